@@ -1,0 +1,1 @@
+"""One short module a benchmark: its card and its reader."""

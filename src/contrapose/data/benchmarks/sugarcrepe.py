@@ -1,0 +1,63 @@
+"""SugarCrepe: hard negatives that read as well as the caption they change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from contrapose.data.benchmarks.folders import annotation_files, first_folder
+from contrapose.data.card import Card, Macro
+from contrapose.data.example import Example, one_right
+from contrapose.data.images import ImageRef
+from contrapose.data.registry import Benchmark
+from contrapose.files import Problems, Record, inside, json_records, parse
+
+SUBSETS = {
+    "add_att": 692,
+    "add_obj": 2062,
+    "replace_att": 788,
+    "replace_obj": 1652,
+    "replace_rel": 1406,
+    "swap_att": 666,
+    "swap_obj": 245,
+}
+
+CARD = Card(
+    name="sugarcrepe",
+    title="SugarCrepe: replace, swap and add, with fluent hard negatives",
+    paper="Hsieh et al., SugarCrepe: Fixing Hackable Benchmarks for Vision-Language "
+    "Compositionality, NeurIPS 2023 (arXiv:2306.14610)",
+    licence="annotations MIT; images COCO 2017 (CC BY 4.0 annotations, Flickr terms)",
+    source="github.com/RAIVNLab/sugar-crepe (data/*.json) and COCO val2017",
+    layout="{add,replace,swap}_{att,obj,rel}.json, or the same under data/\n"
+    "val2017/*.jpg, or images/, or coco/val2017/",
+    shape="1 × 2",
+    family="choice",
+    counts=SUBSETS,
+    aggregation=Macro("subset"),
+    chance={"accuracy": 1 / 2},
+    tags={"subset": "what was changed, and how", "change": "add, replace or swap"},
+    match=one_right(2, 0),
+    scores="subset arrays",
+)
+
+
+def read(root: Path, problems: Problems) -> Iterator[Example]:
+    """Examples of every subset file that is there; texts are the caption and its negative."""
+    images = first_folder(root, "val2017", "images", "coco/val2017", "coco/images/val2017")
+    for subset, path in annotation_files(root, SUBSETS, "data"):
+
+        def build(record: Record, subset: str = subset) -> Example:
+            name = record.text("filename")
+            return Example(
+                id=f"{subset}/{record.key}",
+                images=(ImageRef(name, inside(images, name)),),
+                texts=(record.text("caption"), record.text("negative_caption")),
+                match=one_right(2, 0),
+                tags={"subset": subset, "change": subset.split("_", maxsplit=1)[0]},
+            )
+
+        yield from parse(json_records(path, problems), build, problems)
+
+
+BENCHMARK = Benchmark(CARD, read)

@@ -1,0 +1,81 @@
+"""Writing that leaves either the whole result or what was there before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from contrapose.errors import InputError
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name beside its place, then rename it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, content: str) -> None:
+    """Write UTF-8 text as `write_bytes` does."""
+    write_bytes(path, content.encode())
+
+
+@contextmanager
+def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """Give an empty folder to fill; it takes its name only when the block ends well.
+
+    Args:
+        path: the folder's final place.
+        overwrite: let it take the place of a folder that is there already.
+
+    Raises:
+        InputError: the place is taken and `overwrite` is off, or it is not a folder.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise InputError("is there already and is not a folder; choose another --out.", file=path)
+    taken = path.is_dir() and any(path.iterdir())
+    if taken and not overwrite:
+        raise InputError("is not empty; choose another --out or pass --overwrite.", file=path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        temporary.chmod(0o777 & ~_umask())
+        yield temporary
+        _swap(temporary, path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _swap(new: Path, place: Path) -> None:
+    """Put `new` at `place`; what stood there is deleted only after the new one is in."""
+    if not place.exists():
+        new.rename(place)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{place.name}.old.", dir=place.parent))
+    place.rename(old / "was")
+    try:
+        new.rename(place)
+    except BaseException:
+        (old / "was").rename(place)
+        old.rmdir()
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
