@@ -1,7 +1,9 @@
-"""Where the tests find real annotations and scores, when the machine has them."""
+"""What many tests need: the command line as a function, and real files where they are."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,3 +17,41 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"{SHARED} is not here; real annotations and scores are not shipped")
     return SHARED
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a command printed, and how it ended."""
+
+    status: int
+    out: str
+    err: str
+
+    def refused(self) -> str:
+        """The one sentence of a refusal: status 2, nothing on standard output, no traceback."""
+        assert self.status == 2, self
+        assert self.out == "", self
+        assert "Traceback" not in self.err
+        assert self.err.startswith("contrapose: "), self
+        lines = self.err.strip().split("\n")
+        assert len(lines) == 1, self
+        return lines[0]
+
+
+Cli = Callable[..., Said]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run a `contrapose` command in this process."""
+    from contrapose.cli import main
+
+    def run(*arguments: object) -> Said:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        code = ended.value.code
+        return Said(code if isinstance(code, int) else 0, printed.out, printed.err)
+
+    return run

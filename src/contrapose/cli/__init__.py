@@ -1,1 +1,5 @@
-"""Placeholder."""
+"""The command line: one module a verb."""
+
+from contrapose.cli.app import main
+
+__all__ = ["main"]

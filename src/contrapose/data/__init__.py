@@ -4,7 +4,7 @@ from contrapose.data.card import Aggregation, Card, Family, Macro, Micro
 from contrapose.data.example import Example, TagValue
 from contrapose.data.gallery import EditQuery, EditSet, Gallery
 from contrapose.data.images import ImageRef, content_id, open_image, text_id
-from contrapose.data.registry import Benchmark, Data, benchmark_names, find_benchmark
+from contrapose.data.registry import Benchmark, Data, benchmark_names, find_benchmark, is_own
 
 __all__ = [
     "Aggregation",
@@ -23,6 +23,7 @@ __all__ = [
     "benchmark_names",
     "content_id",
     "find_benchmark",
+    "is_own",
     "open_image",
     "text_id",
 ]

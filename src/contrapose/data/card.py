@@ -64,7 +64,10 @@ class Card:
         match: the shape and match of every example, when they are all alike; lets scores be
             read without the annotations.
         scores: the layout of its native score files.
+        average: also report the mean of all headline metrics (EqBen's Avg).
         official_ties: what the official script makes of a tie.
+        official_limit: a tag, and how many examples of each of its values the official script
+            takes at the most.
         official: how the official scoring differs from ours, in one line; empty if it does not.
     """
 
@@ -83,5 +86,7 @@ class Card:
     by: tuple[str, ...] = ("subset",)
     match: tuple[tuple[bool, ...], ...] | None = None
     scores: ScoreLayout = "general"
+    average: bool = False
     official_ties: Literal["wrong", "right"] = "wrong"
+    official_limit: tuple[str, int] | None = None
     official: str = ""

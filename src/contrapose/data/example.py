@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from contrapose.data.images import ImageRef
-from contrapose.files import Malformed
+from contrapose.files import Malformed, is_whole
 
 TagValue = str | tuple[str, ...]
 """A tag's value; several when an example carries several tags of one kind (Diwan's, say)."""
@@ -37,6 +37,8 @@ class Example:
             raise Malformed(f"example {self.id}: needs at least one image and one caption.")
         if any(not isinstance(text, str) or not text.strip() for text in self.texts):
             raise Malformed(f"example {self.id}: a caption is empty.")
+        if not all(map(is_whole, self.texts)):
+            raise Malformed(f"example {self.id}: a caption holds half of a surrogate pair.")
         if len(self.match) != len(self.images) or any(
             len(row) != len(self.texts) for row in self.match
         ):

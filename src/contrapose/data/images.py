@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from contrapose.data.cells import Cell, cell_bytes
 from contrapose.errors import InputError
 from contrapose.files import resolve_name
 
@@ -16,14 +17,6 @@ if TYPE_CHECKING:
 
 Box = tuple[int, int, int, int]
 """x, y, width, height in pixels."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """Where an image's bytes lie inside a Parquet file: a column and a row."""
-
-    column: str
-    row: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +46,7 @@ def read_bytes(ref: ImageRef) -> bytes:
         InputError: the file is not there or cannot be read.
     """
     if ref.cell is not None:
-        return _cell_bytes(ref.path, ref.cell)
+        return cell_bytes(ref.path, ref.cell)
     path = resolve_name(ref.path)
     if path is None:
         raise InputError("the image is not there.", file=ref.path)
@@ -79,16 +72,16 @@ def open_image(ref: ImageRef) -> Image:
             image = _array_image(content, ref.channels)
         else:
             with Image.open(io.BytesIO(content)) as opened:
+                deep = opened.format == "PNG" and opened.mode.startswith("I")
                 image = ImageOps.exif_transpose(opened)
                 image.load()
-        image = _as_rgb(image)
-        if ref.crop is not None:
-            image = _cropped(image, ref.crop)
+            image = _grey(image, deep=deep) if image.mode[0] in "IF" else _as_rgb(image)
+        return image if ref.crop is None else _cropped(image, ref.crop)
     except UnidentifiedImageError:
         raise InputError("the bytes are not an image in a known format.", file=ref.path) from None
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise InputError(f"the image cannot be decoded ({error}).", file=ref.path) from None
-    return image
+    except Exception as error:  # decoders raise nearly anything on damaged bytes
+        why = str(error) or type(error).__name__
+        raise InputError(f"the image cannot be decoded ({why}).", file=ref.path) from None
 
 
 def content_id(ref: ImageRef) -> str:
@@ -114,14 +107,21 @@ def _array_image(content: bytes, channels: str) -> Image:
     return Image.fromarray(np.ascontiguousarray(array[:, :, ::-1] if channels == "bgr" else array))
 
 
+def _grey(image: Image, *, deep: bool) -> Image:
+    """Grey values of more than 8 bits as RGB: 16 bits where the format says so, else by range."""
+    import numpy as np
+    from PIL import Image
+
+    values = np.nan_to_num(np.asarray(image, dtype=np.float64))
+    sixteen = deep or image.mode.startswith("I;16") or values.max(initial=0.0) > 255
+    values = np.clip(values / 257 if sixteen else values, 0, 255)
+    return Image.fromarray(values.round().astype(np.uint8)).convert("RGB")
+
+
 def _as_rgb(image: Image) -> Image:
     from PIL import Image
 
-    if image.mode.startswith("I") or image.mode == "F":
-        _, high = image.getextrema()
-        scale = 257.0 if isinstance(high, int | float) and high > 255 else 1.0
-        return image.point(lambda value: value / scale).convert("L").convert("RGB")
-    if "A" in image.getbands() or "transparency" in image.info:
+    if image.mode.endswith(("A", "a")) or "transparency" in image.info:
         rgba = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert("RGB")
     return image.convert("RGB")
@@ -134,27 +134,3 @@ def _cropped(image: Image, box: Box) -> Image:
     if right <= left or bottom <= top:
         raise ValueError(f"the box {box} lies outside the image of {image.width} × {image.height}")
     return image.crop((left, top, right, bottom))
-
-
-def _cell_bytes(path: Path, cell: Cell) -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            first = 0
-            for group in range(file.num_row_groups):
-                rows = file.metadata.row_group(group).num_rows
-                if cell.row < first + rows:
-                    column = file.read_row_group(group, columns=[cell.column]).column(cell.column)
-                    value = column[cell.row - first].as_py()
-                    content = value.get("bytes") if isinstance(value, dict) else value
-                    if isinstance(content, bytes):
-                        return content
-                    break
-                first += rows
-    except FileNotFoundError:
-        raise InputError("does not exist.", file=path) from None
-    except pa.ArrowException as error:
-        raise InputError(f"is not a readable Parquet file ({error}).", file=path) from None
-    raise InputError(f"holds no image bytes in column {cell.column!r}, row {cell.row}.", file=path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -22,6 +22,23 @@ Data = Iterable[Example] | Gallery | EditSet
 BUILT_IN: dict[str, str] = {
     "winoground": "winoground",
     "sugarcrepe": "sugarcrepe",
+    "eqben": "eqben",
+    "eqben-mini": "eqben",
+    "valse": "valse",
+    "aro-relation": "aro",
+    "aro-attribution": "aro",
+    "aro-coco-order": "aro_order",
+    "aro-flickr-order": "aro_order",
+    "crepe": "crepe",
+    "vl-checklist": "vl_checklist",
+    "sugarcrepe-pp": "sugarcrepe_pp",
+    "hard-positives-replace": "hard_positives",
+    "hard-positives-swap": "hard_positives",
+    "cola": "cola",
+    "simat": "simat",
+    "coco-retrieval": "retrieval",
+    "flickr30k-retrieval": "retrieval",
+    "class-folders": "classes",
 }
 """Benchmark name → module in `contrapose.data.benchmarks`, whose `BENCHMARK`, or entry in
 `BENCHMARKS`, it is."""
@@ -36,10 +53,13 @@ class Benchmark:
     Attributes:
         card: what it is.
         read: from the root folder to its data; malformed records go to the problems.
+        submission: for benchmarks with an official submission of one flat array: the example id,
+            image and caption that each of its scores is of.
     """
 
     card: Card
     read: Callable[[Path, Problems], Data]
+    submission: Callable[[Path, Problems], Sequence[tuple[str, int, int]]] | None = None
 
 
 def benchmark_names() -> tuple[str, ...]:
@@ -61,13 +81,18 @@ def find_benchmark(name: str) -> Benchmark:
         return found
     if name in _plugins():
         return _plugins()[name]
-    if name.lower().endswith(OWN_SUFFIXES):
+    if is_own(name):
         from contrapose.data.benchmarks.own import own_benchmark
 
         return own_benchmark(Path(name))
     near = difflib.get_close_matches(name, benchmark_names(), n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else "see contrapose list benchmarks."
     raise InputError(f"there is no benchmark {name!r}: {hint}")
+
+
+def is_own(name: str) -> bool:
+    """Whether the name is a file of the user's own examples."""
+    return name not in benchmark_names() and name.lower().endswith(OWN_SUFFIXES)
 
 
 @cache

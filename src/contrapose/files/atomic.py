@@ -32,6 +32,18 @@ def write_text(path: Path, content: str) -> None:
     write_bytes(path, content.encode())
 
 
+def require_free(path: Path, *, overwrite: bool = False) -> None:
+    """Say so when a folder cannot be put here, before the work that would fill it.
+
+    Raises:
+        InputError: the place is taken and `overwrite` is off, or it is not a folder.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise InputError("is there already and is not a folder; choose another --out.", file=path)
+    if not overwrite and path.is_dir() and any(path.iterdir()):
+        raise InputError("is not empty; choose another --out or pass --overwrite.", file=path)
+
+
 @contextmanager
 def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Give an empty folder to fill; it takes its name only when the block ends well.
@@ -43,11 +55,7 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     Raises:
         InputError: the place is taken and `overwrite` is off, or it is not a folder.
     """
-    if path.is_symlink() or (path.exists() and not path.is_dir()):
-        raise InputError("is there already and is not a folder; choose another --out.", file=path)
-    taken = path.is_dir() and any(path.iterdir())
-    if taken and not overwrite:
-        raise InputError("is not empty; choose another --out or pass --overwrite.", file=path)
+    require_free(path, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:

@@ -2,46 +2,66 @@
 
 from __future__ import annotations
 
+import os
+import re
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from contrapose.files.problems import Malformed
+
+DRIVE = re.compile(r"[A-Za-z]:")
+
+IMAGE_SUFFIXES = (
+    *(".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".npy", ".png"),
+    *(".ppm", ".tif", ".tiff", ".webp"),
+)
+"""What an image's name may end in; what it is, its bytes say."""
 
 
 def inside(root: Path, name: str) -> Path:
     """Join a path from an annotation file to its root.
 
     The check is on the words of the path, not on what links point to: a folder that the user
-    linked into the root on purpose stays usable, a file cannot name its way out.
+    linked into the root on purpose stays usable, a file cannot name its way out. A `..` takes
+    back the word before it, so that it cannot step out through such a link either.
 
     Raises:
         Malformed: the path is empty, absolute, or climbs out of the root.
     """
-    if not name or "\0" in name:
+    if not name.strip() or "\0" in name:
         raise Malformed("an image path is empty or holds a NUL character.")
-    path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or (path.parts and path.parts[0].endswith(":")):
+    plain = name.replace("\\", "/")
+    if plain.startswith("/") or DRIVE.match(plain):
         raise Malformed(f"the path {name!r} is absolute; paths must be relative to the root.")
-    depth = 0
-    for part in path.parts:
-        depth += -1 if part == ".." else 1
-        if depth < 0:
+    parts: list[str] = []
+    for part in plain.split("/"):
+        if part == ".." and not parts:
             raise Malformed(f"the path {name!r} climbs out of the root.")
-    return root.joinpath(*path.parts)
+        if part == "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    if not parts:
+        raise Malformed(f"the path {name!r} names a folder, not a file.")
+    return root.joinpath(*parts)
 
 
 def resolve_name(path: Path) -> Path | None:
-    """Find the file that a path means: itself, or one that differs in case or in suffix only.
+    """Find the image that a path means: itself, or one that differs in case or in suffix only.
 
     Real folders hold `a.JPG` for `a.jpg` and `.png` for a name given without a suffix. Two
-    candidates are no answer: nothing is guessed.
+    candidates are no answer: nothing is guessed. A text file beside the image is none.
     """
-    if path.is_file():
-        return path
-    if not path.parent.is_dir():
+    try:
+        if path.is_file():
+            return path
+        if not path.parent.is_dir():
+            return None
+        changed = path.parent.stat().st_mtime_ns
+        names = _listing(path.parent, changed)
+    except OSError:  # a name too long for the file system, a folder that may not be read
         return None
-    names = _listing(path.parent)
-    for wanted in (path.name.lower(), path.stem.lower()):
+    for wanted in (path.name.lower(), _stem(path.name)):
         found = names.get(wanted)
         if found is not None and len(found) == 1:
             return path.parent / found[0]
@@ -49,10 +69,18 @@ def resolve_name(path: Path) -> Path | None:
 
 
 @lru_cache(maxsize=64)
-def _listing(folder: Path) -> dict[str, tuple[str, ...]]:
-    """Files of a folder by lower-cased name and by lower-cased stem."""
+def _listing(folder: Path, changed: int) -> dict[str, tuple[str, ...]]:
+    """Files of a folder by lower-cased name and by stem, as of its last change."""
     names: dict[str, tuple[str, ...]] = {}
-    for entry in sorted(folder.iterdir()):
-        for key in {entry.name.lower(), entry.stem.lower()}:
-            names[key] = (*names.get(key, ()), entry.name)
+    with os.scandir(folder) as entries:
+        files = sorted(entry.name for entry in entries if entry.is_file())
+    for name in files:
+        for key in {name.lower(), _stem(name)}:
+            names[key] = (*names.get(key, ()), name)
     return names
+
+
+def _stem(name: str) -> str:
+    """The name in lower case, without its suffix if that is one of an image."""
+    stem, suffix = os.path.splitext(name.lower())  # noqa: PTH122 - a name, not a path
+    return stem if suffix in IMAGE_SUFFIXES else stem + suffix

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from contrapose.errors import InputError
+from contrapose.files.jsonscan import JsonScanner, json_fault
 from contrapose.files.problems import Malformed, Problem, Problems, Strict
+from contrapose.files.text import is_whole, read_lines, read_text
 
 T = TypeVar("T")
 
@@ -47,6 +50,8 @@ class Record:
         value = self.field(name)
         if not isinstance(value, str) or not value.strip():
             raise Malformed(f"record {self.key}: {name!r} must be text, found {_kind(value)}.")
+        if not is_whole(value):
+            raise Malformed(f"record {self.key}: {name!r} holds half of a surrogate pair.")
         return value
 
     def name(self, name: str) -> str:
@@ -61,7 +66,7 @@ class Record:
         value = self.field(name)
         try:
             number = float(value) if isinstance(value, int | float | str) else math.nan
-        except ValueError:
+        except (ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number) or isinstance(value, bool):
             raise Malformed(
@@ -92,102 +97,65 @@ def parse(
 
 def read_json(path: Path, problems: Problems | None = None) -> Any:
     """The value of a whole JSON file."""
-    problems = problems or Strict()
-    text = _decode(path, problems)
+    text = read_text(path, problems or Strict())
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"is not valid JSON ({error.msg}).", file=path, line=error.lineno
-        ) from None
+    except (ValueError, RecursionError) as error:
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else None
+        message = f"is not valid JSON ({json_fault(error)})."
+        raise InputError(message, file=path, line=line) from None
 
 
-def json_records(path: Path, problems: Problems) -> Iterator[Record]:
-    """The entries of a JSON list, or the values of a JSON object, one by one with their lines."""
-    text = _decode(path, problems)
-    decoder = json.JSONDecoder()
-    seen, lines = 0, 1
+def json_records(path: Path, problems: Problems, under: str | None = None) -> Iterator[Record]:
+    """The entries of a JSON list, or the values of a JSON object, one by one with their lines.
 
-    def line(at: int) -> int:
-        nonlocal seen, lines
-        lines += text.count("\n", seen, at) - text.count("\n", at, seen)
-        seen = at
-        return lines
-
-    def skip(at: int) -> int:
-        while at < len(text) and text[at] in " \t\r\n":
-            at += 1
-        return at
-
-    def value(at: int) -> tuple[Any, int]:
-        try:
-            return decoder.raw_decode(text, at)
-        except json.JSONDecodeError as error:
-            raise InputError(
-                f"is not valid JSON ({error.msg}).", file=path, line=error.lineno
-            ) from None
-
-    at = skip(0)
-    opening = text[at : at + 1]
-    if opening not in ("[", "{"):
-        what = "is empty" if not opening else "must hold a JSON list or object"
-        raise InputError(f"{what}.", file=path, line=None if not opening else line(at))
-    closing = "]" if opening == "[" else "}"
-    at, position = skip(at + 1), 0
-    while text[at : at + 1] != closing:
-        start, key = at, str(position)
-        if opening == "{":
-            key, at = value(at)
-            at = skip(at)
-            if not isinstance(key, str) or text[at : at + 1] != ":":
-                raise InputError("is not valid JSON (expected a key).", file=path, line=line(start))
-            at = skip(at + 1)
-        entry, at = value(at)
-        yield Record(entry, path, line(start), key)
-        position += 1
-        at = skip(at)
-        if text[at : at + 1] == ",":
-            at = skip(at + 1)
-        elif text[at : at + 1] != closing:
-            what = "it ends in the middle" if at >= len(text) else "expected ','"
-            raise InputError(f"is not valid JSON ({what}).", file=path, line=line(at))
-    if skip(at + 1) < len(text):
-        raise InputError("is not valid JSON (extra data).", file=path, line=line(skip(at + 1)))
+    Args:
+        path: the file.
+        problems: where bytes that are not UTF-8 are reported.
+        under: the key of the outermost object whose entries are meant, instead of its own.
+    """
+    scanner = JsonScanner(read_text(path, problems), path)
+    start = 0 if under is None else scanner.find(under)
+    for key, at, value in scanner.entries(start):
+        yield Record(value, path, scanner.line(at), key)
 
 
 def jsonl_records(path: Path, problems: Problems) -> Iterator[Record]:
     """The values of a JSON-lines file; blank lines are passed over."""
-    position = 0
-    for number, line in enumerate(_decode(path, problems).split("\n"), start=1):
-        if not line.strip():
-            continue
+    for position, (number, line) in enumerate(read_lines(path, problems)):
         try:
             value = json.loads(line)
-        except json.JSONDecodeError as error:
-            message = f"is not valid JSON ({error.msg}); is the line cut off?"
+        except (ValueError, RecursionError) as error:
+            message = f"is not valid JSON ({json_fault(error)}); is the line cut off?"
             problems.report(Problem("malformed record", message, path, number))
         else:
             yield Record(value, path, number, str(position))
-        position += 1
 
 
 def csv_records(path: Path, problems: Problems, delimiter: str = ",") -> Iterator[Record]:
     """The rows of a CSV file as objects of text, by the names in its first line."""
-    lines = _decode(path, problems).splitlines(keepends=True)
-    reader = csv.reader(lines, delimiter=delimiter)
-    header = next(reader, None)
-    if header is None:
-        raise InputError("is empty.", file=path)
-    start = reader.line_num + 1
-    for position, row in enumerate(reader):
-        if row and len(row) != len(header):
-            message = (
-                f"has {len(row)} fields where the header has {len(header)}; is the line cut off?"
-            )
-            problems.report(Problem("malformed record", message, path, start))
-        elif row:
-            yield Record(dict(zip(header, row, strict=True)), path, start, str(position))
+    # StringIO ends lines as CSV does; str.splitlines would also cut a cell at U+2028 or U+0085.
+    reader = csv.reader(io.StringIO(read_text(path, problems), newline=""), delimiter=delimiter)
+    try:
+        header = next(reader, None)
+        if header is None:
+            raise InputError("is empty.", file=path)
+        twice = next((name for name in header if name and header.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"has two columns named {twice!r}.", file=path, line=1)
         start = reader.line_num + 1
+        for position, row in enumerate(reader):
+            if row and len(row) != len(header):
+                message = (
+                    f"has {len(row)} fields where the header has {len(header)}; "
+                    "is the line cut off?"
+                )
+                problems.report(Problem("malformed record", message, path, start))
+            elif row:
+                yield Record(dict(zip(header, row, strict=True)), path, start, str(position))
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(f"is not valid CSV ({error}).", file=path, line=reader.line_num) from None
 
 
 def parquet_records(path: Path, columns: Sequence[str] | None = None) -> Iterator[Record]:
@@ -202,7 +170,9 @@ def parquet_records(path: Path, columns: Sequence[str] | None = None) -> Iterato
                 for value in batch.to_pylist():
                     yield Record(value, path, row + 1, str(row))
                     row += 1
-    except (pa.ArrowInvalid, pa.ArrowException) as error:
+    except FileNotFoundError:
+        raise InputError("does not exist.", file=path) from None
+    except (pa.ArrowException, OSError) as error:
         raise InputError(f"is not a readable Parquet file ({_first(error)}).", file=path) from None
 
 
@@ -216,22 +186,6 @@ def table_records(path: Path, problems: Problems) -> Iterator[Record]:
     if suffix == ".parquet":
         return parquet_records(path)
     raise InputError("must end in .jsonl, .csv, .tsv or .parquet.", file=path)
-
-
-def _decode(path: Path, problems: Problems) -> str:
-    """A file's text as UTF-8; bytes that are not are a problem, with the line they stand on."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError("does not exist.", file=path) from None
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror}).", file=path) from None
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        problems.report(Problem("not UTF-8", "holds bytes that are not UTF-8.", path, line))
-        return content.decode("utf-8-sig", errors="replace")
 
 
 def _kind(value: Any) -> str:

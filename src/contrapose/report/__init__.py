@@ -1,1 +1,18 @@
-"""Placeholder."""
+"""Showing results to people: tables in a terminal, plain text in a pipe."""
+
+from contrapose.report.benchmarks import card_lines, cards_table
+from contrapose.report.comparison import comparison_table
+from contrapose.report.data import data_report_json, data_report_parts
+from contrapose.report.results import results_tables
+from contrapose.report.tables import Table, show
+
+__all__ = [
+    "Table",
+    "card_lines",
+    "cards_table",
+    "comparison_table",
+    "data_report_json",
+    "data_report_parts",
+    "results_tables",
+    "show",
+]

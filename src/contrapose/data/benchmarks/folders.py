@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from contrapose.errors import InputError
+from contrapose.files import inside, resolve_name
 
 
 def first_folder(root: Path, *names: str) -> Path:
@@ -16,6 +17,18 @@ def first_folder(root: Path, *names: str) -> Path:
     """
     folders = [root / name for name in names]
     return next((folder for folder in folders if folder.is_dir()), folders[0])
+
+
+def find_image(root: Path, name: str, *folders: str) -> Path:
+    """Where an image lies that may be in any of these folders, as Visual Genome has two.
+
+    Its place in the first folder when it is in none: that is where it will be missed.
+
+    Raises:
+        Malformed: the name climbs out of the folder.
+    """
+    places = [inside(root / folder, name) for folder in folders]
+    return next((place for place in places if resolve_name(place) is not None), places[0])
 
 
 def find_file(root: Path, *names: str) -> Path:

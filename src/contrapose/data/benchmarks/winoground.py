@@ -7,18 +7,20 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.folders import first_folder, require_folder
 from contrapose.data.card import Card, Micro
+from contrapose.data.cells import Cell
 from contrapose.data.example import Example, TagValue, diagonal
-from contrapose.data.images import Cell, ImageRef
+from contrapose.data.images import ImageRef
 from contrapose.data.registry import Benchmark
 from contrapose.errors import InputError
 from contrapose.files import (
+    Malformed,
     Problems,
     Record,
     inside,
+    json_records,
     jsonl_records,
     parquet_records,
     parse,
-    read_json,
 )
 
 TAGS = ("tag", "secondary_tag", "num_main_preds", "collapsed_tag")
@@ -100,9 +102,14 @@ def _example(
 def _diwan_tags(root: Path, problems: Problems) -> dict[str, TagValue]:
     for name in ("diwan_tags.json", "new_tag_assignments.json"):
         if (root / name).is_file():
-            tags = read_json(root / name, problems)
-            return {key: tuple(value) or ("No Tag",) for key, value in tags.items()}
+            return dict(parse(json_records(root / name, problems), _diwan_entry, problems))
     return {}
+
+
+def _diwan_entry(record: Record) -> tuple[str, TagValue]:
+    if not isinstance(record.value, list) or not all(isinstance(t, str) for t in record.value):
+        raise Malformed(f"example {record.key}: expected a list of tags.")
+    return record.key, tuple(record.value) or ("No Tag",)
 
 
 BENCHMARK = Benchmark(CARD, read)

@@ -1,0 +1,48 @@
+# make demo   installs Contrapose into .venv and runs its main job
+# make test   installs the tools too and runs every check that CI runs
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+DEMO   := examples/shapes
+
+.PHONY: demo test lint types imports unit format clean
+
+demo: $(VENV)/.demo
+	$(BIN)/contrapose metrics $(DEMO)/examples.jsonl --scores $(DEMO)/bag-of-words.csv
+	$(BIN)/contrapose compare $(DEMO)/bag-of-words.csv $(DEMO)/looks-left-and-right.csv --on $(DEMO)/examples.jsonl
+
+test: lint types imports unit
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev
+	$(BIN)/pytest -q -n 2
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(VENV)/.created:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Contrapose needs Python 3.11 or newer; try make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.demo: $(VENV)/.created pyproject.toml constraints.txt
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.created pyproject.toml constraints.txt
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

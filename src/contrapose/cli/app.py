@@ -1,0 +1,62 @@
+"""The `contrapose` command: its verbs, and how it fails."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from contrapose import __version__
+from contrapose.cli import check, compare, listing, metrics
+from contrapose.errors import ContraposeError
+
+app = typer.Typer(
+    name="contrapose",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Measures compositional understanding in vision-language models: does the model notice "
+    "the small change that flips the meaning?",
+)
+app.command("metrics")(metrics.metrics)
+app.command("compare")(compare.compare)
+app.add_typer(listing.app, name="list")
+app.add_typer(check.app, name="check")
+
+BAD_INPUT = 2
+"""Exit status for input that cannot be used; 1 is kept for a check or a gate that fails."""
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"contrapose {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Say the version."),
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Options of every verb; `main` looks for --debug itself."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; what the user can put right is said in one sentence."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        app(args=words)
+    except ContraposeError as error:
+        if "--debug" in words:
+            raise
+        print(f"contrapose: {error}", file=sys.stderr)
+        raise SystemExit(BAD_INPUT) from None
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(0) from None

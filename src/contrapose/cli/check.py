@@ -1,0 +1,75 @@
+"""`contrapose check`: is what is on disk as it should be?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from contrapose.cli.console import console, errors
+from contrapose.data import Benchmark, find_benchmark, is_own
+from contrapose.data.check import DataReport, check_data
+from contrapose.errors import InputError
+from contrapose.report import data_report_json, data_report_parts, show
+
+CHECK_FAILED = 1
+
+app = typer.Typer(no_args_is_help=True, help="Check data.")
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps `data` a word of its own while it is the only check."""
+
+
+@app.command("data")
+def data(
+    benchmark: Annotated[
+        str, typer.Argument(help="A benchmark's name, or your own .jsonl, .csv or .parquet file.")
+    ],
+    root: Annotated[Path | None, typer.Option(help="The benchmark's folder.")] = None,
+    images: Annotated[
+        bool, typer.Option("--images/--no-images", help="Open every image, or none.")
+    ] = True,
+    every: Annotated[
+        bool, typer.Option("--all", help="Name every problem, not the first of each kind.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Count examples, open images, and report what is missing, malformed or twice there."""
+    found = find_benchmark(benchmark)
+    if root is None:
+        if not is_own(benchmark):
+            layout = found.card.layout.replace("\n", "; ")
+            raise InputError(
+                f"pass --root DIR, the folder of {benchmark} ({layout}). "
+                f"Files from: {found.card.source}. Licence: {found.card.licence}."
+            )
+        root = Path(benchmark).parent
+    report = _checked(found, root, images)
+    if as_json:
+        typer.echo(data_report_json(report))
+    else:
+        show(console(), data_report_parts(report, every=every))
+    if not report.ok:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _checked(benchmark: Benchmark, root: Path, images: bool) -> DataReport:
+    """The check, with a progress bar in a terminal."""
+    screen = errors()
+    if not images or not screen.is_terminal:
+        return check_data(benchmark, root, images=images)
+    columns = (
+        TextColumn("opening images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=screen, transient=True) as bar:
+        task = bar.add_task("images", total=None)
+        return check_data(
+            benchmark,
+            root,
+            images=images,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )

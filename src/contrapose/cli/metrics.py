@@ -1,0 +1,124 @@
+"""`contrapose metrics`: what a file of scores says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from contrapose.cli.console import console, errors
+from contrapose.errors import InputError
+from contrapose.report import results_tables, show
+from contrapose.results import Request, require_run_place, run, write_run
+from contrapose.scoring import LikelihoodScale
+
+
+def metrics(
+    benchmark: Annotated[
+        str, typer.Argument(help="A benchmark's name, or your own .jsonl, .csv or .parquet file.")
+    ],
+    scores: Annotated[
+        Path,
+        typer.Option(
+            help="Score file in the benchmark's own layout, a general table (example, "
+            "image, text, score), an .npy array, or a folder of arrays."
+        ),
+    ],
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            help="The benchmark's folder: adds tags and clusters by image; needs no images."
+        ),
+    ] = None,
+    prior: Annotated[
+        Path | None,
+        typer.Option(help="Log P(T) of every caption: a table or array without images."),
+    ] = None,
+    alpha: Annotated[
+        str,
+        typer.Option(help="How much of the prior to take out: 0, 1, a number between, or auto."),
+    ] = "auto",
+    likelihood_as: Annotated[
+        LikelihoodScale,
+        typer.Option(help="What the captioner's scores are, when a prior is given."),
+    ] = "log",
+    prior_as: Annotated[
+        LikelihoodScale | None,
+        typer.Option(help="The same for the prior; as the scores by default."),
+    ] = None,
+    by: Annotated[
+        list[str] | None, typer.Option(help="Break down by this tag; may be repeated.")
+    ] = None,
+    tags: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="[NAME=]FILE: a JSON object of example id → tag or tags; may be repeated."
+        ),
+    ] = None,
+    protocol: Annotated[
+        Literal["strict", "official"],
+        typer.Option(help="strict: ties are never wins. official: as the benchmark's own script."),
+    ] = "strict",
+    threshold: Annotated[
+        float | None, typer.Option(help="Score above which a caption counts as fitting (VALSE).")
+    ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Allow examples without scores.")
+    ] = False,
+    resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Let --out take the place of an earlier run.")
+    ] = False,
+) -> None:
+    """Say what a file of scores means: accuracies, intervals, chance, ties, and the parts."""
+    request = Request(
+        benchmark=benchmark,
+        scores=scores,
+        root=root,
+        prior=prior,
+        alpha=_alpha(alpha),
+        likelihood_as=likelihood_as,
+        prior_as=prior_as or likelihood_as,
+        by=tuple(by or ()),
+        tags=tuple(_tag(each) for each in tags or ()),
+        protocol=protocol,
+        threshold=threshold,
+        partial=partial,
+        resamples=resamples,
+        seed=seed,
+    )
+    if out is not None:
+        require_run_place(out, overwrite=overwrite)
+    finished = run(request)
+    if out is not None:
+        write_run(finished, out, overwrite=overwrite)
+    if as_json:
+        typer.echo(finished.results.model_dump_json(indent=2))
+    else:
+        show(console(), results_tables(finished.results))
+    if out is not None:
+        errors().print(f"Written to {out}")
+
+
+def _alpha(text: str) -> float | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise InputError(f"--alpha must be auto or a number from 0 to 1, found {text!r}.")
+    return value
+
+
+def _tag(text: str) -> tuple[str, Path]:
+    name, equals, file = text.partition("=")
+    if equals:
+        return name, Path(file)
+    path = Path(text)
+    return path.stem.removesuffix("_tags"), path

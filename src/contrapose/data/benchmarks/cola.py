@@ -1,0 +1,62 @@
+"""COLA: two images whose attributes have changed places, two captions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from contrapose.data.benchmarks.folders import find_file, find_image
+from contrapose.data.card import Card, Micro
+from contrapose.data.example import Example, diagonal
+from contrapose.data.images import ImageRef
+from contrapose.data.registry import Benchmark
+from contrapose.files import Malformed, Problems, Record, json_records, parse
+
+FILE = "COLA_multiobjects_matching_benchmark.json"
+FOLDERS = ("images", "vg_gqa_images", "VG_100K", "VG_100K_2", ".")
+
+CARD = Card(
+    name="cola",
+    title="COLA multi-object: attributes bound to the right object",
+    paper="Ray et al., COLA: A Benchmark for Compositional Text-to-image Retrieval, NeurIPS 2023 "
+    "(arXiv:2305.03689)",
+    licence="annotations MIT; images Visual Genome (CC BY 4.0)",
+    source="github.com/arijitray1993/COLA (data/) and the Visual Genome images it links to",
+    layout=f"{FILE}, or the same under data/\n"
+    "images/<id>.jpg, or vg_gqa_images/, or VG_100K/ and VG_100K_2/",
+    shape="2 × 2",
+    family="images",
+    counts={"cola": 210},
+    aggregation=Micro(),
+    chance={"image": 1 / 4},
+    by=(),
+    match=diagonal(2),
+)
+
+
+def read(root: Path, problems: Problems) -> Iterator[Example]:
+    """The pairs; ids are their positions in the file.
+
+    The file names images by the web address they once had: the last part of it is the name.
+    """
+
+    def build(record: Record) -> Example:
+        entry = record.value
+        if not isinstance(entry, list) or len(entry) != 4 or not all(map(_is_text, entry)):
+            raise Malformed(
+                f"record {record.key}: expected [image 1, caption 1, image 2, caption 2]."
+            )
+        names = [urlsplit(link).path.rpartition("/")[2] for link in entry[::2]]
+        refs = tuple(ImageRef(name, find_image(root, name, *FOLDERS)) for name in names)
+        return Example(record.key, refs, (entry[1], entry[3]), diagonal(2))
+
+    path = find_file(root, FILE, f"data/{FILE}")
+    yield from parse(json_records(path, problems), build, problems)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+BENCHMARK = Benchmark(CARD, read)

@@ -1,0 +1,181 @@
+"""Hard positives: a caption changed so that it still fits, beside one that no longer does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+from contrapose.data.benchmarks.fields import box
+from contrapose.data.benchmarks.folders import find_file, find_image, require_folder
+from contrapose.data.card import Card, Macro, Micro
+from contrapose.data.example import Example, TagValue
+from contrapose.data.images import Box, ImageRef
+from contrapose.data.registry import Benchmark
+from contrapose.errors import InputError
+from contrapose.files import Malformed, Problem, Problems, Record, json_records, parse
+
+MATCH = ((True, False, True),)
+"""Original, hard negative, hard positive."""
+
+REPLACE = {"relations": 16868, "attributes": 10575}
+SWAP = "visual_genome_attribution.json"
+POSITIVE = "hard positive"
+"""The field that a record gets from its partner in the second file."""
+
+PAPER = (
+    "Kamath et al., The Hard Positive Truth about Vision-Language Compositionality, ECCV 2024 "
+    "(arXiv:2409.17958)"
+)
+CHANCE = {"original_accuracy": 1 / 2, "augmented_accuracy": 1 / 3, "brittleness": 1 / 3}
+
+REPLACE_CARD = Card(
+    name="hard-positives-replace",
+    title="Hard positives REPLACE: one word for another that means the same, or does not",
+    paper=PAPER,
+    licence="annotations: none stated; images Visual Genome (CC BY 4.0)",
+    source="github.com/amitakamath/hard_positives and Visual Genome's two image parts",
+    layout="data/vl_checklist_{relations,attributes}.json, swapped_data/ with the same names;\n"
+    "or replace_{relations,attributes}_{original,hard_positive}.json\n"
+    "data/VG_100K/<id>.jpg and data/VG_100K_2/<id>.jpg, or the same without data/",
+    shape="1 × 3",
+    family="triple",
+    counts=REPLACE,
+    aggregation=Macro("subset"),
+    chance=CHANCE,
+    tags={"subset": "relations or attributes: what was replaced"},
+    match=MATCH,
+    scores="subset arrays",
+)
+
+SWAP_CARD = Card(
+    name="hard-positives-swap",
+    title="Hard positives SWAP: the two sides of “and” change places",
+    paper=PAPER,
+    licence="annotations: none stated, made from ARO (MIT); images Visual Genome (CC BY 4.0)",
+    source="github.com/mertyg/vision-language-models-are-bows (ARO's VG-Attribution and images)",
+    layout=f"data/{SWAP}, or the same without data/: ARO's own file\n"
+    f"swapped_data/{SWAP} (optional): the same rows with the hard positive as true_caption;\n"
+    "  without it the two sides of “and” are exchanged here\n"
+    "data/images/<id>.jpg, or images/",
+    shape="1 × 3",
+    family="triple",
+    counts={"swap": 28748},
+    aggregation=Micro(),
+    chance=CHANCE,
+    tags={"attributes": "the two attributes, as ARO groups them"},
+    by=(),
+    match=MATCH,
+)
+
+
+def read_replace(root: Path, problems: Problems) -> Iterator[Example]:
+    """REPLACE: the file with the original and the file with the hard positive, row by row."""
+    require_folder(root)
+    found = False
+    for subset in REPLACE:
+        originals = (f"data/vl_checklist_{subset}.json", f"replace_{subset}_original.json")
+        positives = (
+            f"swapped_data/vl_checklist_{subset}.json",
+            f"replace_{subset}_hard_positive.json",
+        )
+        if not any((root / name).is_file() for name in (*originals, *positives)):
+            continue
+        found = True
+        files = find_file(root, *originals), find_file(root, *positives)
+
+        def build(record: Record, subset: str = subset) -> Example:
+            image = _image(root, record, ("data", "."))
+            texts = _texts(record, record.text(POSITIVE))
+            return Example(f"{subset}/{record.key}", (image,), texts, MATCH, {"subset": subset})
+
+        yield from parse(_aligned(*files, problems), build, problems)
+    if not found:
+        raise InputError(
+            "holds neither data/vl_checklist_*.json nor replace_*_original.json.", file=root
+        )
+
+
+def read_swap(root: Path, problems: Problems) -> Iterator[Example]:
+    """SWAP: ARO's VG-Attribution records, with the hard positive read or made."""
+    original = find_file(root, f"data/{SWAP}", SWAP)
+    swapped = root / "swapped_data" / SWAP
+
+    def build(record: Record) -> Example:
+        crop = box(record, "bbox_x", "bbox_y", "bbox_w", "bbox_h")
+        image = _image(root, record, ("data/images", "images"), crop)
+        given = record.value.get(POSITIVE)
+        texts = _texts(record, given or exchanged(record.text("true_caption")))
+        return Example(record.key, (image,), texts, MATCH, _attributes(record))
+
+    there = swapped.is_file()
+    records = _aligned(original, swapped, problems) if there else json_records(original, problems)
+    yield from parse(records, build, problems)
+
+
+def exchanged(caption: str) -> str:
+    """The caption with the two sides of “and” in each other's place.
+
+    VG-Attribution's captions read “the white fence and the green tree”.
+
+    Raises:
+        Malformed: it does not, or it is not clear which “and” joins the two sides.
+    """
+    sides = caption.split(" and the ")
+    if len(sides) != 2 or not sides[0].startswith("the "):
+        raise Malformed(f"expected “the … and the …”, found {caption!r}.")
+    return f"the {sides[1]} and {sides[0]}"
+
+
+def _aligned(original: Path, positive: Path, problems: Problems) -> Iterator[Record]:
+    """Records of the first file, with the caption that the second has in the same row.
+
+    A row that shows another image or another negative in the second file is a malformed record:
+    from there on the two files would no longer speak of the same examples.
+    """
+    pairs = zip_longest(json_records(original, problems), json_records(positive, problems))
+    for first, second in pairs:
+        if first is None or second is None:
+            longer = first or second
+            message = f"record {longer.key} has no partner in {original.name} or {positive.name}."
+            problems.report(Problem("malformed record", message, longer.file, longer.line))
+            continue
+        at = first
+        try:
+            shared = [(name, first.field(name)) for name in ("false_caption", "image_path")]
+            at = second
+            for name, value in shared:
+                if second.field(name) != value:
+                    raise Malformed(
+                        f"record {second.key}: {name!r} is not that of the same row in "
+                        f"{original.name}; are the files aligned?"
+                    )
+            merged = {**first.value, POSITIVE: second.text("true_caption")}
+        except Malformed as error:
+            problems.report(Problem("malformed record", str(error), at.file, at.line))
+        else:
+            yield Record(merged, first.file, first.line, first.key)
+
+
+def _image(
+    root: Path, record: Record, folders: tuple[str, ...], crop: Box | None = None
+) -> ImageRef:
+    name = record.text("image_path").removeprefix("data/")
+    return ImageRef(name, find_image(root, name, *folders), crop)
+
+
+def _texts(record: Record, positive: str) -> tuple[str, ...]:
+    return record.text("true_caption"), record.text("false_caption"), positive
+
+
+def _attributes(record: Record) -> dict[str, TagValue]:
+    names = record.value.get("attributes")
+    if not isinstance(names, list) or not names:
+        return {}
+    return {"attributes": "_".join(map(str, names))}
+
+
+BENCHMARKS = {
+    "hard-positives-replace": Benchmark(REPLACE_CARD, read_replace),
+    "hard-positives-swap": Benchmark(SWAP_CARD, read_swap),
+}

@@ -1,0 +1,165 @@
+"""COCO and Flickr30k retrieval: every image against every caption, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from contrapose.data.benchmarks.folders import find_file, find_image
+from contrapose.data.card import Card, Micro
+from contrapose.data.gallery import Gallery
+from contrapose.data.images import ImageRef
+from contrapose.data.registry import Benchmark
+from contrapose.errors import InputError
+from contrapose.files import Malformed, Problem, Problems, Record, json_records, parse
+
+CAPTIONS = 5
+"""Captions of an image that count. A few COCO images have six or seven: papers take the first
+five, 25,000 of the 25,010 in the test split, and so does this reader."""
+
+COCO_CARD = Card(
+    name="coco-retrieval",
+    title="COCO 5K: find the caption of an image, and the image of a caption",
+    paper="Chen et al., Microsoft COCO Captions, 2015 (arXiv:1504.00325); split: Karpathy and "
+    "Fei-Fei, CVPR 2015 (arXiv:1412.2306)",
+    licence="annotations CC BY 4.0; images under Flickr terms",
+    source="cocodataset.org, and Karpathy's dataset_coco.json or the list coco_karpathy_test.json",
+    layout="dataset_coco.json, or coco_karpathy_test.json, or captions_val2017.json or "
+    "captions_val2014.json (whole), here or in annotations/\n"
+    "val2014/*.jpg, or val2017/ for captions_val2017.json; also below images/ or coco/",
+    shape="5,000 × 25,000",
+    family="retrieval",
+    counts={"coco-retrieval": 5000},
+    aggregation=Micro(),
+    chance={},
+    by=(),
+)
+
+FLICKR_CARD = Card(
+    name="flickr30k-retrieval",
+    title="Flickr30k 1K: find the caption of an image, and the image of a caption",
+    paper="Young et al., From image descriptions to visual denotations, TACL 2014; split: Karpathy "
+    "and Fei-Fei, CVPR 2015 (arXiv:1412.2306)",
+    licence="non-commercial research; images under Flickr terms",
+    source="shannon.cs.illinois.edu/DenotationGraph, and Karpathy's dataset_flickr30k.json or the "
+    "list flickr30k_test.json",
+    layout="dataset_flickr30k.json, or flickr30k_test.json, here or in annotations/\n"
+    "flickr30k-images/*.jpg, or images/",
+    shape="1,000 × 5,000",
+    family="retrieval",
+    counts={"flickr30k-retrieval": 1000},
+    aggregation=Micro(),
+    chance={},
+    by=(),
+)
+
+FOLDERS = (".", "images", "coco", "coco/images", "val2014", "val2017", "images/val2014")
+FLICKR_FOLDERS = ("flickr30k-images", "images", "flickr30k_images", ".")
+
+
+Place = Callable[[str], ImageRef]
+Entry = tuple[ImageRef, tuple[str, ...]]
+"""An image and all its captions."""
+
+
+def read_coco(root: Path, problems: Problems) -> Gallery:
+    """The COCO gallery, from whichever file is there."""
+    files = {
+        "dataset_coco.json": _karpathy,
+        "coco_karpathy_test.json": _listed,
+        "captions_val2017.json": _coco_captions,
+        "captions_val2014.json": _coco_captions,
+    }
+    return _gallery("coco-retrieval", root, files, FOLDERS, problems)
+
+
+def read_flickr(root: Path, problems: Problems) -> Gallery:
+    """The Flickr30k gallery, from whichever file is there."""
+    files = {"dataset_flickr30k.json": _karpathy, "flickr30k_test.json": _listed}
+    return _gallery("flickr30k-retrieval", root, files, FLICKR_FOLDERS, problems)
+
+
+def _gallery(
+    name: str,
+    root: Path,
+    files: Mapping[str, Callable[[Path, Place, Problems], Iterator[Entry]]],
+    folders: tuple[str, ...],
+    problems: Problems,
+) -> Gallery:
+    def place(image: str) -> ImageRef:
+        return ImageRef(image, find_image(root, image, *folders))
+
+    path = find_file(root, *(at + file for file in files for at in ("", "annotations/")))
+    images: list[ImageRef] = []
+    texts: list[str] = []
+    pairs: list[tuple[int, int]] = []
+    for image, captions in files[path.name](path, place, problems):
+        for caption in captions[:CAPTIONS]:
+            pairs.append((len(images), len(texts)))
+            texts.append(caption)
+        images.append(image)
+    if not images:
+        raise InputError("holds no image with captions in the test split.", file=path)
+    return Gallery(name, tuple(images), tuple(texts), tuple(pairs))
+
+
+def _karpathy(path: Path, place: Place, problems: Problems) -> Iterator[Entry]:
+    """`{"images": [{filename, filepath, split, sentences: [{raw}]}]}`, the test split alone."""
+
+    def build(record: Record) -> Entry | None:
+        if record.text("split") != "test":
+            return None
+        name, folder = record.text("filename"), record.value.get("filepath")
+        captions = [replace(record, value=each).text("raw") for each in _list(record, "sentences")]
+        return place(f"{folder}/{name}" if folder else name), tuple(captions)
+
+    yield from filter(None, parse(json_records(path, problems, under="images"), build, problems))
+
+
+def _listed(path: Path, place: Place, problems: Problems) -> Iterator[Entry]:
+    """`[{"image": "val2014/….jpg", "caption": ["…", …]}]`."""
+
+    def build(record: Record) -> Entry:
+        captions = [
+            replace(record, value={"caption": each}).text("caption")
+            for each in _list(record, "caption")
+        ]
+        return place(record.text("image")), tuple(captions)
+
+    yield from parse(json_records(path, problems), build, problems)
+
+
+def _coco_captions(path: Path, place: Place, problems: Problems) -> Iterator[Entry]:
+    """`{"images": [{id, file_name}], "annotations": [{image_id, caption}]}`, of all images."""
+    captions: dict[str, list[str]] = {}
+
+    def note(record: Record) -> None:
+        captions.setdefault(record.name("image_id"), []).append(record.text("caption"))
+
+    def build(record: Record) -> Entry:
+        name = record.text("file_name")
+        own = captions.pop(record.name("id"), None)
+        if own is None:
+            raise Malformed(f"record {record.key}: the image {name} has no caption.")
+        return place(name), tuple(own)
+
+    for _ in parse(json_records(path, problems, under="annotations"), note, problems):
+        pass
+    yield from parse(json_records(path, problems, under="images"), build, problems)
+    for image, lost in captions.items():
+        message = f"{len(lost)} captions belong to the image {image}, which is not listed."
+        problems.report(Problem("malformed record", message, path))
+
+
+def _list(record: Record, name: str) -> list[object]:
+    value = record.field(name)
+    if not isinstance(value, list) or not value:
+        raise Malformed(f"record {record.key}: {name!r} must be a list with captions.")
+    return value
+
+
+BENCHMARKS = {
+    "coco-retrieval": Benchmark(COCO_CARD, read_coco),
+    "flickr30k-retrieval": Benchmark(FLICKR_CARD, read_flickr),
+}

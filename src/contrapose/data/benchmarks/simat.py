@@ -1,0 +1,216 @@
+"""SIMAT: an image, a word to change in what it shows, and the image that should be found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contrapose.data.benchmarks.folders import find_file, find_image, require_folder
+from contrapose.data.card import Card, Micro
+from contrapose.data.gallery import EditQuery, EditSet
+from contrapose.data.images import Box, ImageRef
+from contrapose.data.registry import Benchmark
+from contrapose.errors import InputError
+from contrapose.files import Malformed, Problem, Problems, Record, csv_records, parse, read_lines
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Triplet = tuple[str, str, str]
+
+FIELDS = ("subj", "rel", "obj")
+CROPPED = ("images/images", "simat_db/images/images")
+PHOTOGRAPHS = ("VG_100K", "VG_100K_2", "images", "simat_db/images", ".")
+ORACLE = "oscar_similarity_matrix.npy"
+
+CARD = Card(
+    name="simat",
+    title="SIMAT: change one word of what an image shows, find the image that fits",
+    paper="Couairon et al., Embedding Arithmetic of Multimodal Queries for Image Retrieval, "
+    "CVPR workshop O-DRUM 2022 (arXiv:2112.03162)",
+    licence="annotations MIT; images Visual Genome (CC BY 4.0)",
+    source="github.com/facebookresearch/SIMAT (simat_db/) and Visual Genome's two image parts",
+    layout="transfos.csv, triplets.csv, captions.txt, retrieval_db.tsv, or in simat_db/\n"
+    "VG_100K/<id>.jpg and VG_100K_2/<id>.jpg, cropped to the boxes here; or what the official "
+    "script cut: images/images/<region>.png\n"
+    f"{ORACLE} (optional): images × captions, P(caption fits image); the official .pt file saved "
+    "with numpy. Without it an image fits the caption of its own triplet",
+    shape="5,859 images, 645 captions",
+    family="edits",
+    counts={"dev": 8933, "test": 9063},
+    aggregation=Micro(),
+    chance={},
+    tags={"field": "what changes: subj, rel or obj", "split": "dev or test, by image"},
+    by=("split", "field"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """One image of the database: its place, what it shows, and where it is cut from."""
+
+    id: str
+    place: int
+    triplet: Triplet
+
+
+def read(root: Path, problems: Problems) -> EditSet:
+    """The database, the captions and every query of both halves.
+
+    Which caption an image has is nowhere written down, but the database is sorted by it: in the
+    order of `dataset_id` images of the same (subject, relation, object) stand together, and
+    the k-th group has the k-th line of `captions.txt`. Every query is checked against that: its
+    `query_ids` must be the caption of its image, its `target_ids` that of the triplet with one
+    slot changed. In the released files all 17,996 agree, which covers 633 of the 645 triplets;
+    no query speaks of the other 12.
+
+    `dataset_id` is taken from `triplets.csv`; the column of that name in `transfos.csv` counts
+    something else.
+    """
+    require_folder(root)
+    lines = read_lines(_find(root, "captions.txt"), problems)
+    regions = _regions(_find(root, "triplets.csv"), problems)
+    groups = list(dict.fromkeys(region.triplet for region in regions))
+    if len(groups) != len(lines):
+        raise InputError(
+            f"captions.txt holds {len(lines)} captions, triplets.csv {len(groups)} different "
+            "triplets; they do not belong together.",
+            file=root,
+        )
+    caption_of = {triplet: caption for caption, triplet in enumerate(groups)}
+    boxes = dict(
+        parse(csv_records(_find(root, "retrieval_db.tsv"), problems, "\t"), _box, problems)
+    )
+    queries = parse(
+        csv_records(_find(root, "transfos.csv"), problems),
+        _Queries({region.id: at for at, region in enumerate(regions)}, regions, caption_of).query,
+        problems,
+    )
+    return EditSet(
+        images=tuple(_images(root, regions, boxes, problems)),
+        captions=tuple(line for _, line in lines),
+        caption_of=tuple(caption_of[region.triplet] for region in regions),
+        queries=tuple(queries),
+    )
+
+
+def oracle(root: Path, data: EditSet) -> NDArray[np.float64]:
+    """P(caption fits image), images × captions.
+
+    The file of probabilities where the user has it; else 1 for the caption of an image's own
+    triplet and 0 for all others, which is stricter: two triplets can both be true of an image.
+
+    Raises:
+        InputError: the file is not an array of probabilities of this shape.
+    """
+    import numpy as np
+
+    shape = (len(data.images), len(data.captions))
+    path = next((p for p in (root / ORACLE, root / "simat_db" / ORACLE) if p.is_file()), None)
+    if path is None:
+        exact = np.zeros(shape)
+        exact[np.arange(shape[0]), data.caption_of] = 1.0
+        return exact
+    try:
+        found = np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"is not a readable .npy array ({error}).", file=path) from None
+    if found.shape != shape:
+        raise InputError(f"has the shape {found.shape}; expected {shape}.", file=path)
+    if not ((found >= 0) & (found <= 1)).all():
+        raise InputError("must hold probabilities from 0 to 1.", file=path)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Queries:
+    """Turns rows of `transfos.csv` into queries on the database."""
+
+    position: Mapping[str, int]
+    regions: list[_Region]
+    caption_of: Mapping[Triplet, int]
+
+    def query(self, record: Record) -> EditQuery:
+        """One row, checked against the image it starts from."""
+        name, field = record.name("transfo_id"), record.text("field")
+        source, target = record.text("value"), record.text("target")
+        norm = record.number("norm2")
+        if norm <= 0:
+            raise Malformed(f"query {name}: norm2 must be positive, found {norm}.")
+        image = self.position.get(str(record.integer("region_id")))
+        if image is None:
+            raise Malformed(f"query {name}: its region is not in triplets.csv.")
+        now = self.regions[image].triplet
+        if field not in FIELDS or now[FIELDS.index(field)] != source:
+            raise Malformed(f"query {name}: {source!r} is not the {field} of {' '.join(now)!r}.")
+        changed = dict(zip(FIELDS, now, strict=True)) | {field: target}
+        then = (changed["subj"], changed["rel"], changed["obj"])
+        captions = record.integer("query_ids"), record.integer("target_ids")
+        if captions != (self.caption_of[now], self.caption_of.get(then)):
+            raise Malformed(
+                f"query {name}: its captions {captions} are not those of {' '.join(now)!r} "
+                f"and {' '.join(then)!r}."
+            )
+        split = {"True": "test", "False": "dev"}.get(record.text("is_test"))
+        if split is None:
+            raise Malformed(f"query {name}: is_test must be True or False.")
+        tags = {"field": field, "split": split}
+        return EditQuery(name, image, source, target, *captions, norm**-0.5, tags)
+
+
+def _regions(path: Path, problems: Problems) -> list[_Region]:
+    """The rows of `triplets.csv` in the order of the database."""
+
+    def build(record: Record) -> _Region:
+        subj, rel, obj = map(record.text, FIELDS)
+        return _Region(
+            str(record.integer("region_id")), record.integer("dataset_id"), (subj, rel, obj)
+        )
+
+    regions = sorted(parse(csv_records(path, problems), build, problems), key=lambda r: r.place)
+    for expected, region in enumerate(regions):
+        if region.place != expected:
+            message = f"dataset_id must count from 0 without gaps: {expected} is not there."
+            problems.report(Problem("malformed record", message, path))
+            break
+    return regions
+
+
+def _images(
+    root: Path, regions: Iterable[_Region], boxes: Mapping[str, tuple[str, Box]], problems: Problems
+) -> Iterable[ImageRef]:
+    """The official script's crops where they are; else the photographs, with the box to cut."""
+    folder = next((root / name for name in CROPPED if (root / name).is_dir()), None)
+    for region in regions:
+        photograph, crop = boxes.get(region.id, ("", None))
+        if not photograph:
+            message = f"region {region.id} of triplets.csv is not in retrieval_db.tsv."
+            problems.report(Problem("malformed record", message, root))
+        if folder is not None:
+            yield ImageRef(photograph or region.id, folder / f"{region.id}.png")
+        else:
+            name = f"{photograph or region.id}.jpg"
+            yield ImageRef(photograph or region.id, find_image(root, name, *PHOTOGRAPHS), crop)
+
+
+def _box(record: Record) -> tuple[str, tuple[str, Box]]:
+    """Region → its photograph, and the box that holds subject and object."""
+    region, photograph = str(record.integer("region_id")), str(record.integer("image_id"))
+    corners = record.text("bbox")
+    try:
+        left, top, right, bottom = (int(corner) for corner in corners.split(","))
+    except ValueError:
+        raise Malformed(f"region {region}: bbox must be four whole numbers.") from None
+    if right <= left or bottom <= top:
+        raise Malformed(f"region {region}: the box {corners} is empty.")
+    return region, (photograph, (left, top, right - left, bottom - top))
+
+
+def _find(root: Path, name: str) -> Path:
+    return find_file(root, name, f"simat_db/{name}")
+
+
+BENCHMARK = Benchmark(CARD, read)

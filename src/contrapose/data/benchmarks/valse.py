@@ -1,0 +1,136 @@
+"""VALSE: a caption and its foil, one linguistic phenomenon each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+from contrapose.data.benchmarks.fields import first_text
+from contrapose.data.benchmarks.folders import first_folder, require_folder
+from contrapose.data.card import Card, Macro
+from contrapose.data.example import Example, one_right
+from contrapose.data.images import ImageRef
+from contrapose.data.registry import Benchmark
+from contrapose.errors import InputError
+from contrapose.files import Problems, Record, inside, json_records, parse
+
+INSTRUMENTS = {
+    "actant-swap": "actions",
+    "action-replacement": "actions",
+    "coreference-hard": "coreference",
+    "coreference-standard": "coreference",
+    "counting-adversarial": "counting",
+    "counting-hard": "counting",
+    "counting-small-quant": "counting",
+    "existence": "existence",
+    "foil-it": "foil-it",
+    "plurals": "plurality",
+    "relations": "relations",
+}
+"""Instrument (the file's name) → phenomenon, as score files name it; in the order of the ids."""
+
+VALID_VOTES = 2
+"""Of three annotators, so many chose the caption and not the foil: the official valid set."""
+
+FOLDERS = {
+    "COCO_train2014_": ("train2014", "coco/train2014"),
+    "COCO_val2014_": ("val2014", "coco/val2014"),
+    "VisualDialog_val2018_": ("VisualDialog_val2018", "visdial/VisualDialog_val2018", "visdial"),
+    "v7w_": ("visual7w/images", "visual7w"),
+}
+"""How an image's name starts → where it lies. VisDial has images of three kinds."""
+
+COCO_2017 = ("val2017", "coco/val2017")
+SWIG = ("images_512", "swig/images_512", "swig")
+
+CARD = Card(
+    name="valse",
+    title="VALSE: foils for six phenomena, and FOIL it!",
+    paper="Parcalabescu et al., VALSE: A Task-Independent Benchmark for Vision and Language "
+    "Models Centered on Linguistic Phenomena, ACL 2022 (arXiv:2112.07566)",
+    licence="annotations as published by their authors; images under the terms of Visual7W, "
+    "COCO, SWiG and VisDial",
+    source="github.com/Heidelberg-NLP/VALSE (data/*.json) and the images of the sources",
+    layout="all eleven files actant-swap.json … relations.json, here or in data/\n"
+    "images/ with all images, or images/{visual7w/images, images_512 (SWiG), val2014, train2014, "
+    "val2017, VisualDialog_val2018}/; the same folders without images/ will do",
+    shape="1 × 2",
+    family="foil",
+    counts={
+        "actant-swap": 949,
+        "action-replacement": 648,
+        "coreference-hard": 104,
+        "coreference-standard": 708,
+        "counting-adversarial": 691,
+        "counting-hard": 868,
+        "counting-small-quant": 900,
+        "existence": 505,
+        "foil-it": 943,
+        "plurals": 851,
+        "relations": 535,
+    },
+    aggregation=Macro("subset"),  # the paper's Avg. is the mean over the eleven instruments
+    chance={"pairwise_accuracy": 1 / 2, "acc": 1 / 2},
+    tags={
+        "subset": "the instrument: one of eleven files",
+        "phenomenon": "actions, coreference, counting, existence, foil-it, plurality, relations",
+        "dataset": "where the image comes from",
+    },
+    by=("subset", "phenomenon"),
+    match=one_right(2, 0),
+    scores="valse",
+    official="compares match logits: p_c and the pairwise accuracy are strict, p_f counts a foil "
+    "on the threshold as found, but items whose foil lies exactly on it are dropped",
+)
+
+
+def read(root: Path, problems: Problems) -> Iterator[Example]:
+    """The valid examples; ids count all records, valid or not, of all files in order."""
+    require_folder(root)
+    files = [_file(root, instrument) for instrument in INSTRUMENTS]
+    missing = [path.name for path in files if not path.is_file()]
+    if missing:
+        raise InputError(
+            f"lacks {', '.join(missing)}; VALSE numbers its examples over all eleven files, so "
+            "all must be there.",
+            file=root,
+        )
+    numbers = count()
+    for path in files:
+
+        def build(record: Record, instrument: str = path.stem) -> Example | None:
+            return _example(record, instrument, str(next(numbers)), root)
+
+        built = parse(json_records(path, problems), build, problems)
+        yield from (example for example in built if example is not None)
+
+
+def _file(root: Path, instrument: str) -> Path:
+    path = root / "data" / f"{instrument}.json"
+    return path if path.is_file() else root / path.name
+
+
+def _example(record: Record, instrument: str, number: str, root: Path) -> Example | None:
+    votes = replace(record, value=record.field("mturk")).integer("caption")
+    if votes < VALID_VOTES:
+        return None
+    name, dataset = record.text("image_file"), record.text("dataset")
+    other = COCO_2017 if dataset.lower().startswith("coco") else SWIG
+    names = next((FOLDERS[start] for start in FOLDERS if name.startswith(start)), other)
+    folder = first_folder(root, *(f"images/{n}" for n in names), *names, "images")
+    return Example(
+        id=number,
+        images=(ImageRef(name, inside(folder, name)),),
+        texts=(first_text(record, "caption"), first_text(record, "foil")),
+        match=one_right(2, 0),
+        tags={
+            "subset": instrument,
+            "phenomenon": INSTRUMENTS[instrument],
+            "dataset": dataset,
+        },
+    )
+
+
+BENCHMARK = Benchmark(CARD, read)

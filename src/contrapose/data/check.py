@@ -1,0 +1,223 @@
+"""Is a benchmark's data whole? Counts it, opens every image once, lists what is wrong."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contrapose.data.card import Card
+from contrapose.data.example import Example, TagValue
+from contrapose.data.gallery import EditSet, Gallery
+from contrapose.data.images import ImageRef, open_image
+from contrapose.data.registry import Benchmark, Data
+from contrapose.errors import InputError
+from contrapose.files import Collected, Malformed, Problem, resolve_name
+
+Progress = Callable[[int, int], None]
+"""Told after each image: how many are done, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataReport:
+    """What a check of a benchmark's files found.
+
+    Attributes:
+        benchmark: its name.
+        root: the folder.
+        examples: examples of each subset that could be read (images of a gallery, queries of an
+            edit set).
+        expected: the same in the released files, as far as the card knows.
+        images: distinct images, the same photograph in another crop counted again.
+        opened: how many of them were opened and decoded whole; 0 when that was not asked for.
+        captions: distinct captions.
+        problems: what is wrong: malformed records, duplicate ids, missing or unreadable images.
+        notes: what is odd but can be used: other counts, images under another suffix, …
+    """
+
+    benchmark: str
+    root: Path
+    examples: Mapping[str, int]
+    expected: Mapping[str, int]
+    images: int
+    opened: int
+    captions: int
+    problems: tuple[Problem, ...]
+    notes: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong; notes do not count."""
+        return not self.problems
+
+
+def check_data(
+    benchmark: Benchmark,
+    root: Path,
+    *,
+    images: bool = True,
+    workers: int = 8,
+    progress: Progress | None = None,
+) -> DataReport:
+    """Read everything, open every image once, and say what is wrong.
+
+    Never raises for what is in the files: a file that cannot be read at all is a problem too.
+
+    Args:
+        benchmark: what to check.
+        root: its folder.
+        images: open the images; off, the annotations alone are checked.
+        workers: threads that open images.
+        progress: told of each image.
+    """
+    survey = _Survey(benchmark.card)
+    try:
+        survey.take(benchmark.read(root, survey.problems))
+    except InputError as error:
+        file = None if error.file is None else Path(error.file)
+        survey.problems.report(Problem("unreadable file", error.message, file, error.line))
+    except Malformed as error:
+        survey.problems.report(Problem("malformed record", str(error), root))
+    except OSError as error:
+        message = f"cannot be read ({error.strerror})."
+        survey.problems.report(Problem("unreadable file", message, Path(error.filename or root)))
+    opened = 0
+    refs = tuple(survey.images.values()) if images else ()
+    for done, (ref, fault) in enumerate(_opened(refs, max(1, workers)), start=1):
+        if fault is None:
+            opened += 1
+            survey.found(ref)
+        else:
+            survey.problems.report(fault)
+        if progress is not None:
+            progress(done, len(refs))
+    return DataReport(
+        benchmark=benchmark.card.name,
+        root=root,
+        examples=dict(survey.examples),
+        expected=dict(benchmark.card.counts),
+        images=len(survey.images),
+        opened=opened,
+        captions=len(survey.captions),
+        problems=tuple(survey.problems.found),
+        notes=(*survey.counts(), *survey.notes),
+    )
+
+
+@dataclass(slots=True)
+class _Survey:
+    """What has been seen so far."""
+
+    card: Card
+    problems: Collected = field(default_factory=Collected)
+    notes: list[Problem] = field(default_factory=list)
+    examples: Counter[str] = field(default_factory=Counter)
+    images: dict[tuple[object, ...], ImageRef] = field(default_factory=dict)
+    captions: set[str] = field(default_factory=set)
+    ids: set[str] = field(default_factory=set)
+
+    def take(self, data: Data) -> None:
+        """Go through whatever the reader gave."""
+        if isinstance(data, Gallery):
+            self._gallery(data)
+        elif isinstance(data, EditSet):
+            self._edits(data)
+        else:
+            for example in data:
+                self._example(example)
+
+    def counts(self) -> Iterator[Problem]:
+        """Where the card knows another number of examples."""
+        for subset, expected in self.card.counts.items():
+            found = self.examples[subset]
+            if found != expected:
+                message = f"{subset}: {found:,} examples, and the released files have {expected:,}."
+                yield Problem("other count", message)
+
+    def found(self, ref: ImageRef) -> None:
+        """Note an image that is there under another name."""
+        there = ref.path if ref.cell is not None else resolve_name(ref.path)
+        if there is not None and there != ref.path:
+            self.notes.append(Problem("other name", f"is there as {there.name}.", ref.path))
+
+    def _example(self, example: Example) -> None:
+        self._once(example.id, example.tags)
+        self.captions.update(example.texts)
+        for image in example.images:
+            self._image(image)
+        for row, shown in zip(example.match, example.images, strict=True):
+            right = {text for text, fits in zip(example.texts, row, strict=True) if fits}
+            wrong = {text for text, fits in zip(example.texts, row, strict=True) if not fits}
+            for text in sorted(right & wrong):
+                message = f"example {example.id}: {text!r} is right and wrong of {shown.key}."
+                self.notes.append(Problem("same caption", message))
+        if len({_place(image) for image in example.images}) < len(example.images):
+            message = f"example {example.id}: two of its images are the same."
+            self.notes.append(Problem("same image", message))
+
+    def _gallery(self, gallery: Gallery) -> None:
+        self.examples[self._subset({"subset": gallery.id})] = len(gallery.images)
+        self.captions.update(gallery.texts)
+        for image in gallery.images:
+            self._image(image)
+        used = {text for _, text in gallery.pairs}
+        for position in sorted(set(range(len(gallery.texts))) - used):
+            message = f"no image belongs to {gallery.texts[position]!r}."
+            self.notes.append(Problem("no image", message))
+
+    def _edits(self, edits: EditSet) -> None:
+        self.captions.update(edits.captions)
+        for image in edits.images:
+            self._image(image)
+        for query in edits.queries:
+            self._once(query.id, query.tags)
+
+    def _once(self, name: str, tags: Mapping[str, TagValue]) -> None:
+        if name in self.ids:
+            message = f"the id {name!r} comes more than once."
+            self.problems.report(Problem("duplicate id", message))
+        self.ids.add(name)
+        self.examples[self._subset(tags)] += 1
+
+    def _image(self, ref: ImageRef) -> None:
+        self.images.setdefault(_place(ref), ref)
+
+    def _subset(self, tags: Mapping[str, TagValue]) -> str:
+        """The subset that the card counts an example under."""
+        if len(self.card.counts) == 1:
+            return next(iter(self.card.counts))
+        values = [tags[name] for name in ("subset", *self.card.by) if name in tags]
+        named = [value for value in values if isinstance(value, str)]
+        counted = [value for value in named if value in self.card.counts]
+        return next(iter((*counted, *named)), self.card.name)
+
+
+def _place(ref: ImageRef) -> tuple[object, ...]:
+    return ref.path, ref.crop, ref.cell, ref.channels
+
+
+def _opened(refs: tuple[ImageRef, ...], workers: int) -> Iterator[tuple[ImageRef, Problem | None]]:
+    """Open the images, a few ahead and in order; with each, what is wrong with it."""
+    waiting: deque[tuple[ImageRef, Future[Problem | None]]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for ref in refs:
+            waiting.append((ref, pool.submit(_fault, ref)))
+            if len(waiting) > 4 * workers:
+                oldest, future = waiting.popleft()
+                yield oldest, future.result()
+        while waiting:
+            oldest, future = waiting.popleft()
+            yield oldest, future.result()
+
+
+def _fault(ref: ImageRef) -> Problem | None:
+    """Decode an image whole; only what is wrong with it is kept."""
+    if ref.cell is None and resolve_name(ref.path) is None:
+        return Problem("missing image", "the image is not there.", ref.path)
+    try:
+        open_image(ref).close()
+    except InputError as error:
+        return Problem("unreadable image", error.message, ref.path)
+    return None

@@ -1,0 +1,87 @@
+"""Caption likelihoods: from token log-probabilities to scores, priors and debiased scores.
+
+Lin et al., Revisiting the Role of Language Priors in Vision-Language Models (2024): VisualGPTScore
+and α-debiasing (equation 7), log s_α = log P(t | i) − α·log P(t).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from contrapose.errors import InputError
+from contrapose.metrics.types import FloatArray, IntArray, finite, wide
+
+
+def token_sum(logprobs: ArrayLike, offsets: ArrayLike) -> FloatArray:
+    """(k,) Σ over a caption's tokens of log P(t_k | t_<k, I), in float64.
+
+    Args:
+        logprobs: all captions' token log-probabilities, one caption after the other.
+        offsets: (k + 1,) where each caption's tokens begin, and the end.
+
+    Raises:
+        InputError: the offsets do not fit, or a caption has no tokens.
+    """
+    flat, bounds = _ragged(logprobs, offsets)
+    if len(bounds) == 1:
+        return np.zeros(0)
+    return np.asarray(np.add.reduceat(flat, bounds[:-1]))
+
+
+def token_mean(logprobs: ArrayLike, offsets: ArrayLike) -> FloatArray:
+    """(k,) the mean over a caption's tokens, `lm`; arguments as in `token_sum`."""
+    return np.asarray(token_sum(logprobs, offsets) / np.diff(np.asarray(offsets)))
+
+
+def visual_gpt_score(logprobs: ArrayLike, offsets: ArrayLike) -> FloatArray:
+    """(k,) exp of the mean token log-probability; arguments as in `token_sum`."""
+    return np.asarray(np.exp(token_mean(logprobs, offsets)))
+
+
+def log_prior(lm: ArrayLike) -> FloatArray:
+    """The prior log P(T) = log mean_k exp(lm(T | I_k)) over K images, without overflow.
+
+    Args:
+        lm: (K, …) log-likelihoods of the same captions under K images.
+    """
+    array = np.asarray(wide(lm), dtype=np.float64)
+    if not array.ndim or not len(array):
+        raise InputError("a prior needs log-likelihoods under at least one image.")
+    top = array.max(axis=0)
+    shift = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.exp(array - shift).mean(axis=0)) + shift)
+
+
+def debias(lm: ArrayLike, log_prior: ArrayLike, alpha: float) -> FloatArray:
+    """The debiased log s_α = lm − α·log P(T): raw at α = 0, pointwise mutual information at 1.
+
+    Args:
+        lm: (…, m, n) log-likelihoods of n captions under m images.
+        log_prior: (…, n) the captions' log priors, the same for every image; or shaped as `lm`.
+        alpha: how much of the prior to take away.
+
+    Raises:
+        InputError: shapes do not fit, or a prior is not finite.
+    """
+    scores = np.asarray(wide(lm), dtype=np.float64)
+    prior = finite(log_prior, "log priors")
+    if prior.shape == (*scores.shape[:-2], scores.shape[-1]) and prior.ndim < scores.ndim:
+        prior = prior[..., None, :]
+    elif prior.shape != scores.shape:
+        raise InputError(f"priors of shape {prior.shape} do not fit scores of {scores.shape}.")
+    return np.asarray(scores - alpha * prior)
+
+
+def _ragged(logprobs: ArrayLike, offsets: ArrayLike) -> tuple[FloatArray, IntArray]:
+    flat = np.asarray(wide(logprobs), dtype=np.float64)
+    bounds = np.asarray(offsets, dtype=np.int64)
+    if flat.ndim != 1 or bounds.ndim != 1 or not bounds.size:
+        raise InputError("token log-probabilities and offsets must be one-dimensional.")
+    if bounds[0] != 0 or bounds[-1] != len(flat):
+        raise InputError(f"offsets must run from 0 to {len(flat)}, the number of tokens.")
+    empty = np.diff(bounds) < 1
+    if empty.any():
+        raise InputError(f"caption {int(empty.argmax())} has no tokens.")
+    return flat, bounds

@@ -1,0 +1,208 @@
+"""Two runs of the same examples, compared pair by pair (methods, section 0)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from contrapose import __version__, metrics
+from contrapose.data import Card, Macro, find_benchmark
+from contrapose.errors import InputError
+from contrapose.results.evaluate import RESAMPLES, counted, is_share, statistics_of
+from contrapose.results.families import Protocol
+from contrapose.results.groups import grouping
+from contrapose.results.measured import Measured
+from contrapose.results.pipeline import Request, measure_request
+from contrapose.results.runs import is_run, read_run
+from contrapose.results.schema import Comparison, Difference
+from contrapose.scoring import detect_benchmark
+
+Method = Literal["midp", "exact"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """One of the two runs: its benchmark and its outcomes."""
+
+    benchmark: str
+    measured: Measured
+
+
+def compare_paths(
+    a: Path,
+    b: Path,
+    *,
+    benchmark: str | None = None,
+    root: Path | None = None,
+    protocol: Protocol = "strict",
+    threshold: float | None = None,
+    partial: bool = False,
+    names: Sequence[str] = (),
+    method: Method = "midp",
+    level: float = 0.05,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Comparison:
+    """Compare two score files or run folders; arguments as in `Request` and `compare`.
+
+    Raises:
+        InputError: they are not of the same benchmark and examples.
+    """
+    sides = []
+    for path in (a, b):
+        if is_run(path):
+            sides.append(Side(*read_run(path)))
+            continue
+        name = benchmark or detect_benchmark(path)
+        if name is None:
+            raise InputError("does not tell its benchmark; pass --on BENCH.", file=path)
+        request = Request(name, path, root, protocol=protocol, threshold=threshold, partial=partial)
+        _, measured, _ = measure_request(request, find_benchmark(name))
+        sides.append(Side(name, measured))
+    if sides[0].benchmark != sides[1].benchmark:
+        raise InputError(
+            f"A is of {sides[0].benchmark} and B of {sides[1].benchmark}; "
+            "only runs of the same benchmark can be compared."
+        )
+    first, second = aligned(sides[0].measured, sides[1].measured, partial=partial)
+    card = find_benchmark(sides[0].benchmark).card
+    changes, notes = compare(
+        first, second, card, names=names, method=method, level=level, resamples=resamples, seed=seed
+    )
+    return Comparison(
+        contrapose=__version__,
+        benchmark=sides[0].benchmark,
+        a=str(a),
+        b=str(b),
+        level=level,
+        resamples=resamples,
+        seed=seed,
+        metrics=changes,
+        notes=notes,
+    )
+
+
+def aligned(a: Measured, b: Measured, *, partial: bool) -> tuple[Measured, Measured]:
+    """The two on the same units in the same order.
+
+    Raises:
+        InputError: the units differ and `partial` is off, or none is shared.
+    """
+    if a.ids == b.ids:
+        return a, b
+    place = {name: i for i, name in enumerate(b.ids)}
+    shared = [(i, place[name]) for i, name in enumerate(a.ids) if name in place]
+    if not shared:
+        raise InputError("A and B have no example in common.")
+    if not partial and (len(shared) < len(a) or len(shared) < len(b)):
+        raise InputError(
+            f"A has {len(a)} examples and B {len(b)}, of which {len(shared)} are the same; "
+            "pass --partial to compare on those."
+        )
+    left, right = np.array(shared, dtype=np.int64).T
+    return a.take(left), b.take(right)
+
+
+def compare(
+    a: Measured,
+    b: Measured,
+    card: Card,
+    *,
+    names: Sequence[str] = (),
+    method: Method = "midp",
+    level: float = 0.05,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> tuple[dict[str, Difference], tuple[str, ...]]:
+    """Differences of the headline metrics, tested and corrected.
+
+    McNemar's test where outcomes are 0 or 1, counted alike, and the examples independent; the
+    paired bootstrap, over clusters of examples that share an image, everywhere else.
+
+    Args:
+        a: outcomes of the first run.
+        b: outcomes of the second, of the same units in the same order.
+        card: the benchmark.
+        names: the metrics to compare; none means every share of examples. What is not compared
+            does not weigh on the correction for many comparisons.
+        method: which of McNemar's tests.
+        level: significance level of the verdicts.
+        resamples: of the bootstrap.
+        seed: of the bootstrap.
+
+    Raises:
+        InputError: a metric is not there, or has no better and worse.
+    """
+    over = grouping(a, card.aggregation) if isinstance(card.aggregation, Macro) else None
+    repeated = a.clusters is not None and metrics.are_repeated(a.clusters)
+    ours, theirs = statistics_of(a, over), statistics_of(b, over)
+    found: dict[str, _Change] = {}
+    for name in names or (name for name in ours if name in theirs and is_share(a, name)):
+        if name not in ours or name not in theirs or _better(a, name) is None:
+            known = ", ".join(each for each in ours if each in theirs and _better(a, each))
+            raise InputError(f"{name!r} cannot be compared; metrics here: {known}.")
+        drawn = metrics.paired_bootstrap(
+            ours[name], theirs[name], clusters=a.clusters, resamples=resamples, seed=seed
+        )
+        test, p = "paired-bootstrap", drawn.p
+        if over is None and not repeated and _binary(a, name) and _binary(b, name):
+            where = a.measures[name].where
+            first, second = (side.measures[name].values[where] > 0 for side in (a, b))
+            test, p = f"mcnemar-{method}", metrics.mcnemar(first, second, method=method).p
+        found[name] = _Change(ours[name].value(), theirs[name].value(), drawn.ci95, test, p)
+    if not found:
+        raise InputError("A and B share no metric that can be compared.")
+    adjusted = metrics.holm([change.p for change in found.values()])
+    compared = {
+        name: Difference(
+            a=change.a,
+            b=change.b,
+            difference=change.b - change.a,
+            ci95=change.ci95,
+            n=counted(a, name),
+            share=is_share(a, name),
+            test=change.test,
+            p=change.p,
+            p_holm=float(p_holm),
+            verdict=_verdict(change.b - change.a, float(p_holm), level, _better(a, name)),
+        )
+        for (name, change), p_holm in zip(found.items(), adjusted, strict=True)
+    }
+    notes = []
+    if a.clusters is None:
+        notes.append("examples are taken as independent; --root DIR clusters them by image")
+    elif repeated:
+        notes.append("examples share images, so p-values come from the clustered paired bootstrap")
+    return compared, tuple(notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    a: float
+    b: float
+    ci95: tuple[float, float]
+    test: str
+    p: float
+
+
+def _binary(measured: Measured, name: str) -> bool:
+    return name in measured.measures and measured.measures[name].binary
+
+
+def _better(measured: Measured, name: str) -> Literal["higher", "lower"] | None:
+    """Which way is better; a derived number follows its first source."""
+    if name in measured.derived:
+        return measured.measures[measured.derived[name].sources[0]].better
+    return measured.measures[name].better
+
+
+def _verdict(
+    difference: float, p: float, level: float, better: Literal["higher", "lower"] | None
+) -> Literal["better", "worse", "no significant difference"]:
+    if p >= level or difference == 0:
+        return "no significant difference"
+    return "better" if (difference > 0) == (better == "higher") else "worse"

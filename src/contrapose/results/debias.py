@@ -1,0 +1,150 @@
+"""Taking a language prior out of a captioner's scores (VisualGPTScore, equation 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from contrapose import metrics
+from contrapose.data import Macro
+from contrapose.errors import InputError
+from contrapose.metrics import CrossValidated, FloatArray, Intervals
+from contrapose.results.evaluate import is_share, statistics_of
+from contrapose.results.families import Question, measure, primary
+from contrapose.results.groups import Grouping, grouping
+from contrapose.results.measured import Measure, Measured
+from contrapose.results.schema import AlphaReport, AlphaValue
+from contrapose.scoring import LikelihoodScale, to_log_likelihood
+
+GRID = 101
+"""Points of the curve that is kept; the optimum is found on the exact end points."""
+
+
+def take_out_prior(
+    question: Question,
+    prior: FloatArray,
+    *,
+    alpha: float | Literal["auto"] = "auto",
+    scores_as: LikelihoodScale = "log",
+    prior_as: LikelihoodScale = "log",
+    seed: int = 0,
+) -> tuple[Measured, AlphaReport]:
+    """Outcomes with α of the prior taken out of the choices among captions, and the α sweep.
+
+    Args:
+        question: the captioner's likelihoods.
+        prior: k × n, one value a caption.
+        alpha: fixed, or "auto": chosen on one half of the examples and scored on the other.
+        scores_as: the form of the likelihoods.
+        prior_as: the form of the prior.
+        seed: of the halves.
+
+    Raises:
+        InputError: these are no likelihoods, the prior is made of the examples' own images, or
+            the benchmark has no choice among captions.
+    """
+    name = primary(question.card)
+    frame = question.answers.frame
+    lm = to_log_likelihood(question.answers.scores, scores_as)
+    log_prior = to_log_likelihood(prior, prior_as)
+    metrics.refuse_own_images(lm, log_prior, frame.present)
+    question = replace(question, answers=replace(question.answers, scores=lm))
+
+    def at(value: float) -> Measured:
+        debiased = lm - value * log_prior[:, None, :]
+        return measure(replace(question, caption_scores=debiased))
+
+    raw = at(0.0)
+    if len(raw) != len(frame):
+        raise InputError(
+            "--prior and an official protocol that leaves out examples do not go together."
+        )
+    over = (
+        grouping(raw, question.card.aggregation)
+        if isinstance(question.card.aggregation, Macro)
+        else None
+    )
+    intervals, weights = _intervals(question, lm, log_prior), _weights(over, len(raw))
+    curve = metrics.sweep(intervals.lower, intervals.upper, weights)
+    best = curve.best()
+    halves = metrics.cross_validate(intervals, frame.clusters, seed=seed, weights=weights)
+    tuned, spread = _held_out(halves, at, over)
+    columns = {"raw": raw, "pmi": at(1.0), "cross_validated": tuned, "oracle": at(best.alpha)}
+    values = {
+        column: {each: statistic.value() for each, statistic in statistics_of(found, over).items()}
+        for column, found in columns.items()
+    }
+    grid = np.linspace(0, 1, GRID)
+    report = AlphaReport(
+        chosen_by=name,
+        applied="cross-validated" if alpha == "auto" else alpha,
+        alphas=tuple(halves.alphas.tolist()),
+        oracle_alpha=best.alpha,
+        oracle_segment=(best.lower, best.upper),
+        metrics={
+            each: AlphaValue(
+                **{column: value[each] for column, value in values.items()}, std=spread[each]
+            )
+            for each in values["raw"]
+            if each in spread
+        },
+        curve=tuple(zip(grid.tolist(), curve.points(grid).tolist(), strict=True)),
+    )
+    return (tuned if alpha == "auto" else at(alpha)), report
+
+
+def _intervals(question: Question, lm: FloatArray, log_prior: FloatArray) -> Intervals:
+    """Where on the α axis each example is right, by the metric that α is chosen by."""
+    if question.card.family == "triple":
+        return metrics.augmented_intervals(lm[:, 0], log_prior)
+    frame = question.answers.frame
+    return metrics.text_intervals(lm, log_prior, frame.match, frame.present)
+
+
+def _weights(over: Grouping | None, size: int) -> FloatArray:
+    """What each example counts for in the headline, so that α is chosen by the headline."""
+    if over is None:
+        return np.ones(size)
+    sizes = np.bincount(over.codes[over.codes >= 0], minlength=len(over.names))
+    parents = np.array(over.parents)
+    siblings = np.bincount(parents)[parents]
+    of_group = 1 / (sizes * siblings * len(set(over.parents)))
+    return np.where(over.codes >= 0, of_group[over.codes], 0.0)
+
+
+def _held_out(
+    halves: CrossValidated, at: Callable[[float], Measured], over: Grouping | None
+) -> tuple[Measured, dict[str, float]]:
+    """Each example's outcomes averaged over the repeats that did not choose α by it.
+
+    Returns:
+        The outcomes, and each metric's standard deviation over the repeats.
+    """
+    repeats = [at(float(alpha)) for alpha in halves.alphas]
+    count = halves.scored.sum(axis=0)
+    first = repeats[0]
+    measures: dict[str, Measure] = {}
+    for name, measure_ in first.measures.items():
+        each = [repeat.measures[name] for repeat in repeats]
+        values = np.stack([one.values for one in each])
+        mean = (values * halves.scored).sum(axis=0) / np.maximum(count, 1)
+        ties = measure_.ties
+        if ties is not None:
+            tied = np.stack([one.ties for one in each if one.ties is not None])
+            ties = np.asarray((tied & halves.scored).any(axis=0))
+        weights = None if over is not None else count.astype(np.float64)
+        measures[name] = replace(
+            measure_, values=mean, ties=ties, where=measure_.where & (count > 0), weights=weights
+        )
+    per_repeat: dict[str, list[float]] = {}
+    for repeat, scored in zip(repeats, halves.scored, strict=True):
+        half = repeat.take(np.flatnonzero(scored))
+        within = None if over is None else replace(over, codes=over.codes[scored])
+        for name, statistic in statistics_of(half, within).items():
+            if is_share(half, name):
+                per_repeat.setdefault(name, []).append(statistic.value())
+    spread = {name: float(np.std(values, ddof=1)) for name, values in per_repeat.items()}
+    return replace(first, measures=measures), spread

@@ -1,0 +1,154 @@
+"""The shape of results on disk and on standard output, versioned."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION: Literal[1] = 1
+
+
+class Model(BaseModel):
+    """Values that do not change and take no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class MetricValue(Model):
+    """A number that says how sure it is.
+
+    Attributes:
+        value: as a fraction, not rounded.
+        ci95: 95 % percentile bootstrap interval over examples.
+        n: how many examples (or queries) it is the mean of.
+        chance: what guessing gets; null where guessing has no meaning.
+        ties: share of the n with at least one tied comparison that decides the outcome; null
+            for numbers that compare nothing.
+    """
+
+    value: float
+    ci95: tuple[float, float]
+    n: int
+    chance: float | None = None
+    ties: float | None = None
+
+
+class AlphaValue(Model):
+    """What a metric becomes when the language prior is taken out.
+
+    Attributes:
+        raw: α = 0, the likelihood as it is.
+        pmi: α = 1, pointwise mutual information.
+        cross_validated: α chosen on one half, scored on the other; mean of the repeats.
+        std: standard deviation over the repeats.
+        oracle: the best a single α reaches on the test data itself; never a headline.
+    """
+
+    raw: float
+    pmi: float
+    cross_validated: float
+    std: float
+    oracle: float
+
+
+class AlphaReport(Model):
+    """The α sweep of one run.
+
+    Attributes:
+        chosen_by: the metric that α was chosen by.
+        applied: α of the headline metrics: a number, or "cross-validated".
+        alphas: the α that each repeat chose on its half.
+        oracle_alpha: the α that is best on the test data; the middle of `oracle_segment`.
+        oracle_segment: the whole open interval of α that does as well.
+        metrics: what each metric becomes.
+        curve: (α, value of `chosen_by`) on an even grid; the optimum is found on the exact end
+            points, not on this grid.
+    """
+
+    chosen_by: str
+    applied: float | Literal["cross-validated"]
+    alphas: tuple[float, ...]
+    oracle_alpha: float
+    oracle_segment: tuple[float, float]
+    metrics: dict[str, AlphaValue]
+    curve: tuple[tuple[float, float], ...]
+
+
+class Results(Model):
+    """What a score table says.
+
+    Attributes:
+        schema_version: version of this shape.
+        contrapose: version of the program.
+        benchmark: name of the benchmark.
+        scores: the score file as the user named it.
+        protocol: "strict" (ties are never wins) or "official".
+        aggregation: how the headline adds up, in words.
+        examples: number of examples.
+        clusters: number of groups of examples that share no image; null when images are unknown.
+        resamples: bootstrap resamples asked for.
+        seed: of everything random.
+        metrics: the headline.
+        subsets: the same for parts of the examples.
+        alpha: the α sweep, when a prior was given.
+        notes: what a reader should know.
+    """
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    contrapose: str
+    benchmark: str
+    scores: str
+    protocol: Literal["strict", "official"]
+    aggregation: str
+    examples: int
+    clusters: int | None
+    resamples: int
+    seed: int
+    metrics: dict[str, MetricValue]
+    subsets: dict[str, dict[str, MetricValue]]
+    alpha: AlphaReport | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Difference(Model):
+    """One metric of two runs on the same examples.
+
+    Attributes:
+        a: its value in the first run.
+        b: its value in the second.
+        difference: b − a.
+        ci95: paired bootstrap interval of the difference.
+        n: examples both have.
+        share: whether it is a share of examples, to be written as a percentage.
+        test: "mcnemar-exact", "mcnemar-midp" or "paired-bootstrap".
+        p: two-sided.
+        p_holm: corrected for all metrics compared.
+        verdict: what the corrected p says at the chosen level.
+    """
+
+    a: float
+    b: float
+    difference: float
+    ci95: tuple[float, float]
+    n: int
+    share: bool
+    test: str
+    p: float
+    p_holm: float
+    verdict: Literal["better", "worse", "no significant difference"]
+
+
+class Comparison(Model):
+    """Two runs of the same examples, compared pair by pair."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    contrapose: str
+    benchmark: str
+    a: str
+    b: str
+    level: float
+    resamples: int
+    seed: int
+    metrics: dict[str, Difference]
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,128 @@
+"""A benchmark's examples and a model's scores for them, side by side as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from contrapose.data import Card, Example, TagValue
+from contrapose.errors import InputError
+from contrapose.metrics import BoolArray, FloatArray, IntArray, clusters_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """What scores are needed: the examples of a benchmark without the scores.
+
+    Examples of different shapes are padded to the largest; `present` tells which pairs exist.
+
+    Attributes:
+        ids: k example ids.
+        match: k × m × n, true where image and caption belong together.
+        present: k × m × n, true where the pair exists.
+        tags: for each tag its value for each example; empty text where it has none.
+        clusters: for each example the group of examples it shares an image with; None when the
+            images are not known.
+        image_keys: the names of the images, when known.
+        texts: the captions, when known.
+    """
+
+    ids: tuple[str, ...]
+    match: BoolArray
+    present: BoolArray
+    tags: Mapping[str, tuple[TagValue, ...]]
+    clusters: IntArray | None = None
+    image_keys: tuple[tuple[str, ...], ...] | None = None
+    texts: tuple[tuple[str, ...], ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, positions: IntArray) -> Frame:
+        """The frame of some of the examples."""
+        chosen = positions.tolist()
+        return Frame(
+            ids=tuple(self.ids[i] for i in chosen),
+            match=self.match[positions],
+            present=self.present[positions],
+            tags={name: tuple(values[i] for i in chosen) for name, values in self.tags.items()},
+            clusters=None if self.clusters is None else self.clusters[positions],
+            image_keys=None
+            if self.image_keys is None
+            else tuple(self.image_keys[i] for i in chosen),
+            texts=None if self.texts is None else tuple(self.texts[i] for i in chosen),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """A frame and the scores that fill it.
+
+    Attributes:
+        frame: the examples.
+        scores: k × m × n, float32 or wider; meaningless where a pair is not present.
+        notes: what the reader of the results should know.
+    """
+
+    frame: Frame
+    scores: FloatArray
+    notes: tuple[str, ...] = ()
+
+    def take(self, positions: IntArray) -> Answers:
+        """The answers to some of the examples."""
+        return replace(self, frame=self.frame.take(positions), scores=self.scores[positions])
+
+
+def frame_of(examples: Iterable[Example]) -> Frame:
+    """The frame of examples that were read from the benchmark's files.
+
+    Raises:
+        InputError: there are none, or two share an id.
+    """
+    listed = list(examples)
+    if not listed:
+        raise InputError("the benchmark's files hold no valid example.")
+    ids = tuple(example.id for example in listed)
+    if len(set(ids)) != len(ids):
+        twice = next(name for name in ids if ids.count(name) > 1)
+        raise InputError(f"two examples have the id {twice!r}; ids must be unique.")
+    m = max(example.shape[0] for example in listed)
+    n = max(example.shape[1] for example in listed)
+    match = np.zeros((len(listed), m, n), dtype=np.bool_)
+    present = np.zeros_like(match)
+    for i, example in enumerate(listed):
+        rows, columns = example.shape
+        match[i, :rows, :columns] = example.match
+        present[i, :rows, :columns] = True
+    names = dict.fromkeys(name for example in listed for name in example.tags)
+    keys = tuple(tuple(image.key for image in example.images) for example in listed)
+    return Frame(
+        ids=ids,
+        match=match,
+        present=present,
+        tags={name: tuple(example.tags.get(name, "") for example in listed) for name in names},
+        clusters=clusters_of(keys),
+        image_keys=keys,
+        texts=tuple(example.texts for example in listed),
+    )
+
+
+def frame_from_card(
+    card: Card, ids: Sequence[str], tags: Mapping[str, Sequence[TagValue]]
+) -> Frame:
+    """The frame of a benchmark whose examples are all alike, without its annotation files.
+
+    Raises:
+        InputError: the card does not promise one shape for all, so the files are needed.
+    """
+    if card.match is None:
+        raise InputError(
+            f"{card.name} can only be scored with its annotation files: pass --root DIR."
+        )
+    one = np.asarray(card.match, dtype=np.bool_)
+    match = np.broadcast_to(one, (len(ids), *one.shape))
+    present = np.ones(match.shape, dtype=np.bool_)
+    kept = {name: tuple(values) for name, values in tags.items()}
+    return Frame(tuple(ids), match, present, kept)

@@ -1,0 +1,100 @@
+"""`check data` and `list benchmarks`: counts, problems by line, status, JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from contrapose.data import benchmark_names
+from tests.conftest import Cli
+
+
+def own(root: Path, *lines: str) -> Path:
+    path = root / "mine.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+GOOD = '{"id": "1", "images": ["a.png"], "texts": ["a dog", "a cat"], "right": 0}'
+
+
+def test_whole_data_is_well(cli: Cli, tmp_path: Path) -> None:
+    Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+    said = cli("check", "data", own(tmp_path, GOOD))
+    assert said.status == 0
+    assert "1 images (1 opened), 2 captions." in said.out
+    assert "Nothing is wrong." in said.out
+
+
+def test_every_kind_of_problem_is_named(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"not an image")
+    path = own(
+        tmp_path,
+        GOOD,
+        GOOD,
+        '{"id": "2", "images": ["gone.png"], "texts": ["x", "y"], "right": 0}',
+        '{"id": "3", "images": ["a.png"], "texts": ["x"',
+        '{"id": "4", "images": ["a.png"], "texts": ["x", "y"], "right": 7}',
+        '{"id": "5", "images": ["../a.png"], "texts": ["x", "y"], "right": 0}',
+    )
+    said = cli("check", "data", path)
+    assert said.status == 1
+    assert "Traceback" not in said.out + said.err
+    report = json.loads(cli("check", "data", path, "--json").out)
+    assert report["ok"] is False
+    found = {(problem["kind"], problem["line"]) for problem in report["problems"]}
+    assert {("malformed record", line) for line in (4, 5, 6)} <= found
+    kinds = {kind for kind, _ in found}
+    assert {"duplicate id", "missing image", "unreadable image"} <= kinds
+    without = json.loads(cli("check", "data", path, "--json", "--no-images").out)
+    assert not {p["kind"] for p in without["problems"]} & {"missing image", "unreadable image"}
+
+
+def test_truncated_file_is_a_problem_with_its_line(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "swap_obj.json").write_text('{\n"0": {"filename": "a.jpg", "caption": "x"')
+    said = cli("check", "data", "sugarcrepe", "--root", tmp_path)
+    assert said.status == 1
+    assert "swap_obj.json, line 2" in said.out
+
+
+def test_missing_root_says_what_to_get(cli: Cli, tmp_path: Path) -> None:
+    message = cli("check", "data", "winoground").refused()
+    assert "--root" in message
+    assert "facebook/winoground" in message
+    assert "non-commercial" in message
+    said = cli("check", "data", "winoground", "--root", tmp_path)
+    assert said.status == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "examples"),
+    [
+        ("sugarcrepe", "sugarcrepe", 7511),
+        ("sugarcrepe-pp", "sugarcrepe_pp", 4757),
+        ("valse", "valse", 7702),
+        ("hard-positives-replace", "hard_positives", 27443),
+        ("simat", "simat", 17996),
+        ("vl-checklist", "vl_checklist", 14126),
+        ("cola", "cola", 210),
+    ],
+)
+def test_real_annotations(cli: Cli, shared: Path, name: str, folder: str, examples: int) -> None:
+    said = cli("check", "data", name, "--root", shared / folder, "--no-images", "--json")
+    assert said.status == 0
+    assert sum(json.loads(said.out)["examples"].values()) == examples
+
+
+def test_list(cli: Cli) -> None:
+    said = cli("list", "benchmarks")
+    assert said.status == 0
+    for name in benchmark_names():
+        assert name in said.out
+        card = cli("list", "benchmarks", name)
+        assert "paper" in card.out
+        assert "licence" in card.out
+    cards = json.loads(cli("list", "benchmarks", "--json").out)
+    assert cards["sugarcrepe"]["counts"]["swap_obj"] == 245
+    assert "did you mean eqben" in cli("list", "benchmarks", "eqbn").refused()

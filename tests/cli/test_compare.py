@@ -1,0 +1,104 @@
+"""Paired tests through the command line, confirmed by a second computation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.conftest import Cli
+
+
+def text_outcomes(path: Path) -> np.ndarray:
+    """Winoground's text score, written out once more."""
+    scores: dict[str, float] = {}
+    for line in path.read_text().splitlines():
+        row = json.loads(line)
+        scores[row["label"]] = row["score"]
+    return np.array(
+        [
+            scores[f"{i}_c0_i0"] > scores[f"{i}_c1_i0"]
+            and scores[f"{i}_c1_i1"] > scores[f"{i}_c0_i1"]
+            for i in range(400)
+        ]
+    )
+
+
+def compared(cli: Cli, *arguments: object) -> dict[str, Any]:
+    said = cli("compare", *arguments, "--json")
+    assert said.status == 0, said
+    found: dict[str, Any] = json.loads(said.out)
+    return found
+
+
+def test_clip_and_vilt(cli: Cli, shared: Path) -> None:
+    a, b = (shared / f"winoground_scores/{name}.jsonl" for name in ("clip", "vilt"))
+    found = compared(cli, a, b, "--test", "exact")
+    first, second = text_outcomes(a), text_outcomes(b)
+    only_a, only_b = int((first & ~second).sum()), int((second & ~first).sum())
+    text = found["metrics"]["text"]
+    assert text["test"] == "mcnemar-exact"
+    assert text["p"] == pytest.approx(stats.binomtest(only_b, only_a + only_b, 0.5).pvalue)
+    assert text["difference"] == pytest.approx(0.3475 - 0.3075)
+    midp = compared(cli, a, b)["metrics"]["text"]
+    discordant = stats.binom(only_a + only_b, 0.5)
+    smaller = min(only_a, only_b)
+    assert midp["p"] == pytest.approx(2 * discordant.cdf(smaller) - discordant.pmf(smaller))
+    assert text["verdict"] == "no significant difference"
+
+
+def test_gate(cli: Cli, shared: Path) -> None:
+    human, clip = (shared / f"winoground_scores/{name}.jsonl" for name in ("human", "clip"))
+    assert cli("compare", human, clip, "--gate").status == 1
+    assert cli("compare", human, clip).status == 0
+    assert cli("compare", clip, human, "--gate").status == 0
+    assert cli("compare", clip, clip, "--gate").status == 0
+
+
+def test_one_metric(cli: Cli, shared: Path) -> None:
+    """The correction counts what is compared; spreads are compared when asked for."""
+    human, clip = (shared / f"winoground_scores/{name}.jsonl" for name in ("human", "clip"))
+    alone = compared(cli, human, clip, "--metric", "equivariance_text_std")["metrics"]
+    assert set(alone) == {"equivariance_text_std"}
+    change = alone["equivariance_text_std"]
+    assert change["test"] == "paired-bootstrap"
+    assert change["p"] == change["p_holm"]
+    assert change["verdict"] == ("better" if change["difference"] < 0 else "worse")
+    message = cli("compare", human, clip, "--metric", "txt").refused()
+    assert "'txt' cannot be compared; metrics here: text, image, group" in message
+
+
+def test_run_folders(cli: Cli, shared: Path, tmp_path: Path) -> None:
+    paths = [shared / f"winoground_scores/{name}.jsonl" for name in ("clip", "vilt")]
+    runs = [tmp_path / path.stem for path in paths]
+    for path, run in zip(paths, runs, strict=True):
+        assert cli("metrics", "winoground", "--scores", path, "--out", run).status == 0
+        assert sorted(file.name for file in run.iterdir()) == [
+            "outcomes.parquet", "results.json", "scores.parquet", "spec.json",
+        ]  # fmt: skip
+    from_files, from_runs = compared(cli, *paths), compared(cli, *runs)
+    assert from_runs["metrics"] == from_files["metrics"]
+
+
+def test_clusters_change_the_test(cli: Cli, shared: Path) -> None:
+    a, b = (shared / f"valse/scores/{name}.jsonl" for name in ("clipcap_coco", "x-vlm_4m"))
+    found = compared(cli, a, b, "--root", shared / "valse", "--resamples", 1000)
+    assert {change["test"] for change in found["metrics"].values()} == {"paired-bootstrap"}
+    assert found["metrics"]["pairwise_accuracy"]["verdict"] == "better"
+
+
+def test_different_benchmarks_and_examples(cli: Cli, shared: Path, tmp_path: Path) -> None:
+    wino = shared / "winoground_scores/clip.jsonl"
+    message = cli("compare", wino, shared / "valse/scores/x-vlm_4m.jsonl").refused()
+    assert "A is of winoground and B of valse" in message
+    part = tmp_path / "part.jsonl"
+    part.write_text("\n".join(wino.read_text().splitlines()[:400]))
+    assert "300 of 400 examples have no scores" in cli("compare", wino, part).refused()
+    assert compared(cli, wino, part, "--partial")["metrics"]["text"]["n"] == 100
+    general = tmp_path / "s.csv"
+    general.write_text("example,image,text,score\n1,0,0,0.5\n")
+    assert "--on" in cli("compare", general, general).refused()

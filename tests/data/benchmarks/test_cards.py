@@ -1,0 +1,37 @@
+"""What the cards of the benchmarks with one right caption, or pairs, promise about themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from contrapose.data import Macro, find_benchmark
+
+NAMES = (
+    "winoground",
+    "sugarcrepe",
+    "eqben",
+    "eqben-mini",
+    "valse",
+    "aro-relation",
+    "aro-attribution",
+    "aro-coco-order",
+    "aro-flickr-order",
+    "crepe",
+    "vl-checklist",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_card_is_true_to_itself(name: str) -> None:
+    card = find_benchmark(name).card
+    assert card.name == name
+    assert set(card.by) <= set(card.tags)
+    if isinstance(card.aggregation, Macro):
+        assert card.aggregation.tag in card.tags
+    if card.match is not None:
+        assert card.shape == f"{len(card.match)} × {len(card.match[0])}"
+    if card.family == "choice":
+        captions = int(card.shape.split()[-1])
+        assert card.chance == {"accuracy": 1 / captions}
+    if card.family == "pairs":
+        assert card.chance == {"text": 1 / 4, "image": 1 / 4, "group": 1 / 6}

@@ -1,0 +1,104 @@
+"""Benchmarks are found by name: built in, plugged in, or a file of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from contrapose.data import Benchmark, Example, benchmark_names, find_benchmark, is_own, registry
+from contrapose.errors import InputError
+from contrapose.files import Problems
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry point as far as it is used."""
+
+    name: str
+    value: str
+    loaded: object
+
+    def load(self) -> object:
+        return self.loaded
+
+
+@pytest.fixture
+def plugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Entry]]:
+    entries: list[Entry] = []
+
+    def entry_points(group: str) -> list[Entry]:
+        assert group == "contrapose.benchmarks"
+        return entries
+
+    monkeypatch.setattr(registry, "entry_points", entry_points)
+    registry._plugins.cache_clear()
+    yield entries
+    registry._plugins.cache_clear()
+
+
+def test_every_built_in_benchmark_is_there_under_its_name() -> None:
+    assert len(benchmark_names()) >= 10
+    for name in benchmark_names():
+        card = find_benchmark(name).card
+        assert card.name == name
+        assert card.title
+        assert card.paper
+        assert card.licence
+        assert card.source
+        assert card.layout
+        assert all(0 < chance < 1 for chance in card.chance.values())
+        assert set(card.by) <= set(card.tags) | {"subset"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("winogroud", "winoground"),
+        ("sugarcrep", "sugarcrepe"),
+        ("sugarcrepe++", "sugarcrepe-pp"),
+        ("coco-retrival", "coco-retrieval"),
+        ("flickr30k", "flickr30k-retrieval"),
+    ],
+)
+def test_did_you_mean(typed: str, meant: str) -> None:
+    with pytest.raises(InputError, match="did you mean") as refused:
+        find_benchmark(typed)
+    assert meant in str(refused.value)
+
+
+def test_names_like_none() -> None:
+    with pytest.raises(InputError, match="see contrapose list benchmarks"):
+        find_benchmark("zzzzqqq")
+
+
+def test_plug_ins(plugged: list[Entry]) -> None:
+    def read(root: Path, problems: Problems) -> list[Example]:
+        return []
+
+    card = replace(find_benchmark("winoground").card, name="mine")
+    registry._plugins.cache_clear()
+    plugged.append(Entry("mine", "package:MINE", Benchmark(card, read)))
+    assert "mine" in benchmark_names()
+    assert find_benchmark("mine").read is read
+    with pytest.raises(InputError, match="did you mean mine"):
+        find_benchmark("mines")
+
+
+def test_a_plug_in_that_is_no_benchmark(plugged: list[Entry]) -> None:
+    plugged.append(Entry("broken", "package:broken", "a string"))
+    with pytest.raises(InputError, match=r"'broken' \(package:broken\) is not a Benchmark"):
+        find_benchmark("mine")
+
+
+def test_files_are_benchmarks(tmp_path: Path) -> None:
+    path = tmp_path / "mine.JSONL"
+    path.write_text('{"images": ["a.png"], "texts": ["x", "y"], "right": 0}\n')
+    assert is_own(str(path))
+    assert not is_own("winoground")
+    assert not is_own("notes.txt")
+    assert find_benchmark(str(path)).card.name == str(path)
+    with pytest.raises(InputError, match="does not exist"):
+        find_benchmark(str(tmp_path / "none.csv"))

@@ -1,0 +1,308 @@
+"""Records know their line, and what is wrong with a file is one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from contrapose.errors import InputError
+from contrapose.files import (
+    Collected,
+    Malformed,
+    Record,
+    Strict,
+    csv_records,
+    json_records,
+    jsonl_records,
+    parquet_records,
+    parse,
+    read_json,
+    read_lines,
+    table_records,
+)
+
+
+def record(value: object) -> Record:
+    return Record(value, Path("f.json"), 3, "k")
+
+
+def test_entries_of_a_list_know_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('[\n {"a": 1},\n\n {"a":\n 2}, 3\n]\n')
+    found = [(r.key, r.line, r.value) for r in json_records(path, Strict())]
+    assert found == [("0", 2, {"a": 1}), ("1", 4, {"a": 2}), ("2", 5, 3)]
+
+
+def test_entries_of_an_object_are_named_by_their_keys(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"x": 1,\n"y"\n:\n [2]}')
+    assert [(r.key, r.line, r.value) for r in json_records(path, Strict())] == [
+        ("x", 1, 1),
+        ("y", 2, [2]),
+    ]
+
+
+@pytest.mark.parametrize("text", ["[]", " {} ", "[\n]"])
+def test_nothing_in_it_is_no_record(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    assert list(json_records(path, Strict())) == []
+
+
+def test_entries_under_a_key(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"info": {"images": 0},\n "images": [\n {"id": 4},\n {"id": 5}],\n "z": 1}')
+    found = list(json_records(path, Strict(), under="images"))
+    assert [(r.key, r.line, r.value["id"]) for r in found] == [("0", 3, 4), ("1", 4, 5)]
+    with pytest.raises(InputError, match="with the key 'annotations'"):
+        list(json_records(path, Strict(), under="annotations"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ('[\n{"a": 1},\n{"a": ', 3, "Expecting value"),
+        ('[\n{"a": 1}\n', 3, "it ends in the middle"),
+        ('[{"a": 1}\n{"a": 2}]', 2, "expected ','"),
+        ('{"a": 1,\n', 2, "Expecting value"),
+        ('{"a" 1}', 1, "expected a key"),
+        ("{1: 2}", 1, "expected a key"),
+        ("[1, 2,\n]", 2, "a comma before the end"),
+        ("[1]\n[2]", 2, "extra data"),
+        ('[\n"a\nb"]', 2, "Invalid control character"),
+        ("[" + "[" * 100_000, 1, "nested too deeply"),
+        (f"[{'9' * 5000}]", 1, "a number is too long"),
+    ],
+)
+def test_json_that_is_none(tmp_path: Path, text: str, line: int, what: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    with pytest.raises(InputError) as refused:
+        list(json_records(path, Strict()))
+    assert str(refused.value).startswith(f"{path}, line {line}: is not valid JSON")
+    assert what in str(refused.value)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    value=st.lists(JSON) | st.dictionaries(st.text(), JSON),
+    indent=st.sampled_from([None, 0, 2]),
+    cut=st.integers(0, 40),
+    junk=st.sampled_from(["", ",", "]", "}", "1", " ", '"']),
+)
+def test_what_json_itself_takes(
+    tmp_path: Path, value: Any, indent: int | None, cut: int, junk: str
+) -> None:
+    """Entry by entry means the same as all at once, for good files and for damaged ones."""
+    text = json.dumps(value, indent=indent)
+    path = tmp_path / "a.json"
+    for written in (text, text[:cut] + junk + text[cut:], text[:cut] + text[cut + 1 :]):
+        path.write_text(written)
+        try:
+            expected = json.loads(written)
+        except ValueError:
+            with pytest.raises(InputError):
+                list(json_records(path, Strict()))
+            continue
+        if isinstance(expected, list):
+            assert [r.value for r in json_records(path, Strict())] == expected
+        elif isinstance(expected, dict):
+            assert {r.key: r.value for r in json_records(path, Strict())} == expected
+
+
+def test_records_before_the_cut_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('[{"a": 1}, {"a": 2}, {"a')
+    records = json_records(path, Strict())
+    assert [next(records).value["a"], next(records).value["a"]] == [1, 2]
+    with pytest.raises(InputError):
+        next(records)
+
+
+@pytest.mark.parametrize(("text", "what"), [("", "is empty"), ("  \n", "is empty"), ("7", "list")])
+def test_json_without_entries(tmp_path: Path, text: str, what: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=what):
+        list(json_records(path, Strict()))
+
+
+def test_whole_json(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b'\xef\xbb\xbf{"a": [1]}')
+    assert read_json(path) == {"a": [1]}
+    path.write_text('{"a":\n')
+    with pytest.raises(InputError, match=r"line 2: is not valid JSON"):
+        read_json(path)
+    path.write_text("[" * 100_000)
+    with pytest.raises(InputError, match="nested too deeply"):
+        read_json(path)
+    with pytest.raises(InputError, match="does not exist"):
+        read_json(tmp_path / "none.json")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_json(tmp_path)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xef\xbb\xbfid,text\n1,a\n")
+    assert [r.value for r in csv_records(path, Strict())] == [{"id": "1", "text": "a"}]
+
+
+def test_bytes_that_are_not_utf8_are_a_problem_with_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"a": "x"}\n{"a": "caf\xe9"}\n')
+    with pytest.raises(InputError, match=r"line 2: holds bytes that are not UTF-8"):
+        list(jsonl_records(path, Strict()))
+    problems = Collected()
+    found = [r.value["a"] for r in jsonl_records(path, problems)]
+    assert found == ["x", "caf�"]
+    assert [(p.kind, p.line) for p in problems.found] == [("not UTF-8", 2)]
+
+
+def test_lines_that_are_not_json_are_problems_and_the_others_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}\n\n{"a": 2\n{"a": 3}\r\n{"a": 4')
+    problems = Collected()
+    found = [(r.line, r.key, r.value["a"]) for r in jsonl_records(path, problems)]
+    assert found == [(1, "0", 1), (4, "2", 3)]
+    assert [p.line for p in problems.found] == [3, 5]
+    assert "cut off" in str(problems.found[1])
+
+
+def test_csv_rows(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('id,text\r\n1,"a, b"\r\n2,"two\nlines"\r\n\r\n3,c\r\n')
+    found = [(r.line, r.value["text"]) for r in csv_records(path, Strict())]
+    assert found == [(2, "a, b"), (3, "two\nlines"), (6, "c")]
+
+
+def test_only_line_ends_end_a_csv_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id,text\n1,a\u2028b\u0085c\x0bd\n", encoding="utf-8")
+    assert [r.value["text"] for r in csv_records(path, Strict())] == ["a\u2028b\u0085c\x0bd"]
+
+
+def test_csv_line_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id,image,text\n1,a.png,x\n2,b.p\n3,c.png,z\n")
+    problems = Collected()
+    assert [r.value["id"] for r in csv_records(path, problems)] == ["1", "3"]
+    assert [p.line for p in problems.found] == [3]
+    assert "2 fields where the header has 3" in problems.found[0].message
+    with pytest.raises(InputError, match="line 3"):
+        list(csv_records(path, Strict()))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "is empty"),
+        ("id,text,id\n1,a,2\n", "two columns named 'id'"),
+        (f"id,text\n1,{'x' * 200_000}\n", "is not valid CSV"),
+    ],
+)
+def test_csv_that_is_none(tmp_path: Path, text: str, what: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=what):
+        list(csv_records(path, Strict()))
+
+
+def test_parquet_rows(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": [1, 2], "b": [["x"], []]}), path)
+    assert [(r.line, r.key, r.value) for r in parquet_records(path)] == [
+        (1, "0", {"a": 1, "b": ["x"]}),
+        (2, "1", {"a": 2, "b": []}),
+    ]
+    assert [r.value for r in parquet_records(path, ["a"])] == [{"a": 1}, {"a": 2}]
+
+
+def test_parquet_that_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    with pytest.raises(InputError, match="does not exist"):
+        list(parquet_records(path))
+    path.write_bytes(b"PAR1 no, not really PAR1")
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        list(parquet_records(path))
+    pq.write_table(pa.table({"a": list(range(100_000))}), path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100] + bytes(2000) + whole[2100:])
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        list(parquet_records(path))
+
+
+def test_tables_are_told_apart_by_their_suffix(tmp_path: Path) -> None:
+    (tmp_path / "a.TSV").write_text("a\tb\n1\t2,3\n")
+    assert [r.value for r in table_records(tmp_path / "a.TSV", Strict())] == [
+        {"a": "1", "b": "2,3"}
+    ]
+    (tmp_path / "a.ndjson").write_text('{"a": 1}')
+    assert [r.value for r in table_records(tmp_path / "a.ndjson", Strict())] == [{"a": 1}]
+    with pytest.raises(InputError, match=r"must end in \.jsonl"):
+        table_records(tmp_path / "a.txt", Strict())
+
+
+def test_lines_of_a_text_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbf one\r\n\r\n two \n")
+    assert read_lines(path, Strict()) == [(1, "one"), (3, "two")]
+
+
+def test_fields() -> None:
+    value = {"t": " a ", "n": 7, "f": 2.0, "s": "3.5", "i": "4"}
+    assert record(value).text("t") == " a "
+    assert record(value).name("n") == "7"
+    assert record(value).number("s") == 3.5
+    assert (record(value).integer("f"), record(value).integer("i")) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("value", "getter", "what"),
+    [
+        ({}, "text", "'x' is missing"),
+        ([], "text", "expected an object with fields, found a list"),
+        ({"x": None}, "text", "must be text, found nothing"),
+        ({"x": "  "}, "text", "must be text, found empty text"),
+        ({"x": 3}, "text", "must be text, found a number"),
+        ({"x": "\ud800"}, "text", "half of a surrogate pair"),
+        ({"x": True}, "name", "must be text, found true or false"),
+        ({"x": float("nan")}, "number", "must be a finite number, found nan"),
+        ({"x": 10**400}, "number", "must be a finite number"),
+        ({"x": True}, "number", "must be a finite number"),
+        ({"x": "1e999"}, "number", "must be a finite number"),
+        ({"x": [1]}, "number", "must be a finite number, found a list"),
+        ({"x": 2.5}, "integer", "must be a whole number, found 2.5"),
+    ],
+)
+def test_fields_that_are_not_what_they_should_be(value: object, getter: str, what: str) -> None:
+    with pytest.raises(Malformed) as raised:
+        getattr(record(value), getter)("x")
+    assert what in str(raised.value)
+    assert "record k" in str(raised.value)
+
+
+def test_a_malformed_record_is_a_problem_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"t": t}) + "\n" for t in ("a", None, "c")))
+    problems = Collected()
+    found = list(parse(jsonl_records(path, problems), lambda r: r.text("t"), problems))
+    assert found == ["a", "c"]
+    assert str(problems.found[0]).startswith(f"{path}, line 2: record 1: 't' must be text")
+    with pytest.raises(InputError, match="line 2"):
+        list(parse(jsonl_records(path, Strict()), lambda r: r.text("t"), Strict()))

@@ -1,0 +1,80 @@
+"""Run folders: what was written can be read, and nothing half-written stays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from contrapose.errors import InputError
+from contrapose.results import Request, Results, Run, read_run, run, write_run
+from contrapose.results import runs as runs_module
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Run:
+    scores = np.random.default_rng(0).integers(0, 4, (400, 2, 2)).astype(float)
+    np.save(tmp_path / "s.npy", scores)
+    tags = {str(i): ["odd", "late"] if i % 2 else [] for i in range(400)}
+    (tmp_path / "kind.json").write_text(json.dumps(tags))
+    request = Request(
+        "winoground", tmp_path / "s.npy", tags=(("kind", tmp_path / "kind.json"),), resamples=100
+    )
+    return run(request)
+
+
+def test_round_trip(finished: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    write_run(finished, folder)
+    benchmark, measured = read_run(folder)
+    assert benchmark == "winoground"
+    assert measured.ids == finished.measured.ids
+    assert measured.tags == finished.measured.tags
+    assert list(measured.measures) == list(finished.measured.measures)
+    for name, measure in finished.measured.measures.items():
+        again = measured.measures[name]
+        assert np.array_equal(again.values, measure.values)
+        assert np.array_equal(again.where, measure.where)
+        assert (again.summary, again.better, again.shown) == (
+            measure.summary, measure.better, measure.shown,
+        )  # fmt: skip
+    stored = Results.model_validate_json((folder / "results.json").read_text())
+    assert stored == finished.results
+    table = pq.read_table(folder / "scores.parquet")
+    assert table.column_names == ["example", "image", "text", "score", "match"]
+    assert table.num_rows == 1600
+
+
+def test_failure_in_the_middle_leaves_what_was_there(
+    finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    write_run(finished, folder)
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+
+    def broken(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs_module, "_outcomes_table", broken)
+    with pytest.raises(KeyboardInterrupt):
+        write_run(finished, folder, overwrite=True)
+    with pytest.raises(KeyboardInterrupt):
+        write_run(finished, tmp_path / "other")
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kind.json", "run", "s.npy"]
+
+
+def test_damaged_runs_are_refused(finished: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    write_run(finished, folder)
+    spec = json.loads((folder / "spec.json").read_text())
+    (folder / "spec.json").write_text(json.dumps({**spec, "schema_version": 99}))
+    with pytest.raises(InputError, match="schema version 99"):
+        read_run(folder)
+    (folder / "spec.json").write_text(json.dumps(spec))
+    (folder / "outcomes.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match="damaged"):
+        read_run(folder)
