@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from contrapose.errors import InputError
-from contrapose.metrics.types import BoolArray, FloatArray, IntArray, finite
+from contrapose.metrics.types import FloatArray, IntArray, finite
 
 Formula = Callable[[FloatArray], FloatArray]
 """From totals (r, c), one row a resample, to values (r,)."""
@@ -105,19 +105,19 @@ def macro_mean(
     array, codes = _one_each(values), _codes(groups)
     if len(codes) != len(array):
         raise InputError(f"{len(array)} values but {len(codes)} group codes.")
-    size = int(codes.max(initial=-1)) + 1
-    if parents is not None and len(parents) < size:
+    size = int(codes.max(initial=0)) + 1
+    if parents is not None and len(parents) < size and (codes >= 0).any():
         raise InputError(f"{size} groups but only {len(parents)} of them have a parent.")
-    tree = None if parents is None else _membership(np.asarray(parents[:size], dtype=np.int64))
+    tree = _membership([0] * size if parents is None else [*parents, 0][:size])
     columns, kinds = _by_group(array, codes, size)
 
     def formula(totals: FloatArray) -> FloatArray:
         sums, counts = totals[:, :size], totals[:, size:]
-        means, alive = divide(sums, counts), counts > 0
-        if tree is not None:
-            counts = alive @ tree
-            means, alive = divide(np.where(alive, means, 0.0) @ tree, counts), counts > 0
-        return _mean_of_alive(means, alive)
+        means = divide(sums, counts)
+        for members in (tree, np.ones((tree.shape[1], 1))):
+            alive = ~np.isnan(means)
+            means = divide(np.where(alive, means, 0.0) @ members, alive @ members)
+        return means[:, 0]
 
     return Statistic(columns, formula, kinds)
 
@@ -155,10 +155,10 @@ def _levels(values: FloatArray) -> tuple[FloatArray, IntArray | None]:
     return (levels, kinds) if levels.size <= FEW else (values, None)
 
 
-def _membership(parents: IntArray) -> NDArray[np.float64]:
+def _membership(parents: Sequence[int]) -> NDArray[np.float64]:
     """(groups, parents) one where the group belongs to the parent."""
-    _, codes = np.unique(parents, return_inverse=True)
-    return np.eye(int(codes.max(initial=-1)) + 1)[codes]
+    distinct, codes = np.unique(parents, return_inverse=True)
+    return np.eye(len(distinct))[codes]
 
 
 def _centred(values: FloatArray) -> tuple[float, FloatArray]:
@@ -200,7 +200,3 @@ def divide(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     positive = np.broadcast_to(denominator > 0, numerator.shape)
     result = np.full(numerator.shape, np.nan)
     return np.asarray(np.divide(numerator, denominator, out=result, where=positive))
-
-
-def _mean_of_alive(values: FloatArray, alive: BoolArray) -> FloatArray:
-    return divide(np.where(alive, values, 0.0).sum(axis=1), alive.sum(axis=1))

@@ -1,0 +1,227 @@
+"""A scene as a value: a few things on a plane, a camera, a light, a ground.
+
+Every number that decides a pixel stands in the scene, so two scenes that differ in one slot differ
+in nothing else. Coordinates: x to the right, y away from the camera, z up; the plane is z = 0 and
+the camera looks along y from the negative side. Angles are radians.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from contrapose.errors import InputError
+
+Shape = Literal["ball", "cube", "cylinder", "cone", "pyramid", "dome", "pill"]
+Color = Literal[
+    "red", "orange", "yellow", "green", "cyan", "blue", "purple", "pink", "brown", "gray"
+]
+Material = Literal["rubber", "metal"]
+Size = Literal["small", "medium", "large"]
+Pattern = Literal["plain", "striped", "checkered"]
+RGB = tuple[float, float, float]
+
+SHAPES: tuple[Shape, ...] = ("ball", "cube", "cylinder", "cone", "pyramid", "dome", "pill")
+COLORS: Mapping[Color, RGB] = {
+    "red": (0.80, 0.10, 0.10),
+    "orange": (0.95, 0.48, 0.05),
+    "yellow": (0.95, 0.85, 0.10),
+    "green": (0.10, 0.55, 0.15),
+    "cyan": (0.15, 0.80, 0.85),
+    "blue": (0.10, 0.20, 0.80),
+    "purple": (0.48, 0.12, 0.62),
+    "pink": (0.98, 0.50, 0.72),
+    "brown": (0.42, 0.24, 0.10),
+    "gray": (0.48, 0.48, 0.50),
+}
+MATERIALS: tuple[Material, ...] = ("rubber", "metal")
+SIZES: Mapping[Size, float] = {"small": 0.34, "medium": 0.52, "large": 0.76}
+"""Radius: half the width of a thing; half its height too, except for domes, which are as high as
+their radius, and pills, which lie on their side and are as high as they are thick."""
+PATTERNS: tuple[Pattern, ...] = ("plain", "striped", "checkered")
+FLAT_TOPS: tuple[Shape, ...] = ("cube", "cylinder")
+"""Shapes that another thing can stand on."""
+MOST_THINGS = 5
+PILL_THICKNESS = 0.5
+"""Radius of a pill's round cross-section over half its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """One object.
+
+    Attributes:
+        shape: its form.
+        color: its colour.
+        material: rubber is dull, metal shines.
+        size: how large it is.
+        pattern: of its surface.
+        x: to the right of the middle of the ground.
+        y: behind the middle of the ground.
+        turn: rotation about the vertical.
+        on: position in the scene of the thing it stands on; None for the ground. Then x and y are
+            those of the thing below.
+    """
+
+    shape: Shape
+    color: Color
+    material: Material
+    size: Size
+    pattern: Pattern
+    x: float
+    y: float
+    turn: float = 0.0
+    on: int | None = None
+
+    @property
+    def radius(self) -> float:
+        """Half its width."""
+        return SIZES[self.size]
+
+    @property
+    def height(self) -> float:
+        """How high its top is above its foot."""
+        if self.shape == "dome":
+            return self.radius
+        if self.shape == "pill":
+            return 2 * PILL_THICKNESS * self.radius
+        return 2 * self.radius
+
+
+@dataclass(frozen=True, slots=True)
+class Camera:
+    """Where one looks from: a point above and before the ground, looking at its middle.
+
+    Attributes:
+        distance: from the middle of the ground.
+        pitch: how far it looks down.
+        turn: how far it has gone around the ground; positive is to the right.
+        view: vertical field of view.
+    """
+
+    distance: float = 8.5
+    pitch: float = 0.46
+    turn: float = 0.0
+    view: float = 0.62
+
+
+@dataclass(frozen=True, slots=True)
+class Light:
+    """One distant lamp, and what comes from everywhere.
+
+    Attributes:
+        azimuth: 0 shines from behind the camera, positive from the right.
+        elevation: above the horizon.
+        strength: of the lamp.
+        ambient: from everywhere.
+    """
+
+    azimuth: float = 0.6
+    elevation: float = 0.95
+    strength: float = 0.75
+    ambient: float = 0.40
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What things stand on, and what is behind.
+
+    Attributes:
+        color: of the plane.
+        tiles: how strongly every other tile is darkened; 0 is plain.
+        sky: what is seen above the horizon.
+    """
+
+    color: RGB = (0.72, 0.70, 0.66)
+    tiles: float = 0.0
+    sky: RGB = (0.80, 0.86, 0.92)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Things, and how they are seen.
+
+    Attributes:
+        things: one to five of them.
+        camera: where one looks from.
+        light: what falls on them.
+        ground: what they stand on.
+    """
+
+    things: tuple[Thing, ...]
+    camera: Camera = Camera()
+    light: Light = Light()
+    ground: Ground = Ground()
+
+    def foot(self, index: int) -> float:
+        """How high a thing's foot is above the ground."""
+        below = self.things[index].on
+        return 0.0 if below is None else self.foot(below) + self.things[below].height
+
+    def edited(self, index: int, **slots: Any) -> Scene:
+        """The same scene with some slots of one thing changed, and nothing else.
+
+        What stands on it stays on it: its height is derived, its x and y are its own.
+        """
+        things = list(self.things)
+        things[index] = replace(things[index], **slots)
+        return replace(self, things=tuple(things))
+
+    def without(self, index: int) -> Scene:
+        """The same scene with one thing gone; what stood on it must be gone first."""
+        if any(thing.on == index for thing in self.things):
+            raise InputError("something stands on this thing; take that away first.")
+        kept = [thing for i, thing in enumerate(self.things) if i != index]
+        lowered = [
+            replace(thing, on=thing.on - 1) if thing.on is not None and thing.on > index else thing
+            for thing in kept
+        ]
+        return replace(self, things=tuple(lowered))
+
+    def to_json(self) -> str:
+        """One line of JSON; equal scenes give equal text."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> Scene:
+        """The scene that `to_json` wrote.
+
+        Raises:
+            InputError: the text is not a scene.
+        """
+        try:
+            value = json.loads(text)
+            ground = value["ground"]
+            scene = Scene(
+                tuple(Thing(**thing) for thing in value["things"]),
+                Camera(**value["camera"]),
+                Light(**value["light"]),
+                Ground(tuple(ground["color"]), ground["tiles"], tuple(ground["sky"])),
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(f"this is not a scene ({error}).") from None
+        scene.check()
+        return scene
+
+    def check(self) -> None:
+        """Say so when the scene cannot be drawn.
+
+        Raises:
+            InputError: too many things, an unknown word, or a thing that stands on nothing.
+        """
+        if not 1 <= len(self.things) <= MOST_THINGS:
+            raise InputError(f"a scene has 1 to {MOST_THINGS} things, not {len(self.things)}.")
+        for index, thing in enumerate(self.things):
+            known = (
+                (thing.shape, SHAPES), (thing.color, COLORS), (thing.material, MATERIALS),
+                (thing.size, SIZES), (thing.pattern, PATTERNS),
+            )  # fmt: skip
+            for word, words in known:
+                if word not in words:
+                    raise InputError(f"{word!r} is not one of {', '.join(words)}.")
+            if thing.on is not None and not (
+                0 <= thing.on < index and self.things[thing.on].shape in FLAT_TOPS
+            ):
+                raise InputError(f"thing {index} cannot stand on thing {thing.on}.")

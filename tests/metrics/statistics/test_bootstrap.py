@@ -1,0 +1,235 @@
+"""The bootstrap against plain index resampling, and what clusters do to it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from contrapose.errors import InputError
+from contrapose.metrics import (
+    Statistic,
+    combine,
+    interval,
+    intervals,
+    macro_mean,
+    mean_of,
+    minimum_of_means,
+    percentile_interval,
+    replicates,
+    standard_deviation,
+)
+from contrapose.metrics.statistics import bootstrap
+from contrapose.metrics.statistics.joint import join
+from contrapose.metrics.statistics.units import units_of
+
+R = 4000
+
+
+def by_index(
+    statistic: Statistic, clusters: np.ndarray | None = None, resamples: int = R, seed: int = 99
+) -> np.ndarray:
+    """The textbook bootstrap: draw units, concatenate their examples, compute."""
+    rng = np.random.default_rng(seed)
+    columns = statistic.columns
+    if statistic.kinds is not None:
+        columns = columns[statistic.kinds]
+    codes = np.arange(len(columns)) if clusters is None else clusters
+    members = [np.flatnonzero(codes == code) for code in np.unique(codes)]
+    found = np.empty(resamples)
+    for r in range(resamples):
+        drawn = rng.integers(0, len(members), size=len(members))
+        index = np.concatenate([members[unit] for unit in drawn])
+        found[r] = statistic.formula(columns[index].sum(axis=0)[None])[0]
+    return found
+
+
+def agree(a: np.ndarray, b: np.ndarray) -> None:
+    """Two samples of one distribution: mean, variance, tails, and Kolmogorov-Smirnov."""
+    a, b = a[~np.isnan(a)], b[~np.isnan(b)]
+    spread = math.sqrt((a.var() + b.var()) / 2)
+    assert spread > 0
+    assert abs(a.mean() - b.mean()) < 5 * spread * math.sqrt(1 / len(a) + 1 / len(b))
+    assert a.var() / b.var() == pytest.approx(1, abs=0.15)
+    # The error of a tail quantile is sqrt(q(1 − q)/R)/density, 0.04 of a spread for R = 4000.
+    for q in (0.025, 0.975):
+        assert abs(np.quantile(a, q) - np.quantile(b, q)) < 0.25 * spread
+    # Few distinct values make the test conservative; it still catches a wrong distribution.
+    assert stats.ks_2samp(a, b).pvalue > 1e-5
+
+
+def outcomes(k: int, seed: int = 0) -> np.ndarray:
+    return (np.random.default_rng(seed).random(k) < 0.3).astype(float)
+
+
+STATISTICS = {
+    "binary": lambda: mean_of(outcomes(400)),
+    "continuous": lambda: mean_of(np.random.default_rng(1).exponential(size=150)),
+    "large continuous": lambda: mean_of(np.random.default_rng(1).exponential(size=1500)),
+    "spread": lambda: standard_deviation(np.random.default_rng(2).normal(size=120)),
+    "weighted": lambda: mean_of(outcomes(200), np.random.default_rng(3).random(200)),
+    "macro": lambda: macro_mean(outcomes(300), np.arange(300) % 7, [0, 0, 0, 1, 1, 2, 2]),
+    "small groups": lambda: macro_mean(outcomes(40), np.minimum(np.arange(40) // 2, 5)),
+    "minimum": lambda: minimum_of_means(outcomes(300, 1), outcomes(300, 2)),
+    "combined": lambda: combine([mean_of(outcomes(300, 1)), mean_of(outcomes(300, 2))], [1, 3]),
+}
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_as_the_textbook_bootstrap(name: str) -> None:
+    statistic = STATISTICS[name]()
+    agree(replicates(statistic, resamples=R), by_index(statistic))
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_as_the_textbook_bootstrap_with_clusters(name: str) -> None:
+    statistic = STATISTICS[name]()
+    # Clusters of uneven size, with gaps between the codes.
+    clusters = 3 * (
+        np.random.default_rng(5).integers(0, statistic.examples // 3, statistic.examples)
+    )
+    agree(replicates(statistic, clusters=clusters, resamples=R), by_index(statistic, clusters))
+
+
+def test_both_ways_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    statistic = mean_of(outcomes(2000))
+    assert units_of(join([statistic]), None).few
+    by_type = replicates(statistic, resamples=R)
+    monkeypatch.setattr("contrapose.metrics.statistics.units.BINOMIAL_COST", 10**9)
+    assert not units_of(join([statistic]), None).few
+    agree(by_type, replicates(statistic, resamples=R, seed=1))
+
+
+def test_two_rows_with_one_key_are_not_confused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When keys collide, types are given up and the answer stays right."""
+
+    class Zero:
+        def standard_normal(self, shape: tuple[int, ...]) -> np.ndarray:
+            return np.zeros(shape)
+
+    statistic = Statistic(np.repeat(np.eye(2), 200, axis=0), lambda t: t[:, 0] / t.sum(axis=1))
+    expected = units_of(join([statistic]), None)
+    assert expected.few
+    assert sorted(expected.counts.tolist()) == [200, 200]
+    monkeypatch.setattr(
+        "contrapose.metrics.statistics.units.np.random.default_rng", lambda _: Zero()
+    )
+    given_up = units_of(join([statistic]), None)
+    assert not given_up.few
+    np.testing.assert_array_equal(given_up.rows, statistic.columns)
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_correlated_clusters_widen_the_interval(continuous: bool) -> None:
+    """Four copies of each example tell no more than one: the interval is twice as wide."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=500) if continuous else outcomes(500)
+    values, clusters = np.repeat(base, 4), np.repeat(np.arange(500), 4)
+    low, high = interval(mean_of(values))
+    clustered = interval(mean_of(values), clusters=clusters)
+    assert (clustered[1] - clustered[0]) / (high - low) == pytest.approx(2, rel=0.06)
+    alone = interval(mean_of(base))
+    assert clustered[1] - clustered[0] == pytest.approx(alone[1] - alone[0], rel=0.06)
+
+
+def test_clusters_of_one_are_no_clusters() -> None:
+    statistic = mean_of(outcomes(100))
+    order = np.random.default_rng(0).permutation(100) * 7
+    assert interval(statistic, clusters=order) == interval(statistic)
+
+
+def test_an_interval_covers_what_it_should() -> None:
+    rng = np.random.default_rng(0)
+    hits = 0
+    for i in range(300):
+        low, high = interval(mean_of(rng.random(200) < 0.4), resamples=1000, seed=i)
+        hits += low <= 0.4 <= high
+    assert 0.90 <= hits / 300 <= 0.99
+
+
+def test_as_wide_as_the_normal_approximation() -> None:
+    values = outcomes(5000)
+    low, high = interval(mean_of(values))
+    error = math.sqrt(values.mean() * (1 - values.mean()) / 5000)
+    assert low == pytest.approx(values.mean() - 1.96 * error, abs=0.1 * error)
+    assert high == pytest.approx(values.mean() + 1.96 * error, abs=0.1 * error)
+
+
+def test_the_seed_decides_and_the_processors_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    statistic = standard_deviation(np.random.default_rng(0).normal(size=3000))
+    first = replicates(statistic, resamples=2000, seed=3)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    np.testing.assert_allclose(replicates(statistic, resamples=2000, seed=3), first, rtol=1e-12)
+    assert not np.allclose(replicates(statistic, resamples=2000, seed=4), first)
+
+
+def test_together_as_alone() -> None:
+    rng = np.random.default_rng(0)
+    x, hits = rng.normal(size=800), outcomes(800)
+    mixed = [mean_of(hits), mean_of(x), standard_deviation(x), macro_mean(hits, np.arange(800) % 3)]
+    for clusters in (None, np.arange(800) // 2):
+        together = intervals(mixed, clusters=clusters)
+        for statistic, (low, high) in zip(mixed, together, strict=True):
+            alone = interval(statistic, clusters=clusters)
+            assert low == pytest.approx(alone[0], abs=0.06 * (alone[1] - alone[0]))
+            assert high == pytest.approx(alone[1], abs=0.06 * (alone[1] - alone[0]))
+
+
+def test_statistics_that_together_have_many_types_are_drawn_alone() -> None:
+    rng = np.random.default_rng(0)
+    # Each has 20 types among 500 units; together nearly every unit is its own.
+    many = [mean_of(rng.integers(0, 20, size=500).astype(float)) for _ in range(4)]
+    assert bootstrap._batches(many, None) == [[0], [1], [2], [3]]
+    assert intervals(many) == [interval(statistic) for statistic in many]
+    assert bootstrap._batches([*many, mean_of(rng.normal(size=500))], None)[-1] == [4]
+    assert bootstrap._batches([mean_of(outcomes(500)), many[0]], None) == [[0], [1]]
+
+
+def test_very_large_sets_take_fewer_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "MOST_DRAWS", 3_000_000)
+    x = np.random.default_rng(0).normal(size=2000)
+    assert len(replicates(mean_of(x))) == 1500
+    assert len(replicates(mean_of(np.tile(x, 10)[:15000] + np.arange(15000)))) == 1000
+    assert len(replicates(mean_of(x), resamples=50)) == 50
+    assert len(replicates(mean_of(outcomes(2000)))) == 10_000
+
+
+def test_nothing_to_resample() -> None:
+    assert all(math.isnan(end) for end in interval(mean_of([])))
+    assert all(math.isnan(end) for end in interval(macro_mean([1.0], [-1])))
+    assert interval(mean_of([1.0])) == (1.0, 1.0)
+    assert interval(mean_of([1.0, 1.0, 1.0])) == (1.0, 1.0)
+    assert all(math.isnan(end) for end in percentile_interval(np.full(3, np.nan)))
+    assert intervals([]) == []
+
+
+def test_bad_clusters_are_refused() -> None:
+    for clusters in (np.array([0, -1, 2]), np.array([0, 1]), np.array([0.0, 1.0, 2.0])):
+        with pytest.raises(InputError, match="clusters"):
+            interval(mean_of([1.0, 0.0, 1.0]), clusters=clusters)
+    with pytest.raises(InputError, match="resamples"):
+        replicates(mean_of([1.0]), resamples=0)
+
+
+@settings(max_examples=25)
+@given(st.integers(2, 60), st.integers(0, 2**32 - 1))
+def test_replicates_stay_within_the_values(k: int, seed: int) -> None:
+    values = np.random.default_rng(seed).normal(size=k)
+    found = replicates(mean_of(values), resamples=200, seed=seed)
+    assert found.min() >= values.min() - 1e-9
+    assert found.max() <= values.max() + 1e-9
+
+
+@given(st.integers(1, 40), st.integers(1, 8), st.integers(0, 2**32 - 1))
+def test_units_add_up_to_the_examples(k: int, size: int, seed: int) -> None:
+    """Whatever types and clusters are found, all units together are all examples together."""
+    rng = np.random.default_rng(seed)
+    statistic = macro_mean(rng.integers(0, 3, size=k).astype(float), rng.integers(-1, 3, size=k))
+    for clusters in (None, rng.integers(0, size, size=k)):
+        units = units_of(join([statistic]), clusters)
+        np.testing.assert_allclose(units.counts @ units.rows, statistic.totals())
+        assert units.size == (k if clusters is None else len(set(clusters.tolist())))

@@ -1,0 +1,78 @@
+"""Caption likelihoods, priors and debiasing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+
+from contrapose.errors import InputError
+from contrapose.metrics import (
+    debias,
+    image_score,
+    log_prior,
+    token_mean,
+    token_sum,
+    visual_gpt_score,
+)
+
+
+@given(
+    st.lists(st.lists(st.floats(-30, 0, width=32), min_size=1, max_size=8), min_size=1, max_size=6)
+)
+def test_ragged_sums_and_means(captions: list[list[float]]) -> None:
+    flat = np.array([x for caption in captions for x in caption], dtype=np.float32)
+    offsets = np.cumsum([0] + [len(caption) for caption in captions])
+    np.testing.assert_allclose(token_sum(flat, offsets), [math.fsum(c) for c in captions])
+    means = [math.fsum(c) / len(c) for c in captions]
+    np.testing.assert_allclose(token_mean(flat, offsets), means)
+    np.testing.assert_allclose(visual_gpt_score(flat, offsets), np.exp(means))
+
+
+@pytest.mark.parametrize(
+    ("offsets", "words"), [([0, 2, 2, 4], "no tokens"), ([0, 3], "run from"), ([1, 4], "run from")]
+)
+def test_bad_offsets_are_refused(offsets: list[int], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        token_sum(np.zeros(4), offsets)
+
+
+def test_no_captions() -> None:
+    assert token_mean(np.zeros(0), [0]).shape == (0,)
+
+
+@given(st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_prior_is_the_log_of_the_mean_probability(images: int, seed: int) -> None:
+    lm = np.random.default_rng(seed).uniform(-900, 0, size=(images, 4, 2))
+    expected = logsumexp(lm, axis=0) - math.log(images)
+    np.testing.assert_allclose(log_prior(lm), expected)
+
+
+def test_prior_of_impossible_captions() -> None:
+    assert log_prior([[-np.inf], [-np.inf]]).tolist() == [-np.inf]
+    assert log_prior([[-np.inf], [0.0]]).tolist() == pytest.approx([math.log(0.5)])
+    with pytest.raises(InputError, match="at least one image"):
+        log_prior(np.zeros((0, 3)))
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0, 1))
+def test_debiasing_moves_captions_and_not_images(seed: int, alpha: float) -> None:
+    rng = np.random.default_rng(seed)
+    lm, prior = rng.normal(size=(30, 2, 2)), rng.normal(size=(30, 2))
+    scores = debias(lm, prior, alpha)
+    np.testing.assert_allclose(scores[:, 1, 0], lm[:, 1, 0] - alpha * prior[:, 0])
+    np.testing.assert_array_equal(debias(lm, prior, 0.0), lm)
+    match = np.eye(2, dtype=bool)
+    np.testing.assert_array_equal(image_score(scores, match).values, image_score(lm, match).values)
+
+
+def test_shapes_must_fit() -> None:
+    assert debias(np.zeros((4, 3)), np.ones((4, 3)), 1.0).tolist() == [[-1.0] * 3] * 4
+    with pytest.raises(InputError, match="do not fit"):
+        debias(np.zeros((4, 2, 3)), np.zeros((4, 2)), 0.5)
+    with pytest.raises(InputError, match="infinite"):
+        debias(np.zeros((4, 2, 3)), np.full((4, 3), -np.inf), 0.5)

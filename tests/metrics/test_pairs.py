@@ -1,0 +1,183 @@
+"""Text, image and group score against plain loops, and what must not change them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from contrapose.errors import InputError
+from contrapose.metrics import accuracy, group_score, image_score, text_score
+
+Scores = NDArray[np.floating[Any]]
+Cells = NDArray[np.bool_]
+
+DIAGONAL = np.eye(2, dtype=bool)
+
+
+def rows_by_loop(scores: Scores, match: Cells, present: Cells, ties: str) -> tuple[bool, bool]:
+    """One example's text score, comparison by comparison, and whether a deciding one ties."""
+    won, tied, asked = True, False, False
+    for i in range(scores.shape[0]):
+        right = [scores[i, j] for j in range(scores.shape[1]) if present[i, j] and match[i, j]]
+        wrong = [scores[i, j] for j in range(scores.shape[1]) if present[i, j] and not match[i, j]]
+        if not right or not wrong:
+            continue
+        asked = True
+        tied = tied or min(right) == max(wrong)
+        for r in right:
+            for w in wrong:
+                won = won and (r > w or (ties == "right" and r == w))
+    if not asked:
+        raise LookupError
+    return won, tied
+
+
+@st.composite
+def examples(draw: st.DrawFn) -> tuple[Scores, Cells, Cells]:
+    """A few examples of one padded shape; small integers, so that ties are common."""
+    k, m, n = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    cells = k * m * n
+    numbers = draw(st.lists(st.integers(0, 4), min_size=cells, max_size=cells))
+    flags = st.lists(st.booleans(), min_size=cells, max_size=cells)
+    shape = (k, m, n)
+    scores = np.array(numbers, dtype=np.float32).reshape(shape)
+    present = np.array(draw(flags)).reshape(shape)
+    scores[~present] = draw(st.sampled_from([np.nan, np.inf, 0.0]))
+    return scores, np.array(draw(flags)).reshape(shape), present
+
+
+@given(examples(), st.sampled_from(["wrong", "right"]))
+def test_scores_agree_with_loops(given_: tuple[Scores, Cells, Cells], ties: Any) -> None:
+    scores, match, present = given_
+    s, m, p = (cells.transpose(0, 2, 1) for cells in (scores, match, present))
+    sides: list[tuple[Any, Scores, Cells, Cells]] = [
+        (text_score, scores, match, present),
+        (image_score, s, m, p),  # type: ignore[list-item]
+    ]
+    found = []
+    for function, s, m, p in sides:
+        try:
+            expected = [rows_by_loop(s[i], m[i], p[i], ties) for i in range(len(s))]
+        except LookupError:
+            with pytest.raises(InputError, match="tell apart"):
+                function(scores, match, present, ties=ties)
+            continue
+        outcome = function(scores, match, present, ties=ties)
+        assert outcome.values.tolist() == [float(won) for won, _ in expected]
+        assert outcome.ties.tolist() == [tied for _, tied in expected]
+        found.append(outcome)
+    if len(found) == 2:
+        both = group_score(scores, match, present, ties=ties)
+        np.testing.assert_array_equal(both.values, found[0].values * found[1].values)
+        np.testing.assert_array_equal(both.ties, found[0].ties | found[1].ties)
+
+
+def test_winoground_by_the_paper() -> None:
+    scores = np.array(
+        [
+            [[0.9, 0.1], [0.2, 0.8]],  # both
+            [[0.9, 0.1], [0.95, 0.99]],  # text only: image 1 suits caption 0 better than image 0
+            [[0.9, 0.95], [0.2, 0.99]],  # image only
+            [[0.5, 0.5], [0.2, 0.8]],  # a tie is not a win
+        ]
+    )
+    assert text_score(scores, DIAGONAL).values.tolist() == [1, 1, 0, 0]
+    assert image_score(scores, DIAGONAL).values.tolist() == [1, 0, 1, 1]
+    assert group_score(scores, DIAGONAL).values.tolist() == [1, 0, 0, 0]
+    assert text_score(scores, DIAGONAL).ties.tolist() == [False, False, False, True]
+    assert text_score(scores, DIAGONAL, ties="right").values.tolist() == [1, 1, 0, 1]
+    assert text_score(scores, DIAGONAL).chance == 0.25
+    assert image_score(scores, DIAGONAL).chance == 0.25
+    assert group_score(scores, DIAGONAL).chance == pytest.approx(1 / 6)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 5))
+def test_order_of_captions_and_monotone_maps_do_not_matter(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(-4, 5, size=(6, 1, n)).astype(np.float64)
+    match = np.zeros((6, 1, n), dtype=bool)
+    match[np.arange(6), 0, rng.integers(0, n, size=6)] = True
+    plain = accuracy(scores, match)
+    order = rng.permutation(n)
+    for s, m in (
+        (scores[..., order], match[..., order]),
+        (3.5 * scores - 7.0, match),
+        (np.exp(scores), match),
+        (scores.astype(np.float16), match),
+        (scores.astype(np.int64), match),
+    ):
+        other = accuracy(s, m)
+        np.testing.assert_array_equal(other.values, plain.values)
+        np.testing.assert_array_equal(other.ties, plain.ties)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_constant_score_never_wins(seed: int) -> None:
+    n = 2 + seed % 5
+    scores = np.full((3, 1, n), seed % 7)
+    match = np.arange(n) == seed % n
+    outcome = accuracy(scores, match[None])
+    assert outcome.mean() == 0.0
+    assert outcome.tie_rate() == 1.0
+    assert accuracy(scores, match[None], ties="right").mean() == 1.0
+
+
+def test_half_precision_is_widened_before_it_is_compared() -> None:
+    # 1 + 2⁻¹¹ is a float32 but rounds to 1 in float16: scores must not pass through it.
+    scores = np.array([[[1.0 + 2**-11, 1.0]]], dtype=np.float32)
+    assert accuracy(scores, np.array([[True, False]])).values.tolist() == [1.0]
+
+
+def test_padding_may_be_anything() -> None:
+    scores = np.array([[[0.4, 0.3, np.nan]], [[0.4, 0.3, 0.5]]])
+    match = np.array([[True, False, False]])
+    present = np.array([[[True, True, False]], [[True, True, True]]])
+    outcome = text_score(scores, match, present)
+    assert outcome.values.tolist() == [1, 0]
+    assert outcome.chance == pytest.approx((1 / 2 + 1 / 3) / 2)
+
+
+def test_several_right_captions_must_all_win() -> None:
+    match = np.array([[True, False, True]])
+    scores = np.array([[[0.9, 0.5, 0.6]], [[0.9, 0.5, 0.4]]])
+    outcome = text_score(scores, match)
+    assert outcome.values.tolist() == [1, 0]
+    assert outcome.chance == pytest.approx(1 / 3)
+
+
+def test_no_examples() -> None:
+    empty = np.zeros((0, 2, 2))
+    for function in (text_score, image_score, group_score):
+        outcome = function(empty, DIAGONAL)
+        assert outcome.values.shape == (0,)
+        assert outcome.chance is None
+        assert np.isnan(outcome.mean())
+        assert np.isnan(outcome.tie_rate())
+
+
+@pytest.mark.parametrize(
+    ("scores", "match", "words"),
+    [
+        (np.zeros((2, 2)), DIAGONAL, "shape"),
+        (np.zeros((3, 2, 2)), np.eye(3, dtype=bool), "shape"),
+        (np.full((1, 2, 2), np.nan), DIAGONAL, "NaN"),
+        (np.zeros((1, 2, 2)), np.ones((2, 2), dtype=bool), "tell apart"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(scores: Scores, match: Cells, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        text_score(scores, match)
+
+
+def test_one_image_has_no_image_score_and_many_have_no_accuracy() -> None:
+    with pytest.raises(InputError, match="images to tell apart, so it has no image score"):
+        image_score(np.zeros((1, 1, 3)), np.array([[True, False, False]]))
+    with pytest.raises(InputError, match="accuracy"):
+        accuracy(np.zeros((1, 2, 2)), DIAGONAL)
+    with pytest.raises(InputError, match="ties"):
+        text_score(np.zeros((1, 2, 2)), DIAGONAL, ties="maybe")  # type: ignore[arg-type]
