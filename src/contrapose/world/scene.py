@@ -38,12 +38,15 @@ COLORS: Mapping[Color, RGB] = {
 }
 MATERIALS: tuple[Material, ...] = ("rubber", "metal")
 SIZES: Mapping[Size, float] = {"small": 0.34, "medium": 0.52, "large": 0.76}
-"""Radius: half the width of a thing; half its height too, except for domes, which are as high as
-their radius, and pills, which lie on their side and are as high as they are thick."""
+"""Radius: half the width of a thing; half its height too, except for cubes, whose half side is
+`CUBE_SIDE` of it, so that they look no larger than balls; domes, which are as high as their radius;
+and pills, which lie on their side and are as high as they are thick."""
 PATTERNS: tuple[Pattern, ...] = ("plain", "striped", "checkered")
 FLAT_TOPS: tuple[Shape, ...] = ("cube", "cylinder")
 """Shapes that another thing can stand on."""
 MOST_THINGS = 5
+CUBE_SIDE = 0.8
+"""Half the side of a cube over its radius; its corners stand a little outside the radius."""
 PILL_THICKNESS = 0.5
 """Radius of a pill's round cross-section over half its length."""
 
@@ -85,6 +88,8 @@ class Thing:
         """How high its top is above its foot."""
         if self.shape == "dome":
             return self.radius
+        if self.shape == "cube":
+            return 2 * CUBE_SIDE * self.radius
         if self.shape == "pill":
             return 2 * PILL_THICKNESS * self.radius
         return 2 * self.radius

@@ -1,0 +1,92 @@
+"""Pictures that are drawn when they are looked at, and what each pixel of them belongs to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from contrapose.data import Example, ImageRef
+from contrapose.errors import InputError
+from contrapose.world.scene import Scene
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+SIZE = 96
+"""Width and height of a picture, unless another is asked for."""
+LOOK = "1"
+"""Part of a picture's name; to be raised when the renderer draws the same scene otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class SceneImage:
+    """The picture of a scene: an image source, for `ImageRef.source`.
+
+    Attributes:
+        scene: what it shows.
+        size: its width and height in pixels.
+    """
+
+    scene: Scene
+    size: int = SIZE
+
+    @property
+    def content(self) -> str:
+        """A name for the pixels, from all that decides them."""
+        whole = f"{LOOK}|{self.size}|{self.scene.to_json()}"
+        return hashlib.blake2b(whole.encode(), digest_size=16).hexdigest()
+
+    @classmethod
+    def open_many(cls, sources: Sequence[Self]) -> Sequence[Image]:
+        """Draw many at once, those of one size together."""
+        from PIL import Image
+
+        from contrapose.world.render import render
+
+        drawn: dict[int, Image.Image] = {}
+        for size in dict.fromkeys(source.size for source in sources):
+            places = [i for i, source in enumerate(sources) if source.size == size]
+            arrays = render([sources[i].scene for i in places], size).images.numpy()
+            drawn.update(
+                (i, Image.fromarray(array)) for i, array in zip(places, arrays, strict=True)
+            )
+        return [drawn[i] for i in range(len(sources))]
+
+
+def scene_of(ref: ImageRef) -> Scene:
+    """The scene that an image shows.
+
+    Raises:
+        InputError: the image is not drawn from a scene.
+    """
+    if not isinstance(ref.source, SceneImage):
+        raise InputError(f"the image {ref.key} is not drawn from a scene.")
+    return ref.source.scene
+
+
+def index_maps(scenes: Sequence[Scene], size: int = SIZE) -> NDArray[np.int8]:
+    """(n, size, size) the position of the thing seen in each pixel; −1 for ground and sky."""
+    from contrapose.world.render import render
+
+    found: NDArray[np.int8] = render(scenes, size, samples=1).index.numpy()
+    return found
+
+
+def regions(example: Example, image: int = 0, size: int = SIZE) -> NDArray[np.bool_]:
+    """(k, size, size) where each thing of one of an example's images is seen, in scene order.
+
+    `contrapose.world.benchmark.mentioned` says which of them a caption speaks of.
+
+    Raises:
+        InputError: the image is not drawn from a scene.
+    """
+    scene = scene_of(example.images[image])
+    index = index_maps([scene], size)[0]
+    import numpy as np
+
+    masks: NDArray[np.bool_] = index[None] == np.arange(len(scene.things))[:, None, None]
+    return masks

@@ -1,0 +1,64 @@
+"""Quick random choices: uniform numbers are drawn in blocks, and tables are summed up once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+Sums = tuple[float, ...]
+
+_BLOCK = 48
+
+
+def sums(weights: Sequence[float]) -> Sums:
+    """Running sums of weights that add up to one, as `Draws.pick` wants them."""
+    total = sum(weights)
+    return tuple(value / total for value in accumulate(weights))
+
+
+class Draws:
+    """Single choices from a generator, many times faster than asking it for each of them."""
+
+    __slots__ = ("_left", "_rng")
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._left: list[float] = []
+
+    def uniform(self) -> float:
+        """A number from 0 to 1."""
+        if not self._left:
+            self._left = self._rng.random(_BLOCK).tolist()
+        return self._left.pop()
+
+    def below(self, count: int) -> int:
+        """One of 0 … count - 1."""
+        return int(self.uniform() * count)
+
+    def pick(self, table: Sums) -> int:
+        """A position, in proportion to the weights that were summed up."""
+        return min(bisect_right(table, self.uniform()), len(table) - 1)
+
+    def one_of(self, values: Sequence[T]) -> T:
+        """One of the values."""
+        return values[int(self.uniform() * len(values))]
+
+    def shuffled(self, values: Sequence[T]) -> list[T]:
+        """The values in random order."""
+        result = list(values)
+        for i in range(len(result) - 1, 0, -1):
+            j = int(self.uniform() * (i + 1))
+            result[i], result[j] = result[j], result[i]
+        return result
+
+    def by_weight(self, values: Sequence[T], weights: Sequence[float]) -> list[T]:
+        """The values in an order drawn by weight, without those of weight zero."""
+        keyed = [
+            (self.uniform() ** (1 / weight), i) for i, weight in enumerate(weights) if weight > 0
+        ]
+        return [values[i] for _, i in sorted(keyed, reverse=True)]

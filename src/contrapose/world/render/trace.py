@@ -1,0 +1,237 @@
+"""Which thing each ray meets first, and which points the lamp does not reach.
+
+Each (scene, thing) pair is first tested against a ball around it, for all rays at once; only the
+rays that pass, a few in a hundred, go through the shape's own formula. Pairs are sorted by shape,
+so that the rays of one shape lie side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from contrapose.world.render.pack import EMPTY, THING_COLUMNS, VIEW_COLUMNS, PackedScenes
+from contrapose.world.render.shapes import BOUNDS, Vector, entry
+from contrapose.world.scene import SHAPES
+
+LEAST = 1e-3
+"""How far a shadow ray must go before what it meets counts."""
+MARGIN = 1.01
+"""Balls around things are this much larger than they need be, against rounding."""
+
+
+class Chunk:
+    """Scenes that are drawn together, with the numbers that their rays need.
+
+    Attributes:
+        thing: (N, K, 1) columns of `PackedScenes.things` by name.
+        view: (N, 1, 1) columns of `PackedScenes.views` by name.
+        counts: N, K.
+        order: flat positions of the pairs in (N, K), sorted by shape.
+        place: (N, K) where each pair is in that order; the row after the last where it is empty.
+        ends: how many pairs come before the end of each shape.
+    """
+
+    def __init__(self, packed: PackedScenes) -> None:
+        device = packed.device
+        self.counts = (int(packed.shape.shape[0]), int(packed.shape.shape[1]))
+        columns = packed.things.permute(2, 0, 1).contiguous().unsqueeze(-1)
+        self.thing = dict(zip(THING_COLUMNS, columns.unbind(0), strict=True))
+        view = packed.views.t().contiguous()[:, :, None, None]
+        self.view = dict(zip(VIEW_COLUMNS, view.unbind(0), strict=True))
+
+        flat = packed.shape.reshape(-1)
+        order = torch.sort(flat, stable=True).indices[int((flat == EMPTY).sum()) :]
+        place = torch.full_like(flat, len(order))
+        place[order] = torch.arange(len(order))
+        self.ends = torch.bincount(flat[order], minlength=len(SHAPES)).cumsum(0).tolist()
+        self.order = order.to(device)
+        self.place = place.reshape(self.counts).to(device)
+        bounds = torch.tensor([BOUNDS[shape] for shape in SHAPES] + [(0.0, 0.0)])
+        middle, around = bounds[packed.shape].to(device).unbind(-1)
+        radius = self.thing["radius"]
+        self.middle = (
+            self.thing["x"],
+            self.thing["y"],
+            self.thing["foot"] + middle.unsqueeze(-1) * radius,
+        )
+        self.around = around.unsqueeze(-1) * radius * MARGIN
+        self._pairs = self._own_coordinates()
+
+    def _own_coordinates(self) -> Tensor:
+        """(14, P) per pair: eye, ahead, right, up and lamp in the thing's own coordinates."""
+        thing = {name: column[..., 0] for name, column in self.thing.items()}
+        view = {name: column[..., 0] for name, column in self.view.items()}
+        inverse = thing["radius"].reciprocal()
+        cos, sin = thing["cos"] * inverse, thing["sin"] * inverse
+
+        def turned(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+            return cos * x + sin * y, cos * y - sin * x
+
+        rows = [
+            *turned(view["eye_x"] - thing["x"], view["eye_y"] - thing["y"]),
+            (view["eye_z"] - thing["foot"]) * inverse,
+            *turned(view["ahead_x"], view["ahead_y"]), view["ahead_z"] * inverse,
+            *turned(view["right_x"], view["right_y"]),
+            *turned(view["up_x"], view["up_y"]), view["up_z"] * inverse,
+            *turned(view["lamp_x"], view["lamp_y"]), view["lamp_z"] * inverse,
+        ]  # fmt: skip
+        return torch.stack(rows).flatten(1).index_select(1, self.order)
+
+    def gather(self, pair: Tensor, rows: slice) -> tuple[Tensor, ...]:
+        """Some of each ray's numbers, for rays given by their pairs."""
+        return self._pairs[rows].index_select(1, pair).unbind(0)
+
+    def by_shape(self, tested: Tensor) -> tuple[Tensor, list[int]]:
+        """Flat positions in (P, rays) of the rays that passed a test, and where each shape ends.
+
+        Args:
+            tested: (N, K, rays) whether they passed.
+        """
+        rays = tested.shape[-1]
+        passed = tested.reshape(-1, rays).index_select(0, self.order).reshape(-1)
+        at = passed.nonzero().squeeze(1)
+        ends = torch.tensor(self.ends, device=at.device) * rays
+        return at, torch.searchsorted(at, ends).tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What the rays of a square grid meet first.
+
+    Attributes:
+        t: (N, S, S) parameter along the ray, whose step ahead is one; infinite for the sky.
+        index: (N, S, S) int8 position of the thing; −1 for ground and sky.
+        silhouettes: (N, K) how many rays meet each thing, seen or hidden.
+    """
+
+    t: Tensor
+    index: Tensor
+    silhouettes: Tensor
+
+
+@lru_cache(maxsize=16)
+def grid(size: int, device: torch.device) -> Tensor:
+    """Middles of `size` equal cells from −1 to 1."""
+    cells = torch.arange(size, dtype=torch.float64)
+    return ((2 * cells + 1) / size - 1).to(torch.float32).to(device)
+
+
+def directions(chunk: Chunk, size: int) -> Vector:
+    """Directions of the rays, (N, S, S), or (N, S, 1) for z, which does not change along a row."""
+    view, across = chunk.view, grid(size, chunk.order.device)
+    down = -across[:, None]
+    x = (view["ahead_x"] + down * view["up_x"]) + across * view["right_x"]
+    y = (view["ahead_y"] + down * view["up_y"]) + across * view["right_y"]
+    return x, y, view["ahead_z"] + down * view["up_z"]
+
+
+def ground_hits(chunk: Chunk, size: int) -> Tensor:
+    """(N, S, 1) where the rays of each row meet the ground; infinite above the horizon."""
+    down = -grid(size, chunk.order.device)[:, None]
+    fall = -(chunk.view["ahead_z"] + down * chunk.view["up_z"])
+    level = fall <= 0
+    return (chunk.view["eye_z"] / fall.masked_fill(level, 1)).masked_fill(level, torch.inf)
+
+
+def _near_middle(chunk: Chunk, size: int) -> Tensor:
+    """(N, K, S·S) whether a ray passes through the ball around a thing.
+
+    The direction is linear in column and row, and so is its product with the way to the ball.
+    """
+    view, across = chunk.view, grid(size, chunk.order.device)
+    x, y, z = (chunk.middle[i] - view[f"eye_{axis}"] for i, axis in enumerate("xyz"))
+    least = ((x * x + y * y + z * z) - chunk.around * chunk.around).clamp(min=0).sqrt()
+    ahead = view["ahead_x"] * x + view["ahead_y"] * y + view["ahead_z"] * z
+    up = view["up_x"] * x + view["up_y"] * y + view["up_z"] * z
+    right = view["right_x"] * x + view["right_y"] * y
+    toward = (ahead - across * up).unsqueeze(3) + (across * right).unsqueeze(2)
+    reach = view["right_x"] * view["right_x"] + view["right_y"] * view["right_y"]
+    square = (across * across)[:, None] + across * across
+    length = (1 + reach * square).sqrt().unsqueeze(1)
+    return (toward >= length * least.unsqueeze(3)).flatten(2)
+
+
+def _rays(chunk: Chunk, at: Tensor, size: int) -> tuple[Tensor, Tensor, Vector, Vector]:
+    """Pair, pixel, origin and direction, in the pair's own coordinates, of flat (P, S·S) rays."""
+    across = grid(size, at.device)
+    pair = torch.div(at, size * size, rounding_mode="floor")
+    pixel = at - pair * (size * size)
+    row = torch.div(pixel, size, rounding_mode="floor")
+    u, v = across[pixel - row * size], -across[row]
+    ox, oy, oz, ax, ay, az, rx, ry, ux, uy, uz = chunk.gather(pair, slice(0, 11))
+    return pair, pixel, (ox, oy, oz), ((ax + v * ux) + u * rx, (ay + v * uy) + u * ry, az + v * uz)
+
+
+def _entries(origin: Vector, direction: Vector, ends: list[int]) -> Tensor:
+    """Where rays sorted by shape enter their things."""
+    found, start = [], 0
+    for shape, end in zip(SHAPES, ends, strict=True):
+        if end > start:
+            part = slice(start, end)
+            o = (origin[0][part], origin[1][part], origin[2][part])
+            d = (direction[0][part], direction[1][part], direction[2][part])
+            found.append(entry(shape, o, d))
+        start = end
+    return torch.cat(found) if found else origin[0]
+
+
+def first_hits(chunk: Chunk, size: int) -> Hits:
+    """Send one ray through the middle of each cell of the picture."""
+    (scenes, most), rays = chunk.counts, size * size
+    device = chunk.order.device
+    near = torch.full((len(chunk.order) + 1, rays), torch.inf, device=device)
+    at, ends = chunk.by_shape(_near_middle(chunk, size))
+    if len(at):
+        _, _, origin, direction = _rays(chunk, at, size)
+        near.view(-1)[at] = _entries(origin, direction, ends)
+    t = ground_hits(chunk, size).expand(scenes, size, size).reshape(scenes, rays)
+    index = torch.full((scenes, rays), -1, dtype=torch.int8, device=device)
+    silhouettes = []
+    for place in range(most):
+        own = near.index_select(0, chunk.place[:, place])
+        nearer = own < t
+        t = torch.where(nearer, own, t)
+        index = index.masked_fill(nearer, place)
+        silhouettes.append((own < torch.inf).sum(1))
+    shape = (scenes, size, size)
+    return Hits(t.reshape(shape), index.reshape(shape), torch.stack(silhouettes, 1))
+
+
+def shadowed(chunk: Chunk, hits: Hits, rays: Vector) -> Tensor:
+    """(N, S, S) whether something stands between each seen point and the lamp.
+
+    A thing's own unlit side is not counted: things are convex, so the normal tells it.
+    """
+    (scenes, most), size = chunk.counts, int(hits.t.shape[-1])
+    view = chunk.view
+    # Two axes across the lamp's light; along it, a ball's shadow is a disc in them.
+    x, y, z = view["lamp_x"], view["lamp_y"], view["lamp_z"]
+    flat = (x * x + y * y).sqrt().clamp(min=1e-6)
+    side = (-y / flat, x / flat, torch.zeros_like(x))
+    over = (side[1] * z * -1, side[0] * z, flat)
+    gaps = []
+    for axis in (side, over):
+        step = (rays[0] * axis[0] + rays[1] * axis[1]) + rays[2] * axis[2]
+        eye = (view["eye_x"] * axis[0] + view["eye_y"] * axis[1]) + view["eye_z"] * axis[2]
+        point = (eye + hits.t * step).reshape(scenes, 1, size * size)
+        middle = (chunk.middle[0] * axis[0] + chunk.middle[1] * axis[1]) + chunk.middle[2] * axis[2]
+        gaps.append(point - middle)
+    apart = gaps[0] * gaps[0] + gaps[1] * gaps[1]
+    own = torch.arange(most, dtype=torch.int8, device=hits.index.device)[:, None]
+    other = hits.index.reshape(scenes, 1, -1) != own
+    at, ends = chunk.by_shape((apart <= chunk.around * chunk.around) & other)
+
+    dark = torch.zeros(hits.t.numel(), dtype=torch.bool, device=hits.t.device)
+    if len(at):
+        pair, pixel, eye_, step_ = _rays(chunk, at, size)
+        seen = torch.div(chunk.order, most, rounding_mode="floor")[pair] * (size * size) + pixel
+        t = hits.t.reshape(-1)[seen]
+        start = (eye_[0] + t * step_[0], eye_[1] + t * step_[1], eye_[2] + t * step_[2])
+        lamp = chunk.gather(pair, slice(11, 14))
+        enter = _entries(start, (lamp[0], lamp[1], lamp[2]), ends)
+        dark[seen[(enter > LEAST) & (enter < torch.inf)]] = True
+    return dark.reshape(hits.t.shape)

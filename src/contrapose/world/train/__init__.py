@@ -1,0 +1,1 @@
+"""Training the built-in models: `python -m contrapose.world.train`."""
