@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from contrapose.data import Benchmark, Example, benchmark_names, find_benchmark, is_own, registry
+from contrapose.data import (
+    Benchmark,
+    Example,
+    Suite,
+    benchmark_names,
+    find_benchmark,
+    is_own,
+    one_benchmark,
+    registry,
+)
 from contrapose.errors import InputError
 from contrapose.files import Problems
 
@@ -42,15 +51,17 @@ def plugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Entry]]:
 def test_every_built_in_benchmark_is_there_under_its_name() -> None:
     assert len(benchmark_names()) >= 10
     for name in benchmark_names():
-        card = find_benchmark(name).card
-        assert card.name == name
-        assert card.title
-        assert card.paper
-        assert card.licence
-        assert card.source
-        assert card.layout
-        assert all(0 < chance < 1 for chance in card.chance.values())
-        assert set(card.by) <= set(card.tags) | {"subset"}
+        found = find_benchmark(name)
+        parts = [found] if isinstance(found, Benchmark) else list(found.parts.values())
+        assert (found.name if isinstance(found, Suite) else found.card.name) == name
+        for card in (part.card for part in parts):
+            assert card.title
+            assert card.paper
+            assert card.licence
+            assert card.source
+            assert card.layout
+            assert all(0 < chance < 1 for chance in card.chance.values())
+            assert set(card.by) <= set(card.tags) | {"subset"}
 
 
 @pytest.mark.parametrize(
@@ -78,11 +89,11 @@ def test_plug_ins(plugged: list[Entry]) -> None:
     def read(root: Path, problems: Problems) -> list[Example]:
         return []
 
-    card = replace(find_benchmark("winoground").card, name="mine")
+    card = replace(one_benchmark("winoground").card, name="mine")
     registry._plugins.cache_clear()
     plugged.append(Entry("mine", "package:MINE", Benchmark(card, read)))
     assert "mine" in benchmark_names()
-    assert find_benchmark("mine").read is read
+    assert one_benchmark("mine").read is read
     with pytest.raises(InputError, match="did you mean mine"):
         find_benchmark("mines")
 
@@ -99,6 +110,6 @@ def test_files_are_benchmarks(tmp_path: Path) -> None:
     assert is_own(str(path))
     assert not is_own("winoground")
     assert not is_own("notes.txt")
-    assert find_benchmark(str(path)).card.name == str(path)
+    assert one_benchmark(str(path)).card.name == str(path)
     with pytest.raises(InputError, match="does not exist"):
         find_benchmark(str(tmp_path / "none.csv"))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contrapose.data import find_benchmark
+from contrapose.data import one_benchmark
 from contrapose.errors import InputError
 from contrapose.results import Question, headline, measure
 from contrapose.results.debias import take_out_prior
@@ -22,7 +22,7 @@ SIZE = 200
 def captioner(seed: int = 0, benchmark: str = "winoground") -> tuple[Question, np.ndarray]:
     """Likelihoods made of what the image says, 0.7 of a language prior, and noise."""
     rng = np.random.default_rng(seed)
-    card = find_benchmark(benchmark).card
+    card = one_benchmark(benchmark).card
     match = np.asarray(card.match, dtype=float)
     prior = -rng.gamma(4, 2, size=(SIZE, match.shape[1])) - 1
     noise = rng.normal(size=(SIZE, *match.shape))

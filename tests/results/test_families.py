@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contrapose.data import Example, ImageRef, benchmark_names, find_benchmark
+from contrapose.data import Example, ImageRef, Suite, benchmark_names, find_benchmark, one_benchmark
 from contrapose.data.example import diagonal, one_right
 from contrapose.results import Measured, Question, measure
 from contrapose.scoring import Answers, frame_from_card, frame_of
@@ -19,7 +19,7 @@ FEW = st.integers(0, 3).map(float)
 
 
 def asked(benchmark: str, scores: np.ndarray, **options: object) -> Measured:
-    card = find_benchmark(benchmark).card
+    card = one_benchmark(benchmark).card
     frame = frame_from_card(card, [str(i) for i in range(len(scores))], {})
     return measure(Question(Answers(frame, scores), card, **options))  # type: ignore[arg-type]
 
@@ -70,7 +70,7 @@ def test_official_foils_drop_those_on_the_threshold() -> None:
 
 
 def test_official_vl_checklist_takes_the_first_thousand_of_a_file() -> None:
-    card = find_benchmark("vl-checklist").card
+    card = one_benchmark("vl-checklist").card
     images = (ImageRef("a", Path("a")),)
     examples = [
         Example(f"{file}{i}", images, ("x", "y"), one_right(2, 0), {"file": file})
@@ -99,7 +99,7 @@ def test_mixed_shapes() -> None:
     scores = np.full(frame.match.shape, np.nan)
     scores[0, :, :2] = [[2, 1], [1, 2]]
     scores[1, 0] = [1, 3, 2]
-    card = find_benchmark("winoground").card
+    card = one_benchmark("winoground").card
     found = measure(Question(Answers(frame, scores), card))
     assert values(found, "text") == [1, 1]
     assert found.measures["image"].where.tolist() == [True, False]
@@ -110,9 +110,19 @@ def test_mixed_shapes() -> None:
     assert "equivariance_text_std" not in found.measures
 
 
-@pytest.mark.parametrize("name", benchmark_names())
+def alone() -> list[str]:
+    """Every benchmark, the parts of suites by their full names."""
+    names = []
+    for name in benchmark_names():
+        found = find_benchmark(name)
+        parts = found.parts if isinstance(found, Suite) else ()
+        names += [f"{name}/{part}" for part in parts] or [name]
+    return names
+
+
+@pytest.mark.parametrize("name", alone())
 def test_cards_promise_the_chance_that_is_computed(name: str) -> None:
-    card = find_benchmark(name).card
+    card = one_benchmark(name).card
     if card.match is None:
         assert card.family in ("retrieval", "classes", "edits") or card.chance
         return

@@ -67,10 +67,10 @@ def test_classes(cli: Cli, tmp_path: Path) -> None:
 
 def test_simat(cli: Cli, shared: Path, tmp_path: Path) -> None:
     """An oracle's own matrix scores 1; random vectors score as rarely as images fit by chance."""
-    from contrapose.data import EditSet, find_benchmark
+    from contrapose.data import EditSet, one_benchmark
     from contrapose.files import Strict
 
-    edits = find_benchmark("simat").read(shared / "simat", Strict())
+    edits = one_benchmark("simat").read(shared / "simat", Strict())
     assert isinstance(edits, EditSet)
     wanted = np.array([query.target_caption for query in edits.queries])
     caption = np.array(edits.caption_of)

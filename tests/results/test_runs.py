@@ -44,7 +44,9 @@ def test_round_trip(finished: Run, tmp_path: Path) -> None:
     stored = Results.model_validate_json((folder / "results.json").read_text())
     assert stored == finished.results
     table = pq.read_table(folder / "scores.parquet")
-    assert table.column_names == ["example", "image", "text", "score", "match"]
+    assert table.column_names == [
+        "model", "benchmark", "score", "example", "image", "text", "value", "match",
+    ]  # fmt: skip
     assert table.num_rows == 1600
 
 
@@ -58,7 +60,7 @@ def test_failure_in_the_middle_leaves_what_was_there(
     def broken(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runs_module, "_outcomes_table", broken)
+    monkeypatch.setattr(runs_module, "_examples", broken)
     with pytest.raises(KeyboardInterrupt):
         write_run(finished, folder, overwrite=True)
     with pytest.raises(KeyboardInterrupt):
@@ -71,10 +73,10 @@ def test_damaged_runs_are_refused(finished: Run, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     write_run(finished, folder)
     spec = json.loads((folder / "spec.json").read_text())
-    (folder / "spec.json").write_text(json.dumps({**spec, "schema_version": 99}))
-    with pytest.raises(InputError, match="schema version 99"):
+    (folder / "spec.json").write_text(json.dumps({**spec, "layout": 99}))
+    with pytest.raises(InputError, match="layout 99"):
         read_run(folder)
     (folder / "spec.json").write_text(json.dumps(spec))
-    (folder / "outcomes.parquet").write_bytes(b"PAR1")
+    (folder / "examples.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="damaged"):
         read_run(folder)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contrapose.data import Example, ImageRef, find_benchmark
+from contrapose.data import Example, ImageRef, one_benchmark
 from contrapose.data.example import one_right
 from contrapose.errors import InputError
 from contrapose.scoring import detect_benchmark, frame_of, read_prior, read_scores
@@ -48,7 +48,7 @@ def test_frame_refuses_doubles_and_nothing() -> None:
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".json"])
 def test_general_table_by_position_and_by_name(tmp_path: Path, suffix: str) -> None:
-    card = find_benchmark(str(own_card(tmp_path))).card
+    card = one_benchmark(str(own_card(tmp_path))).card
     rows = [
         ("a", "1.jpg", "a cat", 0.1), ("a", "1.jpg", "a dog", 0.2),
         ("b", 0, 2, 0.3), ("b", 0, 1, 0.4), ("b", 0, 0, 0.5),
@@ -69,7 +69,7 @@ def test_general_table_by_position_and_by_name(tmp_path: Path, suffix: str) -> N
 
 def test_arrays_follow_the_order_of_the_files_not_their_keys(tmp_path: Path) -> None:
     """SugarCrepe's swap_obj lacks the key 108: row 108 is the record with the key 109."""
-    card = find_benchmark("sugarcrepe").card
+    card = one_benchmark("sugarcrepe").card
     examples = [
         example(f"swap_obj/{key}", f"{key}.jpg", ("x", "y"), subset="swap_obj")
         for key in (106, 107, 109)
@@ -83,7 +83,7 @@ def test_arrays_follow_the_order_of_the_files_not_their_keys(tmp_path: Path) -> 
 
 
 def test_partial_leaves_out_whole_examples_only(tmp_path: Path) -> None:
-    card = find_benchmark(str(own_card(tmp_path))).card
+    card = one_benchmark(str(own_card(tmp_path))).card
     path = tmp_path / "scores.csv"
     path.write_text("example,text,score\na,0,0.5\na,1,0.25\n")
     answers = read_scores(path, card, frame_of(MIXED), partial=True)
@@ -96,12 +96,12 @@ def test_partial_leaves_out_whole_examples_only(tmp_path: Path) -> None:
 
 def test_half_precision_is_widened(tmp_path: Path) -> None:
     np.save(tmp_path / "scores.npy", np.ones((400, 2, 2), dtype=np.float16))
-    answers = read_scores(tmp_path / "scores.npy", find_benchmark("winoground").card, None)
+    answers = read_scores(tmp_path / "scores.npy", one_benchmark("winoground").card, None)
     assert answers.scores.dtype == np.float32
 
 
 def test_prior_has_one_value_a_caption(tmp_path: Path) -> None:
-    card = find_benchmark("winoground").card
+    card = one_benchmark("winoground").card
     scores = tmp_path / "scores.npy"
     np.save(scores, np.zeros((400, 2, 2)))
     frame = read_scores(scores, card, None).frame

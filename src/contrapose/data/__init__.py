@@ -3,8 +3,25 @@
 from contrapose.data.card import Aggregation, Card, Family, Macro, Micro
 from contrapose.data.example import Example, TagValue
 from contrapose.data.gallery import EditQuery, EditSet, Gallery
-from contrapose.data.images import ImageRef, content_id, open_image, text_id
-from contrapose.data.registry import Benchmark, Data, benchmark_names, find_benchmark, is_own
+from contrapose.data.images import (
+    ImageRef,
+    ImageSource,
+    content_id,
+    content_ids,
+    open_image,
+    open_images,
+    text_id,
+)
+from contrapose.data.registry import (
+    Benchmark,
+    Data,
+    Suite,
+    benchmark_names,
+    did_you_mean,
+    find_benchmark,
+    is_own,
+    one_benchmark,
+)
 
 __all__ = [
     "Aggregation",
@@ -17,13 +34,19 @@ __all__ = [
     "Family",
     "Gallery",
     "ImageRef",
+    "ImageSource",
     "Macro",
     "Micro",
+    "Suite",
     "TagValue",
     "benchmark_names",
     "content_id",
+    "content_ids",
+    "did_you_mean",
     "find_benchmark",
     "is_own",
+    "one_benchmark",
     "open_image",
+    "open_images",
     "text_id",
 ]

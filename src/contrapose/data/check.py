@@ -138,7 +138,9 @@ class _Survey:
 
     def found(self, ref: ImageRef) -> None:
         """Note an image that is there under another name."""
-        there = ref.path if ref.cell is not None else resolve_name(ref.path)
+        if ref.path is None or ref.cell is not None:
+            return
+        there = resolve_name(ref.path)
         if there is not None and there != ref.path:
             self.notes.append(Problem("other name", f"is there as {there.name}.", ref.path))
 
@@ -195,7 +197,7 @@ class _Survey:
 
 
 def _place(ref: ImageRef) -> tuple[object, ...]:
-    return ref.path, ref.crop, ref.cell, ref.channels
+    return ref.path, ref.crop, ref.cell, ref.channels, ref.source
 
 
 def _opened(refs: tuple[ImageRef, ...], workers: int) -> Iterator[tuple[ImageRef, Problem | None]]:
@@ -214,7 +216,7 @@ def _opened(refs: tuple[ImageRef, ...], workers: int) -> Iterator[tuple[ImageRef
 
 def _fault(ref: ImageRef) -> Problem | None:
     """Decode an image whole; only what is wrong with it is kept."""
-    if ref.cell is None and resolve_name(ref.path) is None:
+    if ref.path is not None and ref.cell is None and resolve_name(ref.path) is None:
         return Problem("missing image", "the image is not there.", ref.path)
     try:
         open_image(ref).close()

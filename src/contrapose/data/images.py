@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeVar
 
 from contrapose.data.cells import Cell, cell_bytes
 from contrapose.errors import InputError
@@ -15,8 +17,25 @@ from contrapose.files import resolve_name
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+T = TypeVar("T")
+
+WORKERS = 8
+"""Threads that read and decode files."""
+
 Box = tuple[int, int, int, int]
 """x, y, width, height in pixels."""
+
+
+class ImageSource(Protocol):
+    """An image that is made and not read, such as a rendered scene; a hashable value."""
+
+    @property
+    def content(self) -> str:
+        """A name for what it shows: equal names, equal pixels, in any run."""
+
+    @classmethod
+    def open_many(cls, sources: Sequence[Self]) -> Sequence[Image]:
+        """Make many at once, which is far cheaper than one by one; RGB, in the order given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,25 +45,33 @@ class ImageRef:
     Attributes:
         key: its name in the benchmark; references with the same key show the same photograph,
             whatever part of it they crop, and are one cluster in the statistics.
-        path: the file, or the Parquet file that holds it.
+        path: the file, or the Parquet file that holds it; None when a source makes the image.
         crop: the part to show, as the benchmark cuts it.
         cell: where in the Parquet file.
         channels: order of the colour channels when the file is a `.npy` array.
+        source: what makes the image, when it does not lie in a file.
     """
 
     key: str
-    path: Path
+    path: Path | None = None
     crop: Box | None = None
     cell: Cell | None = None
     channels: Literal["rgb", "bgr"] = "rgb"
+    source: ImageSource | None = None
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.source is None):
+            raise ValueError(f"the image {self.key!r} needs either a path or a source.")
 
 
 def read_bytes(ref: ImageRef) -> bytes:
     """The stored bytes of an image.
 
     Raises:
-        InputError: the file is not there or cannot be read.
+        InputError: the file is not there or cannot be read, or the image lies in no file.
     """
+    if ref.path is None:
+        raise InputError(f"the image {ref.key} is made by the program and has no stored bytes.")
     if ref.cell is not None:
         return cell_bytes(ref.path, ref.cell)
     path = resolve_name(ref.path)
@@ -66,6 +93,8 @@ def open_image(ref: ImageRef) -> Image:
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
+    if ref.source is not None:
+        return _made([ref])[0]
     content = read_bytes(ref)
     try:
         if content[:6] == b"\x93NUMPY":
@@ -84,17 +113,65 @@ def open_image(ref: ImageRef) -> Image:
         raise InputError(f"the image cannot be decoded ({why}).", file=ref.path) from None
 
 
+def open_images(refs: Sequence[ImageRef]) -> list[Image]:
+    """Decode many images, in order: files in threads, made ones in one go a kind.
+
+    Raises:
+        InputError: one of them is missing or cannot be decoded.
+    """
+    kinds: dict[object, list[int]] = {}
+    for i, ref in enumerate(refs):
+        kinds.setdefault(None if ref.source is None else type(ref.source), []).append(i)
+    found: dict[int, Image] = {}
+    for kind, places in kinds.items():
+        these = [refs[i] for i in places]
+        opened = _made(these) if kind is not None else _in_threads(open_image, these)
+        found.update(zip(places, opened, strict=True))
+    return [found[i] for i in range(len(refs))]
+
+
 def content_id(ref: ImageRef) -> str:
     """A name for what the reference shows: the same bytes and crop have the same id anywhere."""
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(read_bytes(ref))
+    if ref.source is None:
+        digest.update(read_bytes(ref))
+    else:
+        digest.update(f"{type(ref.source).__qualname__}:{ref.source.content}".encode())
     digest.update(repr((ref.crop, ref.channels)).encode())
     return digest.hexdigest()
+
+
+def content_ids(refs: Sequence[ImageRef]) -> list[str]:
+    """`content_id` of many, files read in threads and each reference once."""
+    unique = list(dict.fromkeys(refs))
+    if all(ref.source is not None for ref in unique):
+        found = [content_id(ref) for ref in unique]
+    else:
+        found = _in_threads(content_id, unique)
+    of = dict(zip(unique, found, strict=True))
+    return [of[ref] for ref in refs]
 
 
 def text_id(text: str) -> str:
     """A name for a caption, by its exact characters."""
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _made(refs: Sequence[ImageRef]) -> list[Image]:
+    """Images of references whose sources are all of one kind."""
+    sources = [ref.source for ref in refs if ref.source is not None]
+    images = list(type(sources[0]).open_many(sources))
+    if len(images) != len(refs):
+        raise ValueError(f"{type(sources[0]).__name__} made {len(images)} of {len(refs)} images.")
+    return [
+        image if ref.crop is None else _cropped(image, ref.crop)
+        for ref, image in zip(refs, images, strict=True)
+    ]
+
+
+def _in_threads(function: Callable[[ImageRef], T], refs: Sequence[ImageRef]) -> list[T]:
+    with ThreadPoolExecutor(WORKERS) as pool:
+        return list(pool.map(function, refs))
 
 
 def _array_image(content: bytes, channels: str) -> Image:

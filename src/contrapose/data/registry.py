@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -39,9 +39,11 @@ BUILT_IN: dict[str, str] = {
     "coco-retrieval": "retrieval",
     "flickr30k-retrieval": "retrieval",
     "class-folders": "classes",
+    "scenes": "contrapose.world.benchmark",
+    "scenes-skewed": "contrapose.world.benchmark",
 }
-"""Benchmark name → module in `contrapose.data.benchmarks`, whose `BENCHMARK`, or entry in
-`BENCHMARKS`, it is."""
+"""Benchmark name → module, in `contrapose.data.benchmarks` unless it says otherwise, whose
+`BENCHMARK`, or entry in `BENCHMARKS`, it is."""
 
 OWN_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 
@@ -55,11 +57,28 @@ class Benchmark:
         read: from the root folder to its data; malformed records go to the problems.
         submission: for benchmarks with an official submission of one flat array: the example id,
             image and caption that each of its scores is of.
+        generated: made by the program itself, so that no folder is needed.
     """
 
     card: Card
     read: Callable[[Path, Problems], Data]
     submission: Callable[[Path, Problems], Sequence[tuple[str, int, int]]] | None = None
+    generated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Benchmarks of different shapes under one name, each measured by its own card.
+
+    Attributes:
+        name: what the user types; a part is called `name/part`.
+        title: one line.
+        parts: by name, in the order of the report.
+    """
+
+    name: str
+    title: str
+    parts: Mapping[str, Benchmark]
 
 
 def benchmark_names() -> tuple[str, ...]:
@@ -67,27 +86,54 @@ def benchmark_names() -> tuple[str, ...]:
     return tuple(sorted({*BUILT_IN, *_plugins()}))
 
 
-def find_benchmark(name: str) -> Benchmark:
-    """The benchmark of this name, or the user's own file of examples.
+def find_benchmark(name: str) -> Benchmark | Suite:
+    """The benchmark or suite of this name, a suite's part, or the user's own file of examples.
 
     Raises:
         InputError: no such name; says which ones come near.
     """
     if name in BUILT_IN:
-        module = import_module(f"contrapose.data.benchmarks.{BUILT_IN[name]}")
-        found: Benchmark = (
+        place = BUILT_IN[name]
+        module = import_module(place if "." in place else f"contrapose.data.benchmarks.{place}")
+        found: Benchmark | Suite = (
             module.BENCHMARKS[name] if hasattr(module, "BENCHMARKS") else module.BENCHMARK
         )
         return found
     if name in _plugins():
         return _plugins()[name]
+    whole, slash, part = name.partition("/")
+    if slash and whole in benchmark_names() and isinstance(suite := find_benchmark(whole), Suite):
+        if part in suite.parts:
+            return suite.parts[part]
+        raise InputError(f"{whole} has no part {part!r}: {did_you_mean(part, suite.parts)}")
     if is_own(name):
         from contrapose.data.benchmarks.own import own_benchmark
 
         return own_benchmark(Path(name))
-    near = difflib.get_close_matches(name, benchmark_names(), n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else "see contrapose list benchmarks."
-    raise InputError(f"there is no benchmark {name!r}: {hint}")
+    near = did_you_mean(name, benchmark_names(), otherwise="see contrapose list benchmarks.")
+    raise InputError(f"there is no benchmark {name!r}: {near}")
+
+
+def one_benchmark(name: str) -> Benchmark:
+    """As `find_benchmark`, where a suite will not do.
+
+    Raises:
+        InputError: no such name, or it is a suite; names its parts.
+    """
+    found = find_benchmark(name)
+    if isinstance(found, Suite):
+        parts = ", ".join(f"{name}/{part}" for part in found.parts)
+        raise InputError(f"{name} has parts of different shapes; name one of them: {parts}.")
+    return found
+
+
+def did_you_mean(typed: str, known: Iterable[str], *, otherwise: str = "") -> str:
+    """The end of a sentence on an unknown name: those that come near, or all there are."""
+    names = list(known)
+    near = difflib.get_close_matches(typed, names, n=3, cutoff=0.5)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return otherwise or f"there are {', '.join(names)}."
 
 
 def is_own(name: str) -> bool:
@@ -96,11 +142,11 @@ def is_own(name: str) -> bool:
 
 
 @cache
-def _plugins() -> dict[str, Benchmark]:
-    found: dict[str, Benchmark] = {}
+def _plugins() -> dict[str, Benchmark | Suite]:
+    found: dict[str, Benchmark | Suite] = {}
     for entry in entry_points(group="contrapose.benchmarks"):
         loaded = entry.load()
-        if not isinstance(loaded, Benchmark):
+        if not isinstance(loaded, Benchmark | Suite):
             raise InputError(
                 f"the plug-in benchmark {entry.name!r} ({entry.value}) is not a Benchmark."
             )

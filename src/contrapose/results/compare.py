@@ -10,15 +10,16 @@ from typing import Literal
 import numpy as np
 
 from contrapose import __version__, metrics
-from contrapose.data import Card, Macro, find_benchmark
+from contrapose.data import Aggregation, Macro, Micro, Suite, find_benchmark, one_benchmark
 from contrapose.errors import InputError
 from contrapose.results.evaluate import RESAMPLES, counted, is_share, statistics_of
 from contrapose.results.families import Protocol
 from contrapose.results.groups import grouping
 from contrapose.results.measured import Measured
 from contrapose.results.pipeline import Request, measure_request
-from contrapose.results.runs import is_run, read_run
+from contrapose.results.runs import is_run, read_run, split_choice
 from contrapose.results.schema import Comparison, Difference
+from contrapose.results.suites import AVERAGE
 from contrapose.scoring import detect_benchmark
 
 Method = Literal["midp", "exact"]
@@ -49,19 +50,23 @@ def compare_paths(
 ) -> Comparison:
     """Compare two score files or run folders; arguments as in `Request` and `compare`.
 
+    Of a folder with several runs, `FOLDER@tiny,lm` names one. Of a suite, its average and its
+    parts' main metrics are compared unless others are named.
+
     Raises:
         InputError: they are not of the same benchmark and examples.
     """
     sides = []
     for path in (a, b):
-        if is_run(path):
-            sides.append(Side(*read_run(path)))
+        folder, choice = split_choice(path)
+        if is_run(folder):
+            sides.append(Side(*read_run(folder, choice)))
             continue
         name = benchmark or detect_benchmark(path)
         if name is None:
             raise InputError("does not tell its benchmark; pass --on BENCH.", file=path)
         request = Request(name, path, root, protocol=protocol, threshold=threshold, partial=partial)
-        _, measured, _ = measure_request(request, find_benchmark(name))
+        _, measured, _ = measure_request(request, one_benchmark(name))
         sides.append(Side(name, measured))
     if sides[0].benchmark != sides[1].benchmark:
         raise InputError(
@@ -69,9 +74,18 @@ def compare_paths(
             "only runs of the same benchmark can be compared."
         )
     first, second = aligned(sides[0].measured, sides[1].measured, partial=partial)
-    card = find_benchmark(sides[0].benchmark).card
+    found = find_benchmark(sides[0].benchmark)
+    if isinstance(found, Suite) and not names and AVERAGE in first.derived:
+        names = (AVERAGE, *first.derived[AVERAGE].sources)
     changes, notes = compare(
-        first, second, card, names=names, method=method, level=level, resamples=resamples, seed=seed
+        first,
+        second,
+        Micro() if isinstance(found, Suite) else found.card.aggregation,
+        names=names,
+        method=method,
+        level=level,
+        resamples=resamples,
+        seed=seed,
     )
     return Comparison(
         contrapose=__version__,
@@ -110,7 +124,7 @@ def aligned(a: Measured, b: Measured, *, partial: bool) -> tuple[Measured, Measu
 def compare(
     a: Measured,
     b: Measured,
-    card: Card,
+    aggregation: Aggregation,
     *,
     names: Sequence[str] = (),
     method: Method = "midp",
@@ -126,7 +140,7 @@ def compare(
     Args:
         a: outcomes of the first run.
         b: outcomes of the second, of the same units in the same order.
-        card: the benchmark.
+        aggregation: how the benchmark adds up.
         names: the metrics to compare; none means every share of examples. What is not compared
             does not weigh on the correction for many comparisons.
         method: which of McNemar's tests.
@@ -137,7 +151,7 @@ def compare(
     Raises:
         InputError: a metric is not there, or has no better and worse.
     """
-    over = grouping(a, card.aggregation) if isinstance(card.aggregation, Macro) else None
+    over = grouping(a, aggregation) if isinstance(aggregation, Macro) else None
     repeated = a.clusters is not None and metrics.are_repeated(a.clusters)
     ours, theirs = statistics_of(a, over), statistics_of(b, over)
     found: dict[str, _Change] = {}

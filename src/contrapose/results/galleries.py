@@ -8,21 +8,22 @@ import numpy as np
 
 from contrapose import metrics
 from contrapose.data import Card, EditSet, Gallery, TagValue
-from contrapose.metrics import BoolArray
+from contrapose.errors import InputError
+from contrapose.metrics import BoolArray, FloatArray
 from contrapose.results.measured import Derived, Measure, Measured
 from contrapose.scoring import read_matrix
 
 KS = (1, 5, 10)
 
 
-def measure_gallery(scores: Path, gallery: Gallery, card: Card) -> Measured:
+def measure_gallery(scores: Path | FloatArray, gallery: Gallery, card: Card) -> Measured:
     """R@k both ways for retrieval; top-1 and top-5 for classes.
 
     The units are queries: every image, then, for retrieval, every text. Texts cluster with the
-    image they belong to.
+    image they belong to. The scores are images × texts, or a file of them.
     """
     images, texts = len(gallery.images), len(gallery.texts)
-    matrix = read_matrix(scores, (images, texts), "images, texts")
+    matrix = _matrix(scores, (images, texts), "images, texts")
     pairs = np.array(gallery.pairs, dtype=np.int64)
     keys = [image.key for image in gallery.images]
     clusters = metrics.clusters_of([(key,) for key in keys])
@@ -52,11 +53,13 @@ def measure_gallery(scores: Path, gallery: Gallery, card: Card) -> Measured:
     return Measured(ids, {}, together, found, derived)
 
 
-def measure_edits(scores: Path, edits: EditSet, root: Path, *, official: bool = False) -> Measured:
+def measure_edits(
+    scores: Path | FloatArray, edits: EditSet, root: Path | None, *, official: bool = False
+) -> Measured:
     """The SIMAT score: does the nearest image, or one of five, fit the wished-for caption?
 
     Args:
-        scores: similarity of every query's edited vector to every database image.
+        scores: similarity of every query's edited vector to every database image, or its file.
         edits: the queries.
         official: leave the query's own image out only where it ranks first, as the released
             script does.
@@ -66,7 +69,7 @@ def measure_edits(scores: Path, edits: EditSet, root: Path, *, official: bool = 
 
     queries = edits.queries
     shape = (len(queries), len(edits.images))
-    matrix = read_matrix(scores, shape, "queries, database images")
+    matrix = _matrix(scores, shape, "queries, database images")
     fits = oracle(root, edits)
     start = np.array([query.image for query in queries], dtype=np.int64)
     wanted = np.array([query.target_caption for query in queries], dtype=np.int64)
@@ -82,6 +85,14 @@ def measure_edits(scores: Path, edits: EditSet, root: Path, *, official: bool = 
     tags = {name: tuple(query.tags.get(name, "") for query in queries) for name in names}
     clusters = metrics.clusters_of([(edits.images[query.image].key,) for query in queries])
     return Measured(tuple(query.id for query in queries), tags, clusters, found)
+
+
+def _matrix(scores: Path | FloatArray, shape: tuple[int, int], what: str) -> FloatArray:
+    if isinstance(scores, Path):
+        return read_matrix(scores, shape, what)
+    if scores.shape != shape:
+        raise InputError(f"scores of shape {scores.shape}; expected {shape} ({what}).")
+    return scores
 
 
 def _measure(outcome: metrics.Outcome, units: int, first: int) -> Measure:

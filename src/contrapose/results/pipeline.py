@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from contrapose import __version__
-from contrapose.data import Benchmark, EditSet, Example, Gallery, find_benchmark, is_own
+from contrapose.data import Benchmark, Card, EditSet, Example, Gallery, is_own, one_benchmark
 from contrapose.errors import InputError
 from contrapose.files import Strict
 from contrapose.results.debias import take_out_prior
@@ -16,7 +17,8 @@ from contrapose.results.families import Protocol, Question, measure
 from contrapose.results.galleries import measure_edits, measure_gallery
 from contrapose.results.groups import aggregation_words
 from contrapose.results.measured import Measured
-from contrapose.results.schema import AlphaReport, Results
+from contrapose.results.schema import AlphaReport, MetricValue, Results
+from contrapose.results.tables import ScoreTable, answers_table
 from contrapose.scoring import (
     Answers,
     LikelihoodScale,
@@ -55,15 +57,17 @@ class Run:
 
     Attributes:
         request: what was asked.
-        answers: the scores; None for galleries, whose matrix is the user's own file.
+        scores: the scores, a row a pair; None for galleries, whose matrix is the user's own file.
         measured: the outcome of every example.
         results: what is reported.
+        spec: what else should be known of how it was made.
     """
 
-    request: Request
-    answers: Answers | None
+    request: Any
+    scores: ScoreTable | None
     measured: Measured
     results: Results
+    spec: Mapping[str, str] = field(default_factory=dict)
 
 
 def run(request: Request) -> Run:
@@ -72,12 +76,12 @@ def run(request: Request) -> Run:
     Raises:
         InputError: something in the files or the options cannot be used.
     """
-    benchmark = find_benchmark(request.benchmark)
+    benchmark = one_benchmark(request.benchmark)
     card = benchmark.card
     answers, measured, alpha = measure_request(request, benchmark)
-    by = request.by or tuple(tag for tag in card.by if any(measured.tags.get(tag, ())))
-    metrics, notes = headline(measured, card, resamples=request.resamples, seed=request.seed)
-    subsets = breakdown(measured, card, by, resamples=request.resamples, seed=request.seed)
+    metrics, subsets, notes = add_up(
+        measured, card, request.by, resamples=request.resamples, seed=request.seed
+    )
     clusters = measured.clusters
     if clusters is None:
         notes = (
@@ -99,7 +103,18 @@ def run(request: Request) -> Run:
         alpha=alpha,
         notes=(*measured.notes, *notes),
     )
-    return Run(request, answers, measured, results)
+    table = None if answers is None else answers_table(answers)
+    return Run(request, table, measured, results)
+
+
+def add_up(
+    measured: Measured, card: Card, by: Sequence[str] = (), *, resamples: int, seed: int
+) -> tuple[dict[str, MetricValue], dict[str, dict[str, MetricValue]], tuple[str, ...]]:
+    """The headline, the same of every part, and what a reader should know of them."""
+    by = by or tuple(tag for tag in card.by if any(measured.tags.get(tag, ())))
+    metrics, notes = headline(measured, card, resamples=resamples, seed=seed)
+    subsets = breakdown(measured, card, by, resamples=resamples, seed=seed)
+    return metrics, subsets, notes
 
 
 def measure_request(

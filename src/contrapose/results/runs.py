@@ -1,56 +1,81 @@
-"""A run on disk: what was asked, the table of scores, every outcome, the results.
+"""A run folder: what was asked, the table of scores, every outcome, the results.
 
-spec.json         what was asked
-scores.parquet    example, image, text, score, match (absent for galleries)
-outcomes.parquet  a row an example: id, cluster, tags, and each metric's value, tie and chance
-results.json      what `contrapose metrics --json` prints
+spec.json         what was asked, and a line for each run: model, benchmark, score
+scores.parquet    model, benchmark, score, example, image, text, value, match (absent where the
+                  scores are the user's own matrix)
+examples.parquet  model, benchmark, score, and a row an example: id, cluster, tags, and each
+                  metric's value, tie and chance
+results.json      what the command printed with --json
+
+A folder of `contrapose metrics` holds one run, one of `contrapose eval` one for every model,
+benchmark and score.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from contrapose import __version__
 from contrapose.errors import InputError
 from contrapose.files import new_folder, read_json, require_free, write_text
 from contrapose.results.measured import Derived, Measure, Measured
 from contrapose.results.pipeline import Run
-from contrapose.results.schema import SCHEMA_VERSION
-from contrapose.scoring import Answers
+from contrapose.results.schema import Evaluation
+
+KEYS = ("model", "benchmark", "score")
+"""What tells one run of a folder from the others."""
 
 KINDS = ("summary", "better", "grouped", "shown")
 """What a measure is, beside its columns."""
 
-SPEC, SCORES, OUTCOMES, RESULTS = "spec.json", "scores.parquet", "outcomes.parquet", "results.json"
+SPEC, SCORES, EXAMPLES, RESULTS = "spec.json", "scores.parquet", "examples.parquet", "results.json"
+
+LAYOUT = 2
+"""Version of the folder's layout."""
 
 
-def write_run(run: Run, folder: Path, *, overwrite: bool = False) -> None:
+def write_run(runs: Run | Sequence[Run], folder: Path, *, overwrite: bool = False) -> None:
     """Write the run folder, whole or not at all.
+
+    Args:
+        runs: one run of `contrapose metrics`, or all of one `contrapose eval`.
+        folder: where.
+        overwrite: let it take the place of an earlier run.
 
     Raises:
         InputError: the place is taken, and not by a run that may be overwritten.
     """
     require_run_place(folder, overwrite=overwrite)
-    spec = {
-        "schema_version": SCHEMA_VERSION,
-        "request": asdict(run.request),
-        "benchmark": run.request.benchmark,
-        "derived": {name: asdict(derived) for name, derived in run.measured.derived.items()},
-        "measures": {
-            name: {each: getattr(measure, each) for each in KINDS}
-            for name, measure in run.measured.measures.items()
-        },
+    each = [runs] if isinstance(runs, Run) else list(runs)
+    spec: dict[str, Any] = {
+        "layout": LAYOUT,
+        "contrapose": __version__,
+        "request": asdict(each[0].request),
+        "runs": [],
     }
+    start = 0
+    for run in each:
+        spec["runs"].append(_spec(run, start))
+        start += len(run.measured)
+    results = each[0].results if isinstance(runs, Run) else evaluation(each)
     with new_folder(folder, overwrite=overwrite) as place:
         write_text(place / SPEC, json.dumps(spec, indent=2, default=str) + "\n")
-        if run.answers is not None:
-            _write_table(place / SCORES, _scores_table(run.answers))
-        _write_table(place / OUTCOMES, _outcomes_table(run.measured))
-        write_text(place / RESULTS, run.results.model_dump_json(indent=2) + "\n")
+        scored = [_named(run, run.scores) for run in each if run.scores is not None]
+        if scored:
+            _write_tables(place / SCORES, scored)
+        _write_tables(place / EXAMPLES, [_named(run, _examples(run.measured)) for run in each])
+        write_text(place / RESULTS, results.model_dump_json(indent=2) + "\n")
+
+
+def evaluation(runs: Sequence[Run]) -> Evaluation:
+    """The results of several runs, as `contrapose eval --json` prints them."""
+    return Evaluation(contrapose=__version__, runs=tuple(run.results for run in runs))
 
 
 def require_run_place(folder: Path, *, overwrite: bool = False) -> None:
@@ -65,40 +90,56 @@ def require_run_place(folder: Path, *, overwrite: bool = False) -> None:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether the folder holds a run."""
-    return (folder / SPEC).is_file() and (folder / OUTCOMES).is_file()
+    """Whether the folder holds runs."""
+    return (folder / SPEC).is_file() and (folder / EXAMPLES).is_file()
 
 
-def read_run(folder: Path) -> tuple[str, Measured]:
+def split_choice(path: Path) -> tuple[Path, tuple[str, ...]]:
+    """A run folder and which of its runs is meant: `runs/a@tiny,lm` is the one of tiny and lm."""
+    if path.exists() or "@" not in path.name:
+        return path, ()
+    name, _, words = path.name.rpartition("@")
+    return path.with_name(name) if name else path, tuple(filter(None, words.split(",")))
+
+
+def read_run(folder: Path, choice: Sequence[str] = ()) -> tuple[str, Measured]:
     """The benchmark and the outcomes of a run.
 
+    Args:
+        folder: the run folder.
+        choice: where it holds several runs: the model, benchmark or score, enough to tell one.
+
     Raises:
-        InputError: the run was written by another version, or is damaged.
+        InputError: the folder was written by another version, is damaged, or holds several runs
+            of which none, or more than one, is meant.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     spec = read_json(folder / SPEC)
-    if spec.get("schema_version") != SCHEMA_VERSION:
+    layout = spec.get("layout") if isinstance(spec, dict) else None
+    if layout != LAYOUT:
         raise InputError(
-            f"is a run of schema version {spec.get('schema_version')}; this program reads "
-            f"{SCHEMA_VERSION}.",
-            file=folder,
+            f"is a run folder of layout {layout}; this program reads {LAYOUT}.", file=folder
         )
     try:
-        columns: dict[str, Any] = pq.read_table(folder / OUTCOMES).to_pydict()
-        measures = {name: _measure(columns, name, kind) for name, kind in spec["measures"].items()}
+        run = _chosen(spec["runs"], choice, folder)
+        start, stop = run["rows"]
+        table = pq.read_table(folder / EXAMPLES).slice(start, stop - start)
+        if table.num_rows != stop - start:
+            raise KeyError("rows are missing")
+        columns: dict[str, Any] = table.to_pydict()
+        measures = {name: _measure(columns, name, kind) for name, kind in run["measures"].items()}
         derived = {
             name: Derived(kind["kind"], tuple(kind["sources"]), kind["chance"])
-            for name, kind in spec["derived"].items()
+            for name, kind in run["derived"].items()
         }
         clusters = columns["cluster"]
         tags = {
-            name.removeprefix("tag:"): tuple(
-                tuple(value) if len(value) != 1 else value[0] for value in values
+            name: tuple(
+                tuple(value) if len(value) != 1 else value[0] for value in columns[f"tag:{name}"]
             )
-            for name, values in columns.items()
-            if name.startswith("tag:")
+            for name in run["tags"]
         }
         measured = Measured(
             tuple(columns["example"]),
@@ -107,29 +148,55 @@ def read_run(folder: Path) -> tuple[str, Measured]:
             measures,
             derived,
         )
-    except (KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException, OSError) as error:
         raise InputError(f"is a damaged run folder ({error}).", file=folder) from None
-    return str(spec["benchmark"]), measured
+    return str(run["benchmark"]), measured
 
 
-def _scores_table(answers: Answers) -> dict[str, Any]:
-    example, image, text = np.nonzero(answers.frame.present)
-    ids = np.array(answers.frame.ids, dtype=object)
+def _chosen(runs: list[dict[str, Any]], choice: Sequence[str], folder: Path) -> dict[str, Any]:
+    """The one run that the words mean."""
+    names = [tuple(run[each] for each in KEYS) for run in runs]
+    fits = [i for i, name in enumerate(names) if all(word in name for word in choice)]
+    if len(fits) != 1:
+        shown = "; ".join(",".join(filter(None, name)) for name in names)
+        which = "several runs" if len(fits) > 1 else f"no run of {','.join(choice)}"
+        raise InputError(f"holds {which}; pass {folder}@ and one of: {shown}.", file=folder)
+    return runs[fits[0]]
+
+
+def _spec(run: Run, start: int) -> dict[str, Any]:
+    """What is needed to read a run's outcomes back, and what else should be known."""
+    measured = run.measured
     return {
-        "example": ids[example],
-        "image": image,
-        "text": text,
-        "score": answers.scores[example, image, text],
-        "match": answers.frame.match[example, image, text],
+        **{name: getattr(run.results, name) for name in KEYS},
+        **run.spec,
+        "rows": [start, start + len(measured)],
+        "tags": list(measured.tags),
+        "derived": {name: asdict(derived) for name, derived in measured.derived.items()},
+        "measures": {
+            name: {each: getattr(measure, each) for each in KINDS}
+            for name, measure in measured.measures.items()
+        },
     }
 
 
-def _outcomes_table(measured: Measured) -> dict[str, Any]:
+def _named(run: Run, table: dict[str, Any]) -> dict[str, Any]:
+    """A table of a run, with the run's names before its columns."""
+    import pyarrow as pa
+
+    size = len(table["example"])
+    names = {name: pa.array([getattr(run.results, name)] * size, pa.string()) for name in KEYS}
+    return {**names, **table}
+
+
+def _examples(measured: Measured) -> dict[str, Any]:
+    import pyarrow as pa
+
     size = len(measured)
     clusters = measured.clusters
     table: dict[str, Any] = {
         "example": list(measured.ids),
-        "cluster": [None] * size if clusters is None else clusters,
+        "cluster": pa.array([None] * size if clusters is None else clusters, pa.int64()),
     }
     for name, values in measured.tags.items():
         table[f"tag:{name}"] = [
@@ -148,7 +215,10 @@ def _outcomes_table(measured: Measured) -> dict[str, Any]:
 def _measure(columns: dict[str, Any], name: str, kind: dict[str, Any]) -> Measure:
     values = np.array(columns[f"value:{name}"], dtype=np.float64)
     where = ~np.isnan(values)
-    ties, chance, weights = (columns.get(f"{part}:{name}") for part in ("tie", "chance", "weight"))
+    ties, chance, weights = (
+        None if None in (column := columns.get(f"{part}:{name}", [None])) else column
+        for part in ("tie", "chance", "weight")
+    )
     return Measure(
         values=np.where(where, values, 0.0),
         where=where,
@@ -159,8 +229,10 @@ def _measure(columns: dict[str, Any], name: str, kind: dict[str, Any]) -> Measur
     )
 
 
-def _write_table(path: Path, columns: dict[str, Any]) -> None:
+def _write_tables(path: Path, tables: Sequence[dict[str, Any]]) -> None:
+    """Write tables under each other; a column that one of them has not is null there."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table(columns), path, compression="zstd")
+    stacked = pa.concat_tables(map(pa.table, tables), promote_options="permissive")
+    pq.write_table(stacked, path, compression="zstd")

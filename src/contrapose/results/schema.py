@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -82,7 +82,9 @@ class Results(Model):
         schema_version: version of this shape.
         contrapose: version of the program.
         benchmark: name of the benchmark.
-        scores: the score file as the user named it.
+        model: the model that was asked; null when the scores came from a file.
+        score: what it was asked for.
+        scores: the score file as the user named it; null when a model was asked.
         protocol: "strict" (ties are never wins) or "official".
         aggregation: how the headline adds up, in words.
         examples: number of examples.
@@ -92,13 +94,16 @@ class Results(Model):
         metrics: the headline.
         subsets: the same for parts of the examples.
         alpha: the α sweep, when a prior was given.
+        part_alphas: the same for each part of a suite.
         notes: what a reader should know.
     """
 
     schema_version: Literal[1] = SCHEMA_VERSION
     contrapose: str
     benchmark: str
-    scores: str
+    model: str | None = None
+    score: str | None = None
+    scores: str | None = None
     protocol: Literal["strict", "official"]
     aggregation: str
     examples: int
@@ -108,7 +113,16 @@ class Results(Model):
     metrics: dict[str, MetricValue]
     subsets: dict[str, dict[str, MetricValue]]
     alpha: AlphaReport | None = None
+    part_alphas: dict[str, AlphaReport] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+
+class Evaluation(Model):
+    """What `contrapose eval` found: a run for every model, benchmark and score."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    contrapose: str
+    runs: tuple[Results, ...]
 
 
 class Difference(Model):

@@ -62,7 +62,10 @@ def valse_rows(records: Iterable[Record], problems: Problems) -> list[ScoreRow]:
 
 
 def general_rows(records: Iterable[Record], problems: Problems) -> list[ScoreRow]:
-    """Rows `example, image, text, score`; image or text may be left out where there is one."""
+    """Rows `example, image, text, score`; image or text may be left out where there is one.
+
+    In a run folder's table the number is called `value`, and `score` is what was asked.
+    """
 
     def position(record: Record, field: str) -> int | str | None:
         value = record.value.get(field)
@@ -79,7 +82,7 @@ def general_rows(records: Iterable[Record], problems: Problems) -> list[ScoreRow
 
     def build(record: Record) -> ScoreRow:
         example = record.name("example")
-        score = record.number("score")
+        score = record.number("value" if "value" in record.value else "score")
         return ScoreRow(
             example, position(record, "image"), position(record, "text"), score, record.line
         )

@@ -97,13 +97,14 @@ def read_prior(path: Path, card: Card, frame: Frame) -> FloatArray:
 def detect_benchmark(path: Path) -> str | None:
     """The benchmark a score file in a native layout belongs to; None when it cannot be told."""
     if is_arrays(path):
-        from contrapose.data import benchmark_names, find_benchmark
+        from contrapose.data import Benchmark, benchmark_names, find_benchmark
 
         stems = {path.stem} if path.is_file() else {file.stem for file in path.glob("*.npy")}
         fits = [
             name
             for name in benchmark_names()
-            if len((card := find_benchmark(name).card).counts) > 1
+            if isinstance(found := find_benchmark(name), Benchmark)
+            and len((card := found.card).counts) > 1
             and card.scores == "subset arrays"
             and stems <= set(card.counts)
         ]

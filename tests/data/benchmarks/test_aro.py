@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from contrapose.data import Example, Macro, find_benchmark, open_image
+from contrapose.data import Example, Macro, one_benchmark, open_image
 from contrapose.data.benchmarks import aro
 from contrapose.errors import InputError
 from contrapose.files import Collected, Problems, Strict
@@ -103,8 +103,8 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
 
 
 def test_cards_name_the_official_averages() -> None:
-    relation = find_benchmark("aro-relation").card.aggregation
-    attribution = find_benchmark("aro-attribution").card.aggregation
+    relation = one_benchmark("aro-relation").card.aggregation
+    attribution = one_benchmark("aro-attribution").card.aggregation
     assert isinstance(relation, Macro)
     assert isinstance(attribution, Macro)
     assert len(relation.drop) == 157

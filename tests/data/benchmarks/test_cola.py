@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from contrapose.data import find_benchmark, open_image
+from contrapose.data import one_benchmark, open_image
 from contrapose.data.benchmarks.cola import FILE, read
 from contrapose.errors import InputError
 from contrapose.files import Collected, Strict
@@ -62,7 +62,7 @@ def test_a_malformed_record(tmp_path: Path, bad: Any, what: str) -> None:
 
 def test_real_file(shared: Path) -> None:
     found = list(read(shared / "cola", Strict()))
-    assert {"cola": len(found)} == find_benchmark("cola").card.counts == {"cola": 210}
+    assert {"cola": len(found)} == one_benchmark("cola").card.counts == {"cola": 210}
     assert len({image.key for example in found for image in example.images}) == 218
     assert found[0].images[0].key == "2390970.jpg"
     assert found[0].texts[1] == "brown giraffe behind tall white giraffe"

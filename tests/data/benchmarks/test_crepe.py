@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from contrapose.data import find_benchmark
+from contrapose.data import one_benchmark
 from contrapose.data.benchmarks import crepe
 from contrapose.errors import InputError
 from contrapose.files import Collected, Strict
@@ -116,4 +116,4 @@ def test_an_empty_folder_is_told(tmp_path: Path) -> None:
 
 
 def test_chance_is_that_of_the_released_shape() -> None:
-    assert find_benchmark("crepe").card.chance == {"accuracy": 1 / (1 + len(NEGATIVES))}
+    assert one_benchmark("crepe").card.chance == {"accuracy": 1 / (1 + len(NEGATIVES))}

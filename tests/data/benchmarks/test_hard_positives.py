@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from contrapose.data import find_benchmark, open_image
+from contrapose.data import one_benchmark, open_image
 from contrapose.data.benchmarks.hard_positives import exchanged, read_replace, read_swap
 from contrapose.errors import InputError
 from contrapose.files import Collected, Malformed, Strict
@@ -117,7 +117,7 @@ def test_real_replace(shared: Path) -> None:
     found = list(read_replace(shared / "hard_positives", Strict()))
     counted = Counter(example.tags["subset"] for example in found)
     assert counted == {"relations": 16868, "attributes": 10575}
-    assert counted == find_benchmark("hard-positives-replace").card.counts
+    assert counted == one_benchmark("hard-positives-replace").card.counts
     assert len({example.id for example in found}) == 27443
     assert found[0].texts == (
         "chair in conference room",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from contrapose.data import EditSet, find_benchmark, open_image
+from contrapose.data import EditSet, one_benchmark, open_image
 from contrapose.data.benchmarks.simat import ORACLE, oracle, read
 from contrapose.errors import InputError
 from contrapose.files import Collected, Strict
@@ -194,7 +194,7 @@ def test_real_files(shared: Path) -> None:
     data = read(shared / "simat", Strict())
     assert (len(data.images), len(data.captions), len(data.queries)) == (5859, 645, 17996)
     counted = Counter(query.tags["split"] for query in data.queries)
-    assert counted == find_benchmark("simat").card.counts == {"dev": 8933, "test": 9063}
+    assert counted == one_benchmark("simat").card.counts == {"dev": 8933, "test": 9063}
     assert Counter(query.tags["field"] for query in data.queries) == {
         "obj": 13765,
         "subj": 3753,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from contrapose.data import find_benchmark
+from contrapose.data import one_benchmark
 from contrapose.data.benchmarks import sugarcrepe, sugarcrepe_pp
 from contrapose.errors import InputError
 from contrapose.files import Collected, Strict
@@ -68,7 +68,7 @@ def test_a_folder_without_it(tmp_path: Path) -> None:
 def test_real_files(shared: Path) -> None:
     found = list(sugarcrepe.read(shared / "sugarcrepe", Strict()))
     counted = Counter(example.tags["subset"] for example in found)
-    assert counted == find_benchmark("sugarcrepe").card.counts
+    assert counted == one_benchmark("sugarcrepe").card.counts
     assert (counted["swap_obj"], len(found)) == (245, 7511)
     assert len({example.images[0].key for example in found}) == 1560
     ids = {example.id for example in found}
@@ -120,7 +120,7 @@ def test_real_plus_plus_files(shared: Path) -> None:
         "swap_att": 666,
         "swap_obj": 245,
     }
-    assert counted == find_benchmark("sugarcrepe-pp").card.counts
+    assert counted == one_benchmark("sugarcrepe-pp").card.counts
     assert len({example.id for example in found}) == 4757
     assert len({example.images[0].key for example in found}) == 1542
     # The same images as SugarCrepe, but numbered on after its missing 108.

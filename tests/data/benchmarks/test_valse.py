@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from contrapose.data import Example, find_benchmark
+from contrapose.data import Example, one_benchmark
 from contrapose.data.benchmarks import valse
 from contrapose.data.benchmarks.valse import INSTRUMENTS
 from contrapose.errors import InputError
@@ -125,7 +125,7 @@ def test_one_flat_folder_will_do(tmp_path: Path) -> None:
 
 def test_the_released_annotations(shared: Path) -> None:
     examples = read(shared / "valse")
-    card = find_benchmark("valse").card
+    card = one_benchmark("valse").card
     assert len(examples) == 7702
     assert len({e.id for e in examples}) == 7702
     assert Counter(e.tags["subset"] for e in examples) == card.counts

@@ -97,7 +97,7 @@ def read(root: Path, problems: Problems) -> EditSet:
     )
 
 
-def oracle(root: Path, data: EditSet) -> NDArray[np.float64]:
+def oracle(root: Path | None, data: EditSet) -> NDArray[np.float64]:
     """P(caption fits image), images × captions.
 
     The file of probabilities where the user has it; else 1 for the caption of an image's own
@@ -109,7 +109,8 @@ def oracle(root: Path, data: EditSet) -> NDArray[np.float64]:
     import numpy as np
 
     shape = (len(data.images), len(data.captions))
-    path = next((p for p in (root / ORACLE, root / "simat_db" / ORACLE) if p.is_file()), None)
+    places = () if root is None else (root / ORACLE, root / "simat_db" / ORACLE)
+    path = next((place for place in places if place.is_file()), None)
     if path is None:
         exact = np.zeros(shape)
         exact[np.arange(shape[0]), data.caption_of] = 1.0

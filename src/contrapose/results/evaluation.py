@@ -1,0 +1,177 @@
+"""Models × benchmarks × scores: ask, measure, add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from contrapose import __version__
+from contrapose.data import did_you_mean
+from contrapose.errors import InputError
+from contrapose.models import Model, load_model
+from contrapose.results.groups import aggregation_words
+from contrapose.results.measured import Measured
+from contrapose.results.outcomes import (
+    DEBIASED,
+    EvalRequest,
+    Outcome,
+    answers_ahead,
+    outcome_of,
+    unfit_for,
+)
+from contrapose.results.pipeline import Run, add_up
+from contrapose.results.schema import MetricValue, Results
+from contrapose.results.selection import Selection, select
+from contrapose.results.suites import average, merged
+from contrapose.results.tables import stacked
+from contrapose.scoring import (
+    SCORES,
+    Asking,
+    Noise,
+    Pictures,
+    Progress,
+    Store,
+    require_score,
+    scores_of,
+)
+
+
+def evaluate_models(
+    models: Sequence[str | Model], request: EvalRequest, *, progress: Progress | None = None
+) -> list[Run]:
+    """Ask models about benchmarks; what the cache knows is not asked again.
+
+    Args:
+        models: names, or models that are loaded already.
+        request: what to ask.
+        progress: told after each batch.
+
+    Returns:
+        A run for every model, benchmark and score, in this order.
+
+    Raises:
+        InputError: an unknown name, a score that a model cannot give, or nothing to ask.
+    """
+    if not request.benchmarks:
+        raise InputError("--on names no benchmark; see contrapose list benchmarks.")
+    for score in request.scores:
+        if score not in SCORES:
+            raise InputError(f"there is no score {score!r}: {did_you_mean(score, SCORES)}")
+    store = Store(request.cache)
+    selections = [
+        select(name, root=request.root, subsets=request.subsets, limit=request.limit)
+        for name in request.benchmarks
+    ]
+    loaded = [
+        load_model(each, device=request.device) if isinstance(each, str) else each
+        for each in models
+    ]
+    for model in loaded:
+        for score in request.scores:
+            require_score(model, score)
+        if request.prior is not None and "lm" in request.scores:
+            require_score(model, "prior")
+    pictures = Pictures()
+    runs: list[Run] = []
+    for model in loaded:
+        asking = Asking(
+            model, store, request.batch_size, request.prior or Noise(), progress, pictures
+        )
+        for selection in selections:
+            for score in _asked(model, request):
+                runs.append(_run(asking, selection, score, request))
+    return runs
+
+
+def _asked(model: Model, request: EvalRequest) -> Iterator[str]:
+    scores = request.scores or scores_of(model)
+    if not scores:
+        raise InputError(f"{model.name} gives no score.")
+    for score in dict.fromkeys(scores):
+        yield score
+        if score == "lm" and request.prior is not None:
+            yield DEBIASED
+
+
+def _run(asking: Asking, selection: Selection, score: str, request: EvalRequest) -> Run:
+    unfit = {
+        name: unfit_for(benchmark, data, score, named=name in selection.named)
+        for name, (benchmark, data) in selection.parts.items()
+    }
+    left = [f"{name} is not asked with {score}: {why}" for name, why in unfit.items() if why]
+    if len(left) == len(unfit):
+        raise InputError(f"{selection.name} cannot be asked with {score}: {left[0]}.")
+    answers_ahead(asking, selection, score, [name for name, why in unfit.items() if not why])
+    found: dict[str, Outcome] = {}
+    for name in (name for name, why in unfit.items() if not why):
+        try:
+            found[name] = outcome_of(asking, selection, name, score, request)
+        except InputError as error:
+            if score != DEBIASED or not selection.suite:
+                raise
+            left.append(f"{name} has no {score}: {error.message.rstrip('.')}")
+    tables = [outcome.table for outcome in found.values() if outcome.table is not None]
+    measured, results = (_suite if selection.suite else _single)(found, selection.name, request)
+    results = results.model_copy(
+        update={
+            "model": asking.model.name,
+            "score": score,
+            "notes": (*results.notes, *left),
+        }
+    )
+    spec = {"fingerprint": asking.model.fingerprint}
+    return Run(request, stacked(tables) if tables else None, measured, results, spec)
+
+
+def _single(found: dict[str, Outcome], name: str, request: EvalRequest) -> tuple[Measured, Results]:
+    (outcome,) = found.values()
+    part = outcome.part
+    metrics, subsets, notes = add_up(
+        part.measured, part.card, resamples=request.resamples, seed=request.seed
+    )
+    words = aggregation_words(part.card.aggregation)
+    results = _results(part.measured, name, words, metrics, subsets, request)
+    return part.measured, results.model_copy(
+        update={"alpha": outcome.alpha, "notes": (*results.notes, *notes)}
+    )
+
+
+def _suite(found: dict[str, Outcome], name: str, request: EvalRequest) -> tuple[Measured, Results]:
+    parts = {part: outcome.part for part, outcome in found.items()}
+    whole = merged(parts)
+    metrics = average(parts, whole, resamples=request.resamples, seed=request.seed)
+    subsets: dict[str, dict[str, MetricValue]] = {}
+    for each, part in parts.items():
+        own, inner, _ = add_up(
+            part.measured, part.card, resamples=request.resamples, seed=request.seed
+        )
+        subsets[each] = own
+        if len(inner) > 1:
+            subsets |= {f"{each}/{value}": values for value, values in inner.items()}
+    words = "mean over parts of their main metric"
+    results = _results(whole, name, words, metrics, subsets, request)
+    alphas = {part: o.alpha for part, o in found.items() if o.alpha is not None}
+    return whole, results.model_copy(update={"part_alphas": alphas})
+
+
+def _results(
+    measured: Measured,
+    name: str,
+    aggregation: str,
+    metrics: dict[str, MetricValue],
+    subsets: dict[str, dict[str, MetricValue]],
+    request: EvalRequest,
+) -> Results:
+    clusters = measured.clusters
+    return Results(
+        contrapose=__version__,
+        benchmark=name,
+        protocol="strict",
+        aggregation=aggregation,
+        examples=len(measured),
+        clusters=None if clusters is None else len(set(clusters.tolist())),
+        resamples=request.resamples,
+        seed=request.seed,
+        metrics=metrics,
+        subsets=subsets,
+        notes=measured.notes,
+    )

@@ -1,0 +1,67 @@
+"""Score tables of a run: one row a pair, as they are written to disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from contrapose.data import EditSet, Gallery
+from contrapose.metrics import FloatArray
+from contrapose.scoring import Answers
+
+ScoreTable = dict[str, Any]
+"""Columns example, image, text, value, match; positions from 0, null where there is none."""
+
+LARGEST = 10_000_000
+"""Cells of a gallery beyond which its matrix is not written out pair by pair."""
+
+
+def answers_table(answers: Answers, prefix: str = "") -> ScoreTable:
+    """The scores of examples; ids get the prefix."""
+    example, image, text = np.nonzero(answers.frame.present)
+    ids = np.array([prefix + name for name in answers.frame.ids], dtype=object)
+    return {
+        "example": ids[example],
+        "image": image,
+        "text": text,
+        "value": answers.scores[example, image, text],
+        "match": answers.frame.match[example, image, text],
+    }
+
+
+def matrix_table(
+    matrix: FloatArray, data: Gallery | EditSet, prefix: str = ""
+) -> ScoreTable | None:
+    """The scores of a gallery or of edit queries; None when there are too many to write out.
+
+    Of an edit query the image is the one in the database; it has no caption and no match.
+    """
+    if matrix.size > LARGEST:
+        return None
+    row, column = (index.reshape(-1) for index in np.indices(matrix.shape))
+    if isinstance(data, Gallery):
+        match = np.zeros(matrix.shape, dtype=np.bool_)
+        match[tuple(np.array(data.pairs, dtype=np.int64).reshape(-1, 2).T)] = True
+        return {
+            "example": np.full(matrix.size, prefix + data.id, dtype=object),
+            "image": row,
+            "text": column,
+            "value": matrix.reshape(-1),
+            "match": match.reshape(-1),
+        }
+    ids = np.array([prefix + query.id for query in data.queries], dtype=object)
+    return {
+        "example": ids[row],
+        "image": column,
+        "text": np.full(matrix.size, None, dtype=object),
+        "value": matrix.reshape(-1),
+        "match": np.full(matrix.size, None, dtype=object),
+    }
+
+
+def stacked(tables: Sequence[ScoreTable]) -> ScoreTable:
+    """Tables under each other."""
+    names = ("example", "image", "text", "value", "match")
+    return {name: np.concatenate([table[name] for table in tables]) for name in names}

@@ -1,0 +1,87 @@
+"""A model's methods, called and checked: arrays of the right shape, or a clear sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from contrapose.errors import InputError
+from contrapose.metrics import FloatArray, token_sum
+from contrapose.models import Captioner, Matcher, Model
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Columns = dict[str, FloatArray]
+"""What is stored of each answer, by name."""
+
+
+def matches(model: Model, images: Sequence[Image], texts: Sequence[str]) -> Columns:
+    """Match logits of the pairs."""
+    logits = cast(Matcher, model).match(images, texts)
+    return {"value": numbers(logits, (len(texts),), model, "match")}
+
+
+def likelihoods(model: Model, images: Sequence[Any], texts: Sequence[str]) -> Columns:
+    """Mean, sum and number of the caption's token log-probabilities."""
+    ragged = cast(Captioner, model).token_logprobs(images, texts)
+    offsets = np.asarray(as_array(ragged.offsets), dtype=np.int64)
+    if len(offsets) != len(texts) + 1:
+        raise InputError(
+            f"{model.name} gave token log-probabilities of {len(offsets) - 1} captions for "
+            f"{len(texts)}."
+        )
+    flat = np.asarray(as_array(ragged.values), dtype=np.float64)
+    if np.isnan(flat).any():  # the caller names the caption
+        flat = np.where(np.isnan(flat), np.inf, flat)
+    tokens = np.diff(offsets)
+    total = token_sum(flat, offsets)
+    return {"value": total / tokens, "sum": total, "tokens": tokens.astype(np.float64)}
+
+
+def unit(vectors: object, count: int, model: Model) -> FloatArray:
+    """Vectors as float32 of length one, whatever rounding the model left."""
+    array = numbers(vectors, (count, None), model, "embed").astype(np.float64)
+    length = np.sqrt((array**2).sum(axis=1, keepdims=True))
+    if not np.isfinite(length).all() or not (length > 0).all():
+        raise InputError(
+            f"{model.name} gave a vector of NaN, infinity or zeros for score 'itc'; "
+            "its weights or its input are broken."
+        )
+    return np.asarray(array / length, dtype=np.float32)
+
+
+def numbers(values: object, shape: tuple[int | None, ...], model: Model, method: str) -> FloatArray:
+    """What a model's method gave, as float64 of the shape it should have; None is any length."""
+    array = as_array(values)
+    fits = array.ndim == len(shape) and all(
+        want in (None, have) for want, have in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise InputError(
+            f"{model.name}: {method} gave an array of shape {array.shape} for {shape[0]} inputs."
+        )
+    return np.asarray(array, dtype=np.float64)
+
+
+def require_numbers(values: FloatArray, texts: Sequence[str], model: Model, score: str) -> None:
+    """Refuse NaN and infinity, with the caption they are of."""
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise InputError(
+            f"{model.name} gave a score {score!r} that is not a number for the caption "
+            f"{texts[int(bad[0])]!r} ({bad.size} of {len(values)} in its batch)."
+        )
+
+
+def as_array(values: Any) -> np.ndarray[Any, Any]:
+    """A tensor of any device and type, or anything like an array, as an array."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = (
+            values.float() if values.is_floating_point() and values.element_size() < 4 else values
+        )
+        return np.asarray(values.numpy())
+    return np.asarray(values)

@@ -1,0 +1,80 @@
+"""The store: what was put in comes out, from any number of parts, and damage is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from contrapose.errors import InputError
+from contrapose.scoring import Store, default_folder
+
+
+def test_round_trip_over_parts_and_programs(tmp_path: Path) -> None:
+    first, second = Store(tmp_path), Store(tmp_path)
+    first.shelf("m", "itm:logit").add(["a", "b"], ["x", "x"], {"value": np.array([1.0, 2.0])})
+    second.shelf("m", "itm:logit").add(["c"], ["x"], {"value": np.array([3.0])})
+    shelf = Store(tmp_path).shelf("m", "itm:logit")
+    rows = shelf.find(["c", "a", "a"], ["x", "x", "y"])
+    assert (rows >= 0).tolist() == [True, True, False]
+    assert shelf.values(rows[:2]).tolist() == [3.0, 1.0]
+    assert Store(tmp_path).shelf("m", "lm").find(["a"], ["x"]).tolist() == [-1]
+    parts = sorted(tmp_path.rglob("*.parquet"))
+    assert len(parts) == 2
+    assert pq.read_table(parts[0]).column_names == ["model", "score", "image", "text", "value"]
+
+
+def test_vectors(tmp_path: Path) -> None:
+    vectors = np.arange(6, dtype=np.float32).reshape(2, 3)
+    Store(tmp_path).shelf("m", "itc").add(["a", "b"], ["", ""], {"vector": vectors})
+    shelf = Store(tmp_path).shelf("m", "itc")
+    assert np.array_equal(shelf.values(shelf.find(["b", "a"], ["", ""]), "vector"), vectors[::-1])
+
+
+def test_in_memory() -> None:
+    store = Store(None)
+    store.shelf("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
+    assert store.shelf("m", "s").find(["a", "b"], ["x", "x"]).tolist() == [0, -1]
+
+
+def test_unfinished_parts_are_not_read(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.shelf("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
+    (part,) = tmp_path.rglob("*.parquet")
+    part.with_name(".half.parquet").write_bytes(part.read_bytes()[:40])
+    assert Store(tmp_path).shelf("m", "s").find(["a"], ["x"]).tolist() == [0]
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1 nothing PAR1"])
+def test_damaged_parts_are_named(tmp_path: Path, content: bytes) -> None:
+    Store(tmp_path).shelf("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
+    (part,) = tmp_path.rglob("*.parquet")
+    part.write_bytes(content)
+    with pytest.raises(InputError, match="damaged part of the cache") as refused:
+        Store(tmp_path).shelf("m", "s").find(["a"], ["x"])
+    assert refused.value.file == part
+
+
+def test_names_that_are_no_folder_names_stay_apart(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for name in ("a/b", "a:b", "a_b", "../a", "x" * 300):
+        store.shelf("m", name).add(["i"], ["t"], {"value": np.array([1.0])})
+    folders = list((tmp_path / "answers" / "m").iterdir())
+    assert len(folders) == 5
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        Store(tmp_path / "file")
+    with pytest.raises(InputError, match="cannot be written"):
+        Store(tmp_path / "file" / "inside")
+
+
+def test_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_folder() == tmp_path / "contrapose"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert default_folder() == Path.home() / ".cache" / "contrapose"
