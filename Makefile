@@ -4,13 +4,11 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-DEMO   := examples/shapes
 
 .PHONY: demo test lint types imports unit format clean
 
 demo: $(VENV)/.demo
-	$(BIN)/contrapose metrics $(DEMO)/examples.jsonl --scores $(DEMO)/bag-of-words.csv
-	$(BIN)/contrapose compare $(DEMO)/bag-of-words.csv $(DEMO)/looks-left-and-right.csv --on $(DEMO)/examples.jsonl
+	$(BIN)/contrapose demo
 
 test: lint types imports unit
 
@@ -37,7 +35,7 @@ $(VENV)/.created:
 	touch $@
 
 $(VENV)/.demo: $(VENV)/.created pyproject.toml constraints.txt
-	$(PIP) --editable .
+	$(PIP) --editable '.[torch]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.created pyproject.toml constraints.txt

@@ -150,6 +150,14 @@ def test_several_right_captions_must_all_win() -> None:
     assert outcome.chance == pytest.approx(1 / 3)
 
 
+def test_infinite_scores_and_rows_that_ask_nothing() -> None:
+    match = np.array([[True, False], [False, False]])
+    scores = np.array([[[0.5, -np.inf], [np.inf, np.inf]], [[np.inf, np.inf], [0.0, 0.0]]])
+    outcome = text_score(scores, match)
+    assert outcome.values.tolist() == [1, 0]
+    assert outcome.ties.tolist() == [False, True]
+
+
 def test_no_examples() -> None:
     empty = np.zeros((0, 2, 2))
     for function in (text_score, image_score, group_score):

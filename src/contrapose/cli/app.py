@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from contrapose import __version__
-from contrapose.cli import check, compare, listing, metrics
+from contrapose.cli import build, check, compare, listing, metrics
+from contrapose.cli.demo import demo
+from contrapose.cli.eval import evaluate
 from contrapose.errors import ContraposeError
 
 app = typer.Typer(
@@ -21,10 +23,13 @@ app = typer.Typer(
     help="Measures compositional understanding in vision-language models: does the model notice "
     "the small change that flips the meaning?",
 )
+app.command("demo")(demo)
+app.command("eval")(evaluate)
 app.command("metrics")(metrics.metrics)
 app.command("compare")(compare.compare)
 app.add_typer(listing.app, name="list")
 app.add_typer(check.app, name="check")
+app.add_typer(build.app, name="build")
 
 BAD_INPUT = 2
 """Exit status for input that cannot be used; 1 is kept for a check or a gate that fails."""

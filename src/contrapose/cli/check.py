@@ -9,7 +9,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from contrapose.cli.console import console, errors
-from contrapose.data import Benchmark, find_benchmark, is_own
+from contrapose.data import Benchmark, Suite, find_benchmark, is_own
 from contrapose.data.check import DataReport, check_data
 from contrapose.errors import InputError
 from contrapose.report import data_report_json, data_report_parts, show
@@ -40,21 +40,30 @@ def data(
 ) -> None:
     """Count examples, open images, and report what is missing, malformed or twice there."""
     found = find_benchmark(benchmark)
-    if root is None:
-        if not is_own(benchmark):
-            layout = found.card.layout.replace("\n", "; ")
-            raise InputError(
-                f"pass --root DIR, the folder of {benchmark} ({layout}). "
-                f"Files from: {found.card.source}. Licence: {found.card.licence}."
-            )
-        root = Path(benchmark).parent
-    report = _checked(found, root, images)
-    if as_json:
-        typer.echo(data_report_json(report))
-    else:
-        show(console(), data_report_parts(report, every=every))
-    if not report.ok:
+    parts = tuple(found.parts.values()) if isinstance(found, Suite) else (found,)
+    reports = [_checked(part, _folder(benchmark, part, root), images) for part in parts]
+    for report in reports:
+        if as_json:
+            typer.echo(data_report_json(report))
+        else:
+            show(console(), data_report_parts(report, every=every))
+    if not all(report.ok for report in reports):
         raise typer.Exit(CHECK_FAILED)
+
+
+def _folder(name: str, benchmark: Benchmark, root: Path | None) -> Path:
+    """Where the files lie; a benchmark that the program makes itself has none."""
+    if root is not None:
+        return root
+    if is_own(name):
+        return Path(name).parent
+    if benchmark.generated:
+        return Path()
+    layout = benchmark.card.layout.replace("\n", "; ")
+    raise InputError(
+        f"pass --root DIR, the folder of {name} ({layout}). "
+        f"Files from: {benchmark.card.source}. Licence: {benchmark.card.licence}."
+    )
 
 
 def _checked(benchmark: Benchmark, root: Path, images: bool) -> DataReport:

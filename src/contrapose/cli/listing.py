@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from contrapose.cli.console import console
-from contrapose.data import benchmark_names, find_benchmark
-from contrapose.report import card_lines, cards_table, show
+from contrapose.data import Benchmark, Suite, benchmark_names, find_benchmark
+from contrapose.report import card_lines, cards_table, show, suite_lines
 
 app = typer.Typer(no_args_is_help=True, help="List what there is.")
 
@@ -27,18 +27,27 @@ def benchmarks(
 ) -> None:
     """Benchmarks and their cards: paper, licence, counts, chance, files."""
     names = benchmark_names() if name is None else (name,)
-    cards = [find_benchmark(each).card for each in names]
+    found = [find_benchmark(each) for each in names]
     if as_json:
-        listed = {card.name: asdict(card) for card in cards}
+        listed = {each: _as_json(one) for each, one in zip(names, found, strict=True)}
         typer.echo(json.dumps(listed, indent=2, default=sorted, ensure_ascii=False))
     elif name is None:
         show(
             console(),
             [
-                cards_table(cards),
+                cards_table(found),
                 "contrapose list benchmarks NAME shows the whole card. Your own examples are a "
                 "benchmark too: use the name of a .jsonl, .csv or .parquet file.",
             ],
         )
+    elif isinstance(found[0], Suite):
+        show(console(), suite_lines(found[0]))
     else:
-        show(console(), card_lines(cards[0]))
+        show(console(), card_lines(found[0].card))
+
+
+def _as_json(found: Benchmark | Suite) -> dict[str, object]:
+    if isinstance(found, Benchmark):
+        return asdict(found.card)
+    parts = {name: asdict(part.card) for name, part in found.parts.items()}
+    return {"name": found.name, "title": found.title, "parts": parts}

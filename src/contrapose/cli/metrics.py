@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from contrapose.cli.console import console, errors
-from contrapose.errors import InputError
+from contrapose.cli.options import alpha_option
 from contrapose.report import results_tables, show
 from contrapose.results import Request, require_run_place, run, write_run
 from contrapose.scoring import LikelihoodScale
@@ -80,7 +80,7 @@ def metrics(
         scores=scores,
         root=root,
         prior=prior,
-        alpha=_alpha(alpha),
+        alpha=alpha_option(alpha),
         likelihood_as=likelihood_as,
         prior_as=prior_as or likelihood_as,
         by=tuple(by or ()),
@@ -102,18 +102,6 @@ def metrics(
         show(console(), results_tables(finished.results))
     if out is not None:
         errors().print(f"Written to {out}")
-
-
-def _alpha(text: str) -> float | Literal["auto"]:
-    if text == "auto":
-        return "auto"
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise InputError(f"--alpha must be auto or a number from 0 to 1, found {text!r}.")
-    return value
 
 
 def _tag(text: str) -> tuple[str, Path]:

@@ -1,8 +1,10 @@
 """Showing results to people: tables in a terminal, plain text in a pipe."""
 
-from contrapose.report.benchmarks import card_lines, cards_table
+from contrapose.report.benchmarks import card_lines, cards_table, suite_lines
+from contrapose.report.changes import changes_table
 from contrapose.report.comparison import comparison_table
 from contrapose.report.data import data_report_json, data_report_parts
+from contrapose.report.evaluation import evaluation_tables
 from contrapose.report.results import results_tables
 from contrapose.report.tables import Table, show
 
@@ -10,9 +12,12 @@ __all__ = [
     "Table",
     "card_lines",
     "cards_table",
+    "changes_table",
     "comparison_table",
     "data_report_json",
     "data_report_parts",
+    "evaluation_tables",
     "results_tables",
     "show",
+    "suite_lines",
 ]

@@ -15,15 +15,18 @@ def some(k: int = 200, seed: int = 0) -> Intervals:
     return Intervals(middle - 0.2, middle + 0.2)
 
 
-def test_against_a_loop() -> None:
-    intervals = some()
-    found = cross_validate(intervals, seed=3)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_against_a_loop(weighted: bool) -> None:
+    intervals = some(201)
+    weights = np.random.default_rng(1).random(201) if weighted else np.ones(201)
+    found = cross_validate(intervals, seed=3, weights=weights if weighted else None)
     assert found.alphas.shape == found.values.shape == (10,)
     for alpha, value, scored in zip(found.alphas, found.values, found.scored, strict=True):
-        assert scored.sum() == 100
-        chosen = sweep(intervals.lower[~scored], intervals.upper[~scored]).best()
-        assert alpha == chosen.alpha
-        assert value == pytest.approx(intervals.right_at(alpha)[scored].mean())
+        assert scored.sum() == 101
+        half = intervals.only(~scored)
+        assert alpha == sweep(half.lower, half.upper, weights[~scored]).best().alpha
+        right = intervals.right_at(alpha)[scored]
+        assert value == pytest.approx(np.average(right, weights=weights[scored]))
     assert found.mean == pytest.approx(found.values.mean())
     assert found.std == pytest.approx(found.values.std(ddof=1))
 

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
 from contrapose.metrics.statistics.bootstrap import (
+    BLOCK,
     RESAMPLES,
     affordable,
     in_blocks,
@@ -58,7 +59,7 @@ def auroc_interval(
         return _mean_area(parts, counts if codes is None else counts[:, codes])
 
     resamples = affordable(WORK * len(pairs), resamples)
-    blocks = in_blocks(areas, width=WORK * len(pairs), resamples=resamples, seed=seed)
+    blocks = in_blocks(areas, rows=BLOCK // (WORK * len(pairs)), resamples=resamples, seed=seed)
     return percentile_interval(np.concatenate(blocks), level)
 
 

@@ -41,8 +41,15 @@ FEWEST_RESAMPLES = 1_000
 BLOCK = 1 << 21
 """Counts held at a time by each worker, of one byte each; making them takes some 8 MB."""
 
-TILE = 1 << 16
-"""Counts multiplied at a time: as floats they fit into a processor's second cache."""
+TILE = 1 << 18
+"""Multiplications handed to the matrix library at a time.
+
+It does no more than that in one thread. Above, it would start threads of its own beside ours; and
+tiles of this size stay in a processor's second cache.
+"""
+
+NARROWEST = 64
+"""Units in a tile at least."""
 
 
 def replicates(
@@ -127,12 +134,14 @@ def joint_replicates(
     units = units_of(joint, clusters)
     if not units.size:
         return [np.full(resamples, np.nan) for _ in statistics]
-    draw = _draw_types if units.few else _draw_units
+    types, columns = units.rows.shape
+    draw, rows = _draw_types, BLOCK // types
     if not units.few:
+        draw, rows = _draw_units, min(rows, TILE // (NARROWEST * columns))
         resamples = affordable(units.size, resamples)
     blocks = in_blocks(
-        lambda rng, rows: joint.values(draw(rng, units, rows)),
-        width=len(units.counts),
+        lambda rng, size: joint.values(draw(rng, units, size)),
+        rows=rows,
         resamples=resamples,
         seed=seed,
     )
@@ -145,15 +154,15 @@ def affordable(units: int, resamples: int) -> int:
 
 
 def in_blocks(
-    work: Callable[[np.random.Generator, int], T], *, width: int, resamples: int, seed: int
+    work: Callable[[np.random.Generator, int], T], *, rows: int, resamples: int, seed: int
 ) -> list[T]:
-    """Call `work(rng, rows)` until all resamples are done, with `rows × width` bounded.
+    """Call `work(rng, size)` until all resamples are done, at most `rows` (but one) at a time.
 
     Every block has a random stream of its own, so the result does not depend on how many are
     worked on at once.
     """
-    rows = max(1, BLOCK // width)
-    sizes = [min(rows, resamples - start) for start in range(0, resamples, rows)]
+    step = max(1, rows)
+    sizes = [min(step, resamples - start) for start in range(0, resamples, step)]
     streams = np.random.SeedSequence(seed).spawn(len(sizes))
 
     def one(stream: np.random.SeedSequence, size: int) -> T:
@@ -192,7 +201,7 @@ def _draw_units(rng: np.random.Generator, units: Units, resamples: int) -> Float
     """Totals (resamples, c) from how often each unit is drawn."""
     counts = draw_counts(rng, units.size, resamples)
     totals = np.zeros((resamples, units.rows.shape[1]))
-    step = max(256, TILE // resamples)
+    step = max(NARROWEST, TILE // totals.size)
     for start in range(0, units.size, step):
         part = slice(start, start + step)
         totals += counts[:, part].astype(np.float64) @ units.rows[part]

@@ -102,7 +102,7 @@ def paired_bootstrap(
     statistic = Statistic(joint.columns, difference, joint.kinds)
     drawn = replicates(statistic, clusters=clusters, resamples=resamples, seed=seed)
     known = drawn[~np.isnan(drawn)]
-    tails = [1 + np.count_nonzero(known <= 0), 1 + np.count_nonzero(known >= 0)]
+    tails = [1 + int(np.count_nonzero(known <= 0)), 1 + int(np.count_nonzero(known >= 0))]
     p = min(1.0, 2 * min(tails) / (known.size + 1))
     return PairedDifference(statistic.value(), percentile_interval(drawn), p)
 

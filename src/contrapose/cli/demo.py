@@ -1,0 +1,94 @@
+"""`contrapose demo`: the built-in models on the built-in world, as a table and a report."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contrapose.cli.console import console
+from contrapose.cli.progress import progress
+from contrapose.errors import InputError
+from contrapose.report import changes_table, show
+from contrapose.results import EvalRequest, evaluate_models, is_run, require_run_place, write_run
+from contrapose.results.selection import select
+from contrapose.scoring import Noise
+
+MODELS = ("tiny", "tiny-clip")
+BENCHMARK = "scenes"
+
+REPORT, RUN = "report.html", "run"
+EXAMPLES = 60
+"""Of each change: fewer are faster, more give narrower intervals."""
+
+TITLE = "Two small models on the built-in world"
+LEAD = (
+    "Each model sees a picture and captions that differ in one small thing: a colour, a relation, "
+    "who has which attribute. Does it prefer the right one? tiny was trained to contrast (itc), to "
+    "match (itm) and to write captions (lm; lm-alpha is lm with the language prior taken out); "
+    "tiny-clip to contrast alone. Both were trained on the same kind of pictures."
+)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder for the report and the run.")] = Path(
+        "contrapose-demo"
+    ),
+    examples: Annotated[
+        int, typer.Option(min=2, help="At most N examples of each change.")
+    ] = EXAMPLES,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of all that is random; the scenes stay.")
+    ] = 0,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress, only the result.")
+    ] = False,
+) -> None:
+    """Ask the built-in models about built-in scenes: a table, and a report with pictures."""
+    _require_place(out)
+    request = EvalRequest(
+        benchmarks=(BENCHMARK,),
+        limit=examples,
+        prior=Noise(seed=seed),
+        seed=seed,
+    )
+    with progress(quiet=quiet) as told:
+        runs = evaluate_models(MODELS, request, progress=told)
+    # Pillow and the page's modules are only needed from here on.
+    from contrapose.report.html import cases_of, gather, write_report
+
+    cases = cases_of(select(BENCHMARK, limit=examples))
+    report = gather(TITLE, runs, cases, lead=LEAD)
+    try:
+        write_run(runs, out / RUN, overwrite=True)
+        write_report(out / REPORT, report)
+    except OSError as error:
+        raise InputError(f"cannot be written to ({error.strerror}).", file=out) from None
+    show(
+        console(),
+        [
+            changes_table(report.runs),
+            f"Report: {out / REPORT} (open it in a browser). Run folder: {out / RUN}.",
+        ],
+    )
+
+
+def _require_place(out: Path) -> None:
+    """Say so before the work when the results could not be written, or would hide other files.
+
+    Raises:
+        InputError: no folder can be made or written here, or another's files have our names.
+    """
+    require_run_place(out / RUN, overwrite=True)
+    if (out / REPORT).exists() and not is_run(out / RUN):
+        raise InputError(
+            "is there and was not made by this command; choose another --out.", file=out / REPORT
+        )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be made ({error.strerror}).", file=out) from None
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise InputError("cannot be written to (Permission denied).", file=out)

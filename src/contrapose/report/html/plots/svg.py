@@ -1,0 +1,170 @@
+"""What all plots share: scales, axes, markers, legends, and the figure around them.
+
+Colours come from the page's style sheet by class, so that a plot fits light and dark pages. A
+series is told by its marker or its dashes as well as by its colour.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from contrapose.report.html.markup import element, escaped, number
+
+SERIES = 6
+"""Colours before they begin again."""
+
+DASHES = (None, "7 3", "2 3", "9 3 2 3", "12 4", "5 2 1 2 1 2")
+
+CHARACTER = 6.6
+"""How wide a character of a plot's text is, on the whole."""
+
+LARGER = 1.15
+"""How much larger than its own units a plot is drawn at the most, where there is room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A straight line from data to drawing.
+
+    Attributes:
+        low: the data's lower end.
+        high: its upper end, above `low`.
+        start: where `low` is drawn.
+        end: where `high` is drawn.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Where a value is drawn; values outside are drawn at the nearer end."""
+        share = (value - self.low) / (self.high - self.low)
+        return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Round numbers from low to high: steps of 1, 2 or 5 times a power of ten."""
+    rough = (high - low) / max(about, 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * each for each in (1, 2, 5, 10) if power * each >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [round(each * step, 10) for each in range(first, last + 1)]
+
+
+def text(x: float, y: float, words: str, *, anchor: str = "start", class_: str = "") -> str:
+    """A line of text; `anchor` is start, middle or end."""
+    named = class_ or None
+    return element("text", escaped(words), x=x, y=y, text_anchor=anchor, class_=named)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
+    """A straight line."""
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def polyline(points: Sequence[tuple[float, float]], class_: str, dashes: str | None = None) -> str:
+    """A line through points."""
+    joined = " ".join(f"{number(x)},{number(y)}" for x, y in points)
+    return element("polyline", points=joined, class_=class_, stroke_dasharray=dashes)
+
+
+def colour(series: int) -> str:
+    """The class that gives a series its colour."""
+    return f"s{series % SERIES}"
+
+
+def marker(x: float, y: float, kind: int, class_: str, *, size: float = 4.0, hint: str = "") -> str:
+    """A circle, square, triangle or diamond, told in full when pointed at."""
+    named = (element("title", escaped(hint)),) if hint else ()
+    if kind % 4 == 0:
+        return element("circle", *named, cx=x, cy=y, r=size, class_=class_)
+    corners = {
+        1: ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
+        2: ((0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)),
+        3: ((0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)),
+    }[kind % 4]
+    joined = " ".join(f"{number(x + a * size)},{number(y + b * size)}" for a, b in corners)
+    return element("polygon", *named, points=joined, class_=class_)
+
+
+def stroke(x: float, y: float, class_: str, dashes: str | None = None) -> str:
+    """A piece of a line, as it stands in a legend."""
+    return polyline([(x - 11, y), (x + 11, y)], class_, dashes)
+
+
+def x_axis(
+    scale: Scale, at: Sequence[float], top: float, bottom: float, label: str, form: str = "g"
+) -> str:
+    """Grid lines from top to bottom, their numbers, and what they are of."""
+    parts = []
+    for value in at:
+        x = scale(value)
+        parts.append(line(x, top, x, bottom, "grid"))
+        parts.append(text(x, bottom + 15, format(value, form), anchor="middle", class_="tick"))
+    middle = (scale.start + scale.end) / 2
+    return "".join([*parts, text(middle, bottom + 33, label, anchor="middle", class_="axis")])
+
+
+def y_axis(
+    scale: Scale, at: Sequence[float], left: float, right: float, label: str, form: str = "g"
+) -> str:
+    """Grid lines from left to right, their numbers, and, above them, what they are of."""
+    parts = []
+    for value in at:
+        y = scale(value)
+        parts.append(line(left, y, right, y, "grid"))
+        parts.append(text(left - 9, y + 4, format(value, form), anchor="end", class_="tick"))
+    return "".join([*parts, text(0, min(scale.start, scale.end) - 12, label, class_="axis")])
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of a legend: what it says, and what draws its sign around a point."""
+
+    words: str
+    sign: Callable[[float, float], str]
+
+
+def legend(entries: Sequence[Entry], left: float, top: float, width: float) -> tuple[str, float]:
+    """Signs and words, as many on a line as fit; and how high all of it is."""
+    parts: list[str] = []
+    x, y = left, top
+    for entry in entries:
+        needed = 27 + CHARACTER * len(entry.words) + 12
+        if x > left and x + needed > left + width:
+            x, y = left, y + 19
+        parts += [entry.sign(x + 11, y + 8), text(x + 27, y + 12, entry.words, class_="key")]
+        x += needed
+    return "".join(parts), (y - top + 22 if entries else 0.0)
+
+
+def figure(
+    title: str, note: str, alternative: str, width: float, height: float, body: Sequence[str]
+) -> str:
+    """A drawing with its title above it, and a note below it.
+
+    Args:
+        title: what it shows.
+        note: how to read it; empty for none.
+        alternative: what it says, for those who do not see it.
+        width: of the drawing's own units.
+        height: of the same.
+        body: SVG.
+    """
+    drawing = element(
+        "svg",
+        *body,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {number(width)} {number(height)}",
+        style=f"max-width: {number(LARGER * width)}px",
+        role="img",
+        aria_label=f"{title}. {alternative}",
+    )
+    caption = element("figcaption", element("strong", escaped(title)))
+    below = (element("p", escaped(note), class_="note"),) if note else ()
+    return element("figure", caption, element("div", drawing, class_="scroll"), *below)

@@ -1,0 +1,168 @@
+"""`contrapose eval`, with a model and benchmarks of the tests' own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from contrapose.data import registry as benchmarks
+from contrapose.models import registry as models
+from tests.conftest import Cli
+from tests.fakes import Fake, Tower, patches
+
+
+@dataclass(frozen=True)
+class Entry:
+    name: str
+    value: str
+    loaded: object
+
+    def load(self) -> object:
+        return self.loaded
+
+
+@pytest.fixture(autouse=True)
+def _plugged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(benchmarks, "_plugins", lambda: {"patches": patches()})
+    entries = {
+        "fake": Entry("fake", "tests:fake", lambda name, device: Fake()),
+        "tower": Entry("tower", "tests:tower", lambda name, device: Tower()),
+        "broken": Entry("broken", "tests:broken", lambda name, device: Fake(broken=float("nan"))),
+    }
+    monkeypatch.setattr(models, "_plugins", lambda: entries)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache-home"))
+
+
+def test_json(cli: Cli) -> None:
+    said = cli("eval", "fake", "--on", "patches", "--score", "itc,lm", "--json", "--quiet")
+    assert said.status == 0, said
+    assert said.err == ""
+    runs = json.loads(said.out)["runs"]
+    assert [(run["model"], run["benchmark"], run["score"]) for run in runs] == [
+        ("fake", "patches", "itc"), ("fake", "patches", "lm"),
+    ]  # fmt: skip
+    metric = runs[0]["subsets"]["pairs"]["text"]
+    assert set(metric) == {"value", "ci95", "n", "chance", "ties"}
+    assert set(runs[0]["metrics"]) == {"average"}
+
+
+def test_table(cli: Cli) -> None:
+    said = cli("eval", "fake", "tower", "--on", "patches", "--no-cache")
+    assert said.status == 0, said
+    lines = said.out.splitlines()
+    header = lines[1]
+    for column in ("fake itc", "fake itm", "fake lm", "tower itc"):
+        assert column in header
+    assert lines[2].startswith("all")
+    assert any(line.split()[:2] == ["pairs", "group"] for line in lines)
+    assert "Note on patches (fake lm): gallery is not asked with lm" in said.out
+    assert "itm: pairs: 78 of 78" in said.err
+    assert not set(said.out) & set("─│┃━╭\x1b")
+
+
+def test_the_same_whatever_the_batch_and_the_cache(cli: Cli, tmp_path: Path) -> None:
+    arguments = ("eval", "fake", "--on", "patches", "--json", "--quiet")
+    first = cli(*arguments, "--batch-size", 1, "--cache", tmp_path / "c")
+    again = cli(*arguments, "--batch-size", 64, "--cache", tmp_path / "c")
+    without = cli(*arguments, "--batch-size", 7, "--no-cache")
+    assert first.out == again.out == without.out
+    assert not (tmp_path / "cache-home").exists()
+    cli(*arguments)
+    assert list((tmp_path / "cache-home" / "contrapose").rglob("*.parquet"))
+
+
+def test_own_files(cli: Cli, tmp_path: Path) -> None:
+    for name, colour in (("a", "red"), ("b", "blue")):
+        Image.new("RGB", (8, 8), colour).save(tmp_path / f"{name}.png")
+    rows = [
+        {"images": ["a.png", "b.png"], "texts": ["red", "blue"], "match": [[1, 0], [0, 1]]},
+        {"images": ["b.png"], "texts": ["one", "two"], "right": 0},
+    ]
+    rows = [{**row, "id": str(i)} for i, row in enumerate(rows)]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    said = cli("eval", "tower", "--on", tmp_path / "mine.jsonl", "--json", "--no-cache")
+    assert said.status == 0, said
+    assert json.loads(said.out)["runs"][0]["metrics"]["text"]["n"] == 2
+    (tmp_path / "a.png").unlink()
+    message = cli("eval", "tower", "--on", tmp_path / "mine.jsonl", "--no-cache", "-q").refused()
+    assert "a.png: the image is not there" in message
+
+
+def test_out_and_compare(cli: Cli, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    arguments = ("eval", "fake", "--on", "patches", "--out", run, "--quiet")
+    assert cli(*arguments).status == 0
+    assert "is not empty" in cli(*arguments).refused()
+    assert cli(*arguments, "--overwrite").status == 0
+    said = cli("compare", f"{run}@itm", f"{run}@lm", "--json", "--resamples", 200)
+    assert said.status == 0, said
+    assert "average" in json.loads(said.out)["metrics"]
+    assert "holds several runs" in cli("compare", run, run).refused()
+    assert cli("metrics", "patches/pairs", "--scores", run / "scores.parquet").status == 2
+
+
+def test_prior(cli: Cli) -> None:
+    said = cli(
+        "eval",
+        "fake",
+        "--on",
+        "patches/pairs",
+        "--score",
+        "lm",
+        "--prior",
+        "noise:2",
+        "--json",
+        "-q",
+    )
+    runs = json.loads(said.out)["runs"]
+    assert [run["score"] for run in runs] == ["lm", "lm-alpha"]
+    assert runs[1]["alpha"]["applied"] == "cross-validated"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("tinny", "--on", "patches"), "no model 'tinny': did you mean tiny"),
+        (("fake", "--on", "patchs"), "no benchmark 'patchs': did you mean patches"),
+        (("fake", "--on", "patches/pears"), "patches has no part 'pears': did you mean pairs"),
+        (("fake", "--on", "patches", "--score", "itk"), "no score 'itk': did you mean"),
+        (("tower", "--on", "patches", "--score", "lm"), "tower cannot give 'lm'; it gives itc"),
+        (("fake", "--on", "patches", "--subset", "pears"), "no subset 'pears'"),
+        (("fake", "--on", "patches", "--limit", 0), "--limit must be at least 1"),
+        (("fake", "--on", "patches", "--batch-size", 0), "--batch-size must be at least 1"),
+        (("fake", "--on", "patches", "--prior", "images"), "--prior must be noise:COUNT"),
+        (("fake", "--on", "patches", "--alpha", "2"), "--alpha must be auto or a number"),
+        (("fake", "--on", "winoground"), "pass --root DIR, the folder of winoground"),
+        (("broken", "--on", "patches", "--score", "itm"), "'itm' that is not a number"),
+        (("fake", "--on", ","), "--on names no benchmark"),
+    ],
+)
+def test_bad_input(cli: Cli, arguments: tuple[object, ...], message: str) -> None:
+    assert message in cli("eval", *arguments, "--quiet").refused()
+
+
+def test_bad_cache(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    arguments = ("eval", "fake", "--on", "patches", "--quiet", "--cache")
+    assert "the cache folder cannot be written" in cli(*arguments, tmp_path / "file").refused()
+    assert "do not go together" in cli(*arguments, tmp_path, "--no-cache").refused()
+    assert cli(*arguments, tmp_path / "c").status == 0
+    for part in (tmp_path / "c").rglob("*.parquet"):
+        part.write_bytes(b"PAR1")
+    assert "is a damaged part of the cache" in cli(*arguments, tmp_path / "c").refused()
+
+
+def test_suites_in_list_check_and_metrics(cli: Cli, tmp_path: Path) -> None:
+    listed = cli("list", "benchmarks")
+    assert any(line.split()[:3] == ["patches", "4", "parts"] for line in listed.out.splitlines())
+    assert "patches/PART" in cli("list", "benchmarks", "patches").out
+    assert set(json.loads(cli("list", "benchmarks", "--json").out)["patches"]["parts"]) == {
+        "pairs", "choices", "gallery", "edits",
+    }  # fmt: skip
+    assert cli("check", "data", "patches").status == 0
+    message = cli("metrics", "patches", "--scores", tmp_path / "s.csv").refused()
+    assert "name one of them: patches/pairs, patches/choices" in message

@@ -1,0 +1,88 @@
+"""What the report's tests share: a check that markup is balanced, and made-up results."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+
+from contrapose.report.html.markup import VOID
+from contrapose.results import AlphaReport, AlphaValue, MetricValue, Results
+
+
+class Balanced(HTMLParser):
+    """Fails on tags that are left open or closed in the wrong order; keeps text and attributes."""
+
+    def __init__(self, markup: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(markup)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.tags)
+
+
+def finite(markup: str) -> bool:
+    """Whether no number of a drawing is NaN or infinite."""
+    drawings = re.findall(r"<svg.*?</svg>", markup, flags=re.DOTALL)
+    attributes = [value for each in drawings for value in re.findall(r'="([^"]*)"', each)]
+    return bool(drawings) and not any(re.search(r"\b(nan|inf)\b", each) for each in attributes)
+
+
+def metric(value: float, chance: float | None = 0.5, ties: float | None = 0.0) -> MetricValue:
+    low, high = max(value - 0.05, 0.0), min(value + 0.05, 1.0)
+    return MetricValue(value=value, ci95=(low, high), n=200, chance=chance, ties=ties)
+
+
+def alpha(size: int = 11) -> AlphaReport:
+    grid = np.linspace(0, 1, size)
+    return AlphaReport(
+        chosen_by="accuracy",
+        applied="cross-validated",
+        alphas=(0.4, 0.6),
+        oracle_alpha=0.55,
+        oracle_segment=(0.5, 0.6),
+        metrics={
+            "accuracy": AlphaValue(raw=0.6, pmi=0.7, cross_validated=0.75, std=0.02, oracle=0.8)
+        },
+        curve=tuple((float(at), 0.6 + 0.2 * float(np.sin(3 * at))) for at in grid),
+    )
+
+
+def results(model: str, score: str, *, part: str = "swap", **more: Any) -> Results:
+    return Results(
+        contrapose="0",
+        benchmark="made-up",
+        model=model,
+        score=score,
+        protocol="strict",
+        aggregation="mean",
+        examples=200,
+        clusters=None,
+        resamples=1000,
+        seed=0,
+        metrics={"average": metric(0.7)},
+        subsets={
+            part: {"accuracy": metric(0.6)},
+            "place": {"text": metric(0.5, 0.25), "group": metric(0.4, 1 / 6)},
+            "place/left": {"group": metric(0.3, 1 / 6)},
+        },
+        **more,
+    )
