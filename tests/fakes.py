@@ -31,6 +31,18 @@ from contrapose.models import Ragged
 WIDTH = 6
 
 
+@dataclass(frozen=True)
+class Entry:
+    """An entry point as far as it is used."""
+
+    name: str
+    value: str
+    loaded: object
+
+    def load(self) -> object:
+        return self.loaded
+
+
 def number(*parts: object) -> float:
     """A number in [0, 1) that is always the same for the same parts."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=6).digest()

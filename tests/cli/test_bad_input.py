@@ -193,6 +193,7 @@ def test_options(cli: Cli, tmp_path: Path) -> None:
     assert "no example has the tag 'colour'" in refuse(
         cli, tmp_path, "winoground", path, "--by", "colour"
     )
+    assert "pass --prior too" in refuse(cli, tmp_path, "winoground", path, "--alpha", "1")
     assert "--alpha must be" in refuse(
         cli, tmp_path, "winoground", path, "--prior", path, "--alpha", "2"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,7 @@ from PIL import Image
 from contrapose.data import registry as benchmarks
 from contrapose.models import registry as models
 from tests.conftest import Cli
-from tests.fakes import Fake, Tower, patches
-
-
-@dataclass(frozen=True)
-class Entry:
-    name: str
-    value: str
-    loaded: object
-
-    def load(self) -> object:
-        return self.loaded
+from tests.fakes import Entry, Fake, Tower, patches
 
 
 @pytest.fixture(autouse=True)
@@ -135,7 +124,11 @@ def test_prior(cli: Cli) -> None:
         (("fake", "--on", "patches", "--limit", 0), "--limit must be at least 1"),
         (("fake", "--on", "patches", "--batch-size", 0), "--batch-size must be at least 1"),
         (("fake", "--on", "patches", "--prior", "images"), "--prior must be noise:COUNT"),
-        (("fake", "--on", "patches", "--alpha", "2"), "--alpha must be auto or a number"),
+        (("fake", "--on", "patches", "--alpha", "1"), "pass --prior too"),
+        (
+            ("fake", "--on", "patches", "--prior", "noise:2", "--alpha", "2"),
+            "--alpha must be auto or a number",
+        ),
         (("fake", "--on", "winoground"), "pass --root DIR, the folder of winoground"),
         (("broken", "--on", "patches", "--score", "itm"), "'itm' that is not a number"),
         (("fake", "--on", ","), "--on names no benchmark"),

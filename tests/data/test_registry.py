@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,18 +20,7 @@ from contrapose.data import (
 )
 from contrapose.errors import InputError
 from contrapose.files import Problems
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An entry point as far as it is used."""
-
-    name: str
-    value: str
-    loaded: object
-
-    def load(self) -> object:
-        return self.loaded
+from tests.fakes import Entry
 
 
 @pytest.fixture

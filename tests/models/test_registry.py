@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 
 from contrapose.errors import InputError
 from contrapose.models import Captioner, Encoder, Matcher, load_model, model_names, registry
 from contrapose.scoring import scores_of
-from tests.fakes import Fake, Tower
-
-
-@dataclass(frozen=True)
-class Entry:
-    name: str
-    value: str
-    loaded: object
-
-    def load(self) -> object:
-        return self.loaded
+from tests.fakes import Entry, Fake, Tower
 
 
 @pytest.fixture

@@ -55,8 +55,8 @@ def evaluate(
         typer.Option(help="noise:3 takes the prior under 3 noise images out of lm (lm-alpha)."),
     ] = None,
     alpha: Annotated[
-        str, typer.Option(help="How much of the prior: 0, 1, a number between, or auto.")
-    ] = "auto",
+        str | None, typer.Option(help="How much of the prior: 0, 1, a number between, or auto.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let --out take the place of an earlier run.")
@@ -81,7 +81,7 @@ def evaluate(
         batch_size=batch_size,
         cache=None if no_cache else cache or default_folder(),
         prior=None if prior is None else parse_prior(prior, seed=seed),
-        alpha=alpha_option(alpha),
+        alpha=alpha_option(alpha, prior=prior is not None),
         resamples=resamples,
         seed=seed,
     )

@@ -36,9 +36,9 @@ def metrics(
         typer.Option(help="Log P(T) of every caption: a table or array without images."),
     ] = None,
     alpha: Annotated[
-        str,
+        str | None,
         typer.Option(help="How much of the prior to take out: 0, 1, a number between, or auto."),
-    ] = "auto",
+    ] = None,
     likelihood_as: Annotated[
         LikelihoodScale,
         typer.Option(help="What the captioner's scores are, when a prior is given."),
@@ -80,7 +80,7 @@ def metrics(
         scores=scores,
         root=root,
         prior=prior,
-        alpha=alpha_option(alpha),
+        alpha=alpha_option(alpha, prior=prior is not None),
         likelihood_as=likelihood_as,
         prior_as=prior_as or likelihood_as,
         by=tuple(by or ()),

@@ -7,13 +7,15 @@ from typing import Literal
 from contrapose.errors import InputError
 
 
-def alpha_option(text: str) -> float | Literal["auto"]:
-    """How much of a prior to take out.
+def alpha_option(text: str | None, *, prior: bool) -> float | Literal["auto"]:
+    """How much of a prior to take out; `auto` when the user does not say.
 
     Raises:
-        InputError: neither `auto` nor a number from 0 to 1.
+        InputError: neither `auto` nor a number from 0 to 1, or there is no prior to take out.
     """
-    if text == "auto":
+    if text is not None and not prior:
+        raise InputError("--alpha says how much of a prior to take out: pass --prior too.")
+    if text is None or text == "auto":
         return "auto"
     try:
         value = float(text)

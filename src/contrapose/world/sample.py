@@ -1,30 +1,22 @@
-"""Random scenes: which things are common, which never meet in training, where they stand.
-
-The training world is skewed on purpose: every shape has a favourite colour, some colours and
-shapes are far more common than others. A captioner trained on it gets a language prior, as real
-ones do. Tests are drawn from the same skew or from a balanced world. Pairs of colour and shape in
-`HELD_OUT` never occur in training.
+"""Random scenes: what things look like, by the odds of a world, and where they stand.
 
 Scene i of a seed depends on the seed and i alone, so any part of a set can be made again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
 import numpy as np
 
 from contrapose.errors import InputError
+from contrapose.world.odds import Odds, World, odds
 from contrapose.world.scene import (
-    COLORS,
     FLAT_TOPS,
     MATERIALS,
     MOST_THINGS,
     PATTERNS,
-    SHAPES,
     SIZES,
     Camera,
     Color,
@@ -34,28 +26,6 @@ from contrapose.world.scene import (
     Shape,
     Thing,
 )
-
-World = Literal["skewed", "balanced", "held-out"]
-
-FAVOURITE: Mapping[Shape, Color] = {
-    "ball": "red",
-    "cube": "blue",
-    "cylinder": "green",
-    "cone": "yellow",
-    "pyramid": "orange",
-    "dome": "gray",
-    "pill": "purple",
-}
-"""The colour that a shape has far more often than any other in the skewed world."""
-FAVOUR = 0.4
-HELD_OUT: frozenset[tuple[Color, Shape]] = frozenset(
-    {
-        ("cyan", "ball"), ("purple", "cube"), ("pink", "cylinder"), ("brown", "cone"),
-        ("blue", "pyramid"), ("orange", "dome"), ("green", "pill"), ("yellow", "cube"),
-        ("gray", "cone"), ("red", "pill"),
-    }
-)  # fmt: skip
-"""Pairs of colour and shape that never meet in training, nor in any test but `held-out`."""
 
 HALF_DEPTH = 1.8
 """How far before or behind the middle of the ground things may stand."""
@@ -71,54 +41,6 @@ TWIN = 0.25
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Odds:
-    """How likely the looks of a thing are.
-
-    Attributes:
-        pairs: every (colour, shape) that can be.
-        weights: of the pairs, adding up to 1.
-        sizes: weights of the sizes.
-        materials: weights of the materials.
-        patterns: weights of the patterns.
-    """
-
-    pairs: tuple[tuple[Color, Shape], ...]
-    weights: tuple[float, ...]
-    sizes: tuple[float, ...]
-    materials: tuple[float, ...]
-    patterns: tuple[float, ...]
-
-
-@cache
-def odds(world: World) -> Odds:
-    """The odds of a world.
-
-    Raises:
-        InputError: there is no such world.
-    """
-    every = [(color, shape) for shape in SHAPES for color in COLORS]
-    if world == "held-out":
-        pairs = tuple(pair for pair in every if pair in HELD_OUT)
-        return _even(pairs)
-    pairs = tuple(pair for pair in every if pair not in HELD_OUT)
-    if world == "balanced":
-        return _even(pairs)
-    if world != "skewed":
-        raise InputError(f"{world!r} is not a world; there are skewed, balanced and held-out.")
-    shapes = _falling(len(SHAPES), 0.75)
-    colors = _falling(len(COLORS), 0.75)
-    weights = []
-    for color, shape in pairs:
-        common = shapes[SHAPES.index(shape)]
-        usual = colors[list(COLORS).index(color)] * (1 - FAVOUR)
-        weights.append(common * (usual + FAVOUR * (FAVOURITE[shape] == color)))
-    total = sum(weights)
-    return Odds(
-        pairs, tuple(w / total for w in weights), (0.3, 0.35, 0.35), (0.65, 0.35), (0.7, 0.15, 0.15)
-    )
-
-
 def sample_scene(
     seed: int, index: int, world: World = "skewed", things: int | None = None
 ) -> Scene:
@@ -129,9 +51,16 @@ def sample_scene(
         index: number in the set.
         world: whose odds to use.
         things: how many; None draws one to five.
+
+    Raises:
+        InputError: no such world, or a number of things that no scene has.
     """
+    if things is not None and not 1 <= things <= MOST_THINGS:
+        raise InputError(f"a scene has 1 to {MOST_THINGS} things, not {things}.")
     rng = np.random.default_rng((seed, index))
-    count = things or int(rng.choice(MOST_THINGS, p=(0.07, 0.41, 0.28, 0.14, 0.10))) + 1
+    count = things
+    if count is None:
+        count = int(rng.choice(MOST_THINGS, p=(0.07, 0.41, 0.28, 0.14, 0.10))) + 1
     # Placing can fail when things are large; then all is drawn again from the same stream.
     while True:
         placed = _place(rng, count, odds(world))
@@ -183,14 +112,16 @@ def sample_scenes(
         InputError: hardly any scene passes.
     """
     found: list[Scene] = []
-    index = 0
-    while len(found) < count:
-        candidates = [sample_scene(seed, i, world, things) for i in range(index, index + block)]
-        index += block
-        stay = [True] * block if keep is None else keep(candidates)
+    most = 1000 + 100 * count
+    for start in range(0, most, block):
+        if len(found) >= count:
+            break
+        indices = range(start, min(start + block, most))
+        candidates = [sample_scene(seed, i, world, things) for i in indices]
+        stay = [True] * len(candidates) if keep is None else keep(candidates)
         found += [scene for scene, good in zip(candidates, stay, strict=True) if good]
-        if index > 1000 + 100 * count:
-            raise InputError(f"only {len(found)} of {index} scenes pass; {count} were asked for.")
+    if len(found) < count:
+        raise InputError(f"only {len(found)} of {most} scenes pass; {count} were asked for.")
     return found[:count]
 
 
@@ -263,13 +194,3 @@ def _drawn(rng: np.random.Generator, values: Sequence[T], weights: Sequence[floa
         if at < 0:
             return value
     return values[-1]
-
-
-def _even(pairs: tuple[tuple[Color, Shape], ...]) -> Odds:
-    third = (1 / 3, 1 / 3, 1 / 3)
-    return Odds(pairs, (1 / len(pairs),) * len(pairs), third, (0.5, 0.5), third)
-
-
-def _falling(count: int, ratio: float) -> list[float]:
-    weights = [ratio**i for i in range(count)]
-    return [w / sum(weights) for w in weights]

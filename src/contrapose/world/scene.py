@@ -8,6 +8,7 @@ the camera looks along y from the negative side. Angles are radians.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
@@ -187,7 +188,7 @@ class Scene:
 
     def to_json(self) -> str:
         """One line of JSON; equal scenes give equal text."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return json.dumps(_plain(asdict(self)), sort_keys=True, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> Scene:
@@ -205,16 +206,17 @@ class Scene:
                 Light(**value["light"]),
                 Ground(tuple(ground["color"]), ground["tiles"], tuple(ground["sky"])),
             )
-        except (ValueError, TypeError, KeyError) as error:
+            scene.check()
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise InputError(f"this is not a scene ({error}).") from None
-        scene.check()
         return scene
 
     def check(self) -> None:
         """Say so when the scene cannot be drawn.
 
         Raises:
-            InputError: too many things, an unknown word, or a thing that stands on nothing.
+            InputError: too many things, an unknown word, what is no finite number, or a thing that
+                stands on nothing.
         """
         if not 1 <= len(self.things) <= MOST_THINGS:
             raise InputError(f"a scene has 1 to {MOST_THINGS} things, not {len(self.things)}.")
@@ -230,3 +232,29 @@ class Scene:
                 0 <= thing.on < index and self.things[thing.on].shape in FLAT_TOPS
             ):
                 raise InputError(f"thing {index} cannot stand on thing {thing.on}.")
+        if not len(self.ground.color) == len(self.ground.sky) == 3:
+            raise InputError("a colour has three numbers.")
+        try:
+            finite = all(map(math.isfinite, self._numbers()))
+        except (TypeError, OverflowError):
+            finite = False
+        if not finite:
+            raise InputError("every number of a scene must be finite.")
+
+    def _numbers(self) -> tuple[float, ...]:
+        camera, light, ground = self.camera, self.light, self.ground
+        return (
+            camera.distance, camera.pitch, camera.turn, camera.view,
+            light.azimuth, light.elevation, light.strength, light.ambient,
+            *ground.color, ground.tiles, *ground.sky,
+            *(number for thing in self.things for number in (thing.x, thing.y, thing.turn)),
+        )  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    """Every number but `on` as a float, and no negative zero: what is equal is written alike."""
+    if isinstance(value, dict):
+        return {key: each if key == "on" else _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value if isinstance(value, str) else float(value) + 0.0

@@ -23,9 +23,9 @@ from contrapose.world.benchmark import PARTS, read_caption, scene_of, scenes
 from contrapose.world.benchmark.draw import Form, one_thread
 from contrapose.world.benchmark.parts import data_of
 from contrapose.world.captions import is_true
+from contrapose.world.odds import HELD_OUT
 from contrapose.world.relations import holds
 from contrapose.world.render import pack, visibility
-from contrapose.world.sample import HELD_OUT
 from contrapose.world.scene import Scene
 
 FORMS: tuple[Form, Form] = ("balanced", "skewed")

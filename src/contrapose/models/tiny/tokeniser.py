@@ -39,7 +39,7 @@ class Tokeniser:
 
     def spell(self, word: str) -> list[int]:
         """A word in bytes."""
-        return [SPECIAL + byte for byte in f"{word} ".encode()]
+        return [SPECIAL + byte for byte in f"{word} ".encode(errors="surrogatepass")]
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens, for looking at what a captioner says."""

@@ -49,11 +49,9 @@ def read_weights(file: Path) -> tuple[Network, tuple[str, ...], str]:
     from safetensors.torch import load as parse
 
     from contrapose.models.tiny.network import Config, Network
+    from contrapose.models.tiny.tokeniser import Tokeniser
 
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise InputError(f"the weights cannot be read ({error.strerror}).", file=file) from None
+    content = _content(file)
     try:
         header = _metadata(content)
         if header.get("format") != FORMAT:
@@ -64,9 +62,10 @@ def read_weights(file: Path) -> tuple[Network, tuple[str, ...], str]:
         network = Network(Config(**json.loads(header["config"])))
         network.load_state_dict({name: w.float() for name, w in parse(content).items()})
         words = tuple(json.loads(header["words"]))
-    except (SafetensorError, RuntimeError, ValueError, KeyError, TypeError) as error:
-        first = str(error).split("\n", maxsplit=1)[0]
-        raise InputError(f"the weight file is damaged ({first}).", file=file) from None
+        if len(Tokeniser(words)) != network.config.vocabulary:
+            raise ValueError(f"{len(words)} words for {network.config.vocabulary} tokens")
+    except (SafetensorError, *_DAMAGE) as error:
+        raise _damaged(file, error) from None
     return network, words, hashlib.blake2b(content, digest_size=12).hexdigest()
 
 
@@ -89,13 +88,47 @@ def write_weights(
         "words": json.dumps(words),
         "recipe": json.dumps(recipe),
     }
-    write_bytes(file, save(weights, metadata=header))
+    write_bytes(file, _in_order(save(weights, metadata=header)))
 
 
 def read_recipe(file: Path) -> dict[str, Any]:
-    """How the weights of a file were made."""
-    recipe: dict[str, Any] = json.loads(_metadata(file.read_bytes())["recipe"])
+    """How the weights of a file were made.
+
+    Raises:
+        InputError: the file cannot be used.
+    """
+    content = _content(file)
+    try:
+        recipe: dict[str, Any] = json.loads(_metadata(content)["recipe"])
+    except _DAMAGE as error:
+        raise _damaged(file, error) from None
     return recipe
+
+
+_DAMAGE = (ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError)
+"""What reading a header or building a network of nonsense can raise."""
+
+
+def _in_order(content: bytes) -> bytes:
+    """The same file with its text header sorted; safetensors writes it in any order."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the weights begin at a multiple of eight
+    return len(text).to_bytes(8, "little") + text + content[8 + length :]
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InputError(f"the weights cannot be read ({error.strerror}).", file=file) from None
+
+
+def _damaged(file: Path, error: Exception) -> InputError:
+    first = str(error).split("\n", maxsplit=1)[0].rstrip(":. ")
+    return InputError(f"the weight file is damaged ({first}).", file=file)
 
 
 def _metadata(content: bytes) -> dict[str, str]:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from itertools import combinations
 
 from contrapose.world.captions.draws import Draws
+from contrapose.world.odds import HELD_OUT
 from contrapose.world.relations import Relation
-from contrapose.world.sample import GAP, HALF_DEPTH, HALF_WIDTH, HELD_OUT
+from contrapose.world.sample import GAP, HALF_DEPTH, HALF_WIDTH
 from contrapose.world.scene import FLAT_TOPS, MOST_THINGS, Scene, Thing
 
 _TRIES = 12

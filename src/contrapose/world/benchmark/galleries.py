@@ -23,8 +23,9 @@ from contrapose.world.benchmark.image import SceneImage
 from contrapose.world.captions import Caption, Kind, Mention, describe, is_true
 from contrapose.world.captions.draws import Draws
 from contrapose.world.captions.words import WORDS, Slot
+from contrapose.world.odds import HELD_OUT
 from contrapose.world.relations import holds, seen
-from contrapose.world.sample import HELD_OUT, sample_scene
+from contrapose.world.sample import sample_scene
 from contrapose.world.scene import COLORS, SHAPES, Scene
 
 GALLERY_KINDS: tuple[Kind, ...] = ("and", "list", "relation")

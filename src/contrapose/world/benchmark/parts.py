@@ -135,6 +135,8 @@ def card(suite: str, name: str, form: Form, examples: int) -> Card:
     )
     if name == "add":
         prior = "the wrong caption is always the longer one, as in SugarCrepe"
+    elif name == "order":
+        prior = "shuffled captions are not what people say, so the prior helps"
     elif name == "held-out":
         prior = "the right pair was never met in training, so the prior is against it"
     return Card(

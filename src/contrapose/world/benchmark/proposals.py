@@ -17,7 +17,7 @@ from contrapose.world.captions import CHANGES, REWRITES, Caption, Kind, is_true,
 from contrapose.world.captions.draws import Draws
 from contrapose.world.captions.mentioning import draw_word
 from contrapose.world.captions.words import Slot
-from contrapose.world.sample import HELD_OUT
+from contrapose.world.odds import HELD_OUT
 from contrapose.world.scene import Color, Scene, Shape
 
 TRIPLE = ((True, False, True),)

@@ -62,6 +62,9 @@ def _make(name: str, chosen: argparse.Namespace, say: Any) -> None:
         if (value := getattr(chosen, slot)) is not None
     }
     phases = [replace(recipe, **changed) for recipe in RECIPES[name]]
+    for recipe in phases:
+        if recipe.batch > recipe.scenes:
+            sys.exit(f"a batch of {recipe.batch} needs as many scenes, not {recipe.scenes}.")
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(phases[0].seed)
     network = Network(CONFIGS[name]).to(chosen.device).train()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import count as count_from
 
 import numpy as np
 import torch
@@ -13,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
+from contrapose.errors import InputError
 from contrapose.models.tiny.model import to_range
 from contrapose.models.tiny.tokeniser import END, PAD, START, Tokeniser
 from contrapose.world.captions import VOCABULARY, Kind, describe
@@ -55,7 +59,13 @@ class TrainSet:
     patches: Tensor
 
     def batches(self, size: int, seed: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Pixels, tokens and patches of random batches, for ever; the same for the same seed."""
+        """Pixels, tokens and patches of random batches, for ever; the same for the same seed.
+
+        Raises:
+            InputError: there are fewer scenes than a batch needs.
+        """
+        if size > len(self.images):
+            raise InputError(f"a batch of {size} needs as many scenes, not {len(self.images)}.")
         device = self.images.device
         random = torch.Generator(device="cpu").manual_seed(seed)
         while True:
@@ -80,16 +90,23 @@ def make_set(
     workers: int = 8,
     block: int = 4096,
 ) -> TrainSet:
-    """Sample, caption and draw scenes until `count` of them can be seen well."""
-    images, tokens, patches, found, first = [], [], [], 0, 0
-    jobs = partial(_described, seed=seed)
-    with ProcessPoolExecutor(workers) as pool:
-        ahead = 2 * workers
-        waiting = [pool.submit(jobs, i * block, block) for i in range(ahead)]
+    """Sample, caption and draw scenes until `count` of them can be seen well.
+
+    Args:
+        count: how many.
+        seed: of the set.
+        device: where to draw and keep them.
+        image_size: pixels a side.
+        patch: pixels a side of what the image encoder makes one token of.
+        workers: processes that make captions; with one, this process does.
+        block: how many are made at a time; like `workers`, it does not change the result.
+    """
+    images, tokens, patches, found = [], [], [], 0
+    # Small sets are made in small blocks: about two in three scenes can be seen well.
+    block = min(block, 2 * count)
+    with closing(_blocks(seed, block, workers)) as blocks:
         while found < count:
-            scenes, rows = waiting.pop(0).result()
-            waiting.append(pool.submit(jobs, (ahead + first) * block, block))
-            first += 1
+            scenes, rows = next(blocks)
             packed = pack(scenes).to(device)
             spoken = torch.from_numpy(rows[:, 0, 0] != PAD).to(device)
             keep = (seen_well(packed) & spoken).nonzero().squeeze(1)
@@ -98,8 +115,6 @@ def make_set(
             tokens.append(torch.from_numpy(rows).to(device)[keep])
             patches.append(patch_looks(drawn.index[keep], looks(scenes).to(device)[keep], patch))
             found += len(keep)
-        for job in waiting:
-            job.cancel()
     return TrainSet(
         torch.cat(images)[:count], torch.cat(tokens)[:count], torch.cat(patches)[:count]
     )
@@ -134,6 +149,26 @@ def seen_well(packed: PackedScenes) -> Tensor:
     fraction, pixels = visibility(packed, 48)
     fine = (fraction >= LEAST_VISIBLE) & (pixels >= LEAST_PIXELS)
     return (fine | ~packed.valid.to(fine.device)).all(dim=1)
+
+
+def _blocks(
+    seed: int, block: int, workers: int
+) -> Generator[tuple[list[Scene], NDArray[np.int16]], None, None]:
+    """`_described` block after block, for ever; in other processes where there are several."""
+    job = partial(_described, count=block, seed=seed)
+    if workers < 2:
+        yield from map(job, count_from(0, block))
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        waiting = deque(pool.submit(job, i * block) for i in range(2 * workers))
+        try:
+            for i in count_from(2 * workers):
+                ready = waiting.popleft().result()
+                waiting.append(pool.submit(job, i * block))
+                yield ready
+        finally:
+            for each in waiting:
+                each.cancel()
 
 
 def _described(first: int, count: int, seed: int) -> tuple[list[Scene], NDArray[np.int16]]:

@@ -10,8 +10,9 @@ from PIL import Image
 from contrapose.metrics import FloatArray, token_mean
 from contrapose.models.tiny.model import Tiny, TinyClip
 from contrapose.world.captions import CHANGES, Caption, Kind, describe
+from contrapose.world.odds import World
 from contrapose.world.render import pack, render
-from contrapose.world.sample import World, sample_scenes
+from contrapose.world.sample import sample_scenes
 from contrapose.world.scene import Scene
 from contrapose.world.train.data import seen_well
 
@@ -25,8 +26,9 @@ def probe(
     """Share of right choices between a caption and each change of it, by score."""
     device = str(model.device)
     scenes = sample_scenes(
-        4 * count, SEED, world, keep=lambda s: seen_well(pack(s).to(device)).tolist(), block=512
-    )
+        4 * count, SEED, world, keep=lambda s: seen_well(pack(s).to(device)).tolist(),
+        block=min(512, 8 * count),
+    )  # fmt: skip
     found: dict[str, dict[str, float]] = {}
     for name, change in CHANGES.items():
         pairs: list[tuple[Scene, Caption, Caption]] = []

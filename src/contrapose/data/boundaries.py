@@ -1,0 +1,73 @@
+"""Event boundaries in videos, as GEBC annotates them: what is so before, and what after.
+
+They are what boundary grounding is measured on (`contrapose.metrics.boundary_grounding`) and what
+pairs of frames are cut from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from contrapose.files import Malformed, Problem, Problems, Record, json_records, parse
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A moment at which something changes.
+
+    Attributes:
+        id: unique within the file.
+        video: name of the video.
+        time: of the change, in seconds.
+        earlier: time of the boundary before, or of the start.
+        later: time of the boundary after, or of the end.
+        label: what kind of change it is.
+        subject: who or what changes.
+        before: what the subject is or does before.
+        after: what it is or does after.
+    """
+
+    id: str
+    video: str
+    time: float
+    earlier: float
+    later: float
+    label: str
+    subject: str
+    before: str
+    after: str
+
+
+def read_boundaries(path: Path, problems: Problems) -> Iterator[Boundary]:
+    """The boundaries of a GEBC annotation file, `{video: [boundary, …]}`, in file order.
+
+    A boundary between shots, where no subject goes through, has empty texts.
+    """
+
+    def build(record: Record) -> Boundary:
+        video = record.key.partition("/")[0]
+        earlier, time, later = (
+            record.number(name) for name in ("prev_timestamp", "timestamp", "next_timestamp")
+        )
+        if not earlier <= time <= later:
+            raise Malformed(f"record {record.key}: {time} s does not lie between its neighbours.")
+        texts = [
+            str(record.value.get(name) or "")
+            for name in ("subject", "status_before", "status_after")
+        ]
+        return Boundary(
+            record.text("boundary_id"), video, time, earlier, later, record.text("label"), *texts
+        )
+
+    for record in json_records(path, problems):
+        if not isinstance(record.value, list):
+            message = f"record {record.key}: expected a list of boundaries."
+            problems.report(Problem("malformed record", message, record.file, record.line))
+            continue
+        inner = (
+            replace(record, value=value, key=f"{record.key}/{i}")
+            for i, value in enumerate(record.value)
+        )
+        yield from parse(inner, build, problems)

@@ -1,0 +1,250 @@
+"""The shipped models: the same answers in any batch, clear refusals, and a floor they must hold."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from contrapose.errors import InputError
+from contrapose.models import Captioner, Encoder, Matcher, load_model
+from contrapose.models.tiny.model import NOISE_MEAN, NOISE_STD, Tiny, TinyClip
+from contrapose.results.evaluation import evaluate_models
+from contrapose.results.outcomes import EvalRequest
+from contrapose.world.captions import describe
+from contrapose.world.render import render
+from contrapose.world.sample import sample_scenes
+
+COUNT = 12
+SPLITS = (1, 5, COUNT)
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Tiny:
+    model = load_model("tiny")
+    assert isinstance(model, Tiny)
+    return model
+
+
+@pytest.fixture(scope="module")
+def clip() -> TinyClip:
+    model = load_model("tiny-clip")
+    assert isinstance(model, TinyClip)
+    return model
+
+
+@pytest.fixture(scope="module")
+def pairs() -> tuple[list[Image.Image], list[str]]:
+    """Pictures with captions of many lengths."""
+    scenes = sample_scenes(COUNT, 31, things=3)
+    images = [Image.fromarray(each) for each in render(scenes).images.numpy()]
+    texts = []
+    for i, scene in enumerate(scenes):
+        caption = describe(scene, np.random.default_rng(i))
+        texts.append("a thing" if caption is None else caption.text)
+    texts[3] = "a zebra"
+    assert len({len(text.split()) for text in texts}) > 3
+    return images, texts
+
+
+def close(found: torch.Tensor, expected: torch.Tensor) -> None:
+    """Equal to 1e-4 of the size of the numbers."""
+    assert found.shape == expected.shape
+    assert float((found - expected).abs().max()) <= 1e-4 * float(expected.abs().max())
+
+
+def logprobs(
+    model: Tiny, images: list[Image.Image] | list[torch.Tensor], texts: list[str], size: int
+) -> list[torch.Tensor]:
+    """The numbers of each caption, asked in batches of a size."""
+    found: list[torch.Tensor] = []
+    for start in range(0, len(texts), size):
+        ragged = model.token_logprobs(images[start : start + size], texts[start : start + size])
+        found += [ragged.values[a:b] for a, b in pairwise(ragged.offsets)]
+    return found
+
+
+@pytest.mark.parametrize("name", ["tiny", "tiny-clip"])
+@pytest.mark.parametrize("size", SPLITS)
+def test_vectors_do_not_depend_on_the_batch(
+    name: str, size: int, request: pytest.FixtureRequest, pairs: tuple[list[Image.Image], list[str]]
+) -> None:
+    model: TinyClip = request.getfixturevalue("tiny" if name == "tiny" else "clip")
+    images, texts = pairs
+    starts = range(0, COUNT, size)
+    seen = torch.cat([model.embed_images(images[i : i + size]) for i in starts])
+    read = torch.cat([model.embed_texts(texts[i : i + size]) for i in starts])
+    close(seen, model.embed_images(images))
+    close(read, model.embed_texts(texts))
+    for vectors in (seen, read):
+        torch.testing.assert_close(vectors.norm(dim=1), torch.ones(COUNT))
+    turned = model.embed_texts(texts[::-1]).flip(0)
+    close(turned, read)
+
+
+@pytest.mark.parametrize("size", SPLITS)
+def test_judgements_do_not_depend_on_the_batch(
+    tiny: Tiny, size: int, pairs: tuple[list[Image.Image], list[str]]
+) -> None:
+    images, texts = pairs
+    parts = [tiny.match(images[i : i + size], texts[i : i + size]) for i in range(0, COUNT, size)]
+    close(torch.cat(parts), tiny.match(images, texts))
+
+
+@pytest.mark.parametrize("size", SPLITS)
+def test_likelihoods_do_not_depend_on_the_batch(
+    tiny: Tiny, size: int, pairs: tuple[list[Image.Image], list[str]]
+) -> None:
+    images, texts = pairs
+    for found, expected in zip(
+        logprobs(tiny, images, texts, size), logprobs(tiny, images, texts, COUNT), strict=True
+    ):
+        close(found, expected)
+
+
+def test_the_same_question_has_the_same_answer(
+    tiny: Tiny, pairs: tuple[list[Image.Image], list[str]]
+) -> None:
+    images, texts = pairs
+    again = load_model("tiny")
+    assert isinstance(again, Tiny)
+    assert again.fingerprint == tiny.fingerprint
+    assert torch.equal(tiny.embed_images(images), again.embed_images(images))
+    assert torch.equal(tiny.match(images, texts), again.match(images, texts))
+    one, other = (model.token_logprobs(images, texts) for model in (tiny, again))
+    assert torch.equal(one.values, other.values)
+    assert list(one.offsets) == list(other.offsets)
+
+
+def test_one_picture_for_many_captions(
+    tiny: Tiny, pairs: tuple[list[Image.Image], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images, texts = pairs
+    mixed = [images[i % 2] for i in range(COUNT)]
+    copies = [image.copy() for image in mixed]
+    expected = tiny.match(copies, texts)
+    likely = tiny.token_logprobs(copies, texts).values
+    looked: list[int] = []
+    plain = tiny.pixels
+
+    def spy(asked: list[Image.Image]) -> torch.Tensor:
+        looked.append(len(asked))
+        return plain(asked)
+
+    monkeypatch.setattr(tiny, "pixels", spy)
+    close(tiny.match(mixed, texts), expected)
+    close(tiny.token_logprobs(mixed, texts).values, likely)
+    assert looked == [2, 2]
+
+
+def test_likelihoods_are_of_the_caption_and_its_end(
+    tiny: Tiny, pairs: tuple[list[Image.Image], list[str]]
+) -> None:
+    images, texts = pairs
+    ragged = tiny.token_logprobs(images, texts)
+    lengths = [len(tiny.tokeniser.encode(text)) + 1 for text in texts]
+    assert list(ragged.offsets) == [0, *np.cumsum(lengths)]
+    assert len(ragged.values) == sum(lengths)
+    assert (ragged.values <= 0).all()
+    assert torch.isfinite(ragged.values).all()
+    assert tiny.lm_tokens == "caption+end"
+
+
+def test_probabilities_of_all_that_can_follow_add_up(tiny: Tiny) -> None:
+    """A caption of one token: P(it, end) summed over tokens is below 1, and so is each."""
+    image = Image.new("RGB", (96, 96), (180, 170, 160))
+    words = list(tiny.tokeniser.words)
+    ragged = tiny.token_logprobs([image] * len(words), words)
+    sums = [float(ragged.values[a:b].sum()) for a, b in pairwise(ragged.offsets)]
+    assert max(sums) <= 0
+    first = ragged.values[list(ragged.offsets[:-1])].exp().sum()
+    assert 0.5 < float(first) <= 1 + 1e-5
+    assert sum(np.exp(sums)) <= 1
+
+
+def test_what_is_there_is_likelier_than_what_is_not(
+    tiny: Tiny, clip: TinyClip, pairs: tuple[list[Image.Image], list[str]]
+) -> None:
+    images, texts = pairs
+    keep = [i for i in range(COUNT) if i != 3]
+    images, texts = [images[i] for i in keep], [texts[i] for i in keep]
+    wrong = texts[1:] + texts[:1]
+    assert (tiny.match(images, texts) > tiny.match(images, wrong)).float().mean() > 0.8
+    for model in (tiny, clip):
+        seen = model.embed_images(images)
+        right_, wrong_ = ((seen * model.embed_texts(each)).sum(1) for each in (texts, wrong))
+        assert (right_ > wrong_).float().mean() > 0.8
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n"])
+def test_an_empty_caption(
+    tiny: Tiny, clip: TinyClip, text: str, pairs: tuple[list[Image.Image], list[str]]
+) -> None:
+    image = pairs[0][:2]
+    for model in (tiny, clip):
+        with pytest.raises(InputError, match="a caption is empty"):
+            model.embed_texts(["a ball", text])
+    with pytest.raises(InputError, match="a caption is empty"):
+        tiny.match(image, ["a ball", text])
+    with pytest.raises(InputError, match="a caption is empty"):
+        tiny.token_logprobs(image, ["a ball", text])
+
+
+def test_a_caption_that_is_too_long(tiny: Tiny, clip: TinyClip) -> None:
+    longest = " ".join(["red"] * 62)
+    for model in (tiny, clip):
+        assert model.embed_texts([longest]).shape == (1, 128)
+        with pytest.raises(InputError, match=rf"63 tokens; {model.name} reads 62"):
+            model.embed_texts([longest + " ball"])
+
+
+def test_pictures_of_any_kind(tiny: Tiny) -> None:
+    grey = Image.new("L", (200, 50), 128)
+    color = Image.new("RGB", (96, 96), (128, 128, 128))
+    close(tiny.embed_images([grey]), tiny.embed_images([color]))
+    black, white = (tiny.pixels([Image.new("RGB", (96, 96), c)]) for c in ("black", "white"))
+    assert black.shape == (1, 3, 96, 96)
+    assert torch.equal(black, -torch.ones_like(black))
+    assert torch.equal(white, torch.ones_like(white))
+
+
+def test_noise_is_seeded(tiny: Tiny) -> None:
+    one, again, other = (tiny.noise_images(3, seed) for seed in (5, 5, 6))
+    assert len(one) == 3
+    assert all(torch.equal(a, b) for a, b in zip(one, again, strict=True))
+    assert not any(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+    assert not torch.equal(one[0], one[1])
+    assert torch.equal(tiny.noise_images(1, 5)[0], one[0])
+    assert one[0].shape == (3, 96, 96)
+    assert float(torch.stack(one).mean()) == pytest.approx(NOISE_MEAN, abs=0.01)
+    assert float(torch.stack(one).std()) == pytest.approx(NOISE_STD, abs=0.01)
+
+
+def test_noise_has_a_likelihood(tiny: Tiny) -> None:
+    noise = tiny.noise_images(2, 0)
+    found = logprobs(tiny, noise, ["a red ball", "a pink zebra"], 2)
+    assert all(torch.isfinite(each).all() for each in found)
+    assert float(found[0].mean()) > float(found[1].mean())
+
+
+def test_what_each_model_can_do(tiny: Tiny, clip: TinyClip) -> None:
+    for kind in (Encoder, Matcher, Captioner):
+        assert isinstance(tiny, kind)
+    assert isinstance(clip, Encoder)
+    assert not isinstance(clip, Matcher)
+    assert not isinstance(clip, Captioner)
+    assert not hasattr(clip, "match")
+    assert not hasattr(clip, "token_logprobs")
+    assert tiny.fingerprint != clip.fingerprint
+
+
+@pytest.mark.parametrize(("part", "score"), [("replace-color", "itc"), ("swap-attribute", "lm")])
+def test_the_floor_of_the_shipped_weights(tiny: Tiny, part: str, score: str) -> None:
+    request = EvalRequest(("scenes",), (score,), subsets=(part,), limit=60, resamples=10)
+    (run,) = evaluate_models([tiny], request)
+    accuracy = run.results.subsets[part]["accuracy"]
+    assert accuracy.n == 60
+    assert accuracy.value >= 0.9
