@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -208,3 +210,16 @@ def test_out_is_not_overwritten(cli: Cli, tmp_path: Path) -> None:
         said = cli("metrics", "winoground", "--scores", path, "--out", taken, *more)
         said.refused()
         assert (taken / "thesis.txt").read_text() == "years of work"
+
+
+def test_out_that_cannot_be_written(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "s.jsonl", ROWS)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    message = refuse(cli, tmp_path, "winoground", path)
+    assert f"{tmp_path / 'run'}: cannot be written (No space left on device)" in message

@@ -135,7 +135,8 @@ def test_a_swap_that_fails_brings_the_old_folder_back(
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", fail_into_place)
-    with pytest.raises(OSError, match="no"), new_folder(out, overwrite=True) as folder:
+    refused = pytest.raises(InputError, match=r"cannot be written \(no\)")
+    with refused, new_folder(out, overwrite=True) as folder:
         (folder / "new").write_text("new")
     assert [p.name for p in out.iterdir()] == ["old"]
     assert list(tmp_path.iterdir()) == [out]

@@ -53,17 +53,25 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         overwrite: let it take the place of a folder that is there already.
 
     Raises:
-        InputError: the place is taken and `overwrite` is off, or it is not a folder.
+        InputError: the place is taken and `overwrite` is off, it is not a folder, or writing
+            fails: no permission, no space.
     """
     require_free(path, overwrite=overwrite)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    temporary = None
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         temporary.chmod(0o777 & ~_umask())
         yield temporary
         _swap(temporary, path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+    except BaseException as error:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError):
+            why = error.strerror or str(error)
+            raise InputError(
+                f"cannot be written ({why}); nothing was left there.", file=path
+            ) from None
         raise
 
 

@@ -72,26 +72,22 @@ def build_scenes(
         },
         "parts": {},
     }
-    try:
-        with new_folder(out, overwrite=overwrite) as folder:
-            files: dict[str, str] = {}
-            for part in dict.fromkeys(parts):
-                tally = Tally()
-                data = data_of(part, form, examples, seed, size, tally)
-                layout = laid_out(part, PARTS[part].family, data)
-                written = _write(folder / part, layout, size, masks=masks)
-                files |= {f"{part}/{name}": digest for name, digest in written}
-                manifest["parts"][part] = {
-                    "read_with": layout.reader,
-                    "examples": examples,
-                    "images": len(layout.images),
-                    "filters": dict(tally),
-                }
-            manifest["sha256"] = dict(sorted(files.items()))
-            write_file(folder / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise InputError(f"cannot be written ({why}); nothing was left there.", file=out) from None
+    with new_folder(out, overwrite=overwrite) as folder:
+        files: dict[str, str] = {}
+        for part in dict.fromkeys(parts):
+            tally = Tally()
+            data = data_of(part, form, examples, seed, size, tally)
+            layout = laid_out(part, PARTS[part].family, data)
+            written = _write(folder / part, layout, size, masks=masks)
+            files |= {f"{part}/{name}": digest for name, digest in written}
+            manifest["parts"][part] = {
+                "read_with": layout.reader,
+                "examples": examples,
+                "images": len(layout.images),
+                "filters": dict(tally),
+            }
+        manifest["sha256"] = dict(sorted(files.items()))
+        write_file(folder / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
     return manifest
 
 
