@@ -30,7 +30,7 @@ def load(name: str, device: str = "cpu", path: Path | None = None) -> TinyClip:
     try:
         import torch  # noqa: F401
     except ImportError:
-        raise MissingExtraError("torch", "torch", "a built-in model") from None
+        raise MissingExtraError("torch", "torch", "A built-in model") from None
     from contrapose.models.tiny.model import Tiny, TinyClip
 
     file = path or FOLDER / f"{name}.safetensors"

@@ -11,10 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-from torch import Tensor
+from contrapose.errors import InputError, MissingExtraError
 
-from contrapose.errors import InputError
+try:
+    import torch
+    from torch import Tensor
+except ImportError:
+    raise MissingExtraError("torch", "torch", "Drawing scenes") from None
+
 from contrapose.world.render.pack import PackedScenes, pack
 from contrapose.world.render.result import Box, Rendered
 from contrapose.world.render.shade import shade
