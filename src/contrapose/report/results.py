@@ -11,7 +11,7 @@ def results_tables(results: Results) -> list[Table | str]:
     """What `contrapose metrics` prints."""
     parts: list[Table | str] = [
         _headline(results),
-        *([_breakdown(results.subsets)] if results.subsets else []),
+        *(_breakdown(results.subsets) if results.subsets else []),
         *([_alpha(results.alpha)] if results.alpha else []),
     ]
     return [*parts, *(f"Note: {note}." for note in results.notes)]
@@ -37,8 +37,16 @@ def _headline(results: Results) -> Table:
     return Table(title, header, tuple(rows))
 
 
-def _breakdown(subsets: dict[str, dict[str, MetricValue]]) -> Table:
-    """A row a part, a column a metric; metrics that no part shares with the others last."""
+MOST_PARTS = 40
+"""Parts that a table shows; ARO's attributes come in hundreds."""
+
+
+def _breakdown(subsets: dict[str, dict[str, MetricValue]]) -> list[Table | str]:
+    """A row a part, a column a metric; of very many parts the largest, and how many are left."""
+    left = len(subsets) - MOST_PARTS
+    if left > 0:
+        largest = sorted(subsets, key=lambda name: -_examples(subsets[name]))[:MOST_PARTS]
+        subsets = {name: subsets[name] for name in largest}
     shown = list(
         dict.fromkeys(
             name
@@ -49,7 +57,7 @@ def _breakdown(subsets: dict[str, dict[str, MetricValue]]) -> Table:
     )
     rows = []
     for subset, metrics in subsets.items():
-        cells = [subset, f"{max((m.n for m in metrics.values()), default=0):,}"]
+        cells = [subset, f"{_examples(metrics):,}"]
         for name in shown:
             metric = metrics.get(name)
             if metric is None:
@@ -58,7 +66,12 @@ def _breakdown(subsets: dict[str, dict[str, MetricValue]]) -> Table:
                 low_high = interval(metric.ci95, share=True).replace(" to ", "–")
                 cells.append(f"{written(metric.value, share=True)} ({low_high})")
         rows.append(tuple(cells))
-    return Table("", ("<part", "n", *shown), tuple(rows))
+    table = Table("", ("<part", "n", *shown), tuple(rows))
+    return [table, f"The largest parts; --json has {left:,} more."] if left > 0 else [table]
+
+
+def _examples(metrics: dict[str, MetricValue]) -> int:
+    return max((metric.n for metric in metrics.values()), default=0)
 
 
 def _alpha(alpha: AlphaReport) -> Table:

@@ -53,25 +53,16 @@ COCO = Card(
     official=OFFICIAL,
 )
 
-FLICKR = Card(
+FLICKR = replace(
+    COCO,
     name="aro-flickr-order",
     title="ARO Flickr30k-Order: a caption among four shuffles of its words",
-    paper=PAPER,
     licence="Flickr30k: for research, on request; images under Flickr's terms",
     source="Flickr30k, with flickr30k_test.json as ARO's code downloads it, or with Karpathy's "
     "dataset_flickr30k.json; the shuffles are drawn here (extra: text)",
     layout="flickr30k_test.json or dataset_flickr30k.json, here or in annotations/\n"
     "flickr30k-images/*.jpg, here or in images/",
-    shape="1 × 5",
-    family="choice",
     counts={"flickr": 5000},
-    aggregation=Micro(),
-    chance={"accuracy": 1 / 5},
-    by=(),
-    match=one_right(5, 0),
-    scores="subset arrays",
-    official_ties="right",
-    official=OFFICIAL,
 )
 
 Entry = tuple[str, list[str]]

@@ -1,0 +1,47 @@
+"""What `contrapose metrics` prints of results."""
+
+from __future__ import annotations
+
+from contrapose.report import Table, results_tables
+from contrapose.results import MetricValue, Results
+
+
+def value(share: float, n: int) -> MetricValue:
+    return MetricValue(value=share, ci95=(0.0, 1.0), n=n, chance=0.5, ties=0.0)
+
+
+def results(parts: int) -> Results:
+    return Results(
+        contrapose="0",
+        benchmark="mine",
+        scores="s.csv",
+        protocol="strict",
+        aggregation="mean over examples",
+        examples=10,
+        clusters=None,
+        resamples=100,
+        seed=0,
+        metrics={"accuracy": value(0.5, 10)},
+        subsets={f"part {i}": {"accuracy": value(0.25, i)} for i in range(parts)},
+        notes=("look out",),
+    )
+
+
+def test_few_parts_keep_their_order() -> None:
+    headline, parts, note = results_tables(results(3))
+    assert isinstance(headline, Table)
+    assert isinstance(parts, Table)
+    assert [row[0] for row in parts.rows] == ["part 0", "part 1", "part 2"]
+    assert parts.rows[2] == ("part 2", "2", "25.00 (0.00–100.00)")
+    assert note == "Note: look out."
+
+
+def test_very_many_parts_are_cut_to_the_largest() -> None:
+    _, parts, said, _ = results_tables(results(55))
+    assert isinstance(parts, Table)
+    assert [row[0] for row in parts.rows] == [f"part {i}" for i in range(54, 14, -1)]
+    assert said == "The largest parts; --json has 15 more."
+
+
+def test_no_parts() -> None:
+    assert len(results_tables(results(0))) == 2
