@@ -26,15 +26,6 @@ from contrapose.data import Data, EditSet, Example, Gallery, ImageRef
 from contrapose.errors import InputError
 from contrapose.world.captions.words import RELATION_WORDS
 
-READERS: Mapping[str, str] = {
-    "pairs": "eqben",
-    "choice": "sugarcrepe",
-    "triple": "hard-positives-replace",
-    "retrieval": "coco-retrieval",
-    "edits": "simat",
-}
-"""The benchmark whose reader reads a part, by its family; `order` has a file of its own."""
-
 _SUGARCREPE: Mapping[str, str] = {
     "replace-color": "replace_att",
     "replace-shape": "replace_obj",
