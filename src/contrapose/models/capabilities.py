@@ -2,12 +2,13 @@
 
 Every model has a name and a fingerprint; beyond that it gives one or more of three answers.
 Results must not depend on how a list is cut into batches: the same pair asked in another batch
-gets the same number to 1e-4.
+gets the same number to 1e-4. A model refuses an empty caption, and one that is longer than it can
+read unless the user had it loaded to cut them, with an `InputError`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
@@ -15,9 +16,11 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from torch import Tensor
 
-    Picture: TypeAlias = Image | Tensor
-    """A decoded RGB image; or pixels in the model's own normalised space, (channels, height,
-    width), as only its own `noise_images` makes them."""
+    Prepared: TypeAlias = Tensor | Mapping[str, Tensor]
+    """One image in the model's own normalised space, as only its own `prepare_image` and
+    `noise_images` make it: pixels (channels, height, width), or named tensors."""
+    Picture: TypeAlias = Image | Prepared
+    """What a model is shown: a decoded RGB image, or one that is prepared already."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,10 +54,67 @@ class Model(Protocol):
 
 
 @runtime_checkable
+class Prepares(Protocol):
+    """A model whose preprocessing can be done ahead, in other threads, while it computes."""
+
+    def prepare_image(self, image: Image) -> Prepared:
+        """What the model would make of this image by itself, on the CPU; any thread may call it.
+
+        The result may be given wherever an image may, to the same effect.
+        """
+
+
+@runtime_checkable
+class Reads(Protocol):
+    """A model that can say how much of a caption it reads."""
+
+    @property
+    def context(self) -> int:
+        """Most tokens of a caption, with all that the model adds to it."""
+
+    @property
+    def cuts(self) -> bool:
+        """Whether longer captions are cut, as the user asked; otherwise they are refused."""
+
+    def token_counts(self, texts: Sequence[str]) -> Sequence[int]:
+        """Tokens of each caption before any cut, with all that the model adds to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What a user should know of a model before asking it.
+
+    Attributes:
+        family: such as `CLIP` or `BLIP`.
+        parameters: number of weights.
+        dtype: what it computes in: `fp32`, `bf16` or `fp16`.
+        preprocessing: what happens to an image, in words.
+        context: most tokens of a caption; None where there is no limit.
+        notes: limits and departures, a sentence each.
+    """
+
+    family: str
+    parameters: int
+    dtype: str
+    preprocessing: str
+    context: int | None
+    notes: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A model that has a card."""
+
+    @property
+    def card(self) -> ModelCard:
+        """What a user should know of it."""
+
+
+@runtime_checkable
 class Encoder(Model, Protocol):
     """A dual encoder: images and captions become vectors on their own (score `itc`)."""
 
-    def embed_images(self, images: Sequence[Image]) -> Tensor:
+    def embed_images(self, images: Sequence[Picture]) -> Tensor:
         """(n, d) vectors of unit length."""
 
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
@@ -65,7 +125,7 @@ class Encoder(Model, Protocol):
 class Matcher(Model, Protocol):
     """A fusion encoder: an image and a caption are looked at together (score `itm`)."""
 
-    def match(self, images: Sequence[Image], texts: Sequence[str]) -> Tensor:
+    def match(self, images: Sequence[Picture], texts: Sequence[str]) -> Tensor:
         """(n,) logits, the i-th image with the i-th caption.
 
         Images that are the same object need be encoded only once.
