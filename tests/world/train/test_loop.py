@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,10 @@ import torch
 from contrapose.models.tiny.network import Config, Network
 from contrapose.models.tiny.tokeniser import Tokeniser
 from contrapose.world.captions import VOCABULARY
-from contrapose.world.train import loop
+from contrapose.world.train import captured, loop
 from contrapose.world.train.data import TrainSet, make_set
 from contrapose.world.train.loop import Recipe, schedule, train
+from contrapose.world.train.supply import supply
 
 CONFIG = Config(
     len(Tokeniser(VOCABULARY)), width=32, heads=4, image_layers=1, text_layers=1, fusion_layers=1,
@@ -74,7 +77,7 @@ def test_training_lowers_every_loss(data: TrainSet) -> None:
     told: list[dict[str, Any]] = []
     assert train(fresh(), data, RECIPE, log=told.append, every=1) == 30
     assert [line["step"] for line in told] == list(range(1, 31))
-    for name in ("itc", "itm", "lm", "patches"):
+    for name in ("itc", "itm", "lm", "patches", "places"):
         values = [line[name] for line in told]
         assert sum(values[-5:]) < sum(values[:5]), name
     assert told[-1]["lm"] < 0.75 * told[0]["lm"]
@@ -85,7 +88,7 @@ def test_a_dual_encoder_has_the_contrast_alone(data: TrainSet) -> None:
     told: list[dict[str, Any]] = []
     recipe = Recipe(scenes=32, steps=3, batch=16, warm=1, patches=False)
     train(fresh(dual), data, recipe, log=told.append)
-    assert [sorted(line) for line in told] == [["itc", "seconds", "step"]]
+    assert [sorted(line) for line in told] == [["itc", "scenes", "seconds", "step"]]
 
 
 def test_the_same_seed_gives_the_same_weights(data: TrainSet) -> None:
@@ -148,6 +151,41 @@ def test_going_on_is_not_starting_again(data: TrainSet, tmp_path: Path) -> None:
     whole, first, second = (told[name][-1]["lm"] for name in ("whole", "first", "second"))
     assert second < first
     assert second == pytest.approx(whole, rel=0.25)
+
+
+def test_scenes_come_while_training_goes_on() -> None:
+    source = supply(1, "cpu", image_size=24, workers=1, block=16)
+    told: list[dict[str, Any]] = []
+    recipe = Recipe(scenes=60, first=20, new=4, steps=12, batch=16, judged=8, warm=1)
+    with closing(source):
+        train(fresh(), TrainSet(60, source), recipe, log=told.append, every=1)
+    ready = [line["scenes"] for line in told]
+    assert ready == sorted(ready)
+    assert all(there >= min(60, 20 + 4 * i) for i, there in enumerate(ready))
+    assert ready[0] < 60 == ready[-1]
+
+
+def test_a_loss_that_is_no_number_ends_it(data: TrainSet) -> None:
+    network = fresh()
+    with torch.no_grad():
+        network.text.project.weight.fill_(math.nan)
+    with pytest.raises(FloatingPointError, match="the loss is no number at step 2"):
+        train(network, data, RECIPE, log=lambda _: None, every=2)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_captured_steps_are_the_usual_ones() -> None:
+    data = make_set(64, 1, "cuda", image_size=24, workers=1)
+    ends = []
+    for warm in (3, 1000):
+        torch.manual_seed(5)
+        network = Network(CONFIG).cuda().train()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(captured, "WARM", warm)
+            told: list[dict[str, Any]] = []
+            train(network, data, replace(steps(12), scenes=64), log=told.append, every=12)
+        ends.append(told[-1]["lm"])
+    assert ends[0] == pytest.approx(ends[1], rel=0.05)
 
 
 def test_no_time_at_all(data: TrainSet) -> None:

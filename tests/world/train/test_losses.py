@@ -8,7 +8,7 @@ import torch
 
 from contrapose.models.tiny.network import Config, Network
 from contrapose.models.tiny.tokeniser import END, MATCH, PAD, START
-from contrapose.world.train.losses import Patches, contrast, go_on, match
+from contrapose.world.train.losses import Patches, Places, _drawn, contrast, go_on, match
 
 SIZE = 6
 CONFIG = Config(
@@ -137,14 +137,50 @@ def test_wrong_pairs_are_hard_ones(network: Network, monkeypatch: pytest.MonkeyP
 @torch.no_grad()
 def test_go_on_ignores_padding(network: Network) -> None:
     seen = torch.randn(SIZE, 4, 32)
-    loss = float(go_on(network, seen, DISTINCT))
-    wider = torch.nn.functional.pad(DISTINCT, (0, 5), value=PAD)
-    assert float(go_on(network, seen, wider)) == pytest.approx(loss, rel=1e-5)
-    assert float(go_on(network, seen, DISTINCT[:, :4])) == pytest.approx(loss, rel=1e-5)
     assert network.fusion is not None
+
+    def loss_of(tokens: torch.Tensor) -> float:
+        assert network.fusion is not None
+        return float(go_on(network, network.fusion.states(tokens, seen), tokens))
+
+    loss = loss_of(DISTINCT)
+    wider = torch.nn.functional.pad(DISTINCT, (0, 5), value=PAD)
+    assert loss_of(wider) == pytest.approx(loss, rel=1e-5)
+    assert loss_of(DISTINCT[:, :4]) == pytest.approx(loss, rel=1e-5)
     logs = network.fusion.logits(DISTINCT[:, :4], seen).log_softmax(dim=-1).numpy()
     expected = [-logs[i, k, DISTINCT[i, k + 1]] for i in range(SIZE) for k in range(3)]
     assert loss == pytest.approx(float(np.mean(expected)), rel=1e-5)
+
+
+def test_columns_are_drawn_by_their_softmax() -> None:
+    torch.manual_seed(0)
+    shares = torch.tensor([0.6, 0.3, 0.1, 0.0])
+    drawn = _drawn(shares.log().clamp(min=-1e4).expand(20_000, -1))
+    found = torch.bincount(drawn, minlength=4) / 20_000
+    torch.testing.assert_close(found, shares, atol=0.015, rtol=0)
+    assert found[3] == 0
+
+
+@torch.no_grad()
+def test_places() -> None:
+    """Zero for a sure, right answer; only the ends of nouns count; no knowledge costs log 12."""
+    head = Places(24)
+    for weight in head.parameters():
+        weight.zero_()
+    places = torch.full((2, 5, 2), -1.0)
+    places[0, 3] = torch.tensor([0.0, 0.999])
+    places[1, 1] = torch.tensor([0.5, 1.0])
+    states = torch.randn(2, 5, 24)
+    assert float(head(states, places)) == pytest.approx(2 * np.log(12), rel=1e-5)
+    head.tell.weight.copy_(100 * torch.eye(24))
+    states = torch.zeros(2, 5, 24)
+    states[0, 3, [0, 12 + 11]] = 1
+    states[1, 1, [6, 12 + 11]] = 1
+    assert float(head(states, places)) == pytest.approx(0, abs=1e-5)
+    states[0, 0] = 7.0
+    assert float(head(states, places)) == pytest.approx(0, abs=1e-5)
+    states[1, 1] = states[1, 1].roll(1)
+    assert float(head(states, places)) > 10
 
 
 @torch.no_grad()

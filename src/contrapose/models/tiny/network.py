@@ -118,10 +118,16 @@ class TextEncoder(nn.Module):
 
 
 class Fusion(nn.Module):
-    """Text that looks at the image: judged as a whole, or continued word by word."""
+    """Text that looks at the image: judged as a whole, or continued word by word.
+
+    What it looks at is told its place once more, as in DETR (Carion et al., 2020): where a thing is
+    must reach the words whatever the image encoder's blocks made of it.
+    """
 
     def __init__(self, config: Config):
         super().__init__()
+        side = config.image_size // config.patch
+        self.where = nn.Parameter(grid_places(side, config.width))
         self.words = nn.Embedding(config.vocabulary, config.width)
         self.place = nn.Parameter(torch.randn(config.context, config.width) * 0.02)
         self.blocks = nn.ModuleList(
@@ -137,12 +143,21 @@ class Fusion(nn.Module):
 
     def logits(self, tokens: Tensor, image: Tensor) -> Tensor:
         """Logits (n, l, vocabulary) of the token after each, of captions that begin with START."""
+        return self.after(self.states(tokens, image))
+
+    def states(self, tokens: Tensor, image: Tensor) -> Tensor:
+        """(n, l, width) what is known after each token of captions that begin with START."""
         steps = arange_like(tokens)
         earlier = (steps[:, None] >= steps)[None, None]
-        return self._run(tokens, image, earlier) @ self.words.weight.T
+        return self._run(tokens, image, earlier)
+
+    def after(self, states: Tensor) -> Tensor:
+        """Logits of the token after each state."""
+        return states @ self.words.weight.T
 
     def _run(self, tokens: Tensor, image: Tensor, mask: Tensor) -> Tensor:
         x = self.words(tokens) + self.place[: tokens.shape[1]]
+        image = image + self.where
         for block in self.blocks:
             x = block(x, mask=mask, image=image)
         return self.norm(x)  # type: ignore[no-any-return]

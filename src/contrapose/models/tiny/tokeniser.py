@@ -13,7 +13,8 @@ PAD, START, END, MATCH = range(4)
 """Padding; start of a caption that is to be continued; its end; start of one to be judged."""
 SPECIAL = 4
 BYTES = 256
-_PIECES = re.compile(r"\w+|[^\w\s]")
+_PIECES = re.compile(r"\w+(?:-\w+)*|[^\w\s]")
+"""A word, with its hyphens; or a sign."""
 
 
 class Tokeniser:

@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 import sys
-import time
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ from contrapose.models.tiny.network import Config, Network
 from contrapose.models.tiny.tokeniser import Tokeniser
 from contrapose.models.tiny.weights import write_weights
 from contrapose.world.captions import VOCABULARY
-from contrapose.world.train.data import make_set
+from contrapose.world.train.data import TrainSet
 from contrapose.world.train.loop import Recipe, train
 from contrapose.world.train.probe import probe
+from contrapose.world.train.supply import supply
 
 SIZE = len(Tokeniser(VOCABULARY))
 CONFIGS = {
@@ -29,13 +30,17 @@ CONFIGS = {
 }
 RECIPES = {
     "tiny": (
-        Recipe(scenes=200_000, steps=6_753, seed=1),
-        Recipe(scenes=110_000, steps=3_382, seed=2, batch=1024, judged=192, rate=7e-4, warm=150),
+        Recipe(
+            scenes=600_000, first=40_000, new=60, steps=9_927, batch=1024, judged=256, warm=500
+        ),
     ),
     "tiny-clip": (
-        Recipe(scenes=110_000, steps=2_552, seed=2, batch=1024, warm=300, patches=False),
+        Recipe(
+            scenes=80_000, first=80_000, new=0, steps=5_700, batch=128, warm=300,
+            patches=False, places=False,
+        ),
     ),
-}
+}  # fmt: skip
 """The phases of each model: what the shipped weights were made with."""
 
 
@@ -70,24 +75,22 @@ def _make(name: str, chosen: argparse.Namespace, say: Any) -> None:
     network = Network(CONFIGS[name]).to(chosen.device).train()
     done = []
     for number, recipe in enumerate(phases):
-        begun = time.perf_counter()
-        data = make_set(recipe.scenes, recipe.seed, chosen.device, workers=chosen.workers)
-        say(
-            model=name,
-            phase=number,
-            seconds=round(time.perf_counter() - begun, 1),
-            **asdict(recipe),
-        )
+        say(model=name, phase=number, **asdict(recipe))
         keep = None
         if chosen.keep is not None:
             chosen.keep.mkdir(parents=True, exist_ok=True)
             keep = chosen.keep / f"{name}-{number}.pt"
-        done.append(
-            train(
-                network, data, recipe, checkpoint=keep, stop_after=chosen.stop_after,
-                compiled=chosen.compile, log=lambda values: say(model=name, **values),
-            )
-        )  # fmt: skip
+        source = supply(
+            recipe.seed, chosen.device, workers=chosen.workers, block=min(4096, 2 * recipe.scenes)
+        )
+        with closing(source):
+            done.append(
+                train(
+                    network, TrainSet(recipe.scenes, source), recipe, checkpoint=keep,
+                    stop_after=chosen.stop_after, compiled=chosen.compile,
+                    log=lambda values: say(model=name, **values),
+                )
+            )  # fmt: skip
     network.eval()
     kind = TinyClip if network.fusion is None else Tiny
     found = probe(kind(name, network, VOCABULARY, "in training"), chosen.probe)

@@ -1,83 +1,130 @@
-"""The training set: scenes drawn once, kept on the device as bytes, with several captions each."""
+"""The training set: scenes kept on the device as bytes, with several captions each; it may grow."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
-from functools import partial
-from itertools import count as count_from
+from functools import cache
+from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from contrapose.errors import InputError
-from contrapose.models.tiny.model import to_range
-from contrapose.models.tiny.tokeniser import END, PAD, START, Tokeniser
-from contrapose.world.captions import VOCABULARY, Kind, describe
-from contrapose.world.render import PackedScenes, pack, render_packed, visibility
-from contrapose.world.sample import sample_scene
-from contrapose.world.scene import COLORS, MOST_THINGS, SHAPES, Scene
-
-CAPTIONS = 6
-"""Captions of each scene; one is drawn each time the scene is seen."""
-LENGTH = 32
-"""Most tokens of a training caption, start and end included; a multiple of 8 suits attention."""
-SPELLED = 0.01
-"""How often a known word is spelled in bytes, so that bytes are learnt too."""
-KINDS: Mapping[Kind, float] = {
-    "relation": 0.62,
-    "and": 0.17,
-    "one": 0.06,
-    "count": 0.09,
-    "list": 0.06,
-}
-"""How often each kind of caption is tried first."""
-LEAST_SHARE = 0.12
-"""How much of a patch a thing must fill to be what is seen there."""
-LEAST_VISIBLE, LEAST_PIXELS = 0.45, 10
-"""A thing must show this much of itself, and this many pixels at 48 px, to be in a scene."""
+from contrapose.models.tiny.tokeniser import BYTES, SPECIAL, Tokeniser
+from contrapose.world.captions import VOCABULARY
+from contrapose.world.train.supply import Drawn, supply
 
 
-@dataclass(frozen=True, slots=True)
-class TrainSet:
-    """Scenes on a device.
+class Batch(NamedTuple):
+    """What one step sees.
 
     Attributes:
-        images: (n, h, w, 3) bytes.
-        tokens: (n, c, l) token numbers of c captions each, START … END, padded.
-        patches: (n, p, 2) which colour and which shape fills each patch; 0 where none does.
+        images: (b, h, w, 3) bytes.
+        tokens: (b, l) token numbers of one caption each.
+        patches: (b, p, 2) which colour and which shape fills each patch; 0 where none does.
+        places: (b, l, 2) where the thing is seen that a noun names, right and down from 0 to 1;
+            negative where a token is not the end of a noun.
     """
 
     images: Tensor
     tokens: Tensor
     patches: Tensor
+    places: Tensor
 
-    def batches(self, size: int, seed: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Pixels, tokens and patches of random batches, for ever; the same for the same seed.
+
+class TrainSet:
+    """Scenes on a device, with room for more."""
+
+    def __init__(self, room: int, source: Iterator[Drawn]):
+        """A set of at most `room` scenes that come from `source`."""
+        self.room, self.ready, self._source = room, 0, source
+        self._kept: Drawn | None = None
+
+    @property
+    def scenes(self) -> Drawn:
+        """All that are ready.
+
+        Raises:
+            InputError: there are none yet.
+        """
+        if self._kept is None:
+            raise InputError("the training set is empty.")
+        return Drawn(*(column[: self.ready] for column in self._kept))
+
+    def grow(self, count: int) -> None:
+        """Take scenes from the source until there are `count`, or no room is left."""
+        while self.ready < min(count, self.room):
+            block = next(self._source)
+            if self._kept is None:
+                self._kept = Drawn(
+                    *(part.new_empty((self.room, *part.shape[1:])) for part in block)
+                )
+            end = min(self.ready + len(block.images), self.room)
+            for column, part in zip(self._kept, block, strict=True):
+                column[self.ready : end] = part[: end - self.ready]
+            self.ready = end
+
+    def batches(self, size: int, seed: int, *, mirror: bool = False) -> Iterator[Batch]:
+        """Random batches, for ever; the same for the same seed.
+
+        A round goes once over all scenes that are ready when it begins.
+
+        Args:
+            size: scenes a batch.
+            seed: of the order, of which caption is taken, and of what is mirrored.
+            mirror: show half of the scenes mirrored, "left" and "right" exchanged in their
+                captions: twice as many scenes for nothing.
 
         Raises:
             InputError: there are fewer scenes than a batch needs.
         """
-        if size > len(self.images):
-            raise InputError(f"a batch of {size} needs as many scenes, not {len(self.images)}.")
-        device = self.images.device
+        if size > self.ready:
+            raise InputError(f"a batch of {size} needs as many scenes, not {self.ready}.")
         random = torch.Generator(device="cpu").manual_seed(seed)
+        device = self.scenes.images.device
         while True:
-            order = torch.randperm(len(self.images), generator=random)
+            scenes = self.scenes
+            order = torch.randperm(self.ready, generator=random).to(device)
+            captions = scenes.tokens.shape[1]
+            which = torch.randint(captions, (len(order),), generator=random).to(device)
+            turned = (torch.rand(len(order), generator=random) < 0.5).to(device)
             for start in range(0, len(order) - size + 1, size):
-                chosen = order[start : start + size].to(device, non_blocking=True)
-                which = torch.randint(self.tokens.shape[1], (size,), generator=random).to(device)
-                yield (
-                    to_range(self.images[chosen]),
-                    self.tokens[chosen, which].long(),
-                    self.patches[chosen].long(),
-                )
+                some = slice(start, start + size)
+                batch = chosen(scenes, order[some], which[some])
+                yield mirrored(batch, turned[some]) if mirror else batch
+
+
+def chosen(scenes: Drawn, rows: Tensor, captions: Tensor) -> Batch:
+    """Some scenes, each with one of its captions."""
+    nouns = scenes.nouns[rows, captions].long()
+    at = (nouns - 1).clamp(min=0)[:, :, None].expand(-1, -1, 2)
+    places = scenes.places[rows].gather(1, at)
+    return Batch(
+        scenes.images[rows],
+        scenes.tokens[rows, captions].long(),
+        scenes.patches[rows].long(),
+        torch.where((nouns > 0)[:, :, None], places, -1.0),
+    )
+
+
+def mirrored(batch: Batch, where: Tensor) -> Batch:
+    """The batch with some scenes seen in a mirror, and their captions true of what is seen.
+
+    A caption with spelled words stays as it is, and so does its scene: "left" may be one of them.
+    """
+    images, tokens, patches, places = batch
+    spelled = (tokens >= SPECIAL) & (tokens < SPECIAL + BYTES)
+    where = where & ~spelled.any(dim=1)
+    side = round(patches.shape[1] ** 0.5)
+    turned = patches.view(-1, side, side, 2).flip(2).flatten(1, 2)
+    across = torch.stack([1 - places[..., 0], places[..., 1]], dim=-1)
+    return Batch(
+        torch.where(where[:, None, None, None], images.flip(2), images),
+        torch.where(where[:, None], _exchanged(tokens.device)[tokens], tokens),
+        torch.where(where[:, None, None], turned, patches),
+        torch.where(where[:, None, None] & (places >= 0), across, places),
+    )
 
 
 def make_set(
@@ -90,109 +137,23 @@ def make_set(
     workers: int = 8,
     block: int = 4096,
 ) -> TrainSet:
-    """Sample, caption and draw scenes until `count` of them can be seen well.
-
-    Args:
-        count: how many.
-        seed: of the set.
-        device: where to draw and keep them.
-        image_size: pixels a side.
-        patch: pixels a side of what the image encoder makes one token of.
-        workers: processes that make captions; with one, this process does.
-        block: how many are made at a time; like `workers`, it does not change the result.
-    """
-    images, tokens, patches, found = [], [], [], 0
+    """A whole set at once; the arguments are those of `supply`."""
     # Small sets are made in small blocks: about two in three scenes can be seen well.
-    block = min(block, 2 * count)
-    with closing(_blocks(seed, block, workers)) as blocks:
-        while found < count:
-            scenes, rows = next(blocks)
-            packed = pack(scenes).to(device)
-            spoken = torch.from_numpy(rows[:, 0, 0] != PAD).to(device)
-            keep = (seen_well(packed) & spoken).nonzero().squeeze(1)
-            drawn = render_packed(packed, image_size)
-            images.append(drawn.images[keep])
-            tokens.append(torch.from_numpy(rows).to(device)[keep])
-            patches.append(patch_looks(drawn.index[keep], looks(scenes).to(device)[keep], patch))
-            found += len(keep)
-    return TrainSet(
-        torch.cat(images)[:count], torch.cat(tokens)[:count], torch.cat(patches)[:count]
-    )
+    blocks = supply(
+        seed, device, image_size=image_size, patch=patch, workers=workers,
+        block=min(block, 2 * count),
+    )  # fmt: skip
+    with closing(blocks):
+        made = TrainSet(count, blocks)
+        made.grow(count)
+    return made
 
 
-def looks(scenes: Sequence[Scene]) -> Tensor:
-    """(n, 5, 2) number of each thing's colour and shape, from 1; 0 where there is no thing."""
-    colors = list(COLORS)
-    rows = torch.zeros(len(scenes), MOST_THINGS, 2, dtype=torch.int8)
-    for i, scene in enumerate(scenes):
-        for j, thing in enumerate(scene.things):
-            rows[i, j, 0] = colors.index(thing.color) + 1
-            rows[i, j, 1] = SHAPES.index(thing.shape) + 1
-    return rows
-
-
-def patch_looks(index: Tensor, things: Tensor, patch: int) -> Tensor:
-    """(n, p, 2) colour and shape of the thing that fills most of each patch, if any fills some.
-
-    What is seen where is the first thing the image encoder is taught, beside what is said of it.
-    """
-    shares = torch.stack(
-        [F.avg_pool2d((index == k).half()[:, None], patch)[:, 0] for k in range(MOST_THINGS)], 1
-    ).flatten(2)
-    most, which = shares.max(dim=1)
-    found = things.gather(1, which[:, :, None].expand(-1, -1, 2))
-    return found * (most > LEAST_SHARE)[:, :, None]
-
-
-def seen_well(packed: PackedScenes) -> Tensor:
-    """Whether all things of each scene can be seen well enough to be spoken of."""
-    fraction, pixels = visibility(packed, 48)
-    fine = (fraction >= LEAST_VISIBLE) & (pixels >= LEAST_PIXELS)
-    return (fine | ~packed.valid.to(fine.device)).all(dim=1)
-
-
-def _blocks(
-    seed: int, block: int, workers: int
-) -> Generator[tuple[list[Scene], NDArray[np.int16]], None, None]:
-    """`_described` block after block, for ever; in other processes where there are several."""
-    job = partial(_described, count=block, seed=seed)
-    if workers < 2:
-        yield from map(job, count_from(0, block))
-        return
-    with ProcessPoolExecutor(workers) as pool:
-        waiting = deque(pool.submit(job, i * block) for i in range(2 * workers))
-        try:
-            for i in count_from(2 * workers):
-                ready = waiting.popleft().result()
-                waiting.append(pool.submit(job, i * block))
-                yield ready
-        finally:
-            for each in waiting:
-                each.cancel()
-
-
-def _described(first: int, count: int, seed: int) -> tuple[list[Scene], NDArray[np.int16]]:
-    """Scenes and the token numbers of their captions."""
+@cache
+def _exchanged(device: torch.device) -> Tensor:
+    """Every token number, but "left" and "right" exchanged."""
     tokeniser = Tokeniser(VOCABULARY)
-    scenes = [sample_scene(seed, first + i) for i in range(count)]
-    rows = np.full((count, CAPTIONS, LENGTH), PAD, dtype=np.int16)
-    names, weights = tuple(KINDS), tuple(KINDS.values())
-    for i, scene in enumerate(scenes):
-        rng = np.random.default_rng((seed, first + i, 1))
-        for j in range(CAPTIONS):
-            kind = names[int(rng.choice(len(names), p=weights))]
-            caption = describe(scene, rng, kind) or describe(scene, rng)
-            words = [] if caption is None else tokeniser.encode(caption.text)
-            if not 0 < len(words) <= LENGTH - 2:
-                continue
-            if rng.random() < SPELLED * len(words):
-                at = int(rng.integers(len(words)))
-                words[at : at + 1] = tokeniser.spell(tokeniser.decode(words[at : at + 1]))
-            if len(words) > LENGTH - 2:
-                continue
-            row = [START, *words, END]
-            rows[i, j, : len(row)] = row
-        empty = rows[i, :, 0] == PAD
-        if not empty.all():
-            rows[i, empty] = rows[i, ~empty][0]
-    return scenes, rows
+    (left,), (right,) = tokeniser.encode("left"), tokeniser.encode("right")
+    numbers = list(range(len(tokeniser)))
+    numbers[left], numbers[right] = right, left
+    return torch.tensor(numbers, device=device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import time
 from collections.abc import Callable
@@ -12,12 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from contrapose.files import write_bytes
 from contrapose.models.tiny.layers import Block
+from contrapose.models.tiny.model import to_range
 from contrapose.models.tiny.network import Network
-from contrapose.world.train.data import TrainSet
-from contrapose.world.train.losses import Patches, contrast, go_on, match
+from contrapose.world.train.captured import Captured
+from contrapose.world.train.data import Batch, TrainSet
+from contrapose.world.train.losses import Patches, Places, contrast, go_on, match
 
-WEIGHTS = {"itc": 1.0, "itm": 0.5, "lm": 2.0, "patches": 0.5}
+WEIGHTS = {"itc": 1.0, "itm": 0.5, "lm": 2.0, "patches": 0.5, "places": 0.5}
 """What each loss counts for."""
 
 
@@ -26,12 +30,16 @@ class Recipe:
     """How a model is trained.
 
     Attributes:
-        scenes: in the training set.
+        scenes: in the training set, in the end.
+        first: how many of them must be there before the first step.
+        new: how many more come with each step, while the training goes on.
         steps: in all.
         batch: scenes a step.
         judged: how many of a batch the match loss looks at.
         patches: whether the image encoder is also taught what is seen in each patch.
         rate: highest learning rate.
+        places: whether the text network is also taught where the things are that nouns name.
+        mirror: show half of the scenes mirrored.
         decay: weight decay.
         warm: steps of warm-up.
         seed: of the set, of the weights and of the batches.
@@ -39,9 +47,13 @@ class Recipe:
 
     scenes: int
     steps: int
+    first: int = 50_000
+    new: int = 30
     batch: int = 512
     judged: int = 128
     patches: bool = True
+    places: bool = True
+    mirror: bool = True
     rate: float = 1e-3
     decay: float = 0.05
     warm: int = 500
@@ -75,15 +87,9 @@ def train(
         The number of steps done in all.
     """
     device = network.log_scale.device
-    patches = Patches(network.config.width).to(device) if recipe.patches else None
-    whole = nn.ModuleList([network, *([patches] if patches else [])])
-    weights = [w for w in whole.parameters() if w.dim() > 1]
-    others = [w for w in whole.parameters() if w.dim() <= 1]
-    optimiser = torch.optim.AdamW(
-        [{"params": weights, "weight_decay": recipe.decay},
-         {"params": others, "weight_decay": 0.0}],
-        lr=recipe.rate, betas=(0.9, 0.98), fused=device.type == "cuda",
-    )  # fmt: skip
+    helpers = _helpers(network, recipe).to(device)
+    whole = nn.ModuleList([network, *helpers.values()])
+    optimiser = _optimiser(whole, recipe, device)
     done = 0
     if checkpoint is not None and checkpoint.is_file():
         state = torch.load(checkpoint, map_location=device, weights_only=True)
@@ -94,47 +100,85 @@ def train(
         for block in network.modules():
             if isinstance(block, Block):
                 block.compile(dynamic=False)
-    batches = data.batches(recipe.batch, recipe.seed * 1_000_003 + done)
-    begun, spent = time.perf_counter(), 0.0
-    while done < recipe.steps and spent < stop_after:
-        for group in optimiser.param_groups:
-            group["lr"] = recipe.rate * schedule(done, recipe, spent / stop_after)
-        pixels, tokens, looks = next(batches)
+
+    def step(*batch: Tensor) -> dict[str, Tensor]:
+        optimiser.zero_grad(set_to_none=True)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            parts = step_losses(network, patches, pixels, tokens, looks, recipe.judged)
+            parts = step_losses(network, helpers, Batch(*batch), recipe)
         torch.stack([WEIGHTS[name] * part for name, part in parts.items()]).sum().backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(whole.parameters(), 1.0)
         optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        return {name: part.detach() for name, part in parts.items()}
+
+    take = Captured(step) if device.type == "cuda" else step
+    data.grow(recipe.first)
+    batches = data.batches(recipe.batch, recipe.seed * 1_000_003 + done, mirror=recipe.mirror)
+    begun, spent = time.perf_counter(), 0.0
+    while done < recipe.steps and spent < stop_after:
+        data.grow(recipe.first + done * recipe.new)
+        for group in optimiser.param_groups:
+            _set_rate(group, recipe.rate * schedule(done, recipe, spent / stop_after))
+        parts = take(*next(batches))
         done += 1
-        spent = time.perf_counter() - begun
         if done % every == 0 or done == recipe.steps:
-            values = {name: round(float(part.detach()), 4) for name, part in parts.items()}
-            log({"step": done, "seconds": round(spent, 1), **values})
+            values = {name: round(float(part), 4) for name, part in parts.items()}
+            log({"step": done, "seconds": round(spent, 1), "scenes": data.ready, **values})
+            if not all(map(math.isfinite, values.values())):
+                raise FloatingPointError(f"the loss is no number at step {done}: {values}")
+        spent = time.perf_counter() - begun
     if checkpoint is not None:
         state = {"network": whole.state_dict(), "optimiser": optimiser.state_dict(), "step": done}
-        torch.save(state, checkpoint)
+        content = io.BytesIO()
+        torch.save(state, content)
+        write_bytes(checkpoint, content.getvalue())
     return done
 
 
+def _optimiser(whole: nn.Module, recipe: Recipe, device: torch.device) -> torch.optim.Optimizer:
+    """AdamW; its rate is a tensor on a GPU, where a captured step reads it anew each time."""
+    gpu = device.type == "cuda"
+    rate = torch.tensor(recipe.rate, device=device) if gpu else recipe.rate
+    return torch.optim.AdamW(
+        [{"params": [w for w in whole.parameters() if w.dim() > 1], "weight_decay": recipe.decay},
+         {"params": [w for w in whole.parameters() if w.dim() <= 1], "weight_decay": 0.0}],
+        lr=rate, betas=(0.9, 0.98), fused=gpu, capturable=gpu,
+    )  # fmt: skip
+
+
+def _set_rate(group: dict[str, Any], rate: float) -> None:
+    if isinstance(group["lr"], Tensor):
+        group["lr"].fill_(rate)
+    else:
+        group["lr"] = rate
+
+
+def _helpers(network: Network, recipe: Recipe) -> nn.ModuleDict:
+    """What learns beside the network and is left behind, by the name of its loss."""
+    width, found = network.config.width, nn.ModuleDict()
+    if recipe.patches:
+        found["patches"] = Patches(width)
+    if recipe.places and network.fusion is not None:
+        found["places"] = Places(width)
+    return found
+
+
 def step_losses(
-    network: Network,
-    patches: Patches | None,
-    pixels: Tensor,
-    tokens: Tensor,
-    looks: Tensor,
-    judged: int,
+    network: Network, helpers: nn.ModuleDict, batch: Batch, recipe: Recipe
 ) -> dict[str, Tensor]:
     """The losses of one batch: contrast alone for a dual encoder, all otherwise."""
-    seen = network.image(pixels)
+    tokens = batch.tokens
+    seen = network.image(to_range(batch.images))
     itc, logits = contrast(network, network.image.embed(seen), network.text(tokens), tokens)
     parts = {"itc": itc}
-    if patches is not None:
-        parts["patches"] = patches(seen, looks)
+    if "patches" in helpers:
+        parts["patches"] = helpers["patches"](seen, batch.patches)
     if network.fusion is not None:
-        some = slice(0, judged)
+        some = slice(0, recipe.judged)
         parts["itm"] = match(network, seen[some], tokens[some], logits[some, some])
-        parts["lm"] = go_on(network, seen, tokens)
+        states = network.fusion.states(tokens, seen)
+        parts["lm"] = go_on(network, states, tokens)
+        if "places" in helpers:
+            parts["places"] = helpers["places"](states, batch.places)
     return parts
 
 

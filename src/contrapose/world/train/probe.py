@@ -14,7 +14,7 @@ from contrapose.world.odds import World
 from contrapose.world.render import pack, render
 from contrapose.world.sample import sample_scenes
 from contrapose.world.scene import Scene
-from contrapose.world.train.data import seen_well
+from contrapose.world.train.supply import seen_well
 
 SEED = 900_001
 """Far from the seeds of training sets."""
@@ -43,6 +43,11 @@ def probe(
         pairs = pairs[:count]
         if pairs:
             found[name] = _accuracy(model, pairs, device, batch) | {"n": len(pairs)}
+        if name == "swap-relation":
+            for words in ("left of right of", "in front of behind", "on top of under"):
+                some = [pair for pair in pairs if pair[1].relation and pair[1].relation in words]
+                if some:
+                    found[f"{name}: {words}"] = _accuracy(model, some, device, batch)
     return found
 
 
