@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -169,3 +171,24 @@ def test_content_ids(tmp_path: Path) -> None:
     assert content_id(ref(tmp_path / "a.png", crop=(0, 0, 2, 2))) != a
     assert content_id(ref(tmp_path / "a.png", channels="bgr")) != a
     assert text_id("a dog") == text_id("a dog") != text_id("a dog ")
+
+
+@pytest.mark.parametrize("pixels", [199, 200, 201, 399, 400])
+def test_half_of_what_is_refused_is_opened_in_peace(
+    pixels: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 200)  # Pillow warns above it
+    Image.new("RGB", (pixels, 1), (1, 2, 3)).save(tmp_path / "a.png")
+    whole = ref(tmp_path / "a.png", crop=(0, 0, pixels, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert open_image(whole).size == (pixels, 1)
+        with ThreadPoolExecutor(4) as pool:
+            assert {image.size for image in pool.map(open_image, [whole] * 16)} == {(pixels, 1)}
+
+
+def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1_000_000)
+    Image.new("1", (2_001, 1_000)).save(tmp_path / "a.png")
+    with pytest.raises(InputError, match=r"too large to open \(more than 2 megapixels\); make it"):
+        open_image(ref(tmp_path / "a.png"))

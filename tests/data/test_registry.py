@@ -16,6 +16,7 @@ from contrapose.data import (
     find_benchmark,
     is_own,
     one_benchmark,
+    register_benchmark,
     registry,
 )
 from contrapose.errors import InputError
@@ -102,3 +103,18 @@ def test_files_are_benchmarks(tmp_path: Path) -> None:
     assert one_benchmark(str(path)).card.name == str(path)
     with pytest.raises(InputError, match="does not exist"):
         find_benchmark(str(tmp_path / "none.csv"))
+
+
+def test_registered_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", {})
+    taken = one_benchmark("winoground")
+    with pytest.raises(InputError, match="there is a benchmark 'winoground' already"):
+        register_benchmark(taken)
+    mine = Benchmark(replace(taken.card, name="mine"), taken.read)
+    register_benchmark(mine)
+    register_benchmark(Suite("ours", "Ours", {"mine": mine}))
+    assert find_benchmark("mine") is mine
+    assert find_benchmark("ours/mine") is mine
+    assert {"mine", "ours"} <= set(benchmark_names())
+    with pytest.raises(InputError, match="did you mean mine"):
+        find_benchmark("mien")

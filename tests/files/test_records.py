@@ -97,7 +97,7 @@ JSON = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     value=st.lists(JSON) | st.dictionaries(st.text(), JSON),
     indent=st.sampled_from([None, 0, 2]),
@@ -306,3 +306,31 @@ def test_a_malformed_record_is_a_problem_with_its_place(tmp_path: Path) -> None:
     assert str(problems.found[0]).startswith(f"{path}, line 2: record 1: 't' must be text")
     with pytest.raises(InputError, match="line 2"):
         list(parse(jsonl_records(path, Strict()), lambda r: r.text("t"), Strict()))
+
+
+LINES = st.sampled_from(
+    ['{"a": 1}', ' {"a": 1}\t', '{"a": 1}\r', "", "  ", "\r", '{"a": 1} 2', "{}{}", '{"a":', "1}",
+     "3", '"é\\u2028"', "[", "]", '["x",', '"y"]', "nul", "NaN", '{"a": "\\ud800"}', "1" * 5000,
+     "\x1f"]
+)  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(LINES, max_size=8), st.booleans())
+def test_lines_are_read_as_if_each_stood_alone(
+    tmp_path: Path, lines: list[str], ended: bool
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(lines) + "\n" * ended, newline="")
+    expected: list[tuple[int, str, str]] = []
+    faults: list[int] = []
+    held = [(i, line.strip()) for i, line in enumerate(lines, 1) if line.strip()]
+    for position, (number, line) in enumerate(held):
+        try:
+            expected.append((number, str(position), repr(json.loads(line))))
+        except ValueError:
+            faults.append(number)
+    problems = Collected()
+    found = [(r.line, r.key, repr(r.value)) for r in jsonl_records(path, problems)]
+    assert found == expected
+    assert [problem.line for problem in problems.found] == faults

@@ -17,11 +17,12 @@ from contrapose.data.registry import (
     Data,
     Suite,
     benchmark_names,
-    did_you_mean,
     find_benchmark,
     is_own,
     one_benchmark,
+    register_benchmark,
 )
+from contrapose.files.near import did_you_mean
 
 __all__ = [
     "Aggregation",
@@ -48,5 +49,6 @@ __all__ = [
     "one_benchmark",
     "open_image",
     "open_images",
+    "register_benchmark",
     "text_id",
 ]

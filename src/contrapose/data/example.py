@@ -35,16 +35,15 @@ class Example:
     def __post_init__(self) -> None:
         if not self.images or not self.texts:
             raise Malformed(f"example {self.id}: needs at least one image and one caption.")
-        if any(not isinstance(text, str) or not text.strip() for text in self.texts):
-            raise Malformed(f"example {self.id}: a caption is empty.")
-        if not all(map(is_whole, self.texts)):
-            raise Malformed(f"example {self.id}: a caption holds half of a surrogate pair.")
-        if len(self.match) != len(self.images) or any(
-            len(row) != len(self.texts) for row in self.match
-        ):
+        for text in self.texts:
+            if not isinstance(text, str) or not text.strip():
+                raise Malformed(f"example {self.id}: a caption is empty.")
+            if not text.isascii() and not is_whole(text):
+                raise Malformed(f"example {self.id}: a caption holds half of a surrogate pair.")
+        images, texts = len(self.images), len(self.texts)
+        if len(self.match) != images or set(map(len, self.match)) != {texts}:
             raise Malformed(
-                f"example {self.id}: match must be {len(self.images)} rows (images) of "
-                f"{len(self.texts)} (captions)."
+                f"example {self.id}: match must be {images} rows (images) of {texts} (captions)."
             )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -74,7 +75,10 @@ def read_bytes(ref: ImageRef) -> bytes:
         raise InputError(f"the image {ref.key} is made by the program and has no stored bytes.")
     if ref.cell is not None:
         return cell_bytes(ref.path, ref.cell)
-    path = resolve_name(ref.path)
+    try:
+        return ref.path.read_bytes()
+    except OSError:
+        path = resolve_name(ref.path)
     if path is None:
         raise InputError("the image is not there.", file=ref.path)
     try:
@@ -86,16 +90,19 @@ def read_bytes(ref: ImageRef) -> bytes:
 def open_image(ref: ImageRef) -> Image:
     """Decode an image as RGB: upright by its EXIF tag, cropped as the benchmark says.
 
-    Transparent pixels are laid on white; CMYK, palette and 16-bit images are converted.
+    Transparent pixels are laid on white; CMYK, palette and 16-bit images are converted. What Pillow
+    refuses as too large, 179 megapixels by default, is refused; where it only warns, from half of
+    that, the image is opened like any other.
 
     Raises:
-        InputError: the image is missing or its bytes cannot be decoded.
+        InputError: the image is missing, too large, or its bytes cannot be decoded.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     if ref.source is not None:
         return _made([ref])[0]
     content = read_bytes(ref)
+    _allow_large()
     try:
         if content[:6] == b"\x93NUMPY":
             image = _array_image(content, ref.channels)
@@ -108,6 +115,12 @@ def open_image(ref: ImageRef) -> Image:
         return image if ref.crop is None else _cropped(image, ref.crop)
     except UnidentifiedImageError:
         raise InputError("the bytes are not an image in a known format.", file=ref.path) from None
+    except Image.DecompressionBombError:
+        most = 2 * (Image.MAX_IMAGE_PIXELS or 0) / 1e6
+        raise InputError(
+            f"the image is too large to open (more than {most:.0f} megapixels); make it smaller.",
+            file=ref.path,
+        ) from None
     except Exception as error:  # decoders raise nearly anything on damaged bytes
         why = str(error) or type(error).__name__
         raise InputError(f"the image cannot be decoded ({why}).", file=ref.path) from None
@@ -155,6 +168,19 @@ def content_ids(refs: Sequence[ImageRef]) -> list[str]:
 def text_id(text: str) -> str:
     """A name for a caption, by its exact characters."""
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _allow_large() -> None:
+    """Keep Pillow from warning of large images.
+
+    The filter is added once, and again where someone took it away, and never removed: to change
+    filters for a while is not safe when images are decoded in many threads.
+    """
+    from PIL import Image
+
+    kind = Image.DecompressionBombWarning
+    if not any(each[0] == "ignore" and each[2] is kind for each in warnings.filters):
+        warnings.filterwarnings("ignore", category=kind)
 
 
 def _made(refs: Sequence[ImageRef]) -> list[Image]:

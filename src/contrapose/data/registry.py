@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +14,7 @@ from contrapose.data.example import Example
 from contrapose.data.gallery import EditSet, Gallery
 from contrapose.errors import InputError
 from contrapose.files import Problems
+from contrapose.files.near import did_you_mean
 
 Data = Iterable[Example] | Gallery | EditSet
 """What a reader gives: a stream of examples, one gallery, or one set of edit queries."""
@@ -44,6 +44,8 @@ BUILT_IN: dict[str, str] = {
 }
 """Benchmark name → module, in `contrapose.data.benchmarks` unless it says otherwise, whose
 `BENCHMARK`, or entry in `BENCHMARKS`, it is."""
+
+_registered: dict[str, Benchmark | Suite] = {}
 
 OWN_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 
@@ -81,9 +83,21 @@ class Suite:
     parts: Mapping[str, Benchmark]
 
 
+def register_benchmark(benchmark: Benchmark | Suite) -> None:
+    """Make a benchmark known by its card's name, or a suite by its own.
+
+    Raises:
+        InputError: there is one of that name already.
+    """
+    name = benchmark.name if isinstance(benchmark, Suite) else benchmark.card.name
+    if name in BUILT_IN or name in _plugins():
+        raise InputError(f"there is a benchmark {name!r} already: give yours another name.")
+    _registered[name] = benchmark
+
+
 def benchmark_names() -> tuple[str, ...]:
     """Every name that `find_benchmark` knows, sorted."""
-    return tuple(sorted({*BUILT_IN, *_plugins()}))
+    return tuple(sorted({*BUILT_IN, *_registered, *_plugins()}))
 
 
 def find_benchmark(name: str) -> Benchmark | Suite:
@@ -99,6 +113,8 @@ def find_benchmark(name: str) -> Benchmark | Suite:
             module.BENCHMARKS[name] if hasattr(module, "BENCHMARKS") else module.BENCHMARK
         )
         return found
+    if name in _registered:
+        return _registered[name]
     if name in _plugins():
         return _plugins()[name]
     whole, slash, part = name.partition("/")
@@ -125,15 +141,6 @@ def one_benchmark(name: str) -> Benchmark:
         parts = ", ".join(f"{name}/{part}" for part in found.parts)
         raise InputError(f"{name} has parts of different shapes; name one of them: {parts}.")
     return found
-
-
-def did_you_mean(typed: str, known: Iterable[str], *, otherwise: str = "") -> str:
-    """The end of a sentence on an unknown name: those that come near, or all there are."""
-    names = list(known)
-    near = difflib.get_close_matches(typed, names, n=3, cutoff=0.5)
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    return otherwise or f"there are {', '.join(names)}."
 
 
 def is_own(name: str) -> bool:

@@ -18,6 +18,7 @@ IMAGE_SUFFIXES = (
 """What an image's name may end in; what it is, its bytes say."""
 
 
+@lru_cache(maxsize=1 << 16)
 def inside(root: Path, name: str) -> Path:
     """Join a path from an annotation file to its root.
 

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 from contrapose.errors import InputError
 from contrapose.files.jsonscan import JsonScanner, json_fault
 from contrapose.files.problems import Malformed, Problem, Problems, Strict
-from contrapose.files.text import is_whole, read_lines, read_text
+from contrapose.files.text import is_whole, read_text
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Record:
     """One entry of a file.
 
@@ -122,14 +122,32 @@ def json_records(path: Path, problems: Problems, under: str | None = None) -> It
 
 def jsonl_records(path: Path, problems: Problems) -> Iterator[Record]:
     """The values of a JSON-lines file; blank lines are passed over."""
-    for position, (number, line) in enumerate(read_lines(path, problems)):
+    text = read_text(path, problems)
+    decode = json.JSONDecoder().raw_decode
+    at = number = position = 0
+    while at < len(text):
+        start, number = at, number + 1
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        at = end + 1
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            message = f"is not valid JSON ({json_fault(error)}); is the line cut off?"
-            problems.report(Problem("malformed record", message, path, number))
-        else:
-            yield Record(value, path, number, str(position))
+            value, behind = decode(text, start)
+        except (ValueError, RecursionError):
+            behind = at
+        if behind != end and text[behind:end] != "\r":
+            # Spaces, a fault, or a value that goes on in the next line.
+            line = text[start:end].strip()
+            if not line:
+                continue
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                message = f"is not valid JSON ({json_fault(error)}); is the line cut off?"
+                problems.report(Problem("malformed record", message, path, number))
+                position += 1
+                continue
+        yield Record(value, path, number, str(position))
+        position += 1
 
 
 def csv_records(path: Path, problems: Problems, delimiter: str = ",") -> Iterator[Record]:

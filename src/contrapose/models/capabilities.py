@@ -112,10 +112,14 @@ class Described(Protocol):
 
 @runtime_checkable
 class Encoder(Model, Protocol):
-    """A dual encoder: images and captions become vectors on their own (score `itc`)."""
+    """A dual encoder: images and captions become vectors on their own (score `itc`).
+
+    A model that gives an image several vectors, as BLIP-2 does, says so by an attribute `pool`,
+    which must be `"max"`: its score is the largest of their cosines with the caption's vector.
+    """
 
     def embed_images(self, images: Sequence[Picture]) -> Tensor:
-        """(n, d) vectors of unit length."""
+        """(n, d) vectors of unit length; (n, q, d) where the model has a `pool`."""
 
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
         """(n, d) vectors of unit length."""

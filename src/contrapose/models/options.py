@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
@@ -37,6 +38,62 @@ class LoadOptions:
         import torch
 
         return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[self.dtype]
+
+    def settings(self) -> dict[str, str]:
+        """What of this belongs to a model's name: all that makes its numbers others."""
+        found = {} if self.dtype == "fp32" else {"dtype": str(self.dtype)}
+        return {**found, "long": "cut"} if self.cut else found
+
+
+def load_options(
+    settings: Mapping[str, str],
+    device: str = "cpu",
+    dtype: str | None = None,
+    *,
+    cut: bool = False,
+    trust_remote_code: bool = False,
+) -> LoadOptions:
+    """Options from a name's settings, and from the user's options where it says nothing.
+
+    Raises:
+        InputError: there is no such dtype.
+    """
+    return LoadOptions(
+        device=device,
+        dtype=parse_dtype(settings.get("dtype", dtype or "fp32")),
+        cut=settings["long"] == "cut" if "long" in settings else cut,
+        trust_remote_code=trust_remote_code,
+    )
+
+
+def find_device(text: str) -> str:
+    """A device by its name; `auto` is the first GPU, or else the CPU.
+
+    Raises:
+        InputError: there is no such device here.
+    """
+    try:
+        import torch
+    except ImportError:
+        return "cpu" if text == "auto" else text
+    if text == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(text)
+    except (RuntimeError, ValueError):
+        raise InputError(
+            f"there is no device {text!r}: use cpu, cuda, cuda:1, … or auto."
+        ) from None
+    if device.type == "cuda":
+        count = torch.cuda.device_count()
+        if (device.index or 0) >= count:
+            found = f"there are {count} CUDA devices" if count else "no CUDA device is to be had"
+            raise InputError(f"there is no device {text!r}, {found} here: use cpu or auto.")
+    elif device.type == "mps" and not torch.backends.mps.is_available():
+        raise InputError("there is no device 'mps' here: use cpu or auto.")
+    elif device.type not in ("cpu", "mps", "xpu"):
+        raise InputError(f"models are not run on {text!r} here: use cpu, cuda or auto.")
+    return text
 
 
 def parse_dtype(text: str) -> Dtype:

@@ -1,53 +1,194 @@
-"""Finding a model by name: built in, or from another package."""
+"""Finding a model by name: built in, registered, from the hub, a folder, or one's own code."""
 
 from __future__ import annotations
 
-import difflib
+import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, TypeVar
 
 from contrapose.errors import InputError
+from contrapose.files.include import include
+from contrapose.files.near import did_you_mean
 from contrapose.models.capabilities import Model
+from contrapose.models.names import ModelName, parse_name
+from contrapose.models.options import LoadOptions, find_device, load_options
 
 GROUP = "contrapose.models"
-"""Entry points of other packages: each is a function `(name, device) -> Model`."""
+"""Entry points of other packages: each is a loader."""
 
-Loader = Callable[[str, str], Model]
+L = TypeVar("L", bound=Callable[..., Any])
+ARGUMENTS = ("name", "device", "dtype", "cut", "trust_remote_code")
+"""What a loader may have as parameters; it is given those that it has, by name."""
 
 BUILT_IN: dict[str, str] = {
     "tiny": "contrapose.models.tiny",
     "tiny-clip": "contrapose.models.tiny",
 }
-"""Model name → module whose `load(name, device)` gives it."""
+"""Model name → module whose `load` gives it."""
+_registered: dict[str, Callable[..., Any]] = {}
+
+
+def register_model(name: str) -> Callable[[L], L]:
+    """A decorator: what follows loads the model of this name.
+
+    It is a function or a class, called with those of `name`, `device`, `dtype`, `cut` and
+    `trust_remote_code` that it has as parameters, and gives a model.
+
+    Raises:
+        InputError: the name is taken, or could not be told from another kind of model string.
+    """
+    if not name or set(name) & set(":/?,@") or name.startswith((".", "~")):
+        raise InputError(f"a model cannot be called {name!r}: give it a plain name.")
+    if name in BUILT_IN or name in _plugins():
+        raise InputError(f"there is a model {name!r} already: give yours another name.")
+
+    def register(loader: L) -> L:
+        _registered[name] = loader
+        return loader
+
+    return register
 
 
 def model_names() -> tuple[str, ...]:
-    """Every name that `load_model` knows, sorted."""
-    return tuple(sorted({*BUILT_IN, *_plugins()}))
+    """Every registered name that `load_model` knows, sorted."""
+    return tuple(sorted({*BUILT_IN, *_registered, *_plugins()}))
 
 
-def load_model(name: str, *, device: str = "cpu") -> Model:
+def load_model(
+    name: str,
+    *,
+    device: str = "cpu",
+    dtype: str | None = None,
+    cut: bool = False,
+    trust_remote_code: bool = False,
+) -> Model:
     """The model of this name, on this device.
 
+    Args:
+        name: a model string, see `contrapose.models.names`; what stands in it wins over the rest.
+        device: `cpu`, `cuda`, `cuda:1`, … or `auto`.
+        dtype: `fp32`, `bf16` or `fp16`; float32 when left out.
+        cut: cut captions that are longer than the model reads, rather than refuse them.
+        trust_remote_code: run code that comes with the weights.
+
     Raises:
-        InputError: no such name; says which ones come near.
+        InputError: there is no such model, or it cannot be loaded; says what to do.
+        MissingExtraError: a library that it needs is not installed.
     """
-    if name in BUILT_IN:
-        built_in: Loader = import_module(BUILT_IN[name]).load
-        return built_in(name, device)
-    plugin = _plugins().get(name)
-    if plugin is None:
-        near = difflib.get_close_matches(name, model_names(), n=3, cutoff=0.5)
-        known = ", ".join(model_names())
-        hint = f"did you mean {' or '.join(near)}?" if near else f"models here: {known}."
-        raise InputError(f"there is no model {name!r}: {hint}")
-    loader = plugin.load()
-    model = loader(name, device) if callable(loader) else loader
+    parsed = parse_name(name, model_names())
+    options = load_options(
+        parsed.settings, find_device(device), dtype, cut=cut, trust_remote_code=trust_remote_code
+    )
+    if parsed.scheme in ("registered", "python"):
+        return _call(_loader(parsed), parsed, options)
+    _no_activation(parsed)
+    activation = parsed.settings.get("activation")
+    settings = {**options.settings(), **({"activation": activation} if activation else {})}
+    canonical = str(replace(parsed, settings=settings))
+    if parsed.scheme == "openclip":
+        from contrapose.models import openclip
+
+        return openclip.load(parsed.body, canonical, options, activation)
+    if parsed.scheme == "hf":
+        from contrapose.models import hf
+
+        return hf.load(parsed.body, parsed.revision, canonical, options)
+    return _folder(Path(parsed.body).expanduser(), canonical, options)
+
+
+def _folder(folder: Path, name: str, options: LoadOptions) -> Model:
+    """Whatever a folder holds."""
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {str(folder)!r}.")
+    if (folder / "joined.json").is_file():
+        from contrapose.models import joined
+
+        return joined.load(folder, name, options)
+    if name.startswith("joined:"):
+        raise InputError("holds no joined.json: it is no folder of joined encoders.", file=folder)
+    from contrapose.models import hf
+
+    return hf.load(str(folder), None, name, options)
+
+
+def _loader(name: ModelName) -> Any:
+    """The function or class that gives a registered model, or one of the user's own."""
+    if name.scheme == "registered":
+        if name.body in BUILT_IN:
+            return import_module(BUILT_IN[name.body]).load
+        if name.body in _registered:
+            return _registered[name.body]
+        return _plugins()[name.body].load()
+    place, _, attribute = name.body.rpartition(":")
+    if place.endswith(".py"):
+        module = include(place)
+    else:
+        try:
+            module = import_module(place)
+        except ImportError as error:
+            hint = did_you_mean(place, ("hf", "openclip", "joined"), otherwise="is it installed?")
+            raise InputError(
+                f"the model {name.body!r} cannot be imported ({error}): {hint}"
+            ) from None
+    found = getattr(module, attribute, None)
+    if found is None:
+        near = did_you_mean(attribute, [each for each in vars(module) if not each.startswith("_")])
+        raise InputError(f"{place} has no {attribute!r}: {near}")
+    return found
+
+
+def _call(loader: Any, name: ModelName, options: LoadOptions) -> Model:
+    """The model that a loader gives, called with what it takes; a model itself is as good."""
+    model = loader
+    if inspect.isclass(loader) or not isinstance(loader, Model):
+        if not callable(loader):
+            raise InputError(f"{name.body!r} is neither a model nor a function that loads one.")
+        parameters = inspect.signature(loader).parameters
+        needed = [
+            each.name
+            for each in parameters.values()
+            if each.default is each.empty
+            and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        ]
+        if strange := [each for each in needed if each not in ARGUMENTS]:
+            raise InputError(
+                f"the loader of {name.body!r} takes {strange[0]!r}, and loaders are given "
+                f"{', '.join(ARGUMENTS)}."
+            )
+        _refuse_ignored(name, options, parameters)
+        given = {
+            "name": name.without_settings(),
+            "device": options.device,
+            "dtype": options.dtype,
+            "cut": options.cut,
+            "trust_remote_code": options.trust_remote_code,
+        }
+        model = loader(**{key: value for key, value in given.items() if key in parameters})
     if not isinstance(model, Model):
-        raise InputError(f"the plug-in model {name!r} ({plugin.value}) is not a model.")
+        raise InputError(
+            f"{name.body!r} gives no model: it needs a name, a fingerprint and a batch_size."
+        )
     return model
+
+
+def _refuse_ignored(name: ModelName, options: LoadOptions, parameters: Any) -> None:
+    if options.dtype != "fp32" and "dtype" not in parameters:
+        raise InputError(f"{name.body} has no choice of dtype: leave out {options.dtype}.")
+    if "long" in name.settings and "cut" not in parameters:
+        raise InputError(
+            f"{name.body} cannot cut captions: leave out long={name.settings['long']}."
+        )
+    _no_activation(name)
+
+
+def _no_activation(name: ModelName) -> None:
+    if "activation" in name.settings and name.scheme != "openclip":
+        raise InputError(f"{name.body} has no choice of activation: that is for open_clip models.")
 
 
 @cache

@@ -10,7 +10,16 @@ import torch
 from PIL import Image
 
 from contrapose.errors import InputError
-from contrapose.models import Captioner, Encoder, Matcher, load_model
+from contrapose.models import (
+    Captioner,
+    Described,
+    Encoder,
+    Matcher,
+    Prepares,
+    Reads,
+    check_model,
+    load_model,
+)
 from contrapose.models.tiny.model import NOISE_MEAN, NOISE_STD, Tiny, TinyClip
 from contrapose.results.evaluation import evaluate_models
 from contrapose.results.outcomes import EvalRequest
@@ -197,8 +206,83 @@ def test_a_caption_that_is_too_long(tiny: Tiny, clip: TinyClip) -> None:
     longest = " ".join(["red"] * 62)
     for model in (tiny, clip):
         assert model.embed_texts([longest]).shape == (1, 128)
-        with pytest.raises(InputError, match=rf"63 tokens; {model.name} reads 62"):
+        assert not model.cuts
+        assert model.token_counts([longest, longest + " ball"]) == [model.context, 65]
+        with pytest.raises(InputError, match=rf"65 tokens and {model.name} reads 64.*long=cut"):
             model.embed_texts([longest + " ball"])
+
+
+def test_a_caption_that_is_cut(tiny: Tiny, pairs: tuple[list[Image.Image], list[str]]) -> None:
+    cutting = load_model("tiny?long=cut")
+    assert isinstance(cutting, Tiny)
+    assert cutting.cuts
+    assert cutting.name == "tiny?long=cut"
+    assert cutting.fingerprint != tiny.fingerprint
+    longest = " ".join(["red"] * 62)
+    image = pairs[0][0]
+    texts = [longest, longest + " blue ball", "a ball"]
+    assert cutting.token_counts(texts)[1] == 66
+    close(cutting.embed_texts(texts), tiny.embed_texts([longest, longest, "a ball"]))
+    close(cutting.match([image], texts[1:2]), tiny.match([image], [longest]))
+    close(
+        cutting.token_logprobs([image], texts[1:2]).values,
+        tiny.token_logprobs([image], [longest]).values,
+    )
+    with pytest.raises(InputError, match="a caption is empty"):
+        cutting.embed_texts([" "])
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_half_precision_gives_float32(
+    tiny: Tiny, dtype: str, pairs: tuple[list[Image.Image], list[str]]
+) -> None:
+    images, texts = pairs
+    half = load_model("tiny", dtype=dtype)
+    assert isinstance(half, Tiny)
+    assert half.name == f"tiny?dtype={dtype}"
+    assert half.card.dtype == dtype
+    assert half.fingerprint != tiny.fingerprint
+    answers = [
+        (
+            model.embed_images(images),
+            model.embed_texts(texts),
+            model.match(images, texts),
+            model.token_logprobs(images, texts).values,
+        )
+        for model in (half, tiny)
+    ]
+    for rough, fine in zip(*answers, strict=True):
+        assert rough.dtype == torch.float32
+        assert not torch.equal(rough, fine)
+        assert float((rough - fine).norm()) < 0.05 * float(fine.norm())
+
+
+@pytest.mark.parametrize("name", ["tiny", "tiny-clip", "tiny?long=cut", "tiny-clip?long=cut"])
+def test_it_conforms(name: str) -> None:
+    report = check_model(load_model(name), load=lambda: load_model(name))
+    assert report.failed == ()
+    done = {each.name for each in report.findings if each.outcome == "passed"}
+    assert {"card", "context", "token-counts", "prepared-images", "threads"} <= done
+
+
+def test_prepared_images_are_as_good(
+    tiny: Tiny, pairs: tuple[list[Image.Image], list[str]]
+) -> None:
+    images = [pairs[0][0].resize((50, 20)), *pairs[0][1:3]]
+    prepared = [tiny.prepare_image(image) for image in images]
+    mixed: list[Image.Image | torch.Tensor] = [prepared[0], images[1], prepared[2]]
+    assert torch.equal(tiny.embed_images(mixed), tiny.embed_images(images))
+    assert torch.equal(tiny.match(mixed, pairs[1][:3]), tiny.match(images, pairs[1][:3]))
+
+
+def test_cards(tiny: Tiny, clip: TinyClip) -> None:
+    assert tiny.card.family == "tiny (BLIP-like)"
+    assert clip.card.family == "tiny (CLIP-like)"
+    for model in (tiny, clip):
+        count = sum(weight.numel() for weight in model.network.parameters())
+        assert model.card.parameters == count
+        assert (model.card.context, model.card.dtype) == (64, "fp32")
+        assert "96×96" in model.card.preprocessing
 
 
 def test_pictures_of_any_kind(tiny: Tiny) -> None:
@@ -233,6 +317,8 @@ def test_noise_has_a_likelihood(tiny: Tiny) -> None:
 def test_what_each_model_can_do(tiny: Tiny, clip: TinyClip) -> None:
     for kind in (Encoder, Matcher, Captioner):
         assert isinstance(tiny, kind)
+    for model in (tiny, clip):
+        assert all(isinstance(model, kind) for kind in (Prepares, Reads, Described))
     assert isinstance(clip, Encoder)
     assert not isinstance(clip, Matcher)
     assert not isinstance(clip, Captioner)

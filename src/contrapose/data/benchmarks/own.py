@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from contrapose.data.benchmarks.folders import require_folder
+from contrapose.data.benchmarks.plain import Plain
 from contrapose.data.card import Card, Micro
 from contrapose.data.cells import Cell
 from contrapose.data.example import Example, Match, TagValue, diagonal, one_right
@@ -20,7 +22,6 @@ from contrapose.files import (
     Malformed,
     Problems,
     Record,
-    inside,
     parquet_records,
     parse,
     table_records,
@@ -48,14 +49,15 @@ def own_benchmark(path: Path) -> Benchmark:
     Raises:
         InputError: the file is not there or is no table.
     """
-    shapes: dict[tuple[int, int], int] = {}
-    tags: dict[str, str] = {}
-    choice = square = True
-    for example in _examples(path, path.parent, Collected()):
-        shapes[example.shape] = shapes.get(example.shape, 0) + 1
-        tags |= dict.fromkeys(example.tags, "from the file")
-        choice &= example.shape[0] == 1 and sum(example.match[0]) == 1
-        square &= example.match == diagonal(2)
+    problems_here = Collected()
+    examples = list(_examples(path, path.parent, problems_here))
+    matches = Counter([example.match for example in examples])
+    shapes: Counter[tuple[int, int]] = Counter()
+    for match, count in matches.items():
+        shapes[len(match), len(match[0])] += count
+    choice = all(len(match) == 1 and sum(match[0]) == 1 for match in matches)
+    square = matches.keys() <= {diagonal(2)}
+    tags = dict.fromkeys((name for example in examples for name in example.tags), "from the file")
     chance: dict[str, float] = {}
     if choice and shapes:
         guesses = sum(count / texts for (_, texts), count in shapes.items())
@@ -81,6 +83,8 @@ def own_benchmark(path: Path) -> Benchmark:
     def read(root: Path, problems: Problems) -> Iterator[Example]:
         """The examples; image paths are relative to the root."""
         require_folder(root)
+        if root == path.parent and not problems_here.found:  # they are read already
+            return iter(examples)
         return _examples(path, root, problems)
 
     return Benchmark(card, read)
@@ -90,12 +94,17 @@ def _examples(path: Path, root: Path, problems: Problems) -> Iterator[Example]:
     stored = _stored_images(path)
     records = parquet_records(path, stored[1]) if stored[0] else table_records(path, problems)
 
+    plain = Plain(root)
+
     def build(record: Record) -> Example:
+        example = None if stored[0] else plain.example(record)
+        if example is not None:
+            return example
         if not isinstance(record.value, dict):
             record.field("images")
         given = record.value.get("id") not in (None, "")
         name = record.name("id") if given else record.key
-        images = _images(record, root, stored[0])
+        images = _images(record, plain, stored[0])
         texts = tuple(_series(record, "texts", "text"))
         return Example(name, images, texts, _match(record, len(images), len(texts)), _tags(record))
 
@@ -126,7 +135,7 @@ def _stored_images(path: Path) -> tuple[list[str], list[str]]:
     return images, [name for name in schema.names if name not in images]
 
 
-def _images(record: Record, root: Path, stored: list[str]) -> tuple[ImageRef, ...]:
+def _images(record: Record, plain: Plain, stored: list[str]) -> tuple[ImageRef, ...]:
     if stored:
         row = record.line - 1
         return tuple(
@@ -135,7 +144,7 @@ def _images(record: Record, root: Path, stored: list[str]) -> tuple[ImageRef, ..
     names = _series(record, "images", "image")
     if not names:
         raise Malformed(f"record {record.key}: there are no images.")
-    return tuple(ImageRef(name, inside(root, name)) for name in names)
+    return tuple(map(plain.image, names))
 
 
 def _series(record: Record, several: str, one: str) -> list[str]:

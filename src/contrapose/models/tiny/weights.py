@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrapose.errors import InputError, MissingExtraError
+from contrapose.models.options import Dtype, LoadOptions
 
 if TYPE_CHECKING:
     from contrapose.models.tiny.model import TinyClip
@@ -20,8 +21,22 @@ FORMAT = "contrapose-tiny-1"
 FOLDER = Path(__file__).parent
 
 
-def load(name: str, device: str = "cpu", path: Path | None = None) -> TinyClip:
+def load(
+    name: str,
+    device: str = "cpu",
+    path: Path | None = None,
+    *,
+    dtype: Dtype = "fp32",
+    cut: bool = False,
+) -> TinyClip:
     """A built-in model, or one of its kind from a weight file.
+
+    Args:
+        name: which.
+        device: where it computes.
+        path: another weight file.
+        dtype: what it computes in.
+        cut: cut captions that are longer than it reads.
 
     Raises:
         InputError: the weight file is missing, damaged, or of another version.
@@ -36,7 +51,12 @@ def load(name: str, device: str = "cpu", path: Path | None = None) -> TinyClip:
     file = path or FOLDER / f"{name}.safetensors"
     network, words, fingerprint = read_weights(file)
     kind = TinyClip if network.fusion is None else Tiny
-    return kind(name, network.to(device).eval(), words, fingerprint)
+    options = LoadOptions(device, dtype, cut)
+    if settings := options.settings():
+        said = "&".join(f"{key}={value}" for key, value in settings.items())
+        name, fingerprint = f"{name}?{said}", f"{fingerprint}-{'-'.join(settings.values())}"
+    placed = network.to(device, options.torch_dtype).eval()
+    return kind(name, placed, words, fingerprint, options)
 
 
 def read_weights(file: Path) -> tuple[Network, tuple[str, ...], str]:

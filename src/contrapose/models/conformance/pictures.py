@@ -1,0 +1,94 @@
+"""Checks of what images a model takes, how it prepares them, and the noise it makes."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from contrapose.models.conformance.arrays import pixels, same_pixels
+from contrapose.models.conformance.batches import require_same
+from contrapose.models.conformance.check import Check, ConformanceError, Subject
+from contrapose.models.conformance.samples import CAPTIONS, images, odd_images
+
+THREADS = 4
+ROUNDS = 4
+"""How often each thread prepares every image."""
+
+
+def _odd(subject: Subject) -> None:
+    for answer in subject.looking():
+        for what, image in odd_images().items():
+            try:
+                (numbers,) = answer.ask([image], CAPTIONS[:1])
+            except Exception as error:
+                raise ConformanceError(
+                    f"{answer.method} raised {type(error).__name__} for an image that is {what}: "
+                    f"{error}"
+                ) from None
+            if not np.isfinite(numbers).all():
+                raise ConformanceError(
+                    f"{answer.method} gave NaN or infinity for an image that is {what}"
+                )
+
+
+def _prepared(subject: Subject) -> None:
+    shown = images(len(CAPTIONS))
+    for answer in subject.looking():
+        plain = answer.ask(shown, CAPTIONS)
+        ready = answer.ask([subject.model.prepare_image(image) for image in shown], CAPTIONS)
+        require_same(subject, answer, plain, ready, "for images and for prepared ones")
+
+
+def _threads(subject: Subject) -> None:
+    shown = images(len(CAPTIONS)) * ROUNDS
+    alone = [subject.model.prepare_image(image) for image in shown]
+    with ThreadPoolExecutor(THREADS) as pool:
+        together = list(pool.map(subject.model.prepare_image, shown))
+    if not all(map(same_pixels, alone, together)):
+        raise ConformanceError(
+            f"prepare_image gives other numbers in {THREADS} threads than in one"
+        )
+
+
+def _noise(subject: Subject) -> None:
+    make = subject.model.noise_images
+    drawn, again, other = list(make(2, 0)), list(make(2, 0)), list(make(2, 1))
+    if len(drawn) != 2:
+        raise ConformanceError(f"noise_images gave {len(drawn)} images for 2")
+    if not all(map(same_pixels, drawn, again)):
+        raise ConformanceError("the same seed gives other noise")
+    if same_pixels(drawn[0], other[0]) or same_pixels(*drawn):
+        raise ConformanceError("another seed, or the next image, gives the same noise")
+    if not all(np.isfinite(part).all() for image in drawn for part in pixels(image)):
+        raise ConformanceError("the noise is not finite")
+    found = subject.model.token_logprobs(drawn, CAPTIONS[:2])
+    if len(found.offsets) != 3:
+        raise ConformanceError("token_logprobs does not take the noise as images")
+
+
+def _unfit(method: str, subject: Subject) -> str:
+    return "" if hasattr(subject.model, method) else f"the model has no {method}"
+
+
+CHECKS = (
+    Check("odd-images", "Images that are grey, tall, flat or one pixel are taken.", _odd),
+    Check(
+        "prepared-images",
+        "An image and what prepare_image makes of it get the same number.",
+        _prepared,
+        lambda subject: _unfit("prepare_image", subject),
+    ),
+    Check(
+        "threads",
+        "prepare_image gives the same in several threads at once.",
+        _threads,
+        lambda subject: _unfit("prepare_image", subject),
+    ),
+    Check(
+        "noise-images",
+        "noise_images gives finite noise that follows from the seed.",
+        _noise,
+        lambda subject: _unfit("noise_images", subject),
+    ),
+)

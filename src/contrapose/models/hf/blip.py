@@ -1,0 +1,71 @@
+"""BLIP (Li et al., 2022): a matcher that reads the caption over the image, and a dual encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+from transformers import BlipForImageTextRetrieval
+
+from contrapose.models.hf.fusion import LOG_ODDS, Fusion, log_odds, refuse_others, unit
+from contrapose.models.precise import precise
+
+if TYPE_CHECKING:
+    from contrapose.models.capabilities import Picture
+    from contrapose.models.hf.checkpoint import Checkpoint
+
+OTHERS = {
+    "BlipForConditionalGeneration": "a captioner",
+    "BlipForQuestionAnswering": "a model that answers questions",
+}
+NOTES = (
+    LOG_ODDS,
+    "Captions begin with [CLS] for both scores, as in the library; the authors' retrieval code "
+    "puts [ENC] there for itm.",
+    "The released models were trained on captions of at most 35 tokens.",
+)
+
+
+def load(checkpoint: Checkpoint) -> Blip:
+    """A BLIP with its matching head.
+
+    Raises:
+        InputError: it is another model of the family, or lacks weights.
+    """
+    refuse_others(checkpoint, OTHERS)
+    return Blip(checkpoint)
+
+
+class Blip(Fusion):
+    """`itm` by the text encoder that looks at the image, `itc` by the two projections."""
+
+    def __init__(self, checkpoint: Checkpoint):
+        super().__init__(
+            checkpoint,
+            checkpoint.model(BlipForImageTextRetrieval),
+            "BLIP",
+            context=checkpoint.config.text_config.max_position_embeddings,
+            notes=NOTES,
+            tokenizer_arguments={"return_token_type_ids": False},
+        )
+
+    @precise
+    def match(self, images: Sequence[Picture], texts: Sequence[str]) -> Tensor:
+        """Log-odds (n,) of a match; an image that comes again is looked at once."""
+        distinct, places, tokens = self._pairs(images, texts)
+        seen = self.network.vision_model(self._pixels(distinct))[0]
+        read = self.network.text_encoder(**tokens, encoder_hidden_states=seen[places])[0]
+        return log_odds(self.network.itm_head(read[:, 0]))
+
+    @precise
+    def embed_images(self, images: Sequence[Picture]) -> Tensor:
+        """Unit vectors (n, d)."""
+        seen = self.network.vision_model(self._pixels(images))[0]
+        return unit(self.network.vision_proj(seen[:, 0]))
+
+    @precise
+    def embed_texts(self, texts: Sequence[str]) -> Tensor:
+        """Unit vectors (n, d)."""
+        read = self.network.text_encoder(**self._tokens(texts))[0]
+        return unit(self.network.text_proj(read[:, 0]))

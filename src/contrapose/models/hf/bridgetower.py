@@ -1,0 +1,167 @@
+"""BridgeTower (Xu et al., 2023): two towers, and a third that every upper layer of both feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from transformers import BridgeTowerForContrastiveLearning, BridgeTowerForImageAndTextRetrieval
+from transformers.models.bridgetower.modeling_bridgetower import BridgeTowerITMHead
+
+from contrapose.models.hf.fusion import LOG_ODDS, Fusion, holds, log_odds, unit
+from contrapose.models.hf.narrow import NARROW, widened
+from contrapose.models.precise import precise
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from contrapose.models.capabilities import Picture, Prepared
+    from contrapose.models.hf.checkpoint import Checkpoint
+
+TRAINED = "The released models were trained on captions of at most 50 tokens."
+
+
+def load(checkpoint: Checkpoint) -> BridgeTower:
+    """A BridgeTower with the scores that its heads give: `itm`, `itc` or both.
+
+    What the files hold decides, not the class that they were saved as: one file may hold the heads
+    of several.
+
+    Raises:
+        InputError: it has neither head, or lacks other weights.
+    """
+    contrastive = holds(checkpoint, "itc_image_head.")
+    if contrastive and holds(checkpoint, "itm_score."):
+        return BridgeTowerBoth(checkpoint)
+    return BridgeTowerEncoder(checkpoint) if contrastive else BridgeTowerMatcher(checkpoint)
+
+
+class BridgeTowerForBoth(BridgeTowerForContrastiveLearning):  # type: ignore[no-untyped-call]
+    """The library's contrastive class with the matching head beside it."""
+
+    def __init__(self, config: Any):
+        super().__init__(config)  # type: ignore[no-untyped-call]
+        self.itm_score = BridgeTowerITMHead(config.hidden_size * 2)  # type: ignore[no-untyped-call]
+        self.post_init()  # type: ignore[no-untyped-call]
+
+
+class BridgeTower(Fusion):
+    """The two towers, one layer at a time; the classes below add the heads.
+
+    Neither tower looks at the third, so an image's layers are the same with every caption.
+    """
+
+    network_class: type[Any]
+    notes: tuple[str, ...] = (TRAINED, NARROW)
+
+    def __init__(self, checkpoint: Checkpoint):
+        text = checkpoint.config.text_config
+        super().__init__(
+            checkpoint,
+            # The library marks the third tower's self-attention as causal, which its plain
+            # implementation rightly ignores and others would not.
+            checkpoint.model(self.network_class, attn_implementation="eager"),
+            "BridgeTower",
+            context=text.max_position_embeddings - text.pad_token_id - 1,
+            notes=self.notes,
+            processor_arguments={"do_pad": False},
+        )
+        self.core: Any = self.network.bridgetower
+        self._layers = len(self.core.text_model.encoder.layer)
+        self._lower = self._layers - self.core.config.num_hidden_layers
+
+    def prepare_image(self, image: Image) -> Prepared:
+        """An image as the network takes it, by the library's image processor."""
+        return self.pictures.prepare(widened(image, self.pictures.processor))
+
+    def _image_layers(self, images: Sequence[Picture]) -> list[Tensor]:
+        """(n, t, width) of each upper layer of the image tower, normalised and projected."""
+        tower = self.core.vision_model.visual
+        states = tower.forward_pre(self._pixels(images))
+        found = []
+        for i, block in enumerate(tower.transformer.resblocks[: self._layers]):
+            states = block(states)
+            if i >= self._lower:
+                seen = tower.forward_post(states)
+                project = _part(self.core.cross_modal_image_transform, i - self._lower)
+                found.append(project(seen) + self._kind(1))
+        return found
+
+    def _text_layers(self, tokens: dict[str, Tensor]) -> tuple[list[Tensor], Tensor]:
+        """(n, l, width) of each upper layer of the text tower, and the mask to add to attention."""
+        model = self.core.text_model
+        states = model.embeddings(input_ids=tokens["input_ids"])
+        gaps = tokens["attention_mask"][:, None, None, :] == 0
+        mask = torch.zeros_like(gaps, dtype=states.dtype)
+        mask.masked_fill_(gaps, torch.finfo(states.dtype).min)
+        found = []
+        for i, layer in enumerate(model.encoder.layer):
+            states = layer(states, mask)
+            if i >= self._lower:
+                found.append(states)
+        return found, mask
+
+    def _kind(self, which: int) -> Tensor:
+        """What is added to text (0) and to image tokens (1)."""
+        kind: Tensor = self.core.token_type_embeddings.weight[which]
+        return kind
+
+
+class BridgeTowerMatcher(BridgeTower):
+    """`itm` by the third tower."""
+
+    network_class: type[Any] = BridgeTowerForImageAndTextRetrieval
+    notes = (LOG_ODDS, TRAINED, NARROW)
+
+    @precise
+    def match(self, images: Sequence[Picture], texts: Sequence[str]) -> Tensor:
+        """Log-odds (n,) of a match; an image that comes again goes up its tower once."""
+        distinct, places, tokens = self._pairs(images, texts)
+        core = self.core
+        words, mask = self._text_layers(tokens)
+        text = image = torch.empty(0)
+        for i, (states, once) in enumerate(zip(words, self._image_layers(distinct), strict=True)):
+            read = _part(core.cross_modal_text_transform, i)(states) + self._kind(0)
+            seen = once[places]
+            if i == 0:
+                text = core.cross_modal_text_layernorm(read)
+                image = core.cross_modal_image_layernorm(seen)
+            else:
+                text = core.cross_modal_text_link_tower[i - 1](read, text, mask)
+                image = core.cross_modal_image_link_tower[i - 1](seen, image, None)
+            text, image = (
+                core.cross_modal_text_layers[i](text, image, attention_mask=mask)[0],
+                core.cross_modal_image_layers[i](image, text, encoder_attention_mask=mask)[0],
+            )
+        both = [core.cross_modal_text_pooler(text), core.cross_modal_image_pooler(image)]
+        return log_odds(self.network.itm_score(torch.cat(both, dim=-1)))
+
+
+class BridgeTowerEncoder(BridgeTower):
+    """`itc` by the towers' last layers alone; the third tower has no part in it."""
+
+    network_class: type[Any] = BridgeTowerForContrastiveLearning
+
+    @precise
+    def embed_images(self, images: Sequence[Picture]) -> Tensor:
+        """Unit vectors (n, d)."""
+        return unit(self.network.itc_image_head(self._image_layers(images)[-1][:, 0]))
+
+    @precise
+    def embed_texts(self, texts: Sequence[str]) -> Tensor:
+        """Unit vectors (n, d)."""
+        words, _ = self._text_layers(self._tokens(texts))
+        return unit(self.network.itc_text_head(words[-1][:, 0]))
+
+
+class BridgeTowerBoth(BridgeTowerMatcher, BridgeTowerEncoder):
+    """`itm` and `itc` of one network."""
+
+    network_class: type[Any] = BridgeTowerForBoth
+
+
+def _part(module: nn.Module, place: int) -> nn.Module:
+    """The layer's own module, or the one that all layers share."""
+    return module[place] if isinstance(module, nn.ModuleList) else module

@@ -1,0 +1,100 @@
+"""FLAVA (Singh et al., 2022): two encoders, and a third that reads what both have seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from transformers import FlavaModel, FlavaPreTrainedModel
+from transformers.models.flava.modeling_flava import FlavaITMHead
+
+from contrapose.models.hf.fusion import LOG_ODDS, Fusion, holds, log_odds, unit
+from contrapose.models.precise import precise
+
+if TYPE_CHECKING:
+    from contrapose.models.capabilities import Picture
+    from contrapose.models.hf.checkpoint import Checkpoint
+
+TRAINED = "The released model was trained on captions of at most 77 tokens."
+MASKED = "Its itm head was trained on masked pairs; here nothing is masked."
+NO_MASKS = {"return_image_mask": False, "return_codebook_pixels": False}
+
+
+def load(checkpoint: Checkpoint) -> FlavaEncoder:
+    """A FLAVA: with its matching head where the files hold one, else the dual encoder alone.
+
+    Raises:
+        InputError: weights are missing.
+    """
+    return Flava(checkpoint) if holds(checkpoint, "itm_head.") else FlavaEncoder(checkpoint)
+
+
+class FlavaForMatching(FlavaPreTrainedModel):  # type: ignore[no-untyped-call]
+    """The library's `FlavaForPreTraining` without what matching does not need.
+
+    That is the image codebook and the heads for masked words and patches.
+    """
+
+    def __init__(self, config: Any):
+        super().__init__(config)
+        self.flava = FlavaModel(config)
+        self.itm_head = FlavaITMHead(config)  # type: ignore[no-untyped-call]
+        self.post_init()  # type: ignore[no-untyped-call]
+
+
+class FlavaEncoder(Fusion):
+    """`itc` by the projections of the two encoders' first tokens."""
+
+    network_class: type[FlavaPreTrainedModel] = FlavaModel
+    notes: tuple[str, ...] = (TRAINED,)
+
+    def __init__(self, checkpoint: Checkpoint):
+        network = checkpoint.model(self.network_class)
+        self.core: Any = getattr(network, "flava", network)
+        scale = float(self.core.logit_scale.exp())
+        super().__init__(
+            checkpoint,
+            network,
+            "FLAVA",
+            context=checkpoint.config.text_config.max_position_embeddings,
+            notes=(*self.notes, f"Trained with its itc times {scale:.4g}."),
+            processor_arguments=NO_MASKS,
+        )
+
+    @precise
+    def embed_images(self, images: Sequence[Picture]) -> Tensor:
+        """Unit vectors (n, d)."""
+        seen = self.core.image_model(pixel_values=self._pixels(images))[0]
+        return unit(self.core.image_projection(seen[:, 0]))
+
+    @precise
+    def embed_texts(self, texts: Sequence[str]) -> Tensor:
+        """Unit vectors (n, d)."""
+        read = self.core.text_model(**self._tokens(texts))[0]
+        return unit(self.core.text_projection(read[:, 0]))
+
+
+class Flava(FlavaEncoder):
+    """`itm` as well, by the third encoder."""
+
+    network_class = FlavaForMatching
+    notes = (LOG_ODDS, MASKED, TRAINED)
+
+    @precise
+    def match(self, images: Sequence[Picture], texts: Sequence[str]) -> Tensor:
+        """Log-odds (n,) of a match; an image that comes again is looked at once."""
+        distinct, places, tokens = self._pairs(images, texts)
+        # The third encoder takes the last layers as they are, without their normalisation.
+        seen = self.core.image_model(
+            pixel_values=self._pixels(distinct), output_hidden_states=True
+        ).hidden_states[-1]
+        read = self.core.text_model(**tokens, output_hidden_states=True).hidden_states[-1]
+        image = self.core.image_to_mm_projection(seen)[places]
+        both = torch.cat([image, self.core.text_to_mm_projection(read)], dim=1)
+        mask = tokens["attention_mask"]
+        before = image.shape[1] + int(self.core.multimodal_model.use_cls_token)
+        mask = torch.cat([mask.new_ones(len(texts), before), mask], dim=1)
+        fused = self.core.multimodal_model(both, attention_mask=mask)[0]
+        return log_odds(self.network.itm_head(fused))

@@ -1,0 +1,182 @@
+"""Captions and pictures as the networks of the transformers library take them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import torch
+from PIL.Image import Image, Resampling
+from torch import Tensor
+
+from contrapose.models.captions import check_caption
+from contrapose.models.pixels import Steps, batched
+
+if TYPE_CHECKING:
+    from contrapose.models.capabilities import Picture, Prepared
+
+T = TypeVar("T")
+
+
+class Captions:
+    """Captions become token numbers, none empty, none longer than the model reads.
+
+    Attributes:
+        name: of the model, for errors.
+        context: most tokens, with all that the tokeniser adds.
+        cut: cut longer captions rather than refuse them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tokenizer: Any,
+        context: int,
+        *,
+        cut: bool,
+        padding: Literal["longest", "max_length"],
+        **tokenizer_kwargs: Any,
+    ):
+        self.name = name
+        self.context = context
+        self.cut = cut
+        self._tokenizer = tokenizer
+        self._padding = padding
+        self._arguments = tokenizer_kwargs
+        self._lock = Lock()  # a fast tokeniser may not be used by two threads at once
+        self._added = len(self._encode([""])["input_ids"][0])
+
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each caption before any cut."""
+        if not texts:
+            return []
+        return [len(row) for row in self._encode(list(texts))["input_ids"]]
+
+    def tensors(self, texts: Sequence[str], device: torch.device | str) -> dict[str, Tensor]:
+        """Token numbers (n, l) and what goes with them, padded.
+
+        Raises:
+            InputError: a caption is empty, or longer than the model reads and not to be cut.
+        """
+        columns = self._encode(list(texts))
+        for i, row in enumerate(columns["input_ids"]):
+            most = None if self.cut else self.context
+            check_caption(self.name, texts[i], len(row), self._added, most)
+            if len(row) > self.context:
+                short = self._encode([texts[i]], truncation=True, max_length=self.context)
+                for name, values in short.items():
+                    columns[name][i] = values[0]
+        longest = max(map(len, columns["input_ids"]))
+        width = longest if self._padding == "longest" else self.context
+        return {
+            name: torch.tensor([self._pad(name, row, width) for row in rows], device=device)
+            for name, rows in columns.items()
+        }
+
+    def _encode(self, texts: list[str], **arguments: Any) -> dict[str, list[list[int]]]:
+        with self._lock:
+            found = self._tokenizer(
+                texts, padding=False, verbose=False, **{**self._arguments, **arguments}
+            )
+        return {name: list(rows) for name, rows in found.items()}
+
+    def _pad(self, name: str, row: list[int], width: int) -> list[int]:
+        fills = {
+            "input_ids": self._tokenizer.pad_token_id,
+            "token_type_ids": self._tokenizer.pad_token_type_id,
+        }
+        padding = [fills.get(name, 0)] * (width - len(row))
+        return padding + row if self._tokenizer.padding_side == "left" else row + padding
+
+
+class Pictures:
+    """Images become tensors as the library's own image processor makes them, one at a time.
+
+    Most processors do the same few steps; those are done directly, with the same numbers, in
+    about two thirds of the time.
+
+    Attributes:
+        processor: the image processor.
+        arguments: what else it is called with.
+        steps: the same in steps of our own; None where the processor does anything else.
+    """
+
+    def __init__(self, processor: Any, **arguments: Any):
+        self.processor = processor
+        self.arguments = arguments
+        self.steps = None if arguments else steps_of(processor)
+
+    def prepare(self, image: Image) -> Prepared:
+        """One image (c, h, w), or named tensors where there is more to say.
+
+        Bytes where normalising is left to `stack`, normalised pixels otherwise.
+        """
+        if self.steps is not None:
+            return self.steps.bytes_of(image)
+        found = self.processor(image.convert("RGB"), return_tensors="pt", **self.arguments)
+        tensors = {name: values[0] for name, values in found.items()}
+        return tensors["pixel_values"] if tensors.keys() == {"pixel_values"} else tensors
+
+    def stack(
+        self, images: Sequence[Picture], device: torch.device | str, dtype: torch.dtype
+    ) -> dict[str, Tensor]:
+        """A batch of images or prepared ones; smaller ones are filled up with zeros."""
+        rows = [self.prepare(image) if isinstance(image, Image) else image for image in images]
+        named = [row if isinstance(row, Mapping) else {"pixel_values": row} for row in rows]
+        return {
+            name: batched([row[name] for row in named], self.steps, device, dtype)
+            for name in named[0]
+        }
+
+    def in_words(self) -> str:
+        """What happens to an image, for the model card."""
+        if self.steps is not None:
+            return self.steps.in_words()
+        return f"as {type(self.processor).__name__} of transformers does it"
+
+
+def steps_of(processor: Any) -> Steps | None:
+    """What an image processor of the library does, where it is no more than `Steps` can say."""
+    from transformers.image_processing_backends import PilBackend
+
+    own = ("_preprocess", "resize", "center_crop", "rescale", "normalize", "process_image")
+    if any(getattr(type(processor), name, None) is not getattr(PilBackend, name) for name in own):
+        return None
+    size, crop = _set(processor.size), _set(processor.crop_size)
+    usual = (
+        processor.do_resize
+        and processor.do_rescale
+        and processor.do_normalize
+        and not getattr(processor, "do_pad", None)
+        and size.keys() in ({"shortest_edge"}, {"height", "width"})
+        and abs(processor.rescale_factor * 255 - 1) < 1e-12
+        and len(processor.image_mean) == len(processor.image_std) == 3
+    )
+    if not usual:
+        return None
+    steps = Steps(
+        resize=size["shortest_edge"] if len(size) == 1 else (size["height"], size["width"]),
+        crop=(crop["height"], crop["width"]) if processor.do_center_crop else None,
+        resample=Resampling(processor.resample),
+        mean=tuple(processor.image_mean),
+        std=tuple(processor.image_std),
+    )
+    return steps if steps.fits() else None
+
+
+def _set(sizes: Any) -> dict[str, int]:
+    return {name: value for name, value in dict(sizes or {}).items() if value}
+
+
+def unique(images: Sequence[T]) -> tuple[list[T], list[int]]:
+    """The distinct objects of a list, and for each place in the list which of them it is."""
+    first: dict[int, int] = {}
+    distinct: list[T] = []
+    places: list[int] = []
+    for image in images:
+        if id(image) not in first:
+            first[id(image)] = len(distinct)
+            distinct.append(image)
+        places.append(first[id(image)])
+    return distinct, places

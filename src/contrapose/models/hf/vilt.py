@@ -1,0 +1,104 @@
+"""ViLT (Kim et al., 2021): patches and words in one network, with images in their own shapes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - its usual name
+from torch.nn.utils.rnn import pad_sequence
+from transformers import ViltForImageAndTextRetrieval
+
+from contrapose.models.hf.fusion import Fusion, refuse_others
+from contrapose.models.hf.narrow import NARROW, widened
+from contrapose.models.precise import precise
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from contrapose.models.capabilities import Picture, Prepared
+    from contrapose.models.hf.checkpoint import Checkpoint
+
+OTHERS = {
+    "ViltForMaskedLM": "a model that fills in masked words",
+    "ViltForQuestionAnswering": "a model that answers questions",
+    "ViltForImagesAndTextClassification": "a classifier of two images and a sentence",
+    "ViltForTokenClassification": "a classifier of words",
+}
+NOTES = (
+    "Its itm is the logit of its one-way ranking head.",
+    "Every patch of an image is used, in order; the library draws their order at random, and "
+    "draws some of them where the configuration sets a limit.",
+    NARROW,
+)
+
+
+def load(checkpoint: Checkpoint) -> Vilt:
+    """A ViLT that was tuned for retrieval.
+
+    Raises:
+        InputError: it is another model of the family, or lacks weights.
+    """
+    refuse_others(checkpoint, OTHERS)
+    return Vilt(checkpoint)
+
+
+class Vilt(Fusion):
+    """`itm` by the ranking head.
+
+    The library's way from pixels to patches depends on the random generator and on the largest
+    image of the batch, so patches are made here, image by image, and given to it.
+    """
+
+    def __init__(self, checkpoint: Checkpoint):
+        super().__init__(
+            checkpoint,
+            checkpoint.model(ViltForImageAndTextRetrieval),
+            "ViLT",
+            context=checkpoint.config.max_position_embeddings,
+            notes=NOTES,
+            processor_arguments={"do_pad": False},
+        )
+
+    def prepare_image(self, image: Image) -> Prepared:
+        """An image as the network takes it, by the library's image processor."""
+        return self.pictures.prepare(widened(image, self.pictures.processor))
+
+    @precise
+    def match(self, images: Sequence[Picture], texts: Sequence[str]) -> Tensor:
+        """Match logits (n,); the patches of an image that comes again are made once."""
+        distinct, places, tokens = self._pairs(images, texts)
+        patches = self._patches(distinct)
+        lengths = torch.tensor([len(each) for each in patches], device=self._device)
+        padded = pad_sequence(patches, batch_first=True)
+        mask = torch.arange(padded.shape[1], device=self._device) < lengths[:, None]
+        logits: Tensor = self.network(
+            **tokens, image_embeds=padded[places], pixel_mask=mask[places].long()
+        ).logits
+        return logits[:, 0].float()
+
+    def _patches(self, images: Sequence[Picture]) -> list[Tensor]:
+        """Embedded patches (t + 1, width) of each image; those of one size are made together."""
+        prepared = self._prepared(images)
+        alike: dict[torch.Size, list[int]] = defaultdict(list)
+        for i, pixels in enumerate(prepared):
+            alike[cast(Tensor, pixels).shape].append(i)
+        found: dict[int, Tensor] = {}
+        for places in alike.values():
+            embedded = self._embedded(self._pixels([prepared[i] for i in places]))
+            found.update(zip(places, embedded, strict=True))
+        return [found[i] for i in range(len(prepared))]
+
+    def _embedded(self, pixels: Tensor) -> Tensor:
+        """(n, t + 1, width) of images of one size, places stretched to their shape."""
+        layer = self.network.vilt.embeddings
+        patches: Tensor = layer.patch_embeddings(pixels)
+        places: Tensor = layer.position_embeddings
+        side = self.network.config.image_size // self.network.config.patch_size
+        grid = places[:, 1:].transpose(1, 2).view(1, -1, side, side)
+        grid = F.interpolate(grid, size=patches.shape[2:], mode="bilinear", align_corners=True)
+        first = (layer.cls_token + places[:, :1]).expand(len(pixels), -1, -1)
+        return torch.cat([first, (patches + grid).flatten(2).transpose(1, 2)], dim=1)

@@ -1,0 +1,144 @@
+"""Two encoders that never met, joined by one linear map a side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+from torch.nn.functional import linear, normalize
+
+from contrapose.errors import InputError
+from contrapose.models.capabilities import ModelCard
+from contrapose.models.fingerprint import fingerprint
+from contrapose.models.joined.image import HfImageSide, TimmImageSide
+from contrapose.models.joined.spec import HEADS, SPEC, Joining, Side, read_joined
+from contrapose.models.joined.text import TextSide
+from contrapose.models.options import LoadOptions
+from contrapose.models.precise import precise
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from contrapose.models.capabilities import Picture, Prepared
+
+
+class Joined:
+    """A dual encoder: the vector of each side through its map, compared by their cosine (`itc`).
+
+    The maps are applied in float32, whatever the encoders compute in.
+
+    Attributes:
+        name: as the user would type it.
+        fingerprint: of both encoders and the heads.
+        batch_size: how many to give at once.
+        image: the image encoder, without its head.
+        text: the sentence encoder, without its head.
+        card: what a user should know.
+    """
+
+    def __init__(self, folder: Path, name: str, options: LoadOptions):
+        joining, heads = read_joined(folder)
+        self.name = name
+        self.batch_size = 64
+        self.image = image_side(joining, folder, name, options)
+        self.text = text_side(joining, folder, name, options)
+        self._heads = {key: head.to(options.device) for key, head in heads.items()}
+        self._cut = options.cut
+        self.fingerprint = fingerprint(
+            [folder / SPEC, folder / HEADS],
+            image=self.image.fingerprint,
+            text=self.text.fingerprint,
+            pool=self.text.pool,
+            dtype=options.dtype,
+            cut=options.cut,
+        )
+        self.card = ModelCard(
+            family="joined encoders",
+            parameters=self.image.parameters
+            + self.text.parameters
+            + sum(head.numel() for head in heads.values()),
+            dtype=options.dtype,
+            preprocessing=self.image.preprocessing,
+            context=self.context,
+            notes=(
+                f"images by {joining.image.source}, captions by {joining.text.source}, joined in "
+                f"{heads['image.weight'].shape[0]} dimensions",
+            ),
+        )
+
+    @precise
+    def embed_images(self, images: Sequence[Picture]) -> Tensor:
+        """Unit vectors (n, d) in float32."""
+        return mapped(self.image.features(images), self._heads, "image", self.name)
+
+    @precise
+    def embed_texts(self, texts: Sequence[str]) -> Tensor:
+        """Unit vectors (n, d) in float32.
+
+        Raises:
+            InputError: a caption is empty, or too long.
+        """
+        return mapped(self.text.features(texts), self._heads, "text", self.name)
+
+    def prepare_image(self, image: Image) -> Prepared:
+        """An image as the encoder takes it, but for normalising."""
+        return self.image.prepare(image)
+
+    @property
+    def context(self) -> int:
+        """Most tokens of a caption, with start and end."""
+        return self.text.captions.context
+
+    @property
+    def cuts(self) -> bool:
+        """Whether longer captions are cut."""
+        return self._cut
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each caption before any cut, with start and end."""
+        return self.text.captions.counts(texts)
+
+
+def image_side(
+    joining: Joining, folder: Path, name: str, options: LoadOptions
+) -> HfImageSide | TimmImageSide:
+    """The image encoder alone, as training a head needs it."""
+    side = joining.image
+    if side.kind == "hf":
+        return HfImageSide(side, _source(side, folder), name, options)
+    if side.weights is None:
+        raise InputError("names no weights for its timm encoder.", file=folder / SPEC)
+    weights = folder / side.weights
+    if not weights.is_file():
+        raise InputError("there is no such file of weights.", file=weights)
+    return TimmImageSide(side, weights, name, options)
+
+
+def text_side(joining: Joining, folder: Path, name: str, options: LoadOptions) -> TextSide:
+    """The sentence encoder alone, as training a head needs it."""
+    if joining.text.kind != "hf":
+        raise InputError("its text encoder must be of kind hf.", file=folder / SPEC)
+    return TextSide(joining.text, _source(joining.text, folder), name, options)
+
+
+def mapped(vectors: Tensor, heads: Mapping[str, Tensor], side: str, name: str) -> Tensor:
+    """Vectors (n, d) through the head of a side, at unit length.
+
+    Raises:
+        InputError: the head is of another width than the vectors.
+    """
+    weight = heads[f"{side}.weight"]
+    if weight.shape[1] != vectors.shape[1]:
+        raise InputError(
+            f"the {side} head of {name} takes {weight.shape[1]} numbers and its encoder gives "
+            f"{vectors.shape[1]}: it belongs to another encoder."
+        )
+    return normalize(linear(vectors, weight, heads.get(f"{side}.bias")), dim=-1)
+
+
+def _source(side: Side, folder: Path) -> str:
+    """A folder from the joined one, where there is one; otherwise an id on the hub."""
+    near = folder / Path(side.source).expanduser()
+    return str(near) if near.is_dir() else side.source

@@ -1,0 +1,135 @@
+"""The folder of two joined encoders: `joined.json` says which, `heads.safetensors` joins them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from contrapose.errors import InputError
+from contrapose.files import new_folder, write_bytes, write_text
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FORMAT = "contrapose-joined-1"
+SPEC = "joined.json"
+HEADS = "heads.safetensors"
+
+Pool = Literal["pooler", "first", "mean", "last", "max"]
+"""What of an encoder's output is its vector: its own pooler's, its first place's, the mean …"""
+Kind = Literal["hf", "timm"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One encoder.
+
+    Attributes:
+        source: a folder (from the joined folder, where relative), an id on the hub, or, for timm,
+            the name of the architecture.
+        pool: what of its output is its vector; empty: as the encoder itself says.
+        kind: `hf` for transformers and sentence-transformers, `timm` for images only.
+        revision: on the hub.
+        weights: for timm: the file of its weights, from the joined folder where relative.
+        normalise: bring its vector to unit length before the map.
+    """
+
+    source: str
+    pool: Pool | Literal[""] = ""
+    kind: Kind = "hf"
+    revision: str | None = None
+    weights: str | None = None
+    normalise: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """Which two encoders are joined.
+
+    Attributes:
+        image: the image encoder.
+        text: the sentence encoder.
+    """
+
+    image: Side
+    text: Side
+
+
+def save_joined(folder: Path, joining: Joining, heads: Mapping[str, Tensor]) -> None:
+    """Write a folder of joined encoders, whole or not at all; the encoders stay where they are.
+
+    Args:
+        folder: must not exist, or be empty.
+        joining: which encoders.
+        heads: `image.weight` (d, image's) and `text.weight` (d, text's); `image.bias` and
+            `text.bias` (d,) may be there.
+
+    Raises:
+        InputError: the folder is taken, or the heads do not fit together.
+    """
+    from safetensors.torch import save
+
+    check_heads(heads, folder)
+    contiguous = {name: head.detach().cpu().float().contiguous() for name, head in heads.items()}
+    content = {"format": FORMAT, **asdict(joining)}
+    with new_folder(folder) as place:
+        write_bytes(place / HEADS, save(contiguous))
+        write_text(place / SPEC, json.dumps(content, indent=2) + "\n")
+
+
+def read_joined(folder: Path) -> tuple[Joining, dict[str, Tensor]]:
+    """What a folder says, and its heads in float32.
+
+    Raises:
+        InputError: a file is missing or damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    spec = folder / SPEC
+    try:
+        content = json.loads(spec.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise InputError(
+                f"is of format {content['format']!r}; this program reads {FORMAT!r}.", file=spec
+            )
+        joining = Joining(_side(content["image"]), _side(content["text"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"cannot be read ({error}).", file=spec) from None
+    try:
+        heads = {name: head.float() for name, head in load((folder / HEADS).read_bytes()).items()}
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"cannot be read ({error}).", file=folder / HEADS) from None
+    check_heads(heads, folder / HEADS)
+    return joining, heads
+
+
+def check_heads(heads: Mapping[str, Tensor], file: Path) -> None:
+    """Raise `InputError` unless there is one map a side, both to the same dimension."""
+    needed, allowed = {"image.weight", "text.weight"}, {"image.bias", "text.bias"}
+    names = set(heads)
+    if not needed <= names or names - needed - allowed:
+        raise InputError(
+            f"the heads are {', '.join(sorted(names)) or 'none'}; needed are image.weight and "
+            "text.weight, and there may be image.bias and text.bias.",
+            file=file,
+        )
+    wide = {name: tuple(head.shape) for name, head in heads.items()}
+    rows = {shape[0] if shape else 0 for shape in wide.values()}
+    plain = all(len(wide[name]) == (2 if name.endswith("weight") else 1) for name in names)
+    if not plain or len(rows) != 1:
+        raise InputError(f"the heads do not fit together: {wide}.", file=file)
+
+
+def _side(content: Any) -> Side:
+    side = Side(**content)
+    if side.pool and side.pool not in get_args(Pool):
+        raise ValueError(f"unknown pool {side.pool!r}")
+    if side.kind not in get_args(Kind):
+        raise ValueError(f"unknown kind {side.kind!r}")
+    if not isinstance(side.source, str) or not side.source:
+        raise ValueError("a side without a source")
+    return side

@@ -1,0 +1,183 @@
+"""Model strings: what a user types, understood and written in one canonical way.
+
+| typed | canonical | what it is |
+|---|---|---|
+| `tiny`, a plug-in's name | the same | a registered model |
+| `hf:org/name@revision`, `org/name`, `hf-hub:org/name` | `hf:org/name@revision` | on the hub |
+| `openclip:ViT-B-32/TAG`, `ViT-B-32,TAG` | `openclip:ViT-B-32/TAG` | open_clip, by its own tag |
+| `ViT-B/32` and OpenAI's other names | `openclip:ViT-B-32/openai` | open_clip |
+| `openclip:ViT-B-32/path/to/weights.pth` | the same | open_clip, from a file |
+| `openclip:hf-hub:org/name` | the same | open_clip, from the hub |
+| `joined:folder` | the same | two encoders and trained heads |
+| `my_pkg:MyModel`, `my_file.py:MyModel` | the same | a class or function of one's own |
+| `path/to/folder`, `hf:./folder`, `hf:/folder` | the path | whatever the folder holds |
+
+After any of them `?dtype=bf16&long=cut`. Words that change nothing are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from contrapose.errors import InputError
+from contrapose.files.near import did_you_mean
+from contrapose.models.options import parse_dtype
+
+Scheme = Literal["registered", "hf", "openclip", "joined", "python", "folder"]
+
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "dtype": ("fp32", "bf16", "fp16"),
+    "long": ("refuse", "cut"),
+    "activation": ("gelu", "quickgelu"),
+}
+"""What may stand after the `?`, and its values."""
+_PREFIXES = {
+    "hf": "hf",
+    "hf-hub": "hf",
+    "hf_hub": "hf",
+    "openclip": "openclip",
+    "open_clip": "openclip",
+    "open-clip": "openclip",
+    "joined": "joined",
+    "local-dir": "folder",
+}
+_OPENAI = re.compile(r"RN50|RN101|RN50x4|RN50x16|RN50x64|ViT-B/32|ViT-B/16|ViT-L/14(@336px)?")
+_ARCHITECTURE = re.compile(r"ViT-|RN\d|EVA0|convnext_|coca_|PE-Core|MobileCLIP")
+_ASKED = re.compile(r"^(?P<body>.*)\?(?P<settings>[^?/]*=[^?/]*)$", re.DOTALL)
+_HUB = re.compile(r"[\w.-]+/[\w.-]+")
+_PYTHON = re.compile(r"(?:[A-Za-z_][\w.]*|.+\.py):[A-Za-z_]\w*")
+_TAGGED = re.compile(r"[\w.-]+,[\w./~-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A model string, taken apart.
+
+    Attributes:
+        scheme: where the model comes from.
+        body: what it is called there.
+        revision: a branch, tag or commit on the hub.
+        settings: what stands after the `?`, without what changes nothing.
+    """
+
+    scheme: Scheme
+    body: str
+    revision: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        prefix = f"{self.scheme}:" if self.scheme in ("hf", "openclip", "joined") else ""
+        revision = f"@{self.revision}" if self.revision else ""
+        settings = "&".join(f"{key}={value}" for key, value in sorted(self.settings.items()))
+        return f"{prefix}{self.body}{revision}{f'?{settings}' if settings else ''}"
+
+    def without_settings(self) -> str:
+        """The string up to the `?`."""
+        return str(replace(self, settings={}))
+
+
+def parse_name(
+    text: str,
+    known: Collection[str] = (),
+    *,
+    is_folder: Callable[[str], bool] = lambda name: Path(name).expanduser().is_dir(),
+) -> ModelName:
+    """A model string, understood.
+
+    Args:
+        text: what the user typed.
+        known: names of registered models.
+        is_folder: whether a path is a folder here.
+
+    Raises:
+        InputError: it is no model string; says which ones come near.
+    """
+    text = text.strip()
+    if not text:
+        raise InputError("a model's name is empty.")
+    if is_folder(text) and text not in known:
+        return ModelName("folder", text)
+    found = _ASKED.match(text)
+    body, settings = (found["body"], _settings(found["settings"], text)) if found else (text, {})
+    return replace(_place(body, known, is_folder), settings=settings)
+
+
+def _place(text: str, known: Collection[str], is_folder: Callable[[str], bool]) -> ModelName:
+    prefix, colon, rest = text.partition(":")
+    if text in known:
+        return ModelName("registered", text)
+    if colon and prefix in _PREFIXES:
+        return _prefixed(_PREFIXES[prefix], rest, text, is_folder)
+    if found := _open_clip(text):
+        return found
+    if _PYTHON.fullmatch(text) and not text.startswith("http"):
+        return ModelName("python", text)
+    if is_folder(text):
+        return ModelName("folder", text)
+    name, _, revision = text.partition("@")
+    if _HUB.fullmatch(name) and not text.startswith("."):
+        return ModelName("hf", name, revision or None)
+    raise _unknown(text, known)
+
+
+def _open_clip(text: str) -> ModelName | None:
+    """What users of open_clip, or of OpenAI's package, type."""
+    if _OPENAI.fullmatch(text):
+        return ModelName("openclip", f"{text.replace('/', '-').replace('@336px', '-336')}/openai")
+    if _TAGGED.fullmatch(text):
+        model, _, tag = text.partition(",")
+        return ModelName("openclip", f"{model}/{tag}")
+    return None
+
+
+def _unknown(text: str, known: Collection[str]) -> InputError:
+    if "/" in text or text.startswith((".", "~")):
+        return InputError(f"there is no folder {text!r}.")
+    if _ARCHITECTURE.match(text):
+        return InputError(
+            f"{text!r} names no weights: write openclip:{text}/TAG, TAG being its own."
+        )
+    near = did_you_mean(text, known, otherwise=f"models here: {', '.join(sorted(known))}.")
+    return InputError(f"there is no model {text!r}: {near}")
+
+
+def _prefixed(scheme: str, rest: str, text: str, is_folder: Callable[[str], bool]) -> ModelName:
+    if not rest:
+        raise InputError(f"the model {text!r} lacks what comes after the colon.")
+    if scheme == "hf":
+        if is_folder(rest):
+            return ModelName("folder", rest)
+        if rest.startswith(("/", ".", "~")):
+            raise InputError(f"there is no folder {rest!r}.")
+        name, _, revision = rest.partition("@")
+        if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
+            raise InputError(f"{text!r} is no model of the hub: they are written hf:org/name.")
+        return ModelName("hf", name, revision or None)
+    if scheme == "openclip":
+        model, slash, weights = rest.replace(",", "/", 1).partition("/")
+        if not (model and slash and weights):
+            raise InputError(f"{text!r} names no weights: write openclip:ViT-B-32/openai.")
+        return ModelName("openclip", f"{model}/{weights}")
+    return ModelName("joined" if scheme == "joined" else "folder", rest)
+
+
+def _settings(text: str, whole: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in text.split("&"):
+        key, _, value = part.partition("=")
+        if key not in SETTINGS:
+            raise InputError(
+                f"the model {whole!r} has an unknown setting {key!r}: {did_you_mean(key, SETTINGS)}"
+            )
+        value = parse_dtype(value) if key == "dtype" else value.lower()
+        if value not in SETTINGS[key]:
+            near = did_you_mean(value, SETTINGS[key])
+            raise InputError(f"the model {whole!r} has {key}={value}: {near}")
+        if key in found:
+            raise InputError(f"the model {whole!r} says {key} twice.")
+        found[key] = value
+    return found
