@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from contrapose.data import registry
+from contrapose.data import EditSet, Gallery, ImageRef, registry
 from contrapose.errors import InputError
 from contrapose.results import (
     EvalRequest,
@@ -19,7 +20,8 @@ from contrapose.results import (
     write_run,
 )
 from contrapose.scoring import Asking, Noise, ask_examples
-from tests.fakes import Fake, Tower, made, pairs, patches
+from tests.fakes import Fake, Tower, choices, edits, gallery, made, pairs, patches
+from tests.scoring.models import Picky, Reading
 
 
 @pytest.fixture(autouse=True)
@@ -178,3 +180,121 @@ def test_runs_are_compared(tmp_path: Path) -> None:
     change = other.metrics["pairs/group"]
     assert change.n == 12
     assert change.test == "mcnemar-midp"
+
+
+def plug(monkeypatch: pytest.MonkeyPatch, **found: object) -> None:
+    monkeypatch.setattr(registry, "_plugins", lambda: found)
+
+
+def lost(tmp_path: Path, *images: ImageRef) -> tuple[ImageRef, ...]:
+    """The same images, the second of them missing."""
+    return (images[0], ImageRef(images[1].key, tmp_path / "lost.png"), *images[2:])
+
+
+def test_skipped_examples_count_in_no_metric(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = choices()
+    broken = [
+        replace(whole[3], images=(ImageRef("x", tmp_path / "lost.png"),)),
+        replace(whole[4], texts=("not 13", "a 13", "b")),
+    ]
+    data = [*whole[:3], *broken, *whole[5:]]
+    plug(monkeypatch, some=made("some", "choice", "1 × 3", data),
+         rest=made("rest", "choice", "1 × 3", [*whole[:3], *whole[5:]]))  # fmt: skip
+    for score in ("itc", "itm", "lm"):
+        options = {"scores": (score,)}
+        (run,) = evaluate_models([Picky()], request("some", **options))
+        (rest,) = evaluate_models([Picky()], request("rest", **options))
+        results = run.results
+        assert results.metrics == rest.results.metrics
+        assert results.examples == 10
+        assert results.skipped is not None
+        assert results.skipped.examples == 2
+        assert results.skipped.reasons["the image is not there"] == 1
+        assert results.skipped.first.startswith(f"c3: {tmp_path}")
+        assert results.notes[-1].startswith("2 of 12 examples were skipped: 1 because the image is")
+        assert set(run.spec["skipped"]) == {"c3", "c4"}
+        assert rest.results.skipped is None
+        assert run.scores is not None
+        assert not np.isnan(run.scores["value"]).any()
+        with pytest.raises(InputError, match="2 examples of some cannot be asked, the first is"):
+            evaluate_models([Picky()], request("some", strict=True, **options))
+    debiased = evaluate_models([Picky()], request("some", scores=("lm",), prior=Noise(2)))[1]
+    assert debiased.results.skipped is not None
+    assert debiased.results.examples == 10
+    write_run(debiased, tmp_path / "run")
+    assert len(read_run(tmp_path / "run")[1]) == 10
+
+
+def test_nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = [replace(e, images=(ImageRef("x", tmp_path / "lost.png"),)) for e in choices()]
+    suite = patches()
+    parts = {**suite.parts, "choices": made("choices", "choice", "1 × 3", gone)}
+    plug(monkeypatch, gone=made("gone", "choice", "1 × 3", gone),
+         suite=replace(suite, parts=parts))  # fmt: skip
+    with pytest.raises(InputError, match="not one example of gone can be asked; the first: "):
+        evaluate_models([Fake()], request("gone", scores=("itm",)))
+    (run,) = evaluate_models([Fake()], request("suite", scores=("itc",)))
+    assert "choices" not in run.results.subsets
+    assert run.results.skipped is not None
+    assert run.results.skipped.examples == 12
+    assert any(note.startswith("choices is left out") for note in run.results.notes)
+
+
+def test_galleries_and_edits_leave_out_their_queries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid, moves = gallery(), edits()
+    long = replace(grid, images=lost(tmp_path, *grid.images),
+                   texts=(*grid.texts[:5], "w " * 99, *grid.texts[6:]))  # fmt: skip
+    keep = [i for i in range(12) if i not in (1, 5)]
+    rest = Gallery(
+        "gallery",
+        tuple(grid.images[i] for i in keep),
+        tuple(grid.texts[i] for i in keep),
+        tuple((i, i) for i in range(10)),
+    )
+    fewer = EditSet(lost(tmp_path, *moves.images), moves.captions, moves.caption_of, moves.queries)
+    plug(monkeypatch, long=made("long", "retrieval", "N × M", long),
+         rest=made("rest", "retrieval", "N × M", rest),
+         fewer=made("fewer", "edits", "queries", fewer))  # fmt: skip
+    for score in ("itc", "itm"):
+        for rerank in (None, 4):
+            options = {"scores": (score,), "rerank": rerank}
+            (run,) = evaluate_models([Reading()], request("long", **options))
+            (right,) = evaluate_models([Reading()], request("rest", **options))
+            assert run.results.skipped is not None
+            assert run.results.skipped.examples == 4  # two images and two texts
+            assert run.results.metrics["image_to_text_r1"].n == 10
+            assert run.results.metrics == right.results.metrics
+    (run,) = evaluate_models([Reading()], request("fewer", scores=("itc",)))
+    assert run.results.skipped is not None
+    assert run.results.skipped.examples == 1
+    assert run.results.metrics["simat_n1"].n == 10
+
+
+def test_reranking_is_said(tmp_path: Path) -> None:
+    options = {"scores": ("itm",), "subsets": ("gallery",)}
+    (run,) = evaluate_models([Fake()], request(rerank=3, **options))
+    (whole,) = evaluate_models([Fake()], request(rerank=0, **options))
+    assert (run.results.score, whole.results.score) == ("itm:rerank=3", "itm")
+    assert any("itm orders the 3 of highest itc of every query" in n for n in run.results.notes)
+    assert run.scores is not None
+    assert whole.scores is not None
+    assert len(run.scores["value"]) < len(whole.scores["value"]) == 144
+    both = {(i, j): v for i, j, v in zip(*(whole.scores[c] for c in ("image", "text", "value")),
+                                         strict=True)}  # fmt: skip
+    for i, j, v in zip(*(run.scores[c] for c in ("image", "text", "value")), strict=True):
+        assert both[i, j] == v
+    write_run([run, whole], tmp_path / "run")
+    assert read_run(tmp_path / "run", ("itm:rerank=3",))[0] == "patches"
+
+
+def test_cut_captions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = [replace(e, texts=(*e.texts[:2], "w " * 20)) for e in choices()]
+    plug(monkeypatch, some=made("some", "choice", "1 × 3", data))
+    for score in ("itc", "itm"):
+        (run,) = evaluate_models([Reading(cuts=True)], request("some", scores=(score,)))
+        assert "1 of 25 captions was cut to 6 tokens" in run.results.notes
+        assert run.results.skipped is None

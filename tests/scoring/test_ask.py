@@ -20,8 +20,9 @@ from contrapose.scoring import (
     ask_gallery,
     ask_prior,
     frame_of,
+    keeper,
+    pictures,
 )
-from contrapose.scoring import ask as ask_module
 from tests.fakes import Fake, Tower, choices, edits, gallery, number, pairs, seen, vector
 
 SCORES = ("itc", "itm", "lm", "prior")
@@ -91,7 +92,7 @@ def test_everything_distinct_is_asked_once() -> None:
 def test_a_killed_run_goes_on_where_it_stopped(
     score: str, calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ask_module, "KEEP_EVERY", 0.0)
+    monkeypatch.setattr(keeper, "KEEP_EVERY", 0.0)
     whole = Fake()
     expected_ = ask_examples(Asking(whole), score, pairs())
     killed = Fake(after=calls)
@@ -129,7 +130,7 @@ def test_models_and_priors_do_not_share_answers(tmp_path: Path) -> None:
 
 def test_windows_of_images(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = ask_examples(Asking(Fake()), "lm", pairs()).scores
-    monkeypatch.setattr(ask_module, "WINDOW", 5)
+    monkeypatch.setattr(pictures, "TOGETHER", 5)
     assert np.array_equal(ask_examples(Asking(Fake()), "lm", pairs()).scores, whole)
     model = Fake()
     ask_examples(Asking(model), "itc", pairs())
@@ -177,7 +178,7 @@ def test_galleries() -> None:
     data = gallery()
     model = Fake()
     for score in ("itc", "itm", "lm"):
-        matrix = ask_gallery(Asking(model), score, data)
+        matrix = ask_gallery(Asking(model), score, data).scores
         assert matrix.shape == (12, 12)
         ref = data.images[3]
         assert ref.source is not None
@@ -187,7 +188,7 @@ def test_galleries() -> None:
 
 def test_edits_move_by_the_difference_of_words() -> None:
     data = edits()
-    matrix = ask_edits(Asking(Fake()), "itc", data)
+    matrix = ask_edits(Asking(Fake()), "itc", data).scores
     assert matrix.shape == (11, 12)
     query = data.queries[4]
     vectors = []
@@ -197,3 +198,32 @@ def test_edits_move_by_the_difference_of_words() -> None:
     moved = np.array(vectors[4]) + np.array(vector(query.target)) - np.array(vector(query.source))
     moved /= np.linalg.norm(moved)
     assert matrix[4] == pytest.approx(np.array(vectors) @ moved, abs=1e-5)
+
+
+def test_asking_all_again(tmp_path: Path) -> None:
+    first = ask_examples(Asking(Fake(), Store(tmp_path)), "itm", pairs())
+    again = Fake()
+    asking = Asking(again, Store(tmp_path), policy="all")
+    for _ in range(2):  # again, but not twice in one run
+        assert np.array_equal(ask_examples(asking, "itm", pairs()).scores, first.scores)
+    assert len(again.pairs) == 48
+
+    class Other(Fake):
+        def match(self, images, texts) -> torch.Tensor:  # type: ignore[no-untyped-def]
+            return super().match(images, texts) + 1
+
+    ask_examples(Asking(Other(), Store(tmp_path), policy="all"), "itm", pairs())
+    newest = ask_examples(Asking(Fake(), Store(tmp_path)), "itm", pairs())
+    assert np.allclose(newest.scores, first.scores + 1)
+
+
+def test_asking_nothing(tmp_path: Path) -> None:
+    asking = Asking(Fake(), Store(tmp_path), policy="none")
+    with pytest.raises(InputError, match=r"48 of 48 answers of fake \(itm: pairs\) are not in"):
+        ask_examples(asking, "itm", pairs())
+    ask_examples(Asking(Fake(), Store(tmp_path)), "itm", pairs(6))
+    model = Fake()
+    with pytest.raises(InputError, match="24 of 48 answers"):
+        ask_examples(Asking(model, Store(tmp_path), policy="none"), "itm", pairs())
+    ask_examples(Asking(model, Store(tmp_path), policy="none"), "itm", pairs(6))
+    assert not model.pairs

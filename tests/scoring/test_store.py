@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from contrapose.errors import InputError
 from contrapose.scoring import Store, default_folder
@@ -78,3 +80,40 @@ def test_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     assert default_folder() == tmp_path / "contrapose"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert default_folder() == Path.home() / ".cache" / "contrapose"
+
+
+def test_the_newest_answer_counts(tmp_path: Path) -> None:
+    for value in (1.0, 2.0, 3.0):
+        shelf = Store(tmp_path).shelf("m", "s")
+        shelf.add(["a", "b"], ["x", "x"], {"value": np.array([value, -value])})
+        assert shelf.values(shelf.find(["b", "a"], ["x", "x"])).tolist() == [-value, value]
+    fresh = Store(tmp_path).shelf("m", "s")
+    assert fresh.values(fresh.find(["a"], ["x"])).tolist() == [3.0]
+    assert fresh.inherited == 6
+    names = [part.name for part in tmp_path.rglob("*.parquet")]
+    assert len(set(names)) == 3
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("xyz"), st.floats(-9, 9))),
+    st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from("xyzw"))),
+    st.integers(1, 5),
+)
+def test_found_as_in_a_dictionary(
+    added: list[tuple[str, str, float]], wanted: list[tuple[str, str]], size: int
+) -> None:
+    shelf = Store().shelf("m", "s")
+    known: dict[tuple[str, str], float] = {}
+    for start in range(0, len(added), size):
+        some = added[start : start + size]
+        images, texts, values = zip(*some, strict=True)
+        shelf.add(images, texts, {"value": np.array(values)})
+        known |= {(image, text): value for image, text, value in some}
+    rows = shelf.find([image for image, _ in wanted], [text for _, text in wanted])
+    found = shelf.values(rows)
+    for pair, row, value in zip(wanted, rows, found, strict=True):
+        assert (row >= 0) == (pair in known)
+        assert value == known.get(pair) or (pair not in known and np.isnan(value))
+    pairs = np.array([[0, 1], [2, 0]])
+    named = shelf.find(("a", "q", "c"), ("x", "y"), pairs)
+    assert (named >= 0).tolist() == [("a", "y") in known, ("c", "x") in known]

@@ -17,6 +17,7 @@ from contrapose.results.schema import (
     Evaluation,
     MetricValue,
     Results,
+    Skipped,
 )
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Request",
     "Results",
     "Run",
+    "Skipped",
     "aggregation_words",
     "breakdown",
     "compare",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from contrapose import __version__
 from contrapose.data import did_you_mean
 from contrapose.errors import InputError
+from contrapose.files.paused import collection_paused
 from contrapose.models import Model, load_model
 from contrapose.results.groups import aggregation_words
 from contrapose.results.measured import Measured
@@ -21,14 +23,17 @@ from contrapose.results.outcomes import (
 from contrapose.results.pipeline import Run, add_up
 from contrapose.results.schema import MetricValue, Results
 from contrapose.results.selection import Selection, select
+from contrapose.results.skipping import NothingLeftError, note, require_none, summary
 from contrapose.results.suites import average, merged
 from contrapose.results.tables import stacked
 from contrapose.scoring import (
     SCORES,
     Asking,
+    LocalExecutor,
     Noise,
     Pictures,
     Progress,
+    Skip,
     Store,
     require_score,
     scores_of,
@@ -57,14 +62,12 @@ def evaluate_models(
         if score not in SCORES:
             raise InputError(f"there is no score {score!r}: {did_you_mean(score, SCORES)}")
     store = Store(request.cache)
-    selections = [
-        select(name, root=request.root, subsets=request.subsets, limit=request.limit)
-        for name in request.benchmarks
-    ]
-    loaded = [
-        load_model(each, device=request.device) if isinstance(each, str) else each
-        for each in models
-    ]
+    with collection_paused():
+        selections = [
+            select(name, root=request.root, subsets=request.subsets, limit=request.limit)
+            for name in request.benchmarks
+        ]
+    loaded = [loaded_model(each, request) if isinstance(each, str) else each for each in models]
     for model in loaded:
         for score in request.scores:
             require_score(model, score)
@@ -74,12 +77,30 @@ def evaluate_models(
     runs: list[Run] = []
     for model in loaded:
         asking = Asking(
-            model, store, request.batch_size, request.prior or Noise(), progress, pictures
+            model,
+            store,
+            batch_size=request.batch_size,
+            noise=request.prior or Noise(),
+            progress=progress,
+            pictures=pictures,
+            policy=request.ask,
+            executor=LocalExecutor(request.workers),
         )
         for selection in selections:
             for score in _asked(model, request):
                 runs.append(_run(asking, selection, score, request))
     return runs
+
+
+def loaded_model(name: str, request: EvalRequest) -> Model:
+    """A model by name, loaded as the request says."""
+    return load_model(
+        name,
+        device=request.device,
+        dtype=request.dtype,
+        cut=request.long == "cut",
+        trust_remote_code=request.trust_remote_code,
+    )
 
 
 def _asked(model: Model, request: EvalRequest) -> Iterator[str]:
@@ -94,7 +115,7 @@ def _asked(model: Model, request: EvalRequest) -> Iterator[str]:
 
 def _run(asking: Asking, selection: Selection, score: str, request: EvalRequest) -> Run:
     unfit = {
-        name: unfit_for(benchmark, data, score, named=name in selection.named)
+        name: unfit_for(benchmark, data, asking.model, score, named=name in selection.named)
         for name, (benchmark, data) in selection.parts.items()
     }
     left = [f"{name} is not asked with {score}: {why}" for name, why in unfit.items() if why]
@@ -102,23 +123,39 @@ def _run(asking: Asking, selection: Selection, score: str, request: EvalRequest)
         raise InputError(f"{selection.name} cannot be asked with {score}: {left[0]}.")
     answers_ahead(asking, selection, score, [name for name, why in unfit.items() if not why])
     found: dict[str, Outcome] = {}
+    skipped: dict[str, Skip] = {}
     for name in (name for name, why in unfit.items() if not why):
+        prefix = f"{name}/" if selection.suite else ""
         try:
             found[name] = outcome_of(asking, selection, name, score, request)
+            lost = found[name].skipped
+        except NothingLeftError as error:
+            left.append(f"{name} is left out: {error.message.rstrip('.')}")
+            lost = error.skipped
+            if len(unfit) == len(left) and not request.strict:
+                raise
         except InputError as error:
             if score != DEBIASED or not selection.suite:
                 raise
             left.append(f"{name} has no {score}: {error.message.rstrip('.')}")
+            continue
+        skipped |= {f"{prefix}{unit}": why for unit, why in lost.items()}
+    if request.strict:
+        require_none(skipped, selection.name)
     tables = [outcome.table for outcome in found.values() if outcome.table is not None]
     measured, results = (_suite if selection.suite else _single)(found, selection.name, request)
+    rerank = max(outcome.rerank for outcome in found.values())
     results = results.model_copy(
         update={
             "model": asking.model.name,
-            "score": score,
-            "notes": (*results.notes, *left),
+            "score": f"{score}:rerank={rerank}" if rerank else score,
+            "skipped": summary(skipped),
+            "notes": (*results.notes, *left, *note(skipped, len(measured))),
         }
     )
-    spec = {"fingerprint": asking.model.fingerprint}
+    spec: dict[str, Any] = {"fingerprint": asking.model.fingerprint}
+    if skipped:
+        spec["skipped"] = {unit: why.detail for unit, why in skipped.items()}
     return Run(request, stacked(tables) if tables else None, measured, results, spec)
 
 

@@ -16,11 +16,18 @@ from contrapose.scoring import read_matrix
 KS = (1, 5, 10)
 
 
-def measure_gallery(scores: Path | FloatArray, gallery: Gallery, card: Card) -> Measured:
+def measure_gallery(
+    scores: Path | FloatArray,
+    gallery: Gallery,
+    card: Card,
+    *,
+    from_text: FloatArray | None = None,
+) -> Measured:
     """R@k both ways for retrieval; top-1 and top-5 for classes.
 
     The units are queries: every image, then, for retrieval, every text. Texts cluster with the
-    image they belong to. The scores are images × texts, or a file of them.
+    image they belong to. The scores are images × texts, or a file of them; `from_text` ranks the
+    images of every text, where that is another ranking.
     """
     images, texts = len(gallery.images), len(gallery.texts)
     matrix = _matrix(scores, (images, texts), "images, texts")
@@ -43,6 +50,9 @@ def measure_gallery(scores: Path | FloatArray, gallery: Gallery, card: Card) -> 
     image_of_text[pairs[:, 1]] = pairs[:, 0]
     units = images + texts
     outcomes = metrics.recalls(matrix, pairs, KS)
+    if from_text is not None:
+        other = metrics.recalls(from_text, pairs, KS)
+        outcomes |= {name: other[name] for name in other if name.startswith("text_to_image")}
     found = {
         name: _measure(outcome, units, 0 if name.startswith("image_to_text") else images)
         for name, outcome in outcomes.items()

@@ -67,7 +67,7 @@ class Run:
     scores: ScoreTable | None
     measured: Measured
     results: Results
-    spec: Mapping[str, str] = field(default_factory=dict)
+    spec: Mapping[str, Any] = field(default_factory=dict)
 
 
 def run(request: Request) -> Run:

@@ -75,6 +75,20 @@ class AlphaReport(Model):
     curve: tuple[tuple[float, float], ...]
 
 
+class Skipped(Model):
+    """What could not be asked, and so counts in no metric.
+
+    Attributes:
+        examples: how many examples (queries of a gallery).
+        reasons: how many for each reason.
+        first: the whole sentence on the first of them.
+    """
+
+    examples: int
+    reasons: dict[str, int]
+    first: str
+
+
 class Results(Model):
     """What a score table says.
 
@@ -95,6 +109,7 @@ class Results(Model):
         subsets: the same for parts of the examples.
         alpha: the α sweep, when a prior was given.
         part_alphas: the same for each part of a suite.
+        skipped: what could not be asked; null when everything was.
         notes: what a reader should know.
     """
 
@@ -114,6 +129,7 @@ class Results(Model):
     subsets: dict[str, dict[str, MetricValue]]
     alpha: AlphaReport | None = None
     part_alphas: dict[str, AlphaReport] = Field(default_factory=dict)
+    skipped: Skipped | None = None
     notes: tuple[str, ...] = ()
 
 

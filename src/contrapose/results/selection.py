@@ -105,6 +105,8 @@ def _read(
 def _examples(
     examples: Iterable[Example], benchmark: Benchmark, subsets: Sequence[str], limit: int | None
 ) -> list[Example]:
+    if not subsets and limit is None:
+        return list(examples)
     kept: list[Example] = []
     counted: Counter[str] = Counter()
     only = len(benchmark.card.counts) <= 1 and not subsets

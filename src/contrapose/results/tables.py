@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from contrapose.data import EditSet, Gallery
-from contrapose.metrics import FloatArray
-from contrapose.scoring import Answers
+from contrapose.scoring import Answers, Grid
 
 ScoreTable = dict[str, Any]
 """Columns example, image, text, value, match; positions from 0, null where there is none."""
@@ -31,33 +30,36 @@ def answers_table(answers: Answers, prefix: str = "") -> ScoreTable:
     }
 
 
-def matrix_table(
-    matrix: FloatArray, data: Gallery | EditSet, prefix: str = ""
-) -> ScoreTable | None:
+def grid_table(grid: Grid, data: Gallery | EditSet, prefix: str = "") -> ScoreTable | None:
     """The scores of a gallery or of edit queries; None when there are too many to write out.
 
-    Of an edit query the image is the one in the database; it has no caption and no match.
+    Of an edit query the image is the one in the database; it has no caption and no match. Pairs
+    that were not asked, or have no answer, are left out.
     """
-    if matrix.size > LARGEST:
+    values = grid.scores
+    if grid.from_text is not None:  # a pair that one ranking did not ask stands lower there
+        values = np.maximum(values, grid.from_text)
+    there = ~np.isnan(values) if grid.asked is None else grid.asked & ~np.isnan(values)
+    if there.sum() > LARGEST:
         return None
-    row, column = (index.reshape(-1) for index in np.indices(matrix.shape))
+    row, column = np.nonzero(there)
     if isinstance(data, Gallery):
-        match = np.zeros(matrix.shape, dtype=np.bool_)
+        match = np.zeros(values.shape, dtype=np.bool_)
         match[tuple(np.array(data.pairs, dtype=np.int64).reshape(-1, 2).T)] = True
         return {
-            "example": np.full(matrix.size, prefix + data.id, dtype=object),
+            "example": np.full(len(row), prefix + data.id, dtype=object),
             "image": row,
             "text": column,
-            "value": matrix.reshape(-1),
-            "match": match.reshape(-1),
+            "value": values[row, column],
+            "match": match[row, column],
         }
     ids = np.array([prefix + query.id for query in data.queries], dtype=object)
     return {
         "example": ids[row],
         "image": column,
-        "text": np.full(matrix.size, None, dtype=object),
-        "value": matrix.reshape(-1),
-        "match": np.full(matrix.size, None, dtype=object),
+        "text": np.full(len(row), None, dtype=object),
+        "value": values[row, column],
+        "match": np.full(len(row), None, dtype=object),
     }
 
 

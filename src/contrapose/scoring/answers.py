@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from contrapose.data import Card, Example, TagValue
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray, FloatArray, IntArray, clusters_of
+from contrapose.scoring.distinct import distinct
+from contrapose.scoring.skips import Skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,15 +67,24 @@ class Answers:
         frame: the examples.
         scores: k × m × n, float32 or wider; meaningless where a pair is not present.
         notes: what the reader of the results should know.
+        skipped: examples of which a pair could not be asked, and why; their scores have holes.
     """
 
     frame: Frame
     scores: FloatArray
     notes: tuple[str, ...] = ()
+    skipped: Mapping[str, Skip] = field(default_factory=dict)
 
     def take(self, positions: IntArray) -> Answers:
         """The answers to some of the examples."""
         return replace(self, frame=self.frame.take(positions), scores=self.scores[positions])
+
+    def answered(self) -> Answers:
+        """The answers to the examples that have all of theirs."""
+        if not self.skipped:
+            return self
+        kept = [i for i, name in enumerate(self.frame.ids) if name not in self.skipped]
+        return self.take(np.array(kept, dtype=np.int64))
 
 
 def frame_of(examples: Iterable[Example]) -> Frame:
@@ -84,28 +96,28 @@ def frame_of(examples: Iterable[Example]) -> Frame:
     listed = list(examples)
     if not listed:
         raise InputError("the benchmark's files hold no valid example.")
-    ids = tuple(example.id for example in listed)
+    ids = tuple([example.id for example in listed])
     if len(set(ids)) != len(ids):
-        twice = next(name for name in ids if ids.count(name) > 1)
+        twice = Counter(ids).most_common(1)[0][0]
         raise InputError(f"two examples have the id {twice!r}; ids must be unique.")
-    m = max(example.shape[0] for example in listed)
-    n = max(example.shape[1] for example in listed)
-    match = np.zeros((len(listed), m, n), dtype=np.bool_)
+    matches, kind = distinct([example.match for example in listed])
+    most = max(map(len, matches)), max(len(match[0]) for match in matches)
+    match = np.zeros((len(matches), *most), dtype=np.bool_)
     present = np.zeros_like(match)
-    for i, example in enumerate(listed):
-        rows, columns = example.shape
-        match[i, :rows, :columns] = example.match
-        present[i, :rows, :columns] = True
+    for i, one in enumerate(matches):
+        match[i, : len(one), : len(one[0])] = one
+        present[i, : len(one), : len(one[0])] = True
     names = dict.fromkeys(name for example in listed for name in example.tags)
-    keys = tuple(tuple(image.key for image in example.images) for example in listed)
+    shown, at = distinct([example.images for example in listed])
+    keys = [tuple([image.key for image in images]) for images in shown]
     return Frame(
         ids=ids,
-        match=match,
-        present=present,
-        tags={name: tuple(example.tags.get(name, "") for example in listed) for name in names},
-        clusters=clusters_of(keys),
-        image_keys=keys,
-        texts=tuple(example.texts for example in listed),
+        match=match[kind],
+        present=present[kind],
+        tags={name: tuple([example.tags.get(name, "") for example in listed]) for name in names},
+        clusters=clusters_of(keys)[at],
+        image_keys=tuple([keys[i] for i in at.tolist()]),
+        texts=tuple([example.texts for example in listed]),
     )
 
 

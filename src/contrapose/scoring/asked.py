@@ -1,4 +1,4 @@
-"""A model's answers in the shape of the data: examples, galleries, edit queries."""
+"""A model's answers to examples, in the shape of the examples."""
 
 from __future__ import annotations
 
@@ -6,32 +6,42 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contrapose.data import EditSet, Example, Gallery
+from contrapose.data import Example
 from contrapose.errors import InputError
+from contrapose.files.paused import collection_paused
 from contrapose.metrics import FloatArray
 from contrapose.scoring.answers import Answers, Frame, frame_of
-from contrapose.scoring.ask import (
-    Asking,
-    image_vectors,
-    pair_values,
-    prior_values,
-    text_vectors,
-)
-from contrapose.scoring.plan import distinct_images, distinct_texts, plan_examples, plan_grid
+from contrapose.scoring.ask import pair_values, prior_values
+from contrapose.scoring.asking import Asking
+from contrapose.scoring.lengths import caption_ids, cut_note
+from contrapose.scoring.plan import distinct_texts, plan_examples
 from contrapose.scoring.scores import require_score
+from contrapose.scoring.skips import UNKNOWN, Skip
 
 
 def ask_examples(asking: Asking, score: str, examples: Sequence[Example]) -> Answers:
     """The score of every pair of every example; each distinct pair is asked once.
 
+    What cannot be asked is NaN, and the answers say of which examples and why.
+
     Raises:
         InputError: the model cannot give the score, or gives something that is no number.
     """
     require_score(asking.model, score)
-    frame = frame_of(examples)
-    plan = plan_examples(examples)
+    with collection_paused():
+        frame, plan = frame_of(examples), plan_examples(examples)
+    asking.skips.images.update(plan.lost)
     values = pair_values(asking, score, plan)
-    return Answers(frame, np.where(plan.places >= 0, values[plan.places], np.nan))
+    scores = np.where(plan.places >= 0, values[plan.places], np.nan)
+    skipped: dict[str, Skip] = {}
+    holes = np.isnan(scores) & frame.present
+    if holes.any():
+        text_ids = caption_ids(asking, plan.texts, plan.text_ids)
+        for example, i, j in np.argwhere(holes).tolist():
+            image, text = plan.pairs[plan.places[example, i, j]].tolist()
+            why = asking.skips.why(score, plan.image_ids[image], text_ids[text])
+            skipped.setdefault(frame.ids[example], why or UNKNOWN)
+    return Answers(frame, scores, cut_note(asking, plan.texts), skipped)
 
 
 def ask_ahead(asking: Asking, score: str, examples: Sequence[Example]) -> None:
@@ -42,7 +52,10 @@ def ask_ahead(asking: Asking, score: str, examples: Sequence[Example]) -> None:
     """
     require_score(asking.model, score)
     if examples:
-        pair_values(asking, score, plan_examples(examples))
+        with collection_paused():
+            plan = plan_examples(examples)
+        asking.skips.images.update(plan.lost)
+        pair_values(asking, score, plan)
 
 
 def ask_prior(asking: Asking, frame: Frame) -> FloatArray:
@@ -52,52 +65,7 @@ def ask_prior(asking: Asking, frame: Frame) -> FloatArray:
         raise InputError("the prior needs the captions themselves.")
     captions, at = distinct_texts([text for texts in frame.texts for text in texts])
     flat = prior_values(asking, captions)[at]
+    sizes = np.array([len(texts) for texts in frame.texts])
     prior = np.full((len(frame), frame.match.shape[2]), np.nan)
-    start = 0
-    for k, texts in enumerate(frame.texts):
-        prior[k, : len(texts)] = flat[start : start + len(texts)]
-        start += len(texts)
+    prior[np.arange(prior.shape[1]) < sizes[:, None]] = flat
     return prior
-
-
-def ask_gallery(asking: Asking, score: str, gallery: Gallery) -> FloatArray:
-    """Images × texts. Class names stand in every template, whose vectors or scores are averaged."""
-    require_score(asking.model, score)
-    templates = gallery.templates or ("{}",)
-    texts = [template.replace("{}", text) for text in gallery.texts for template in templates]
-    if score != "itc":
-        plan = plan_grid(gallery.images, texts)
-        values = pair_values(asking, score, plan)[plan.places]
-        return np.asarray(values.reshape(len(values), -1, len(templates)).mean(axis=2))
-    refs, ids, image_at = distinct_images(gallery.images)
-    captions, text_at = distinct_texts(texts)
-    images, words = image_vectors(asking, refs, ids), text_vectors(asking, captions)[text_at]
-    ensembles = _unit(words.reshape(-1, len(templates), words.shape[1]).mean(axis=1))
-    return np.asarray(images[image_at] @ ensembles.T)
-
-
-def ask_edits(asking: Asking, score: str, edits: EditSet) -> FloatArray:
-    """Queries × database: cosine of E(image) + E(target) − E(source) with every image.
-
-    Raises:
-        InputError: the score is not `itc`; the others have no vectors to add.
-    """
-    require_score(asking.model, score)
-    if score != "itc":
-        raise InputError(f"edit queries need vectors: score itc, not {score}.")
-    refs, ids, image_at = distinct_images(edits.images)
-    words = [word for query in edits.queries for word in (query.source, query.target)]
-    captions, text_at = distinct_texts(words)
-    images = image_vectors(asking, refs, ids)[image_at]
-    source, target = (
-        text_vectors(asking, captions)[text_at]
-        .reshape(len(edits.queries), 2, -1)
-        .transpose(1, 0, 2)
-    )
-    start = images[[query.image for query in edits.queries]]
-    return np.asarray(_unit(start + (target - source)) @ images.T)
-
-
-def _unit(vectors: FloatArray) -> FloatArray:
-    length = np.sqrt((vectors.astype(np.float64) ** 2).sum(axis=1, keepdims=True))
-    return np.asarray(vectors / np.maximum(length, 1e-12), dtype=np.float32)

@@ -14,6 +14,11 @@ from contrapose.models import Captioner, Matcher, Model
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+
+class ModelError(InputError):
+    """The model gave something that is no answer, or cannot answer at all: the run ends."""
+
+
 Columns = dict[str, FloatArray]
 """What is stored of each answer, by name."""
 
@@ -29,7 +34,7 @@ def likelihoods(model: Model, images: Sequence[Any], texts: Sequence[str]) -> Co
     ragged = cast(Captioner, model).token_logprobs(images, texts)
     offsets = np.asarray(as_array(ragged.offsets), dtype=np.int64)
     if len(offsets) != len(texts) + 1:
-        raise InputError(
+        raise ModelError(
             f"{model.name} gave token log-probabilities of {len(offsets) - 1} captions for "
             f"{len(texts)}."
         )
@@ -41,16 +46,20 @@ def likelihoods(model: Model, images: Sequence[Any], texts: Sequence[str]) -> Co
     return {"value": total / tokens, "sum": total, "tokens": tokens.astype(np.float64)}
 
 
-def unit(vectors: object, count: int, model: Model) -> FloatArray:
-    """Vectors as float32 of length one, whatever rounding the model left."""
-    array = numbers(vectors, (count, None), model, "embed").astype(np.float64)
-    length = np.sqrt((array**2).sum(axis=1, keepdims=True))
+def unit(vectors: object, count: int, model: Model, *, several: bool = False) -> FloatArray:
+    """(n, d) vectors as float32 of length one, whatever rounding the model left.
+
+    Of several vectors each, (n, q, d), every one has length one, and they lie end to end.
+    """
+    shape = (count, None, None) if several else (count, None)
+    array = numbers(vectors, shape, model, "embed")
+    length = np.sqrt((array**2).sum(axis=-1, keepdims=True))
     if not np.isfinite(length).all() or not (length > 0).all():
-        raise InputError(
+        raise ModelError(
             f"{model.name} gave a vector of NaN, infinity or zeros for score 'itc'; "
             "its weights or its input are broken."
         )
-    return np.asarray(array / length, dtype=np.float32)
+    return np.asarray(array / length, dtype=np.float32).reshape(count, -1)
 
 
 def numbers(values: object, shape: tuple[int | None, ...], model: Model, method: str) -> FloatArray:
@@ -60,7 +69,7 @@ def numbers(values: object, shape: tuple[int | None, ...], model: Model, method:
         want in (None, have) for want, have in zip(shape, array.shape, strict=True)
     )
     if not fits:
-        raise InputError(
+        raise ModelError(
             f"{model.name}: {method} gave an array of shape {array.shape} for {shape[0]} inputs."
         )
     return np.asarray(array, dtype=np.float64)
@@ -70,7 +79,7 @@ def require_numbers(values: FloatArray, texts: Sequence[str], model: Model, scor
     """Refuse NaN and infinity, with the caption they are of."""
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
-        raise InputError(
+        raise ModelError(
             f"{model.name} gave a score {score!r} that is not a number for the caption "
             f"{texts[int(bad[0])]!r} ({bad.size} of {len(values)} in its batch)."
         )

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from contrapose.data import Example, ImageRef, content_ids, text_id
+from contrapose.data import Example, ImageRef, content_id, text_id
+from contrapose.data.images import WORKERS
+from contrapose.errors import InputError
 from contrapose.metrics import IntArray
+from contrapose.scoring.distinct import distinct
+from contrapose.scoring.skips import Skip, unreadable
+
+TOGETHER = 32
+"""Files that one thread reads in one go."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,6 +31,7 @@ class Plan:
         pairs: (p, 2) positions in `images` and `texts`, in order of first appearance.
         places: for each asked cell the position of its pair; shaped as whoever made the plan
             laid it out, −1 where there is no pair.
+        lost: images whose files cannot be read, by the ids they have here.
     """
 
     images: tuple[ImageRef, ...]
@@ -31,68 +40,122 @@ class Plan:
     text_ids: tuple[str, ...]
     pairs: IntArray
     places: IntArray
+    lost: Mapping[str, Skip] = field(default_factory=dict)
 
 
-def distinct_images(refs: Sequence[ImageRef]) -> tuple[list[ImageRef], list[str], IntArray]:
-    """One reference a content, the contents' ids, and for each reference its position."""
-    ids = content_ids(refs)
-    position = {name: i for i, name in enumerate(dict.fromkeys(ids))}
-    first = {name: ref for ref, name in zip(reversed(refs), reversed(ids), strict=True)}
-    where = np.array([position[name] for name in ids], dtype=np.int64)
-    return [first[name] for name in position], list(position), where
+@dataclass(frozen=True, slots=True, eq=False)
+class Images:
+    """Distinct images.
+
+    Attributes:
+        refs: one reference a content.
+        ids: the contents' ids; an image that cannot be read has one that no content has.
+        at: for each given reference its position.
+        lost: what cannot be read, by id.
+    """
+
+    refs: list[ImageRef]
+    ids: list[str]
+    at: IntArray
+    lost: Mapping[str, Skip]
+
+
+def distinct_images(refs: Sequence[ImageRef]) -> Images:
+    """Each image once, by its content; one that cannot be read does not stop the others."""
+    unique, slot_of = distinct(refs)
+    files = [i for i, ref in enumerate(unique) if ref.source is None]
+    parts = [[unique[i] for i in files[k : k + TOGETHER]] for k in range(0, len(files), TOGETHER)]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        read = [found for part in pool.map(_contents, parts) for found in part]
+    of_file = dict(zip(files, read, strict=True))
+    lost: dict[str, Skip] = {}
+    position: dict[str, int] = {}
+    kept: list[ImageRef] = []
+    content = np.zeros(len(unique), dtype=np.int64)
+    for i, ref in enumerate(unique):
+        found = of_file[i] if ref.source is None else _content(ref)
+        if isinstance(found, Skip):
+            lost[name := f"unreadable {ref.path} {ref.cell}"] = found
+        else:
+            name = found
+        if name not in position:
+            position[name] = len(kept)
+            kept.append(ref)
+        content[i] = position[name]
+    return Images(kept, list(position), content[slot_of], lost)
 
 
 def distinct_texts(texts: Sequence[str]) -> tuple[list[str], IntArray]:
     """Each caption once, and for each given one its position."""
-    position = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-    return list(position), np.array([position[text] for text in texts], dtype=np.int64)
+    position = dict.fromkeys(texts)
+    if len(position) == len(texts):
+        return list(position), np.arange(len(texts))
+    position = dict(zip(position, range(len(position)), strict=True))
+    at = np.fromiter(map(position.__getitem__, texts), np.int64, len(texts))
+    return list(position), at
+
+
+def text_ids_of(texts: Sequence[str]) -> list[str]:
+    """The captions' content ids."""
+    return list(map(text_id, texts))
 
 
 def plan_examples(examples: Sequence[Example]) -> Plan:
     """The plan of examples; its places are k × m × n, padded to the largest shape."""
-    refs = [ref for example in examples for ref in example.images]
-    texts = [text for example in examples for text in example.texts]
-    images, image_ids, image_at = distinct_images(refs)
+    images = distinct_images([ref for example in examples for ref in example.images])
+    captions, text_at = distinct_texts([text for example in examples for text in example.texts])
+    sizes = [len(example.images) for example in examples], [len(e.texts) for e in examples]
+    shapes = np.array(sizes, dtype=np.int64).T
+    before = np.cumsum(shapes, axis=0) - shapes
+    cells = np.full((len(examples), *shapes.max(axis=0)), -1, dtype=np.int64)
+    for m, n in np.unique(shapes, axis=0).tolist():
+        alike = np.flatnonzero((shapes == (m, n)).all(axis=1))
+        image = images.at[before[alike, 0, None] + np.arange(m)]
+        text = text_at[before[alike, 1, None] + np.arange(n)]
+        cells[alike, :m, :n] = image[:, :, None] * len(captions) + text[:, None, :]
+    return _planned(images, captions, cells)
+
+
+def plan_cells(refs: Sequence[ImageRef], texts: Sequence[str], pairs: IntArray) -> Plan:
+    """The plan of some images with some captions, (p, 2) positions; its places are p."""
+    images = distinct_images(refs)
     captions, text_at = distinct_texts(texts)
-    m = max(example.shape[0] for example in examples)
-    n = max(example.shape[1] for example in examples)
-    cells = np.full((len(examples), m, n), -1, dtype=np.int64)
-    row = column = 0
-    for k, example in enumerate(examples):
-        rows, columns = example.shape
-        cells[k, :rows, :columns] = (
-            image_at[row : row + rows, None] * len(captions)
-            + text_at[None, column : column + columns]
-        )
-        row, column = row + rows, column + columns
-    return _planned(images, image_ids, captions, cells)
+    return _planned(images, captions, images.at[pairs[:, 0]] * len(captions) + text_at[pairs[:, 1]])
 
 
-def plan_grid(refs: Sequence[ImageRef], texts: Sequence[str]) -> Plan:
-    """The plan of every image with every caption; its places are images × captions."""
-    images, image_ids, image_at = distinct_images(refs)
-    captions, text_at = distinct_texts(texts)
-    cells = image_at[:, None] * len(captions) + text_at[None, :]
-    return _planned(images, image_ids, captions, cells)
+def _contents(refs: Sequence[ImageRef]) -> list[str | Skip]:
+    return [_content(ref) for ref in refs]
 
 
-def _planned(
-    images: list[ImageRef], image_ids: list[str], captions: list[str], cells: IntArray
-) -> Plan:
+def _content(ref: ImageRef) -> str | Skip:
+    try:
+        return content_id(ref)
+    except InputError as error:
+        return unreadable(error)
+
+
+def _planned(images: Images, captions: list[str], cells: IntArray) -> Plan:
     """Number the distinct cells in order of first appearance."""
-    asked = cells[cells >= 0]
-    codes, first, inverse = np.unique(asked, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
+    there = cells >= 0
+    asked = cells[there]
     places = np.full(cells.shape, -1, dtype=np.int64)
-    places[cells >= 0] = rank[inverse]
-    pairs = np.stack(np.divmod(codes[order], max(len(captions), 1)), axis=1)
+    texts = asked % max(len(captions), 1)
+    if (texts[1:] > texts[:-1]).all():  # every caption is asked about once
+        places[there] = np.arange(len(asked))
+    else:
+        codes, first, inverse = np.unique(asked, return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        places[there] = rank[inverse]
+        asked = codes[order]
+    pairs = np.stack(np.divmod(asked, max(len(captions), 1)), axis=1)
     return Plan(
-        images=tuple(images),
-        image_ids=tuple(image_ids),
+        images=tuple(images.refs),
+        image_ids=tuple(images.ids),
         texts=tuple(captions),
-        text_ids=tuple(text_id(text) for text in captions),
+        text_ids=tuple(text_ids_of(captions)),
         pairs=pairs,
         places=places,
+        lost=images.lost,
     )

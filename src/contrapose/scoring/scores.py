@@ -10,7 +10,8 @@ from contrapose.errors import InputError
 from contrapose.models import Captioner, Encoder, Matcher, Model
 
 SCORES: Mapping[str, str] = {
-    "itc": "cosine of the dual encoder's image and text vectors",
+    "itc": "cosine of the dual encoder's image and text vectors; the largest where an image has "
+    "several",
     "itm": "match logit of the fusion encoder",
     "lm": "mean over caption tokens of log P(token | tokens before, image); VisualGPTScore is its "
     "exp, which orders captions alike",
@@ -55,6 +56,18 @@ def parse_prior(text: str, *, seed: int = 0) -> Noise:
     return Noise(int(count or 3), seed)
 
 
+def pools(model: Model) -> bool:
+    """Whether a model gives an image several vectors, of which the nearest to a caption counts.
+
+    Raises:
+        InputError: it pools them in a way that is not known here.
+    """
+    pool = getattr(model, "pool", None)
+    if pool not in (None, "max"):
+        raise InputError(f"{model.name} has the pool {pool!r}; 'max' is the only one there is.")
+    return pool is not None
+
+
 def scores_of(model: Model) -> tuple[str, ...]:
     """The scores asked for when the user names none: all the model can give that see the image."""
     return tuple(
@@ -89,4 +102,6 @@ def stored_as(model: Model, score: str, noise: Noise | None = None) -> str:
             if score == "lm"
             else f"prior:noise:{drawn.count}:seed:{drawn.seed}:{tokens}"
         )
-    return {"itc": "itc:cosine", "itm": "itm:logit"}[score]
+    if score == "itc":
+        return "itc:max-cosine" if pools(model) else "itc:cosine"
+    return "itm:logit"

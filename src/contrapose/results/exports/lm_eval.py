@@ -1,0 +1,216 @@
+"""Runs in the shape of lm-eval: `results_<time>.json`, and `samples_<task>_<time>.jsonl` beside it.
+
+One folder for each model and score. A benchmark with parts is a group, each part a task of it;
+`accuracy` is called `acc` as there. What lm-eval says of prompts and tokens has no meaning here and
+is left out or null.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from contrapose import __version__
+from contrapose.results.exports.source import Exported, Source
+from contrapose.results.exports.tasks import (
+    Task,
+    better,
+    homes,
+    standard_error,
+    tasks_of,
+    unique,
+    values_of,
+)
+
+FILTER = "none"
+"""lm-eval names a metric with the filter that answers went through; here they go through none."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LmEval:
+    """One model and score.
+
+    Attributes:
+        folder: its folder's name.
+        results: what goes into `results_<time>.json`.
+        samples: task → a line for each example.
+        stamp: the time as file names have it.
+    """
+
+    folder: str
+    results: Json
+    samples: dict[str, list[Json]]
+    stamp: str
+
+
+def lm_eval_exports(source: Source) -> list[LmEval]:
+    """Every model and score of a run folder in the shape of lm-eval."""
+    grouped: dict[tuple[str, str], list[Exported]] = {}
+    for run in source.runs:
+        grouped.setdefault((run.model, run.score), []).append(run)
+    taken: set[str] = set()
+    found = []
+    for (model, score), runs in grouped.items():
+        folder = unique(sanitised("/".join(filter(None, (model, score)))), taken)
+        results, samples = _results(runs, source)
+        results |= {
+            "model_source": "contrapose",
+            "model_name": model,
+            "model_name_sanitized": folder,
+        }
+        found.append(LmEval(folder, results, samples, stamp(source.time)))
+    return found
+
+
+def sanitised(name: str) -> str:
+    """A model's name as lm-eval names its folder."""
+    return re.sub(r"[\"<>:/|\\?*\[\]]+", "__", name).lstrip(".") or "unnamed"
+
+
+def stamp(time: datetime) -> str:
+    """A moment as lm-eval writes it in file names."""
+    return time.replace(tzinfo=None).isoformat().replace(":", "-")
+
+
+def _results(runs: Sequence[Exported], source: Source) -> tuple[Json, dict[str, list[Json]]]:
+    tables: dict[str, Json] = {
+        name: {}
+        for name in (
+            "results", "groups", "group_subtasks", "configs", "versions", "n-shot",
+            "higher_is_better", "n-samples",
+        )
+    }  # fmt: skip
+    samples: dict[str, list[Json]] = {}
+    for run in runs:
+        tasks = tasks_of(run)
+        for task in tasks:
+            _add(tables, run, task, [each.name for each in tasks if each.parent == task.name])
+        for name, units in homes(run, tasks).items():
+            samples[name] = [_sample(run, number, unit) for number, unit in enumerate(units)]
+    if not tables["groups"]:
+        del tables["groups"]
+    hashes = {
+        name: _hash("".join(s["doc_hash"] + s["prompt_hash"] + s["target_hash"] for s in lines))
+        for name, lines in samples.items()
+    }
+    return {
+        **tables,
+        "config": _config(runs[0], source),
+        "git_hash": None,
+        "date": source.time.timestamp(),
+        "contrapose_version": __version__,
+        "task_hashes": hashes,
+        "total_evaluation_time_seconds": None,
+    }, samples
+
+
+def _add(tables: dict[str, Json], run: Exported, task: Task, children: Sequence[str]) -> None:
+    """One task's row in every table."""
+    row: Json = {"name": task.name, "alias": task.alias, "sample_len": task.count}
+    for metric, value in task.metrics.items():
+        row[f"{_metric(metric)},{FILTER}"] = value.value
+        row[f"{_metric(metric)}_stderr,{FILTER}"] = standard_error(value)
+    ways = {_metric(metric): better(run.measured, task, metric) for metric in task.metrics}
+    tables["results"][task.name] = row
+    if children:
+        tables["groups"][task.name] = row
+        tables["group_subtasks"][task.name] = list(children)
+    skipped = None if task.part else run.results.skipped
+    tables["configs"][task.name] = {
+        "task": task.name,
+        "task_alias": task.alias,
+        "dataset_name": task.part or None,
+        "output_type": run.score or "scores",
+        "num_fewshot": 0,
+        "metric_list": [
+            {
+                "metric": _metric(metric),
+                "aggregation": run.results.aggregation if not task.part else "mean",
+                "higher_is_better": ways[_metric(metric)],
+            }
+            for metric in task.metrics
+        ],
+        "metadata": {
+            "benchmark": run.results.benchmark,
+            "protocol": run.results.protocol,
+            "chance": {_metric(name): value.chance for name, value in task.metrics.items()},
+            "ties": {_metric(name): value.ties for name, value in task.metrics.items()},
+            "ci95": {_metric(name): list(value.ci95) for name, value in task.metrics.items()},
+            "notes": list(run.results.notes),
+        },
+    }
+    tables["versions"][task.name] = run.results.contrapose
+    tables["n-shot"][task.name] = 0
+    tables["higher_is_better"][task.name] = ways
+    tables["n-samples"][task.name] = {
+        "original": task.count + (0 if skipped is None else skipped.examples),
+        "effective": task.count,
+    }
+
+
+def _sample(run: Exported, number: int, unit: int) -> Json:
+    """One example: its pairs are the requests, their scores the responses."""
+    measured = run.measured
+    example = measured.ids[unit]
+    pairs = run.pairs.get(example, ())
+    doc = {"example": example, **{tag: values[unit] for tag, values in measured.tags.items()}}
+    asked = [[f"image {pair.image}", f"caption {pair.text}"] for pair in pairs]
+    target = [[pair.image, pair.text] for pair in pairs if pair.match]
+    metrics = {_metric(name): value for name, value in values_of(measured, unit).items()}
+    return {
+        "doc_id": number,
+        "doc": doc,
+        "target": json.dumps(target),
+        "arguments": {
+            f"gen_args_{i}": {f"arg_{j}": word for j, word in enumerate(words)}
+            for i, words in enumerate(asked)
+        },
+        "resps": [[repr(pair.value)] for pair in pairs],
+        "filtered_resps": [repr(pair.value) for pair in pairs],
+        "filter": FILTER,
+        "metrics": list(metrics),
+        "doc_hash": _hash(json.dumps(doc, indent=2, ensure_ascii=False)),
+        "prompt_hash": _hash(asked[0][0] if asked else example),
+        "target_hash": _hash(json.dumps(target)),
+        **metrics,
+    }
+
+
+def _config(run: Exported, source: Source) -> Json:
+    request = source.request
+    return {
+        "model": "contrapose",
+        "model_args": {
+            "pretrained": run.model,
+            **({"score": run.score} if run.score else {}),
+        },
+        "model_sha": run.fingerprint or None,
+        "model_dtype": request.get("dtype"),
+        "batch_size": request.get("batch_size"),
+        "batch_sizes": [],
+        "device": request.get("device"),
+        "use_cache": None,
+        "limit": request.get("limit"),
+        "bootstrap_iters": run.results.resamples,
+        "gen_kwargs": {},
+        "random_seed": run.results.seed,
+        "numpy_seed": run.results.seed,
+        "torch_seed": run.results.seed,
+        "fewshot_seed": run.results.seed,
+    }
+
+
+def _metric(name: str) -> str:
+    """A metric as lm-eval calls it; its names have no comma, which parts name and filter."""
+    return re.sub(r"^accuracy(?=$|_)", "acc", name).replace(",", "_")
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,37 @@
+"""Run folders to export: one of asked models, of every shape, and one of a score file."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contrapose.data import registry
+from contrapose.results import EvalRequest, Request, evaluate_models, run, write_run
+from tests.fakes import Fake, Tower, made, pairs, patches
+
+WHEN = datetime(2026, 1, 31, 12, 30, tzinfo=UTC)
+STAMP = "2026-01-31T12-30-00"
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two models, a suite and a single benchmark, three scores."""
+    found = {"patches": patches(), "plain": made("plain", "pairs", "2 × 2", pairs())}
+    monkeypatch.setattr(registry, "_plugins", lambda: found)
+    request = EvalRequest(("patches", "plain"), resamples=100, limit=10)
+    models = [Fake(name="hf:acme/fake@v2"), Tower(name="tower?dtype=bf16")]
+    write_run(evaluate_models(models, request), tmp_path / "asked")
+    return tmp_path / "asked"
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Path:
+    """Winoground from a score file."""
+    scores = np.random.default_rng(0).integers(0, 9, (400, 2, 2)).astype(float)
+    np.save(tmp_path / "clip.npy", scores)
+    finished = run(Request("winoground", tmp_path / "clip.npy", resamples=100))
+    write_run(finished, tmp_path / "given")
+    return tmp_path / "given"

@@ -1,0 +1,121 @@
+"""Memory that runs out, and memory that is left: batches shrink and grow, answers stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contrapose.errors import InputError
+from contrapose.scoring import Asking, Store, ask_examples, keeper, memory
+from contrapose.scoring.memory import Usage, grown, ran_out
+from tests.fakes import Fake, pairs
+from tests.scoring.models import Small
+
+
+@pytest.mark.parametrize("room", [1, 2, 3, 5])
+@pytest.mark.parametrize("score", ["itc", "itm"])
+def test_half_as_many_until_it_fits(room: int, score: str) -> None:
+    model = Small(room=room)
+    asking = Asking(model, batch_size=16)
+    found = ask_examples(asking, score, pairs()).scores
+    assert np.array_equal(found, ask_examples(Asking(Fake()), score, pairs()).scores)
+    worked = max(size for size in model.sizes if size <= room)
+    # Once it is known what fits, nothing larger is tried again.
+    last = max(i for i, size in enumerate(model.sizes) if size > room)
+    assert last <= 4
+    assert list(asking.sizes.values()) == [worked]
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["HIP out of memory", "DefaultCPUAllocator: can't allocate memory", "not enough memory: you"],
+)
+def test_what_memory_says(message: str) -> None:
+    model = Small(error=message)
+    ask_examples(Asking(model, batch_size=8), "itm", pairs())
+    assert max(model.sizes) == 8
+    assert ran_out(MemoryError())
+    assert not ran_out(RuntimeError("shapes do not fit"))
+
+
+def test_no_room_for_one() -> None:
+    with pytest.raises(InputError, match="no room for even one of itm: pairs"):
+        ask_examples(Asking(Small(room=0)), "itm", pairs())
+
+
+def test_other_errors_pass() -> None:
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        ask_examples(Asking(Small(error="mat1 and mat2")), "itm", pairs())
+
+
+def test_growth_is_by_memory_alone() -> None:
+    giga = 1 << 30
+    usage = Usage(before=2 * giga, peak=3 * giga, room=80 * giga)  # 64 take one gigabyte
+    assert grown(64, usage, 1_000_000) == 1024
+    assert grown(64, Usage(2 * giga, 3 * giga, 20 * giga), 1_000_000) == 512  # 2 + 8 ≤ 14 < 18
+    assert grown(64, Usage(2 * giga, 3 * giga, 3 * giga), 1_000_000) == 64
+    assert grown(64, usage, 64 * 8) == 64
+    assert grown(64, usage, 128 * 8) == 128
+    assert grown(64, None, 1_000_000) == 64
+    assert grown(64, Usage(giga, giga, 80 * giga), 1_000_000) == 64
+    assert grown(2000, usage, 1_000_000) == 2000
+
+
+def test_a_size_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(call):  # type: ignore[no-untyped-def]
+        call()
+        return Usage(0, 2, 80)
+
+    monkeypatch.setattr(memory, "measured", measured)
+    monkeypatch.setattr(memory, "BATCHES", 2)
+    model = Small(room=100, batch_size=2)
+    found = ask_examples(Asking(model), "itm", pairs()).scores
+    assert model.sizes == [2, 16, 16, 14]  # the first is measured, then the others
+    assert np.array_equal(found, ask_examples(Asking(Fake()), "itm", pairs()).scores)
+    named = Small(room=100)
+    ask_examples(Asking(named, batch_size=2), "itm", pairs())
+    assert set(named.sizes) == {2}
+
+
+def grows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A device on which batches of two grow to 16; says how often it is measured."""
+    times: list[int] = []
+
+    def measured(call):  # type: ignore[no-untyped-def]
+        times.append(1)
+        call()
+        return Usage(0, 2, 80)
+
+    monkeypatch.setattr(memory, "measured", measured)
+    monkeypatch.setattr(memory, "BATCHES", 2)
+    return times
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+@pytest.mark.parametrize("score", ["itc", "itm"])
+def test_a_killed_run_grows_to_the_same_batches(
+    score: str, after: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    grows(monkeypatch)
+    monkeypatch.setattr(keeper, "KEEP_EVERY", 0.0)
+    whole = Small(room=100, batch_size=2)
+    ask_examples(Asking(whole), score, pairs())
+    killed = Small(room=100, batch_size=2, after=after)
+    with pytest.raises(KeyboardInterrupt):
+        ask_examples(Asking(killed, Store(tmp_path)), score, pairs())
+    rest = Small(room=100, batch_size=2)
+    ask_examples(Asking(rest, Store(tmp_path)), score, pairs())
+    if score == "itm":  # what was stored is measured again, not asked again
+        assert rest.sizes == [2, *whole.sizes[after:]]
+    else:
+        assert rest.sizes[-1:] == whole.sizes[-1:]
+
+
+def test_small_jobs_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = grows(monkeypatch)
+    ask_examples(Asking(Small(room=100, batch_size=16)), "itm", pairs())
+    assert not times
+    ask_examples(Asking(Small(room=100, batch_size=8)), "itm", pairs())
+    assert len(times) == 1

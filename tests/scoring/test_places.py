@@ -1,0 +1,66 @@
+"""Stores at places that fsspec reaches."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contrapose.errors import InputError, MissingExtraError
+from contrapose.scoring import Asking, Store, ask_examples
+from tests.fakes import Fake, pairs
+
+fsspec = pytest.importorskip("fsspec")
+
+
+@pytest.fixture(params=["memory", "file"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    name = uuid.uuid4().hex
+    if request.param == "file":
+        yield f"file://{tmp_path}/{name}"
+        return
+    yield f"memory://{name}/deep"
+    fsspec.filesystem("memory").rm(f"/{name}", recursive=True)
+
+
+@pytest.mark.parametrize("score", ["itc", "itm"])
+def test_a_store_anywhere(score: str, url: str) -> None:
+    expected = ask_examples(Asking(Fake()), score, pairs()).scores
+    assert np.array_equal(ask_examples(Asking(Fake(), Store(url)), score, pairs()).scores, expected)
+    again = Fake()
+    found = ask_examples(Asking(again, Store(url)), score, pairs()).scores
+    assert np.array_equal(found, expected)
+    assert not [*again.images, *again.texts, *again.pairs]
+
+
+def test_parts_and_damage(url: str) -> None:
+    one, two = Store(url), Store(url)
+    one.shelf("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
+    two.shelf("m", "s").add(["b"], ["x"], {"value": np.array([2.0])})
+    shelf = Store(url).shelf("m", "s")
+    assert shelf.values(shelf.find(["b", "a"], ["x", "x"])).tolist() == [2.0, 1.0]
+    system, root = fsspec.core.url_to_fs(url)
+    parts = system.find(root)
+    assert len(parts) == 2
+    assert all(part.endswith(".parquet") for part in parts)
+    system.pipe_file(f"{root}/answers/m/s/.half.parquet", b"PAR1")
+    assert len(Store(url).shelf("m", "s").find(["a"], ["x"])) == 1
+    system.pipe_file(parts[0], b"PAR1")
+    with pytest.raises(InputError, match="damaged part of the cache") as refused:
+        Store(url).shelf("m", "s").find(["a"], ["x"])
+    assert str(refused.value.file).startswith(url)
+
+
+def test_places_that_are_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"the cache zzz://x cannot be opened .*not known"):
+        Store("zzz://x")
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(InputError, match="the cache cannot be written"):
+        Store(f"file://{tmp_path}/taken")
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    with pytest.raises(MissingExtraError, match=r"contrapose\[remote\]"):
+        Store("memory://x")
