@@ -38,8 +38,11 @@ $(VENV)/.demo: $(VENV)/.created pyproject.toml constraints.txt
 	$(PIP) --editable '.[torch]'
 	touch $@
 
+# open_clip and timm want torchvision, and one that does not fit the pinned torch breaks transformers;
+# the tests bring the few parts of it that are needed. Their other needs are in the extra `dev`.
 $(VENV)/.dev: $(VENV)/.created pyproject.toml constraints.txt
 	$(PIP) --editable '.[dev]'
+	$(PIP) --no-deps open_clip_torch timm
 	touch $@
 
 clean:

@@ -77,8 +77,15 @@ def test_own_files(cli: Cli, tmp_path: Path) -> None:
     assert said.status == 0, said
     assert json.loads(said.out)["runs"][0]["metrics"]["text"]["n"] == 2
     (tmp_path / "a.png").unlink()
-    message = cli("eval", "tower", "--on", tmp_path / "mine.jsonl", "--no-cache", "-q").refused()
-    assert "a.png: the image is not there" in message
+    arguments = ("eval", "tower", "--on", tmp_path / "mine.jsonl", "--no-cache", "-q")
+    said = cli(*arguments, "--json")
+    assert json.loads(said.out)["runs"][0]["skipped"]["examples"] == 1
+    assert "1 of 2 examples was skipped: 1 because the image is not there." in cli(*arguments).out
+    message = cli(*arguments, "--strict").refused()
+    assert "1 example of " in message
+    assert "a.png: the image is not there; put it right" in message
+    (tmp_path / "b.png").unlink()
+    assert "not one example of " in cli(*arguments).refused()
 
 
 def test_out_and_compare(cli: Cli, tmp_path: Path) -> None:
@@ -123,6 +130,12 @@ def test_prior(cli: Cli) -> None:
         (("fake", "--on", "patches", "--subset", "pears"), "no subset 'pears'"),
         (("fake", "--on", "patches", "--limit", 0), "--limit must be at least 1"),
         (("fake", "--on", "patches", "--batch-size", 0), "--batch-size must be at least 1"),
+        (("fake", "--on", "patches", "--workers", 0), "--workers must be at least 1"),
+        (("fake", "--on", "patches", "--rerank", "-1"), "--rerank must be a number or all"),
+        (("tower", "--on", "patches", "--dtype", "int8"), "there is no dtype 'int8'"),
+        (("fake", "--on", "patches", "--ask", "none"), "are not in the cache"),
+        (("fake", "--on", "patches", "--cache", "zzz://x"), "the cache zzz://x cannot be opened"),
+        (("fake", "--on", "patches", "--include", "no.py"), "no such file to include"),
         (("fake", "--on", "patches", "--prior", "images"), "--prior must be noise:COUNT"),
         (("fake", "--on", "patches", "--alpha", "1"), "pass --prior too"),
         (
@@ -159,3 +172,43 @@ def test_suites_in_list_check_and_metrics(cli: Cli, tmp_path: Path) -> None:
     assert cli("check", "data", "patches").status == 0
     message = cli("metrics", "patches", "--scores", tmp_path / "s.csv").refused()
     assert "name one of them: patches/pairs, patches/choices" in message
+
+
+def test_ask(cli: Cli, tmp_path: Path) -> None:
+    arguments = ("eval", "fake", "--on", "patches", "--json", "--cache", tmp_path / "c")
+    first = cli(*arguments, "--quiet")
+    parts = len(list((tmp_path / "c").rglob("*.parquet")))
+    again = cli(*arguments, "--ask", "none")
+    assert (again.out, again.err) == (first.out, "")
+    assert len(list((tmp_path / "c").rglob("*.parquet"))) == parts
+    every = cli(*arguments, "--ask", "all")
+    assert every.out == first.out
+    assert "itm: pairs: 78 of 78" in every.err
+    assert len(list((tmp_path / "c").rglob("*.parquet"))) == 2 * parts
+
+
+def test_include_and_rerank(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "_registered", {})
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from contrapose.models import register_model\n"
+        "from tests.fakes import Fake\n"
+        "@register_model('mine')\n"
+        "def load(name):\n"
+        "    return Fake(name=name)\n"
+    )
+    said = cli(
+        "eval", "mine", "--include", file, "--on", "patches/gallery", "--score", "itm",
+        "--rerank", 4, "--workers", 1, "--json", "-q", "--no-cache",
+    )  # fmt: skip
+    assert said.status == 0, said
+    assert json.loads(said.out)["runs"][0]["score"] == "itm:rerank=4"
+
+
+def test_a_remote_cache(cli: Cli) -> None:
+    pytest.importorskip("fsspec")
+    arguments = ("eval", "fake", "--on", "patches", "--json", "--cache", "memory://eval-test")
+    first = cli(*arguments)
+    again = cli(*arguments)
+    assert first.out == again.out
+    assert again.err == ""

@@ -12,6 +12,7 @@ from contrapose import __version__
 from contrapose.cli import build, check, compare, listing, metrics
 from contrapose.cli.demo import demo
 from contrapose.cli.eval import evaluate
+from contrapose.cli.export import export
 from contrapose.errors import ContraposeError
 
 app = typer.Typer(
@@ -27,6 +28,7 @@ app.command("demo")(demo)
 app.command("eval")(evaluate)
 app.command("metrics")(metrics.metrics)
 app.command("compare")(compare.compare)
+app.command("export")(export)
 app.add_typer(listing.app, name="list")
 app.add_typer(check.app, name="check")
 app.add_typer(build.app, name="build")

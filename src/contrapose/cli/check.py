@@ -1,7 +1,8 @@
-"""`contrapose check`: is what is on disk as it should be?"""
+"""`contrapose check`: are the data on disk, and the models, as they should be?"""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,16 +13,18 @@ from contrapose.cli.console import console, errors
 from contrapose.data import Benchmark, Suite, find_benchmark, is_own
 from contrapose.data.check import DataReport, check_data
 from contrapose.errors import InputError
-from contrapose.report import data_report_json, data_report_parts, show
+from contrapose.models.options import parse_dtype
+from contrapose.report import (
+    data_report_json,
+    data_report_parts,
+    model_report_json,
+    model_report_parts,
+    show,
+)
 
 CHECK_FAILED = 1
 
-app = typer.Typer(no_args_is_help=True, help="Check data.")
-
-
-@app.callback()
-def _group() -> None:
-    """Keeps `data` a word of its own while it is the only check."""
+app = typer.Typer(no_args_is_help=True, help="Check data and models.")
 
 
 @app.command("data")
@@ -48,6 +51,44 @@ def data(
         else:
             show(console(), data_report_parts(report, every=every))
     if not all(report.ok for report in reports):
+        raise typer.Exit(CHECK_FAILED)
+
+
+@app.command("model")
+def model(
+    name: Annotated[
+        str, typer.Argument(help="A model's name, my_package:MyModel, or my_file.py:MyModel.")
+    ],
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, … or auto.")] = "cpu",
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="fp32, bf16 or fp16: also says how far apart answers may be."),
+    ] = None,
+    include_files: Annotated[
+        list[str] | None,
+        typer.Option("--include", help="A Python file that adds models; may be repeated."),
+    ] = None,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with the weights.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Ask a model small questions and report whether it does what scoring relies on."""
+    # Pictures are drawn and models loaded from here on.
+    from contrapose.models import include, load_model
+    from contrapose.models.conformance import check_model
+
+    for file in include_files or ():
+        include(file)
+    load = partial(
+        load_model, name, device=device, dtype=dtype, trust_remote_code=trust_remote_code
+    )
+    report = check_model(load(), load=load, dtype=None if dtype is None else parse_dtype(dtype))
+    if as_json:
+        typer.echo(model_report_json(report))
+    else:
+        show(console(), model_report_parts(report))
+    if not report.ok:
         raise typer.Exit(CHECK_FAILED)
 
 

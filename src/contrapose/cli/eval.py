@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from contrapose import models as models_of
 from contrapose.cli.console import console, errors
 from contrapose.cli.options import alpha_option
 from contrapose.cli.progress import progress
 from contrapose.errors import InputError
+from contrapose.models.options import parse_dtype
 from contrapose.report import evaluation_tables, show
 from contrapose.results import (
     EvalRequest,
@@ -20,6 +23,21 @@ from contrapose.results import (
     write_run,
 )
 from contrapose.scoring import default_folder, parse_prior
+
+
+class Asked(StrEnum):
+    """What to do with what the cache knows."""
+
+    missing = "missing"
+    all = "all"
+    none = "none"
+
+
+class Long(StrEnum):
+    """What becomes of captions that are longer than a model reads."""
+
+    skip = "skip"
+    cut = "cut"
 
 
 def evaluate(
@@ -39,16 +57,51 @@ def evaluate(
         list[str] | None, typer.Option(help="Only this subset or part; A,B or repeated.")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="At most N examples of each subset.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …")] = "cpu",
+    device: Annotated[
+        str, typer.Option(help="cpu, cuda, cuda:1, …; auto takes cuda where there is some.")
+    ] = "auto",
+    dtype: Annotated[
+        str | None, typer.Option(help="fp32, bf16 or fp16: what the model computes in.")
+    ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="Pairs at once; the model's own suggestion if left out.")
+        int | None, typer.Option(help="Pairs at once. Left out: found by itself.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Threads that decode images. Left out: one a core.")
     ] = None,
     cache: Annotated[
-        Path | None,
-        typer.Option(help="Where answers are kept. Left out: the user's cache folder."),
+        str | None,
+        typer.Option(
+            help="Where answers are kept: a folder, or a URL such as s3://…. Left out: the user's "
+            "cache folder."
+        ),
     ] = None,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Keep nothing, and ask everything again.")
+    ] = False,
+    ask: Annotated[
+        Asked,
+        typer.Option(help="What the cache does not know, everything again, or nothing."),
+    ] = Asked.missing,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Whatever cannot be asked ends the run.")
+    ] = False,
+    long: Annotated[
+        Long, typer.Option(help="Captions longer than the model reads: skip them, or cut them.")
+    ] = Long.skip,
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            help="In galleries itm and lm order the K of highest itc of every query; all asks "
+            "every pair. Left out: 16 in large galleries."
+        ),
+    ] = None,
+    include: Annotated[
+        list[Path] | None,
+        typer.Option(help="A Python file that registers models or benchmarks; may be repeated."),
+    ] = None,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with the weights.")
     ] = False,
     prior: Annotated[
         str | None,
@@ -67,8 +120,11 @@ def evaluate(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Ask models about benchmarks: scores, accuracies, intervals. Nothing is asked twice."""
-    if batch_size is not None and batch_size < 1:
-        raise InputError(f"--batch-size must be at least 1, found {batch_size}.")
+    for path in include or ():
+        models_of.include(path)
+    for name, number in (("--batch-size", batch_size), ("--workers", workers)):
+        if number is not None and number < 1:
+            raise InputError(f"{name} must be at least 1, found {number}.")
     if cache is not None and no_cache:
         raise InputError("--cache and --no-cache do not go together.")
     request = EvalRequest(
@@ -78,8 +134,15 @@ def evaluate(
         subsets=_words(subset),
         limit=limit,
         device=device,
+        dtype=None if dtype is None else parse_dtype(dtype),
         batch_size=batch_size,
+        workers=workers,
         cache=None if no_cache else cache or default_folder(),
+        ask=ask.value,
+        strict=strict,
+        long=long.value,
+        rerank=_rerank(rerank),
+        trust_remote_code=trust_remote_code,
         prior=None if prior is None else parse_prior(prior, seed=seed),
         alpha=alpha_option(alpha, prior=prior is not None),
         resamples=resamples,
@@ -97,6 +160,17 @@ def evaluate(
         show(console(), evaluation_tables([run.results for run in runs]))
     if out is not None and not quiet:
         errors().print(f"Written to {out}")
+
+
+def _rerank(text: str | None) -> int | None:
+    """How many of each query are asked; 0 for all, None when the user does not say."""
+    if text is None:
+        return None
+    if text == "all":
+        return 0
+    if not text.isdecimal():
+        raise InputError(f"--rerank must be a number or all, found {text!r}.")
+    return int(text)
 
 
 def _words(given: list[str] | None) -> tuple[str, ...]:

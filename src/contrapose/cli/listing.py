@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
 from contrapose.cli.console import console
 from contrapose.data import Benchmark, Suite, benchmark_names, find_benchmark
-from contrapose.report import card_lines, cards_table, show, suite_lines
+from contrapose.models import include, model_names
+from contrapose.models.families import families
+from contrapose.report import (
+    card_lines,
+    cards_table,
+    families_json,
+    families_table,
+    scores_json,
+    scores_table,
+    show,
+    suite_lines,
+)
+from contrapose.scoring.scores import CAPABILITY, SCORES
 
 app = typer.Typer(no_args_is_help=True, help="List what there is.")
 
-
-@app.callback()
-def _group() -> None:
-    """Keeps `benchmarks` a word of its own while it is the only list."""
+MODULES = {
+    "torch": ("torch", "safetensors"),
+    "hf": ("torch", "transformers"),
+    "openclip": ("torch", "open_clip"),
+}
+"""Extra → what is imported of it; all of them must be there."""
 
 
 @app.command("benchmarks")
@@ -44,6 +59,63 @@ def benchmarks(
         show(console(), suite_lines(found[0]))
     else:
         show(console(), card_lines(found[0].card))
+
+
+@app.command("models")
+def models(
+    include_files: Annotated[
+        list[str] | None,
+        typer.Option("--include", help="A Python file that adds models; may be repeated."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the families as JSON.")] = False,
+) -> None:
+    """Families of models: how they are named, what they give, what they need."""
+    for file in include_files or ():
+        include(file)
+    known = families()
+    installed = {
+        extra: all(find_spec(module) is not None for module in modules)
+        for extra, modules in MODULES.items()
+    }
+    plugins = [name for name in model_names() if name not in {family.name for family in known}]
+    if as_json:
+        typer.echo(families_json(known, installed, plugins))
+        return
+    show(
+        console(),
+        [
+            families_table(known, installed),
+            f"Plug-ins: {', '.join(plugins) or 'none'}.",
+            "After a name may stand ?dtype=bf16&long=cut. contrapose check model NAME says whether "
+            "a model does what it must; docs/adding-a-model.md how to add one.",
+        ],
+    )
+
+
+@app.command("scores")
+def scores(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
+) -> None:
+    """Scores: what each number is, which capability it needs, and which models have it."""
+    listed = [
+        {
+            "name": name,
+            "meaning": meaning,
+            "needs": CAPABILITY[name].__name__,
+            "families": [family.name for family in families() if name in family.scores],
+        }
+        for name, meaning in SCORES.items()
+    ]
+    if as_json:
+        typer.echo(scores_json(listed))
+    else:
+        show(
+            console(),
+            [
+                scores_table(listed),
+                "lm-alpha is lm with the prior taken out (--prior noise:3): lm − α · prior.",
+            ],
+        )
 
 
 def _as_json(found: Benchmark | Suite) -> dict[str, object]:

@@ -1,0 +1,1 @@
+"""What `benchmarks/score.py` compares: the job, the weights, and who does it."""

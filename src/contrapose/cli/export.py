@@ -1,0 +1,42 @@
+"""`contrapose export`: a run folder in the shape of another program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contrapose.cli.console import console
+from contrapose.report import show
+
+
+def export(
+    run: Annotated[
+        Path, typer.Argument(help="A run folder, as --out of eval and metrics writes it.")
+    ],
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    format: Annotated[str, typer.Option(help="lm-eval or mteb.")],  # noqa: A002 - the option's name
+    time: Annotated[
+        str | None,
+        typer.Option(
+            help="When the run was, such as 2026-01-31T12:00:00 (UTC): in names and dates. "
+            "Left out: when the run folder was written."
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Let --out take the place of an earlier export.")
+    ] = False,
+) -> None:
+    """Write a run's results as lm-eval or mteb would, for programs that read those."""
+    # Parquet is only needed from here on.
+    from contrapose.results.exports import export_run, parse_time
+
+    files = export_run(
+        run,
+        out,
+        format,
+        time=None if time is None else parse_time(time),
+        overwrite=overwrite,
+    )
+    show(console(), [f"{len(files):,} files in the shape of {format} written to {out}."])
