@@ -1,6 +1,6 @@
 """What the engine costs beside the bare model: the same batches, the same prepared inputs.
 
-    python benchmarks/overhead.py [--examples 256] [--rounds 7] [--batch-size 64] [--score itc]
+    python benchmarks/overhead.py [--examples 32] [--rounds 7] [--batch-size 64] [--score itc]
 
 `tiny` is asked about scenes. The bare way has every image drawn and preprocessed, every batch cut,
 and calls the model's methods one after another; the other way is `ask_examples` with the same
@@ -36,7 +36,7 @@ from contrapose.scoring.plan import plan_examples
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.add_argument("--examples", type=int, default=256, help="of each part")
+    arguments.add_argument("--examples", type=int, default=32, help="of each part")
     arguments.add_argument("--rounds", type=int, default=7)
     arguments.add_argument("--batch-size", type=int, default=64)
     arguments.add_argument("--score", choices=("itc", "itm", "lm"), default="itc")
