@@ -30,7 +30,7 @@ app = typer.Typer(no_args_is_help=True, help="List what there is.")
 MODULES = {
     "torch": ("torch", "safetensors"),
     "hf": ("torch", "transformers"),
-    "openclip": ("torch", "open_clip"),
+    "openclip": ("torch", "open_clip", "torchvision"),
 }
 """Extra → what is imported of it; all of them must be there."""
 
