@@ -206,7 +206,6 @@ def test_include_and_rerank(cli: Cli, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_remote_cache(cli: Cli) -> None:
-    pytest.importorskip("fsspec")
     arguments = ("eval", "fake", "--on", "patches", "--json", "--cache", "memory://eval-test")
     first = cli(*arguments)
     again = cli(*arguments)

@@ -7,14 +7,13 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pytest
 
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.scoring import Asking, Store, ask_examples
 from tests.fakes import Fake, pairs
-
-fsspec = pytest.importorskip("fsspec")
 
 
 @pytest.fixture(params=["memory", "file"])

@@ -141,12 +141,12 @@ def test_the_score_is_the_libraries_own(
 def test_sentences_are_pooled_as_their_folder_says(
     encoders: Path, tmp_path: Path, mode: str
 ) -> None:
-    library: Any = pytest.importorskip("sentence_transformers")
+    from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
     words = Transformer(str(encoders / "bert"), max_seq_length=40)
     pooling = Pooling(24, pooling_mode=mode)
-    theirs = library.SentenceTransformer(modules=[words, pooling, Normalize()], device="cpu")
+    theirs = SentenceTransformer(modules=[words, pooling, Normalize()], device="cpu")
     theirs.save(str(tmp_path / "sentences"))
     sides = Joining(Side(str(encoders / "vit")), Side("../sentences"))
     maps = heads() | {"text.weight": torch.eye(24), "image.weight": torch.randn(24, 32)}

@@ -20,8 +20,6 @@ from contrapose.models.openclip.model import steps_of
 from tests.models.hf.small import CAPTIONS, LONG, bert_tokenizer, pictures, randomised
 from tests.models.openclip.torchvision_parts import import_open_clip
 
-pytest.importorskip("open_clip_train", reason="open_clip is not installed")
-
 CONFIG: dict[str, Any] = {
     "embed_dim": 16,
     "vision_cfg": {"image_size": 32, "layers": 2, "width": 32, "head_width": 8, "patch_size": 8},

@@ -11,6 +11,7 @@ from contrapose.metrics import FloatArray, token_mean
 from contrapose.models.tiny.model import Tiny, TinyClip
 from contrapose.world.captions import CHANGES, Caption, Kind, describe
 from contrapose.world.odds import World
+from contrapose.world.relations import OPPOSITE, RELATIONS
 from contrapose.world.render import pack, render
 from contrapose.world.sample import sample_scenes
 from contrapose.world.scene import Scene
@@ -44,10 +45,10 @@ def probe(
         if pairs:
             found[name] = _accuracy(model, pairs, device, batch) | {"n": len(pairs)}
         if name == "swap-relation":
-            for words in ("left of right of", "in front of behind", "on top of under"):
-                some = [pair for pair in pairs if pair[1].relation and pair[1].relation in words]
-                if some:
-                    found[f"{name}: {words}"] = _accuracy(model, some, device, batch)
+            for relation in RELATIONS[::2]:
+                both = (relation, OPPOSITE[relation])
+                if some := [pair for pair in pairs if pair[1].relation in both]:
+                    found[f"{name}: {' or '.join(both)}"] = _accuracy(model, some, device, batch)
     return found
 
 
