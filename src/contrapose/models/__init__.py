@@ -2,15 +2,23 @@
 
 from contrapose.files.include import include
 from contrapose.models.capabilities import (
+    Answerer,
     Captioner,
+    Chat,
     Described,
     Encoder,
+    Language,
+    Looked,
+    Looks,
     Matcher,
     Model,
     ModelCard,
     Prepares,
+    Prompt,
+    QuestionTemplate,
     Ragged,
     Reads,
+    Reply,
 )
 from contrapose.models.conformance import check_model, model_checks
 from contrapose.models.families import FamilyCard, families
@@ -19,18 +27,26 @@ from contrapose.models.options import LoadOptions
 from contrapose.models.registry import load_model, model_names, register_model
 
 __all__ = [
+    "Answerer",
     "Captioner",
+    "Chat",
     "Described",
     "Encoder",
     "FamilyCard",
+    "Language",
     "LoadOptions",
+    "Looked",
+    "Looks",
     "Matcher",
     "Model",
     "ModelCard",
     "ModelName",
     "Prepares",
+    "Prompt",
+    "QuestionTemplate",
     "Ragged",
     "Reads",
+    "Reply",
     "check_model",
     "families",
     "include",

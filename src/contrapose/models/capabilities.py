@@ -1,6 +1,6 @@
 """What a model can do, as protocols: a class that has the methods is a model, no base class.
 
-Every model has a name and a fingerprint; beyond that it gives one or more of three answers.
+Every model has a name and a fingerprint; beyond that it gives one or more kinds of answers.
 Results must not depend on how a list is cut into batches: the same pair asked in another batch
 gets the same number to 1e-4. A model refuses an empty caption, and one that is longer than it can
 read unless the user had it loaded to cut them, with an `InputError`.
@@ -9,8 +9,8 @@ read unless the user had it loaded to cut them, with an `InputError`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -21,6 +21,19 @@ if TYPE_CHECKING:
     `noise_images` make it: pixels (channels, height, width), or named tensors."""
     Picture: TypeAlias = Image | Prepared
     """What a model is shown: a decoded RGB image, or one that is prepared already."""
+    Sight: TypeAlias = "Picture | Looked"
+    """The same, or one that was looked at already."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Looked:
+    """An image after a model has looked at it, as only its own `look` makes it.
+
+    Attributes:
+        state: the model's own: encoded tokens, keys and values.
+    """
+
+    state: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +160,7 @@ class Captioner(Model, Protocol):
         Part of the score's identity: numbers over other tokens are another score.
         """
 
-    def token_logprobs(self, images: Sequence[Picture], texts: Sequence[str]) -> Ragged:
+    def token_logprobs(self, images: Sequence[Sight], texts: Sequence[str]) -> Ragged:
         """Log P(t_k | t_<k, I) of each counted token, the i-th image with the i-th caption.
 
         Images that are the same object need be encoded only once.
@@ -155,3 +168,92 @@ class Captioner(Model, Protocol):
 
     def noise_images(self, count: int, seed: int) -> Sequence[Picture]:
         """Content-free images for the prior: Gaussian noise in the normalised pixel space."""
+
+
+@runtime_checkable
+class Looks(Protocol):
+    """A captioner or answerer that can look once at an image it is asked about many times.
+
+    The engine uses it for the images of a prior, under which every caption of a job is asked.
+    """
+
+    def look(self, images: Sequence[Picture]) -> Sequence[Looked]:
+        """What the model makes of images before it reads a caption.
+
+        Each may be given wherever an image may, to the same effect.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionTemplate:
+    """A yes-or-no question about a caption.
+
+    Attributes:
+        text: the question; `{}` stands for the caption.
+        answer: the answer whose probability is the score.
+    """
+
+    text: str = 'Does this figure show "{}"? Please answer yes or no.'
+    answer: str = "Yes"
+
+    def about(self, caption: str) -> str:
+        """The question about one caption."""
+        return self.text.replace("{}", caption)
+
+
+@runtime_checkable
+class Answerer(Model, Protocol):
+    """A model that answers questions about an image (score `vqa`; Lin et al., VQAScore, 2024)."""
+
+    def answer_logprobs(
+        self, images: Sequence[Sight], texts: Sequence[str], question: QuestionTemplate
+    ) -> Tensor:
+        """(n,) log P(answer | image, question about the caption), tokens of the answer summed."""
+
+    def noise_images(self, count: int, seed: int) -> Sequence[Picture]:
+        """Content-free images for the prior: Gaussian noise in the normalised pixel space."""
+
+
+@runtime_checkable
+class Language(Model, Protocol):
+    """A language model: a caption's probability without any image (score `blind`)."""
+
+    @property
+    def lm_tokens(self) -> str:
+        """Which tokens the log-probabilities are of."""
+
+    def text_logprobs(self, texts: Sequence[str]) -> Ragged:
+        """Log P(t_k | t_<k) of each counted token of each caption."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prompt:
+    """What a chat model is asked in one turn: images first, in this order, then text."""
+
+    images: tuple[Picture, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a chat model said.
+
+    Attributes:
+        text: the words.
+        first: log-probabilities of the likeliest first tokens, where the model gives them.
+        tokens_in: tokens of the prompt, where known.
+        tokens_out: tokens of the reply, where known.
+    """
+
+    text: str
+    first: Mapping[str, float] = field(default_factory=dict)
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@runtime_checkable
+class Chat(Model, Protocol):
+    """A model that is asked in words and answers in words (score `chat`)."""
+
+    def reply(self, prompts: Sequence[Prompt]) -> Sequence[Reply]:
+        """One reply a prompt, the likeliest words (temperature 0), a few tokens at most."""

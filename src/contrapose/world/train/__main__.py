@@ -16,7 +16,7 @@ import torch
 from contrapose.models.tiny.model import Tiny, TinyClip
 from contrapose.models.tiny.network import Config, Network
 from contrapose.models.tiny.tokeniser import Tokeniser
-from contrapose.models.tiny.weights import write_weights
+from contrapose.models.tiny.weights import read_recipe, read_weights, write_weights
 from contrapose.world.captions import VOCABULARY
 from contrapose.world.train.data import TrainSet
 from contrapose.world.train.loop import Recipe, train
@@ -32,6 +32,10 @@ RECIPES = {
     "tiny": (
         Recipe(
             scenes=600_000, first=40_000, new=60, steps=9_927, batch=1024, judged=256, warm=500
+        ),
+        Recipe(
+            scenes=200_000, first=60_000, new=60, steps=3_200, batch=4096, warm=200, seed=2,
+            frozen=True,
         ),
     ),
     "tiny-clip": (
@@ -73,8 +77,11 @@ def _make(name: str, chosen: argparse.Namespace, say: Any) -> None:
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(phases[0].seed)
     network = Network(CONFIGS[name]).to(chosen.device).train()
-    done = []
-    for number, recipe in enumerate(phases):
+    done: list[int] = []
+    if chosen.weights is not None:
+        network.load_state_dict(read_weights(chosen.weights)[0].state_dict())
+        done += read_recipe(chosen.weights)["steps_done"]
+    for number, recipe in list(enumerate(phases))[len(done) :]:
         say(model=name, phase=number, **asdict(recipe))
         keep = None
         if chosen.keep is not None:
@@ -112,6 +119,7 @@ def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--stop-after", type=float, default=math.inf, help="Seconds a phase.")
     parser.add_argument("--compile", action="store_true", help="Let torch compile the blocks.")
     parser.add_argument("--keep", type=Path, help="Folder of checkpoints to go on from.")
+    parser.add_argument("--weights", type=Path, help="Begin after the phases these have seen.")
     return parser.parse_args(arguments)
 
 

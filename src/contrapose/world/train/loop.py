@@ -40,6 +40,8 @@ class Recipe:
         rate: highest learning rate.
         places: whether the text network is also taught where the things are that nouns name.
         mirror: show half of the scenes mirrored.
+        frozen: teach the contrast alone, to the text encoder and the image's projection; all else
+            stays as it is, which leaves room for far more captions to be told apart in a step.
         decay: weight decay.
         warm: steps of warm-up.
         seed: of the set, of the weights and of the batches.
@@ -54,6 +56,7 @@ class Recipe:
     patches: bool = True
     places: bool = True
     mirror: bool = True
+    frozen: bool = False
     rate: float = 1e-3
     decay: float = 0.05
     warm: int = 500
@@ -89,7 +92,8 @@ def train(
     device = network.log_scale.device
     helpers = _helpers(network, recipe).to(device)
     whole = nn.ModuleList([network, *helpers.values()])
-    optimiser = _optimiser(whole, recipe, device)
+    taught = _taught(network, recipe) or list(whole.parameters())
+    optimiser = _optimiser(taught, recipe, device)
     done = 0
     if checkpoint is not None and checkpoint.is_file():
         state = torch.load(checkpoint, map_location=device, weights_only=True)
@@ -106,7 +110,7 @@ def train(
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             parts = step_losses(network, helpers, Batch(*batch), recipe)
         torch.stack([WEIGHTS[name] * part for name, part in parts.items()]).sum().backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(whole.parameters(), 1.0)
+        nn.utils.clip_grad_norm_(taught, 1.0)
         optimiser.step()
         return {name: part.detach() for name, part in parts.items()}
 
@@ -134,13 +138,24 @@ def train(
     return done
 
 
-def _optimiser(whole: nn.Module, recipe: Recipe, device: torch.device) -> torch.optim.Optimizer:
+def _taught(network: Network, recipe: Recipe) -> list[nn.Parameter]:
+    """What alone changes where the rest is frozen; nothing where all is taught."""
+    if not recipe.frozen:
+        return []
+    return [
+        *network.text.parameters(), *network.image.project.parameters(), network.log_scale
+    ]  # fmt: skip
+
+
+def _optimiser(
+    taught: list[nn.Parameter], recipe: Recipe, device: torch.device
+) -> torch.optim.Optimizer:
     """AdamW; its rate is a tensor on a GPU, where a captured step reads it anew each time."""
     gpu = device.type == "cuda"
     rate = torch.tensor(recipe.rate, device=device) if gpu else recipe.rate
     return torch.optim.AdamW(
-        [{"params": [w for w in whole.parameters() if w.dim() > 1], "weight_decay": recipe.decay},
-         {"params": [w for w in whole.parameters() if w.dim() <= 1], "weight_decay": 0.0}],
+        [{"params": [w for w in taught if w.dim() > 1], "weight_decay": recipe.decay},
+         {"params": [w for w in taught if w.dim() <= 1], "weight_decay": 0.0}],
         lr=rate, betas=(0.9, 0.98), fused=gpu, capturable=gpu,
     )  # fmt: skip
 
@@ -155,6 +170,8 @@ def _set_rate(group: dict[str, Any], rate: float) -> None:
 def _helpers(network: Network, recipe: Recipe) -> nn.ModuleDict:
     """What learns beside the network and is left behind, by the name of its loss."""
     width, found = network.config.width, nn.ModuleDict()
+    if recipe.frozen:
+        return found
     if recipe.patches:
         found["patches"] = Patches(width)
     if recipe.places and network.fusion is not None:
@@ -165,14 +182,15 @@ def _helpers(network: Network, recipe: Recipe) -> nn.ModuleDict:
 def step_losses(
     network: Network, helpers: nn.ModuleDict, batch: Batch, recipe: Recipe
 ) -> dict[str, Tensor]:
-    """The losses of one batch: contrast alone for a dual encoder, all otherwise."""
+    """The losses of one batch: contrast alone for a dual encoder or a frozen one, else all."""
     tokens = batch.tokens
-    seen = network.image(to_range(batch.images))
+    with torch.set_grad_enabled(torch.is_grad_enabled() and not recipe.frozen):
+        seen = network.image(to_range(batch.images))
     itc, logits = contrast(network, network.image.embed(seen), network.text(tokens), tokens)
     parts = {"itc": itc}
     if "patches" in helpers:
         parts["patches"] = helpers["patches"](seen, batch.patches)
-    if network.fusion is not None:
+    if network.fusion is not None and not recipe.frozen:
         some = slice(0, recipe.judged)
         parts["itm"] = match(network, seen[some], tokens[some], logits[some, some])
         states = network.fusion.states(tokens, seen)
