@@ -5,8 +5,8 @@
     python benchmarks/score.py --device cuda --model vit-l-14 --dtype fp32 bf16 --rows 1500
 
 Everybody opens the same JPEG files and scores the same rows with the same random CLIP; the ways
-take turns; loading the weights is not counted, nor a first job of a few rows. The table has
-seconds, pairs a second, and how many times as long each way takes as Contrapose: the median over
+take turns; loading the weights is not counted, nor a first job of a tenth of the rows. The table
+has seconds, pairs a second, how many times as long each way takes as Contrapose: the median over
 rounds, and the range. The comparison is void unless all give every row the same scores to their
 precision. On a GPU float32 is float32 for everybody: convolutions may not round to TF32.
 
@@ -42,9 +42,9 @@ from scorejob.roofline import image_flops, matrix_rate, token_flops, tower_rate
 from scorejob.ways import Asked, Scores, Way, contrapose_way
 from scorejob.weights import SHAPES, make_weights
 
-SMALL = 10
-"""Rows of the job that everybody does once before the clock runs."""
-CLOSE = {"fp32": 1e-5, "bf16": 2e-2, "fp16": 5e-3}
+SMALL = 10, 200
+"""Rows of the job that everybody does once before the clock runs: a tenth, within these bounds."""
+CLOSE = {"fp32": 5e-5, "bf16": 2e-2, "fp16": 5e-3}
 """How far scores of one dtype may lie from those of the first way; choices among captions that are
 further apart than twice that are then the same."""
 
@@ -70,7 +70,8 @@ def main() -> None:
     warnings.filterwarnings("ignore", message="This DataLoader will create")
     folder = asked.folder / ("written" if asked.annotations is None else "published")
     job = make_job(folder / str(asked.rows), asked.rows, asked.annotations, asked.device)
-    small = make_job(asked.folder / "small", SMALL, device=asked.device)
+    few = min(max(asked.rows // 10, SMALL[0]), SMALL[1])
+    small = make_job(asked.folder / f"small-{few}", few, device=asked.device)
     weights = make_weights(asked.folder, asked.model, asked.bpe, asked.device)
     torch.backends.cudnn.allow_tf32 = False
     print(f"{asked.model}, {_machine(asked.device)}\n{job}\n")

@@ -64,17 +64,26 @@ class Bare:
 
     def run(self) -> Scores:
         """The job from here on."""
+        seen, read = (_unit(found) for found in self.called(self.images, self.texts))
+        return np.asarray(np.einsum("kd,kjd->kj", seen[self.shown], read[self.said]))
+
+    def called(self, images: list[Tensor], texts: list[Tensor]) -> tuple[list[Any], list[Any]]:
+        """What the towers give for batches."""
         with torch.inference_mode():
-            images = self._timed(
+            seen = self._timed(
                 "image tower",
-                lambda: [self.model.get_image_features(pixel_values=each) for each in self.images],
+                lambda: [self.model.get_image_features(pixel_values=each) for each in images],
             )
-            texts = self._timed(
+            read = self._timed(
                 "text tower",
-                lambda: [self.model.get_text_features(input_ids=each) for each in self.texts],
+                lambda: [self.model.get_text_features(input_ids=each) for each in texts],
             )
-        seen, read = _unit(images)[self.shown], _unit(texts)[self.said]
-        return np.asarray(np.einsum("kd,kjd->kj", seen, read))
+        return seen, read
+
+    def warm(self) -> Scores:
+        """A tenth of the batches, as the others get a tenth of the rows."""
+        self.called(*(some[: len(some) // 10 + 1] for some in (self.images, self.texts)))
+        return np.empty((0, 2))
 
     def _timed(self, name: str, work: Callable[[], list[Any]]) -> list[Any]:
         start = time.perf_counter()
@@ -90,7 +99,7 @@ def bare_way(bare: Bare, dtype: str) -> Way:
     return Way(
         "model calls alone",
         dtype,
-        lambda: lambda _: bare.run(),
+        lambda: lambda job: bare.run() if job is bare.job else bare.warm(),
         "all else done before",
     )
 

@@ -91,6 +91,20 @@ def test_a_dual_encoder_has_the_contrast_alone(data: TrainSet) -> None:
     assert [sorted(line) for line in told] == [["itc", "scenes", "seconds", "step"]]
 
 
+def test_a_frozen_phase_teaches_the_contrast_alone(data: TrainSet) -> None:
+    network = fresh()
+    before = {name: weight.detach().clone() for name, weight in network.named_parameters()}
+    told: list[dict[str, Any]] = []
+    train(network, data, replace(RECIPE, frozen=True), log=told.append, every=1)
+    changed = {
+        name for name, weight in network.named_parameters() if not torch.equal(weight, before[name])
+    }
+    assert {name.split(".")[0] for name in changed} == {"text", "image", "log_scale"}
+    assert [name for name in changed if name.startswith("image")] == ["image.project.weight"]
+    assert set(told[-1]) == {"step", "seconds", "scenes", "itc"}
+    assert told[-1]["itc"] < told[0]["itc"]
+
+
 def test_the_same_seed_gives_the_same_weights(data: TrainSet) -> None:
     networks = [fresh(), fresh()]
     for network in networks:

@@ -11,7 +11,9 @@ import torch
 
 from contrapose.models.tiny import load
 from contrapose.models.tiny.model import Tiny, TinyClip
-from contrapose.models.tiny.weights import read_recipe
+from contrapose.models.tiny.network import Network
+from contrapose.models.tiny.weights import read_recipe, read_weights, write_weights
+from contrapose.world.captions import VOCABULARY
 from contrapose.world.train.__main__ import CONFIGS, RECIPES, main
 
 
@@ -50,6 +52,20 @@ def test_two_steps(
     assert all(line["model"] == name for line in lines)
     kept = sorted(path.name for path in (tmp_path / "kept").iterdir())
     assert kept == [f"{name}-{number}.pt" for number in range(phases)]
+
+
+def test_going_on_after_the_phases_that_weights_have_seen(tmp_path: Path) -> None:
+    began = tmp_path / "first.safetensors"
+    torch.manual_seed(0)
+    write_weights(began, Network(CONFIGS["tiny"]), VOCABULARY, {"steps_done": [7]})
+    main(["tiny", *asked(tmp_path / "out", "--weights", str(began))])
+    file = tmp_path / "out" / "tiny.safetensors"
+    assert read_recipe(file)["steps_done"] == [7, 2]
+    before, after = (read_weights(each)[0].state_dict() for each in (began, file))
+    assert torch.equal(
+        before["image.blocks.0.think.0.weight"], after["image.blocks.0.think.0.weight"]
+    )
+    assert not torch.equal(before["text.words.weight"], after["text.words.weight"])
 
 
 def test_a_batch_larger_than_the_set(tmp_path: Path) -> None:
