@@ -12,6 +12,7 @@ from contrapose.data import registry as benchmarks
 from contrapose.models import registry as models
 from tests.conftest import Cli
 from tests.fakes import Entry, Fake, Tower, patches
+from tests.scoring.models import Seeing
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +21,7 @@ def _plugged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     entries = {
         "fake": Entry("fake", "tests:fake", lambda name, device: Fake()),
         "tower": Entry("tower", "tests:tower", lambda name, device: Tower()),
+        "seeing": Entry("seeing", "tests:seeing", lambda name, device: Seeing()),
         "broken": Entry("broken", "tests:broken", lambda name, device: Fake(broken=float("nan"))),
     }
     monkeypatch.setattr(models, "_plugins", lambda: entries)
@@ -117,6 +119,27 @@ def test_prior(cli: Cli) -> None:
     runs = json.loads(said.out)["runs"]
     assert [run["score"] for run in runs] == ["lm", "lm-alpha"]
     assert runs[1]["alpha"]["applied"] == "cross-validated"
+    assert runs[1]["alpha"]["prior"] == "2 noise images, seed 0"
+    arguments = ("eval", "fake", "--on", "patches/pairs", "--score", "lm", "-q")
+    usual = cli(*arguments, "--alpha", "auto", "--json")
+    assert json.loads(usual.out)["runs"][1]["alpha"]["prior"] == "3 noise images, seed 0"
+    others = cli(*arguments, "--prior", "gallery:4", "--alpha", 1)
+    assert others.status == 0, others
+    header = next(line for line in others.out.splitlines() if "raw (α=0)" in line)
+    assert "cross-validated" in header
+    assert "oracle (tuned on test)" in header
+    assert "the prior is under 4 of the benchmark's own images" in others.out
+
+
+def test_question_and_report(cli: Cli, tmp_path: Path) -> None:
+    arguments = ("eval", "seeing", "--on", "patches", "--score", "lm,vqa", "--alpha", "auto", "-q")
+    said = cli(*arguments, "--question", "Is it {}?", "--answer", "no", "--out", tmp_path / "run")
+    assert said.status == 0, said
+    assert "log P('no') after the question 'Is it {}?'" in said.out
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "The language prior" in page
+    assert "vqa-alpha" in page
+    assert page.count("<svg") >= 3
 
 
 @pytest.mark.parametrize(
@@ -136,8 +159,14 @@ def test_prior(cli: Cli) -> None:
         (("fake", "--on", "patches", "--ask", "none"), "are not in the cache"),
         (("fake", "--on", "patches", "--cache", "zzz://x"), "the cache zzz://x cannot be opened"),
         (("fake", "--on", "patches", "--include", "no.py"), "no such file to include"),
-        (("fake", "--on", "patches", "--prior", "images"), "--prior must be noise:COUNT"),
-        (("fake", "--on", "patches", "--alpha", "1"), "pass --prior too"),
+        (
+            ("fake", "--on", "patches", "--prior", "images"),
+            "--prior must be noise:3, images:DIR[:COUNT] or gallery",
+        ),
+        (("fake", "--on", "patches", "--question", "a cat?"), "--question must hold {} once"),
+        (("fake", "--on", "patches", "--answer", " "), "--answer must not be empty"),
+        (("tower", "--on", "patches", "--prior", "noise:2"), "--prior is taken out of lm or vqa"),
+        (("fake", "--on", "patches", "--prior", "images:nowhere"), "is no folder of images"),
         (
             ("fake", "--on", "patches", "--prior", "noise:2", "--alpha", "2"),
             "--alpha must be auto or a number",

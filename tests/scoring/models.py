@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 
 from contrapose.errors import InputError
-from contrapose.models import Ragged
-from tests.fakes import Fake, Tower
+from contrapose.models import Looked, QuestionTemplate, Ragged
+from tests.fakes import Fake, Tower, number, seen
 
 
 @dataclass
@@ -108,3 +108,68 @@ class Picky(Fake):
     ) -> Ragged:
         self._look(texts)
         return super().token_logprobs(images, texts)
+
+
+@dataclass
+class Seeing(Fake):
+    """Looks at images ahead, and answers questions about them."""
+
+    noise_mean: float = 0.5
+    noise_std: float = 2.0
+    looked: list[str] = field(default_factory=list)
+    shown: int = 0
+    lifted: float = 0.0
+
+    def noise_images(self, count: int, seed: int) -> list[torch.Tensor]:
+        return [
+            self.noise_std * each + self.noise_mean for each in super().noise_images(count, seed)
+        ]
+
+    def look(self, images: Sequence[Image.Image | torch.Tensor]) -> list[Looked]:
+        self.looked += map(seen, images)
+        return [Looked(image) for image in images]
+
+    def token_logprobs(
+        self, images: Sequence[Image.Image | torch.Tensor | Looked], texts: Sequence[str]
+    ) -> Ragged:
+        return super().token_logprobs(self._pictures(images), texts)
+
+    def answer_logprobs(
+        self,
+        images: Sequence[Image.Image | torch.Tensor | Looked],
+        texts: Sequence[str],
+        question: QuestionTemplate,
+    ) -> torch.Tensor:
+        self._tick()
+        asked = [
+            (seen(image), question.about(text))
+            for image, text in zip(self._pictures(images), texts, strict=True)
+        ]
+        self.pairs += asked
+        return torch.tensor([self.lifted - 4 * number(*pair, question.answer) for pair in asked])
+
+    def _pictures(
+        self, images: Sequence[Image.Image | torch.Tensor | Looked]
+    ) -> list[Image.Image | torch.Tensor]:
+        self.shown += sum(not isinstance(image, Looked) for image in images)
+        return [image.state if isinstance(image, Looked) else image for image in images]
+
+
+@dataclass
+class Reader:
+    """A language model: a word's probability by its letters and its place."""
+
+    name: str = "reader"
+    fingerprint: str = "reader-1"
+    batch_size: int = 4
+    lm_tokens: str = "caption"
+    read: list[str] = field(default_factory=list)
+
+    def text_logprobs(self, texts: Sequence[str]) -> Ragged:
+        self.read += texts
+        words = [text.split() for text in texts]
+        values = [-number(word, i) for each in words for i, word in enumerate(each)]
+        offsets = [0]
+        for each in words:
+            offsets.append(offsets[-1] + len(each))
+        return Ragged(torch.tensor(values), offsets)

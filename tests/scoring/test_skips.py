@@ -181,7 +181,7 @@ def test_edits(tmp_path: Path) -> None:
 def test_templates_are_averaged() -> None:
     templates = ("a {}", "the {} here", "no {}")
     data = Gallery("c", (patch(0), patch(1)), ("cat", "dog"), ((0, 0), (1, 1)), templates)
-    asking = Asking(Fake(), noise=Noise(2))
+    asking = Asking(Fake(), prior=Noise(2))
     single = {
         score: ask_gallery(asking, score, Gallery("s", data.images, tuple(
             template.replace("{}", name) for name in data.texts for template in templates

@@ -9,10 +9,14 @@ from typing import Annotated
 import typer
 
 from contrapose import __version__
-from contrapose.cli import build, check, compare, listing, metrics
+from contrapose.cli import build, check, compare, listing, metrics, tune
+from contrapose.cli.audit import audit
 from contrapose.cli.demo import demo
+from contrapose.cli.diagnose import diagnose
 from contrapose.cli.eval import evaluate
+from contrapose.cli.explain import explain
 from contrapose.cli.export import export
+from contrapose.cli.tune_heads import tune_heads
 from contrapose.errors import ContraposeError
 
 app = typer.Typer(
@@ -28,10 +32,15 @@ app.command("demo")(demo)
 app.command("eval")(evaluate)
 app.command("metrics")(metrics.metrics)
 app.command("compare")(compare.compare)
+app.command("audit")(audit)
+app.command("diagnose")(diagnose)
+app.command("explain")(explain)
 app.command("export")(export)
 app.add_typer(listing.app, name="list")
 app.add_typer(check.app, name="check")
 app.add_typer(build.app, name="build")
+tune.app.command("heads")(tune_heads)
+app.add_typer(tune.app, name="tune")
 
 BAD_INPUT = 2
 """Exit status for input that cannot be used; 1 is kept for a check or a gate that fails."""

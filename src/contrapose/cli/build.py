@@ -1,4 +1,4 @@
-"""`contrapose build`: benchmarks that are made here, written to disk."""
+"""`contrapose build`: what is made here, written to disk."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Annotated
 import typer
 
 from contrapose.cli.console import console
+from contrapose.cli.pairs import pairs
 from contrapose.errors import InputError
 from contrapose.report import show
 
-app = typer.Typer(no_args_is_help=True, help="Build benchmarks.")
+app = typer.Typer(no_args_is_help=True, help="Build benchmarks, and pairs to learn from.")
+app.command("pairs")(pairs)
 
 
 class World(StrEnum):
@@ -20,11 +22,6 @@ class World(StrEnum):
 
     balanced = "balanced"
     skewed = "skewed"
-
-
-@app.callback()
-def _group() -> None:
-    """Keeps `scenes` a word of its own while it is the only benchmark that is built."""
 
 
 @app.command("scenes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -17,12 +18,16 @@ from contrapose.models.options import parse_dtype
 from contrapose.report import evaluation_tables, show
 from contrapose.results import (
     EvalRequest,
+    Run,
     evaluate_models,
     evaluation,
     require_run_place,
     write_run,
 )
-from contrapose.scoring import default_folder, parse_prior
+from contrapose.scoring import default_folder, parse_prior, parse_question
+
+USUAL_PRIOR = "noise:3"
+REPORT = "report.html"
 
 
 class Asked(StrEnum):
@@ -47,7 +52,10 @@ def evaluate(
     ],
     score: Annotated[
         list[str] | None,
-        typer.Option(help="itc, itm, lm, prior; A,B or repeated. Left out: all the model can do."),
+        typer.Option(
+            help="itc, itm, lm, vqa, prior, blind, chat; A,B or repeated. Left out: all the model "
+            "can do that sees the image, without chat."
+        ),
     ] = None,
     root: Annotated[
         Path | None,
@@ -105,10 +113,23 @@ def evaluate(
     ] = False,
     prior: Annotated[
         str | None,
-        typer.Option(help="noise:3 takes the prior under 3 noise images out of lm (lm-alpha)."),
+        typer.Option(
+            help="Take the prior out of lm and vqa (lm-alpha, vqa-alpha): under noise:3 images, "
+            "images:DIR[:COUNT], or gallery[:COUNT], the benchmark's own."
+        ),
     ] = None,
     alpha: Annotated[
-        str | None, typer.Option(help="How much of the prior: 0, 1, a number between, or auto.")
+        str | None,
+        typer.Option(
+            help="How much of the prior: 0, 1, a number between, or auto; --prior is noise:3 "
+            "unless you say."
+        ),
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option(help="What vqa asks; {} stands for the caption.")
+    ] = None,
+    answer: Annotated[
+        str | None, typer.Option(help="The answer whose probability vqa is. Left out: Yes.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
     overwrite: Annotated[
@@ -127,6 +148,8 @@ def evaluate(
             raise InputError(f"{name} must be at least 1, found {number}.")
     if cache is not None and no_cache:
         raise InputError("--cache and --no-cache do not go together.")
+    if prior is None and alpha is not None:
+        prior = USUAL_PRIOR
     request = EvalRequest(
         benchmarks=_words(on),
         scores=_words(score),
@@ -145,6 +168,8 @@ def evaluate(
         trust_remote_code=trust_remote_code,
         prior=None if prior is None else parse_prior(prior, seed=seed),
         alpha=alpha_option(alpha, prior=prior is not None),
+        question=parse_question(question, answer),
+        tokens=out is not None,
         resamples=resamples,
         seed=seed,
     )
@@ -153,13 +178,26 @@ def evaluate(
     with progress(quiet=quiet) as told:
         runs = evaluate_models(tuple(dict.fromkeys(models)), request, progress=told)
     if out is not None:
-        write_run(runs, out, overwrite=overwrite)
+        write_run(runs, out, overwrite=overwrite, beside={REPORT: _page(runs)})
     if as_json:
         typer.echo(evaluation(runs).model_dump_json(indent=2))
     else:
         show(console(), evaluation_tables([run.results for run in runs]))
     if out is not None and not quiet:
         errors().print(f"Written to {out}")
+
+
+def _page(runs: Sequence[Run]) -> str:
+    """The results as a page to look at."""
+    from contrapose.report.html import Report, render_report
+
+    results = [run.results for run in runs]
+    names = (
+        dict.fromkeys(run.model for run in results),
+        dict.fromkeys(r.benchmark for r in results),
+    )
+    asked, on = (", ".join(str(name) for name in some) for some in names)
+    return render_report(Report(title=f"{asked} on {on}", runs=results))
 
 
 def _rerank(text: str | None) -> int | None:

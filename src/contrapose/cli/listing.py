@@ -31,6 +31,7 @@ MODULES = {
     "torch": ("torch", "safetensors"),
     "hf": ("torch", "transformers"),
     "openclip": ("torch", "open_clip", "torchvision"),
+    "language": ("torch", "transformers", "gguf", "accelerate"),
 }
 """Extra → what is imported of it; all of them must be there."""
 

@@ -14,6 +14,7 @@ from contrapose.metrics.alpha import (
     augmented_intervals,
     brittle_intervals,
     cross_validate,
+    first_intervals,
     group_intervals,
     original_intervals,
     refuse_own_images,
@@ -33,7 +34,7 @@ from contrapose.metrics.chance import (
     image_chance,
     text_chance,
 )
-from contrapose.metrics.chat import Choices, multiple_choice
+from contrapose.metrics.chat import UNPARSABLE, Choices, joint_choice, multiple_choice
 from contrapose.metrics.classify import top_k
 from contrapose.metrics.edits import best_of, rank_edits, simat_score
 from contrapose.metrics.equivariance import Equivariance, equivariance
@@ -45,6 +46,7 @@ from contrapose.metrics.likelihood import (
     token_sum,
     visual_gpt_score,
 )
+from contrapose.metrics.ngram import NGram, fit_ngram
 from contrapose.metrics.outcome import Outcome
 from contrapose.metrics.pairs import accuracy, group_score, image_score, text_score
 from contrapose.metrics.retrieval import mean_recall, recall_chance, recalls
@@ -57,6 +59,7 @@ from contrapose.metrics.statistics import (
     auroc_interval,
     clusters_of,
     combine,
+    correlation_of,
     holm,
     interval,
     intervals,
@@ -74,6 +77,7 @@ from contrapose.metrics.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "THRESHOLDS",
+    "UNPARSABLE",
     "Audit",
     "Best",
     "BoolArray",
@@ -87,6 +91,7 @@ __all__ = [
     "IntArray",
     "Intervals",
     "McNemar",
+    "NGram",
     "Outcome",
     "PairedDifference",
     "Statistic",
@@ -105,10 +110,13 @@ __all__ = [
     "brittle_intervals",
     "clusters_of",
     "combine",
+    "correlation_of",
     "cross_validate",
     "debias",
     "diagonal_group_chance",
     "equivariance",
+    "first_intervals",
+    "fit_ngram",
     "group_chance",
     "group_intervals",
     "group_score",
@@ -118,6 +126,7 @@ __all__ = [
     "image_score",
     "interval",
     "intervals",
+    "joint_choice",
     "kept_officially",
     "log_prior",
     "macro_mean",

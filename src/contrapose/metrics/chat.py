@@ -24,7 +24,8 @@ class Choices:
 
     Attributes:
         orders: the accuracy with the options in each order.
-        mean: the mean over the orders, for each example.
+        mean: the mean over the orders, for each example; of several questions, over all
+            combinations of their orders.
         every: right in every order.
         consistent: the same option chosen in every order, right or wrong; an answer that cannot be
             read is not consistent with anything.
@@ -56,17 +57,44 @@ def multiple_choice(answers: ArrayLike, right: ArrayLike, options: int = 2) -> C
     truth = np.asarray(right, dtype=np.int64)
     if truth.shape not in ((), (len(chosen),)):
         raise InputError(f"{len(chosen)} examples but {truth.shape} right options.")
+    return joint_choice(chosen[:, None], np.broadcast_to(truth, (len(chosen),))[:, None], options)
+
+
+def joint_choice(answers: ArrayLike, right: ArrayLike, options: int = 2) -> Choices:
+    """Score examples of several questions each, all of which must be right at once.
+
+    A text score of two images is one: each image is asked about with the captions in every order.
+    An order is won when all answers in it are right. The mean is over every combination of orders,
+    as if each question drew its own: to choose by position alone is then worth no more than chance.
+
+    Args:
+        answers: (k, questions, orders) which option was chosen, by its identity; −1 where the
+            answer could not be read.
+        right: (k, questions) the right options.
+        options: how many there are, for the chance level.
+
+    Raises:
+        InputError: a shape does not fit, or an answer is not an option.
+    """
+    chosen = np.asarray(answers, dtype=np.int64)
+    truth = np.asarray(right, dtype=np.int64)
+    if chosen.ndim != 3 or not all(chosen.shape[1:]):
+        raise InputError(f"answers must be examples × questions × orders, not {chosen.shape}.")
+    if truth.shape != chosen.shape[:2]:
+        raise InputError(f"{chosen.shape[:2]} questions but {truth.shape} right options.")
     if ((chosen < UNPARSABLE) | (chosen >= options)).any():
         raise InputError(f"answers must be options 0 … {options - 1}, or −1 if unreadable.")
-    hits = chosen == np.broadcast_to(truth, (len(chosen),))[:, None]
+    questions, orders = chosen.shape[1:]
+    hits = chosen == truth[:, :, None]
+    won = hits.all(axis=1)
     read = chosen != UNPARSABLE
-    orders = chosen.shape[1]
     untied = np.zeros(len(chosen), dtype=np.bool_)
-    agree = (chosen == chosen[:, :1]).all(axis=1) & read.all(axis=1)
+    agree = ((chosen == chosen[:, :, :1]) & read).all(axis=(1, 2))
+    guess = float(options) ** -questions
     return Choices(
-        orders=tuple(decided(hits[:, j], untied, 1 / options) for j in range(orders)),
-        mean=measured(hits.mean(axis=1), 1 / options),
-        every=decided(hits.all(axis=1), untied, options**-orders),
-        consistent=decided(agree, untied, options ** (1 - orders)),
-        parsed=measured(read.mean(axis=1)),
+        orders=tuple(decided(won[:, j], untied, guess) for j in range(orders)),
+        mean=measured(hits.mean(axis=2).prod(axis=1), guess),
+        every=decided(won.all(axis=1), untied, guess**orders),
+        consistent=decided(agree, untied, guess ** (orders - 1)),
+        parsed=measured(read.mean(axis=(1, 2))),
     )

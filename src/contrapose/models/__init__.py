@@ -22,6 +22,7 @@ from contrapose.models.capabilities import (
 )
 from contrapose.models.conformance import check_model, model_checks
 from contrapose.models.families import FamilyCard, families
+from contrapose.models.masks import MaskedText, MasksText
 from contrapose.models.names import ModelName, parse_name
 from contrapose.models.options import LoadOptions
 from contrapose.models.registry import load_model, model_names, register_model
@@ -37,6 +38,8 @@ __all__ = [
     "LoadOptions",
     "Looked",
     "Looks",
+    "MaskedText",
+    "MasksText",
     "Matcher",
     "Model",
     "ModelCard",

@@ -9,6 +9,8 @@
 | `openclip:ViT-B-32/path/to/weights.pth` | the same | open_clip, from a file |
 | `openclip:hf-hub:org/name` | the same | open_clip, from the hub |
 | `joined:folder` | the same | two encoders and trained heads |
+| `lm:smollm2`, `lm:org/name@revision`, `lm:folder`, `lm:file.gguf` | the same | a language model |
+| `openai:MODEL?url=http://host:port/v1` | the same | a chat endpoint |
 | `my_pkg:MyModel`, `my_file.py:MyModel` | the same | a class or function of one's own |
 | `path/to/folder`, `hf:./folder`, `hf:/folder` | the path | whatever the folder holds |
 
@@ -25,9 +27,10 @@ from typing import Literal
 
 from contrapose.errors import InputError
 from contrapose.files.near import did_you_mean
+from contrapose.models.endpoint.settings import PREFIX, parse_settings
 from contrapose.models.options import parse_dtype
 
-Scheme = Literal["registered", "hf", "openclip", "joined", "python", "folder"]
+Scheme = Literal["registered", "hf", "openclip", "joined", "lm", "openai", "python", "folder"]
 
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "dtype": ("fp32", "bf16", "fp16"),
@@ -43,8 +46,10 @@ _PREFIXES = {
     "open_clip": "openclip",
     "open-clip": "openclip",
     "joined": "joined",
+    "lm": "lm",
     "local-dir": "folder",
 }
+_WRITTEN = ("hf", "openclip", "joined", "lm", "openai")
 _OPENAI = re.compile(r"RN50|RN101|RN50x4|RN50x16|RN50x64|ViT-B/32|ViT-B/16|ViT-L/14(@336px)?")
 _ARCHITECTURE = re.compile(r"ViT-|RN\d|EVA0|convnext_|coca_|PE-Core|MobileCLIP")
 _ASKED = re.compile(r"^(?P<body>.*)\?(?P<settings>[^?/]*=[^?/]*)$", re.DOTALL)
@@ -70,7 +75,7 @@ class ModelName:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        prefix = f"{self.scheme}:" if self.scheme in ("hf", "openclip", "joined") else ""
+        prefix = f"{self.scheme}:" if self.scheme in _WRITTEN else ""
         revision = f"@{self.revision}" if self.revision else ""
         settings = "&".join(f"{key}={value}" for key, value in sorted(self.settings.items()))
         return f"{prefix}{self.body}{revision}{f'?{settings}' if settings else ''}"
@@ -101,6 +106,9 @@ def parse_name(
         raise InputError("a model's name is empty.")
     if is_folder(text) and text not in known:
         return ModelName("folder", text)
+    if text.startswith(PREFIX):  # an endpoint has settings of its own
+        endpoint = parse_settings(text)
+        return ModelName("openai", endpoint.model, settings=endpoint.said())
     found = _ASKED.match(text)
     body, settings = (found["body"], _settings(found["settings"], text)) if found else (text, {})
     return replace(_place(body, known, is_folder), settings=settings)
@@ -162,7 +170,22 @@ def _prefixed(scheme: str, rest: str, text: str, is_folder: Callable[[str], bool
         if not (model and slash and weights):
             raise InputError(f"{text!r} names no weights: write openclip:ViT-B-32/openai.")
         return ModelName("openclip", f"{model}/{weights}")
+    if scheme == "lm":
+        return _language(rest, text, is_folder)
     return ModelName("joined" if scheme == "joined" else "folder", rest)
+
+
+def _language(rest: str, text: str, is_folder: Callable[[str], bool]) -> ModelName:
+    """A language model: a name of our own, a folder or file, or one of the hub."""
+    if rest == "smollm2" or rest.endswith(".gguf") or is_folder(rest):
+        return ModelName("lm", rest)
+    if rest.startswith(("/", ".", "~")):
+        raise InputError(f"there is no folder {rest!r}.")
+    name, _, revision = rest.partition("@")
+    if not _HUB.fullmatch(name):
+        near = did_you_mean(rest, ("smollm2",), otherwise="write lm:smollm2 or lm:org/name.")
+        raise InputError(f"there is no language model {text!r}: {near}")
+    return ModelName("lm", name, revision or None)
 
 
 def _settings(text: str, whole: str) -> dict[str, str]:

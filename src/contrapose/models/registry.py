@@ -86,6 +86,12 @@ def load_model(
     )
     if parsed.scheme in ("registered", "python"):
         return _call(_loader(parsed), parsed, options)
+    if parsed.scheme == "openai":
+        if options.dtype != "fp32":
+            raise InputError(f"{parsed} computes as its server does: leave out {options.dtype}.")
+        from contrapose.models import endpoint
+
+        return endpoint.load(name.strip())  # whole, with the credentials that the name leaves out
     _no_activation(parsed)
     activation = parsed.settings.get("activation")
     settings = {**options.settings(), **({"activation": activation} if activation else {})}
@@ -98,6 +104,10 @@ def load_model(
         from contrapose.models import hf
 
         return hf.load(parsed.body, parsed.revision, canonical, options)
+    if parsed.scheme == "lm":
+        from contrapose.models import language
+
+        return language.load(parsed.body, parsed.revision, canonical, options)
     return _folder(Path(parsed.body).expanduser(), canonical, options)
 
 
@@ -111,6 +121,12 @@ def _folder(folder: Path, name: str, options: LoadOptions) -> Model:
         return joined.load(folder, name, options)
     if name.startswith("joined:"):
         raise InputError("holds no joined.json: it is no folder of joined encoders.", file=folder)
+    from contrapose.models.tiny import weights
+
+    if (folder / weights.SAVED).is_file():
+        plain = name.partition("?")[0]
+        file, dtype = folder / weights.SAVED, options.dtype
+        return weights.load(plain, options.device, file, dtype=dtype, cut=options.cut)
     from contrapose.models import hf
 
     return hf.load(str(folder), None, name, options)
@@ -131,7 +147,9 @@ def _loader(name: ModelName) -> Any:
         try:
             module = import_module(place)
         except ImportError as error:
-            hint = did_you_mean(place, ("hf", "openclip", "joined"), otherwise="is it installed?")
+            hint = did_you_mean(
+                place, ("hf", "openclip", "joined", "lm"), otherwise="is it installed?"
+            )
             raise InputError(
                 f"the model {name.body!r} cannot be imported ({error}): {hint}"
             ) from None

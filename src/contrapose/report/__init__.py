@@ -1,5 +1,6 @@
 """Showing results to people: tables in a terminal, plain text in a pipe."""
 
+from contrapose.report.audit import audit_tables
 from contrapose.report.benchmarks import card_lines, cards_table, suite_lines
 from contrapose.report.changes import changes_table
 from contrapose.report.comparison import comparison_table
@@ -18,6 +19,7 @@ from contrapose.report.tables import Table, show
 
 __all__ = [
     "Table",
+    "audit_tables",
     "card_lines",
     "cards_table",
     "changes_table",

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from contrapose.report.alphas import alphas_table
 from contrapose.report.numbers import interval, is_share, written
 from contrapose.report.tables import Table
 from contrapose.results import MetricValue, Results
 
 
 def evaluation_tables(runs: Sequence[Results]) -> list[Table | str]:
-    """What `contrapose eval` prints: one table a benchmark, then what should be known."""
+    """What `contrapose eval` prints: a table a benchmark, its priors, then what should be known."""
     tables: list[Table | str] = []
     for benchmark in dict.fromkeys(run.benchmark for run in runs):
-        tables.append(_table([run for run in runs if run.benchmark == benchmark]))
+        some = [run for run in runs if run.benchmark == benchmark]
+        tables.append(_table(some))
+        if any(run.alpha or run.part_alphas for run in some):
+            tables.append(alphas_table(some))
     notes = dict.fromkeys(
         f"Note on {run.benchmark} ({run.model} {run.score}): {note}."
         for run in runs

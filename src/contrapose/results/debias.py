@@ -1,19 +1,20 @@
-"""Taking a language prior out of a captioner's scores (VisualGPTScore, equation 7)."""
+"""Taking a language prior out of likelihoods (VisualGPTScore, equation 7)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from contrapose import metrics
-from contrapose.data import Macro
+from contrapose.data import Card, Gallery, Macro
 from contrapose.errors import InputError
-from contrapose.metrics import CrossValidated, FloatArray, Intervals
+from contrapose.metrics import CrossValidated, FloatArray, IntArray, Intervals
 from contrapose.results.evaluate import is_share, statistics_of
 from contrapose.results.families import Question, measure, primary
+from contrapose.results.galleries import measure_gallery
 from contrapose.results.groups import Grouping, grouping
 from contrapose.results.measured import Measure, Measured
 from contrapose.results.schema import AlphaReport, AlphaValue
@@ -22,15 +23,40 @@ from contrapose.scoring import LikelihoodScale, to_log_likelihood
 GRID = 101
 """Points of the curve that is kept; the optimum is found on the exact end points."""
 
+Alpha = float | Literal["auto"]
+"""How much of a prior is taken out; "auto" is chosen on one half and scored on the other."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Debiasing:
+    """A question whose answer depends on α.
+
+    Attributes:
+        chosen_by: the metric that α is chosen by.
+        at: the outcomes at an α.
+        intervals: where each unit is right by that metric.
+        weights: what each unit counts for in it.
+        clusters: units that fall into the same half.
+        over: the groups of a macro average.
+    """
+
+    chosen_by: str
+    at: Callable[[float], Measured]
+    intervals: Intervals
+    weights: FloatArray
+    clusters: IntArray | None
+    over: Grouping | None = None
+
 
 def take_out_prior(
     question: Question,
     prior: FloatArray,
     *,
-    alpha: float | Literal["auto"] = "auto",
+    alpha: Alpha = "auto",
     scores_as: LikelihoodScale = "log",
     prior_as: LikelihoodScale = "log",
     seed: int = 0,
+    words: str = "",
 ) -> tuple[Measured, AlphaReport]:
     """Outcomes with α of the prior taken out of the choices among captions, and the α sweep.
 
@@ -41,6 +67,7 @@ def take_out_prior(
         scores_as: the form of the likelihoods.
         prior_as: the form of the prior.
         seed: of the halves.
+        words: what the prior is of.
 
     Raises:
         InputError: these are no likelihoods, the prior is made of the examples' own images, or
@@ -67,19 +94,79 @@ def take_out_prior(
         if isinstance(question.card.aggregation, Macro)
         else None
     )
-    intervals, weights = _intervals(question, lm, log_prior), _weights(over, len(raw))
-    curve = metrics.sweep(intervals.lower, intervals.upper, weights)
+    intervals = _intervals(question, lm, log_prior)
+    whole = Debiasing(name, at, intervals, _weights(over, len(raw)), frame.clusters, over)
+    return debiased_outcomes(whole, alpha=alpha, seed=seed, words=words)
+
+
+def take_out_gallery_prior(
+    scores: FloatArray,
+    prior: FloatArray,
+    gallery: Gallery,
+    card: Card,
+    *,
+    alpha: Alpha = "auto",
+    seed: int = 0,
+    words: str = "",
+) -> tuple[Measured, AlphaReport]:
+    """The same for a gallery: the texts of every image are ranked with α of their prior taken out.
+
+    Of a text all images have the same prior, so that their ranking does not move.
+
+    Args:
+        scores: images × texts, log-likelihoods of every pair.
+        prior: one value a text.
+        gallery: what belongs together.
+        card: of the benchmark.
+        alpha: fixed, or "auto".
+        seed: of the halves.
+        words: what the prior is of.
+    """
+    lm = to_log_likelihood(scores, "log")
+    pairs = np.array(gallery.pairs, dtype=np.int64)
+
+    def at(value: float) -> Measured:
+        return measure_gallery(lm - value * prior, gallery, card, from_text=lm)
+
+    raw = at(0.0)
+    first = metrics.first_intervals(lm, prior, pairs)
+    texts = len(raw) - len(gallery.images)  # texts are units too, and α decides nothing of theirs
+    intervals = Intervals(
+        np.pad(first.lower, ((0, texts), (0, 0)), constant_values=np.inf),
+        np.pad(first.upper, ((0, texts), (0, 0)), constant_values=-np.inf),
+    )
+    asked = np.zeros(len(raw))
+    asked[pairs[:, 0]] = 1.0
+    name = "top1" if card.family == "classes" else "image_to_text_r1"
+    whole = Debiasing(name, at, intervals, asked, raw.clusters)
+    return debiased_outcomes(whole, alpha=alpha, seed=seed, words=words)
+
+
+def debiased_outcomes(
+    whole: Debiasing, *, alpha: Alpha, seed: int, words: str = ""
+) -> tuple[Measured, AlphaReport]:
+    """Outcomes at the α asked for, and what every way to choose it comes to."""
+    at, over = whole.at, whole.over
+    curve = metrics.sweep(whole.intervals.lower, whole.intervals.upper, whole.weights)
     best = curve.best()
-    halves = metrics.cross_validate(intervals, frame.clusters, seed=seed, weights=weights)
+    halves = metrics.cross_validate(
+        whole.intervals, whole.clusters, seed=seed, weights=whole.weights
+    )
     tuned, spread = _held_out(halves, at, over)
-    columns = {"raw": raw, "pmi": at(1.0), "cross_validated": tuned, "oracle": at(best.alpha)}
+    columns = {
+        "raw": at(0.0),
+        "pmi": at(1.0),
+        "cross_validated": tuned,
+        "oracle": at(best.alpha),
+    }
     values = {
         column: {each: statistic.value() for each, statistic in statistics_of(found, over).items()}
         for column, found in columns.items()
     }
     grid = np.linspace(0, 1, GRID)
     report = AlphaReport(
-        chosen_by=name,
+        prior=words,
+        chosen_by=whole.chosen_by,
         applied="cross-validated" if alpha == "auto" else alpha,
         alphas=tuple(halves.alphas.tolist()),
         oracle_alpha=best.alpha,
@@ -120,6 +207,8 @@ def _held_out(
 ) -> tuple[Measured, dict[str, float]]:
     """Each example's outcomes averaged over the repeats that did not choose α by it.
 
+    What is the same at every α chosen, as the image score is, stays that of all examples.
+
     Returns:
         The outcomes, and each metric's standard deviation over the repeats.
     """
@@ -130,6 +219,9 @@ def _held_out(
     for name, measure_ in first.measures.items():
         each = [repeat.measures[name] for repeat in repeats]
         values = np.stack([one.values for one in each])
+        if (values == values[0]).all():
+            measures[name] = measure_
+            continue
         mean = (values * halves.scored).sum(axis=0) / np.maximum(count, 1)
         ties = measure_.ties
         if ties is not None:

@@ -35,6 +35,8 @@ def headline(
             else ""
         )
         return micro, (note,) if note else ()
+    if not isinstance(aggregation, Macro) and len(over.names) < 2:
+        return micro, ()  # the mean over one group says nothing more
     macro = summarise(measured, over=over, resamples=resamples, seed=seed)
     if isinstance(aggregation, Macro):
         return {**macro, **_beside(micro, macro, "micro")}, ()

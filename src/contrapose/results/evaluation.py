@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from contrapose import __version__
@@ -10,7 +11,9 @@ from contrapose.data import did_you_mean
 from contrapose.errors import InputError
 from contrapose.files.paused import collection_paused
 from contrapose.models import Model, load_model
+from contrapose.results.chat import added_up, under_each_other, usage_note
 from contrapose.results.groups import aggregation_words
+from contrapose.results.identity import identity, remarks
 from contrapose.results.measured import Measured
 from contrapose.results.outcomes import (
     DEBIASED,
@@ -27,14 +30,17 @@ from contrapose.results.skipping import NothingLeftError, note, require_none, su
 from contrapose.results.suites import average, merged
 from contrapose.results.tables import stacked
 from contrapose.scoring import (
+    LIKELIHOODS,
     SCORES,
     Asking,
+    FolderImages,
     LocalExecutor,
     Noise,
     Pictures,
     Progress,
     Skip,
     Store,
+    folder_images,
     require_score,
     scores_of,
 )
@@ -71,8 +77,14 @@ def evaluate_models(
     for model in loaded:
         for score in request.scores:
             require_score(model, score)
-        if request.prior is not None and "lm" in request.scores:
-            require_score(model, "prior")
+    if request.prior is not None and not any(
+        score in (*LIKELIHOODS, "prior")
+        for model in loaded
+        for score in request.scores or scores_of(model)
+    ):
+        raise InputError("--prior is taken out of lm or vqa, and neither is asked; see --score.")
+    if isinstance(request.prior, FolderImages):
+        folder_images(request.prior)  # what is wrong with it is said before anything is asked
     pictures = Pictures()
     runs: list[Run] = []
     for model in loaded:
@@ -80,7 +92,8 @@ def evaluate_models(
             model,
             store,
             batch_size=request.batch_size,
-            noise=request.prior or Noise(),
+            prior=request.prior or Noise(),
+            question=request.question,
             progress=progress,
             pictures=pictures,
             policy=request.ask,
@@ -109,8 +122,8 @@ def _asked(model: Model, request: EvalRequest) -> Iterator[str]:
         raise InputError(f"{model.name} gives no score.")
     for score in dict.fromkeys(scores):
         yield score
-        if score == "lm" and request.prior is not None:
-            yield DEBIASED
+        if score in LIKELIHOODS and request.prior is not None:
+            yield f"{score}-alpha"
 
 
 def _run(asking: Asking, selection: Selection, score: str, request: EvalRequest) -> Run:
@@ -135,28 +148,46 @@ def _run(asking: Asking, selection: Selection, score: str, request: EvalRequest)
             if len(unfit) == len(left) and not request.strict:
                 raise
         except InputError as error:
-            if score != DEBIASED or not selection.suite:
+            if score not in DEBIASED or not selection.suite:
                 raise
             left.append(f"{name} has no {score}: {error.message.rstrip('.')}")
             continue
         skipped |= {f"{prefix}{unit}": why for unit, why in lost.items()}
     if request.strict:
         require_none(skipped, selection.name)
+    if not found:
+        raise InputError(f"{selection.name}: {left[0]}.")
     tables = [outcome.table for outcome in found.values() if outcome.table is not None]
     measured, results = (_suite if selection.suite else _single)(found, selection.name, request)
+    alphas = [outcome.alpha for outcome in found.values() if outcome.alpha is not None]
     rerank = max(outcome.rerank for outcome in found.values())
+    spoken = {name: outcome.said for name, outcome in found.items() if outcome.said is not None}
+    usage = added_up(each.usage for each in spoken.values())
     results = results.model_copy(
         update={
             "model": asking.model.name,
             "score": f"{score}:rerank={rerank}" if rerank else score,
             "skipped": summary(skipped),
-            "notes": (*results.notes, *left, *note(skipped, len(measured))),
+            "usage": usage,
+            "notes": (
+                *remarks(asking, score, alphas),
+                *results.notes,
+                *usage_note(usage),
+                *left,
+                *note(skipped, len(measured)),
+            ),
         }
     )
-    spec: dict[str, Any] = {"fingerprint": asking.model.fingerprint}
+    spec: dict[str, Any] = {
+        "fingerprint": asking.model.fingerprint,
+        **identity(asking, score, alphas),
+    }
     if skipped:
         spec["skipped"] = {unit: why.detail for unit, why in skipped.items()}
-    return Run(request, stacked(tables) if tables else None, measured, results, spec)
+    if spoken:
+        spec["prompts"] = {name or "all": asdict(each.template) for name, each in spoken.items()}
+    scores = stacked(tables) if tables else None
+    return Run(request, scores, measured, results, spec, under_each_other(spoken.values()))
 
 
 def _single(found: dict[str, Outcome], name: str, request: EvalRequest) -> tuple[Measured, Results]:

@@ -61,6 +61,7 @@ class Run:
         measured: the outcome of every example.
         results: what is reported.
         spec: what else should be known of how it was made.
+        replies: what was asked in words and what came back, a row a question; None otherwise.
     """
 
     request: Any
@@ -68,6 +69,7 @@ class Run:
     measured: Measured
     results: Results
     spec: Mapping[str, Any] = field(default_factory=dict)
+    replies: ScoreTable | None = None
 
 
 def run(request: Request) -> Run:

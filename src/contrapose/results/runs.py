@@ -2,10 +2,14 @@
 
 spec.json         what was asked, and a line for each run: model, benchmark, score
 scores.parquet    model, benchmark, score, example, image, text, value, match (absent where the
-                  scores are the user's own matrix)
+                  scores are the user's own matrix); of lm and blind logprobs, the log-probability
+                  of each token; where a prior is taken out, prior
 examples.parquet  model, benchmark, score, and a row an example: id, cluster, tags, and each
                   metric's value, tie and chance
+replies.parquet   of chat: model, benchmark, score, example, question, order, prompt, reply, and the
+                  option chosen and the right one
 results.json      what the command printed with --json
+report.html       the same to look at, of `contrapose eval`
 
 A folder of `contrapose metrics` holds one run, one of `contrapose eval` one for every model,
 benchmark and score.
@@ -14,7 +18,7 @@ benchmark and score.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,6 +31,7 @@ from contrapose.files import new_folder, read_json, require_free, write_text
 from contrapose.results.measured import Derived, Measure, Measured
 from contrapose.results.pipeline import Run
 from contrapose.results.schema import Evaluation
+from contrapose.scoring import Lists
 
 KEYS = ("model", "benchmark", "score")
 """What tells one run of a folder from the others."""
@@ -36,17 +41,26 @@ KINDS = ("summary", "better", "grouped", "shown")
 
 SPEC, SCORES, EXAMPLES, RESULTS = "spec.json", "scores.parquet", "examples.parquet", "results.json"
 
+REPLIES = "replies.parquet"
+
 LAYOUT = 2
 """Version of the folder's layout."""
 
 
-def write_run(runs: Run | Sequence[Run], folder: Path, *, overwrite: bool = False) -> None:
+def write_run(
+    runs: Run | Sequence[Run],
+    folder: Path,
+    *,
+    overwrite: bool = False,
+    beside: Mapping[str, str] | None = None,
+) -> None:
     """Write the run folder, whole or not at all.
 
     Args:
         runs: one run of `contrapose metrics`, or all of one `contrapose eval`.
         folder: where.
         overwrite: let it take the place of an earlier run.
+        beside: other files of the folder, by name.
 
     Raises:
         InputError: the place is taken, and not by a run that may be overwritten.
@@ -70,7 +84,12 @@ def write_run(runs: Run | Sequence[Run], folder: Path, *, overwrite: bool = Fals
         if scored:
             _write_tables(place / SCORES, scored)
         _write_tables(place / EXAMPLES, [_named(run, _examples(run.measured)) for run in each])
+        replies = [_named(run, run.replies) for run in each if run.replies is not None]
+        if replies:
+            _write_tables(place / REPLIES, replies)
         write_text(place / RESULTS, results.model_dump_json(indent=2) + "\n")
+        for name, content in (beside or {}).items():
+            write_text(place / name, content)
 
 
 def evaluation(runs: Sequence[Run]) -> Evaluation:
@@ -186,7 +205,8 @@ def _named(run: Run, table: dict[str, Any]) -> dict[str, Any]:
 
     size = len(table["example"])
     names = {name: pa.array([getattr(run.results, name)] * size, pa.string()) for name in KEYS}
-    return {**names, **table}
+    lists = {name: each.column() for name, each in table.items() if isinstance(each, Lists)}
+    return {**names, **table, **lists}
 
 
 def _examples(measured: Measured) -> dict[str, Any]:

@@ -56,6 +56,7 @@ class AlphaReport(Model):
     """The α sweep of one run.
 
     Attributes:
+        prior: the images that the prior was taken under, in words; empty when it came from a file.
         chosen_by: the metric that α was chosen by.
         applied: α of the headline metrics: a number, or "cross-validated".
         alphas: the α that each repeat chose on its half.
@@ -66,6 +67,7 @@ class AlphaReport(Model):
             points, not on this grid.
     """
 
+    prior: str = ""
     chosen_by: str
     applied: float | Literal["cross-validated"]
     alphas: tuple[float, ...]
@@ -73,6 +75,24 @@ class AlphaReport(Model):
     oracle_segment: tuple[float, float]
     metrics: dict[str, AlphaValue]
     curve: tuple[tuple[float, float], ...]
+
+
+class Usage(Model):
+    """What questions in words took, whenever they were asked.
+
+    Attributes:
+        questions: distinct ones.
+        uncounted: replies that came without token counts.
+        tokens_in: tokens of the prompts.
+        tokens_out: tokens of the replies.
+        cost: at the prices the user gave; null without.
+    """
+
+    questions: int
+    uncounted: int
+    tokens_in: int
+    tokens_out: int
+    cost: float | None = None
 
 
 class Skipped(Model):
@@ -110,6 +130,7 @@ class Results(Model):
         alpha: the α sweep, when a prior was given.
         part_alphas: the same for each part of a suite.
         skipped: what could not be asked; null when everything was.
+        usage: what the questions of `chat` took; null for other scores.
         notes: what a reader should know.
     """
 
@@ -130,6 +151,7 @@ class Results(Model):
     alpha: AlphaReport | None = None
     part_alphas: dict[str, AlphaReport] = Field(default_factory=dict)
     skipped: Skipped | None = None
+    usage: Usage | None = None
     notes: tuple[str, ...] = ()
 
 

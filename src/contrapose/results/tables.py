@@ -8,26 +8,50 @@ from typing import Any
 import numpy as np
 
 from contrapose.data import EditSet, Gallery
-from contrapose.scoring import Answers, Grid
+from contrapose.metrics import FloatArray, IntArray
+from contrapose.scoring import Answers, Grid, Lists
 
 ScoreTable = dict[str, Any]
-"""Columns example, image, text, value, match; positions from 0, null where there is none."""
+"""Columns example, image, text, value, match; positions from 0, null where there is none.
+
+Where they were asked for, `logprobs` has the caption's token log-probabilities; where a prior is
+taken out, `prior` has the caption's, and `value` is the score before that.
+"""
 
 LARGEST = 10_000_000
 """Cells of a gallery beyond which its matrix is not written out pair by pair."""
 
 
-def answers_table(answers: Answers, prefix: str = "") -> ScoreTable:
-    """The scores of examples; ids get the prefix."""
+def answers_table(
+    answers: Answers,
+    prefix: str = "",
+    *,
+    tokens: tuple[Lists, IntArray] | None = None,
+    prior: FloatArray | None = None,
+) -> ScoreTable:
+    """The scores of examples.
+
+    Args:
+        answers: the scores.
+        prefix: put before every id.
+        tokens: lists of token log-probabilities, and k × m × n which of them is a cell's.
+        prior: k × n the captions' log priors.
+    """
     example, image, text = np.nonzero(answers.frame.present)
     ids = np.array([prefix + name for name in answers.frame.ids], dtype=object)
-    return {
+    table: ScoreTable = {
         "example": ids[example],
         "image": image,
         "text": text,
         "value": answers.scores[example, image, text],
         "match": answers.frame.match[example, image, text],
     }
+    if prior is not None:
+        table["prior"] = prior[example, text]
+    if tokens is not None:
+        lists, places = tokens
+        table["logprobs"] = lists.take(places[example, image, text])
+    return table
 
 
 def grid_table(grid: Grid, data: Gallery | EditSet, prefix: str = "") -> ScoreTable | None:
@@ -64,6 +88,17 @@ def grid_table(grid: Grid, data: Gallery | EditSet, prefix: str = "") -> ScoreTa
 
 
 def stacked(tables: Sequence[ScoreTable]) -> ScoreTable:
-    """Tables under each other."""
-    names = ("example", "image", "text", "value", "match")
-    return {name: np.concatenate([table[name] for table in tables]) for name in names}
+    """Tables under each other; what one of them has not is null there."""
+    names = dict.fromkeys(name for table in tables for name in table)
+    return {name: _column(tables, name) for name in names}
+
+
+def _column(tables: Sequence[ScoreTable], name: str) -> Any:
+    if name == "logprobs":
+        return Lists.joined(
+            [table.get(name) or Lists.none(len(table["example"])) for table in tables]
+        )
+    missing = np.nan  # of the columns that not every table has
+    return np.concatenate(
+        [table.get(name, np.full(len(table["example"]), missing)) for table in tables]
+    )

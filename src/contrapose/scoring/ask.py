@@ -6,23 +6,31 @@ by itself, and captions of like length stand together only to save padding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from contrapose.data import ImageRef
 from contrapose.errors import InputError
-from contrapose.metrics import BoolArray, FloatArray, IntArray, log_prior
-from contrapose.models import Captioner, Encoder
+from contrapose.metrics import BoolArray, FloatArray, IntArray
+from contrapose.models import Encoder
 from contrapose.scoring.asking import Asking
 from contrapose.scoring.batches import order_of
-from contrapose.scoring.calls import Columns, likelihoods, matches, require_numbers, unit
-from contrapose.scoring.cosines import pair_cosines
+from contrapose.scoring.calls import (
+    Columns,
+    answer_likelihoods,
+    blind_likelihoods,
+    likelihoods,
+    matches,
+    require_numbers,
+    unit,
+)
 from contrapose.scoring.lengths import caption_ids, lengths_of, only_texts, unread
+from contrapose.scoring.looking import Looking
 from contrapose.scoring.plan import Plan, text_ids_of
 from contrapose.scoring.question import Question
-from contrapose.scoring.scores import pools
+from contrapose.scoring.scores import LIKELIHOODS, pools
 from contrapose.scoring.together import Job, ask_together
 
 NO_ID = ("",)
@@ -55,55 +63,68 @@ def vectors(
         asking, "itc", "itc: images", asking.shelf("itc", ":image"),
         refs, ids, NO_ID, NO_ID, only_texts(len(ids))[:, ::-1], embed_images,
     )  # fmt: skip
-    text_rows, image_rows = _asked(read, seen)
+    text_rows, image_rows = asked(read, seen)
     return seen.shelf.values(image_rows, "vector"), read.shelf.values(text_rows, "vector")
 
 
-def prior_values(asking: Asking, texts: Sequence[str]) -> FloatArray:
-    """(n,) log P(T) of distinct captions under the model's noise images; NaN as above."""
-    model = cast(Captioner, asking.model)
-    noise: list[Any] = []
-
-    def under_noise(images: list[Any], texts: list[str]) -> Columns:
-        if not noise:
-            noise.extend(model.noise_images(asking.noise.count, asking.noise.seed))
-        under = [likelihoods(model, [blank] * len(texts), texts)["value"] for blank in noise]
-        require_numbers(np.sum(under, axis=0), texts, model, "prior")
-        return {"value": log_prior(np.stack(under))}
-
-    question = Question(
-        asking, "prior", "prior: captions", asking.shelf("prior"),
-        (), NO_ID, texts, caption_ids(asking, texts, text_ids_of(texts)),
-        only_texts(len(texts)), under_noise,
-    )  # fmt: skip
-    (rows,) = _asked(question)
+def blind_values(asking: Asking, texts: Sequence[str]) -> FloatArray:
+    """(n,) mean log P of distinct captions, which a language model reads without any image."""
+    question = blind_question(asking, texts)
+    (rows,) = asked(question)
     return question.shelf.values(rows)
 
 
-def pair_values(asking: Asking, score: str, plan: Plan) -> FloatArray:
-    """(p,) the score of every pair of the plan; NaN for those that cannot be asked."""
-    if score == "itc":
-        images, texts = vectors(asking, plan.images, plan.image_ids, plan.texts)
-        return pair_cosines(images, texts, plan.pairs)
-    if score == "prior":
-        return prior_values(asking, plan.texts)[plan.pairs[:, 1]]
-    answer = matches if score == "itm" else likelihoods
+def blind_question(asking: Asking, texts: Sequence[str]) -> Question:
+    """What a language model is asked about captions."""
 
-    def scored(images: list[Any], texts: list[str]) -> Columns:
-        columns = answer(asking.model, images, texts)
-        require_numbers(columns["value"], texts, asking.model, score)
+    def read(images: list[Any], texts: list[str]) -> Columns:
+        columns = blind_likelihoods(asking.model, texts)
+        require_numbers(columns, texts, asking.model, "blind")
         return columns
 
-    question = Question(
+    return Question(
+        asking, "blind", "blind: captions", asking.shelf("blind"),
+        (), NO_ID, texts, caption_ids(asking, texts, text_ids_of(texts)),
+        only_texts(len(texts)), read,
+    )  # fmt: skip
+
+
+def pair_question(asking: Asking, score: str, plan: Plan) -> Question:
+    """What is asked about the pairs of a plan, `itm`, `lm` or `vqa`."""
+    return Question(
         asking, score, f"{score}: pairs", asking.shelf(score),
         plan.images, plan.image_ids, plan.texts,
-        caption_ids(asking, plan.texts, plan.text_ids), plan.pairs, scored,
+        caption_ids(asking, plan.texts, plan.text_ids), plan.pairs,
+        pair_call(asking, score, plan.pairs),
     )  # fmt: skip
-    (rows,) = _asked(question)
-    return question.shelf.values(rows)
 
 
-def _asked(*questions: Question) -> list[IntArray]:
+def pair_call(
+    asking: Asking, score: str, pairs: IntArray, *, named: str = ""
+) -> Callable[[list[Any], list[str]], Columns]:
+    """How the model is called for a score of pairs, which errors may call by another name.
+
+    Where the captions of an image fill more than a batch, it is looked at once for all of them.
+    """
+    model = asking.model
+    images = len(np.unique(pairs[:, 0]))
+    look = Looking(model) if score in LIKELIHOODS and len(pairs) > images * asking.size else None
+
+    def scored(pictures: list[Any], texts: list[str]) -> Columns:
+        sights = pictures if look is None else look(pictures)
+        if score == "vqa":
+            columns = answer_likelihoods(model, sights, texts, asking.question)
+        elif score == "lm":
+            columns = likelihoods(model, sights, texts)
+        else:
+            columns = matches(model, pictures, texts)
+        require_numbers(columns, texts, model, named or score)
+        return columns
+
+    return scored
+
+
+def asked(*questions: Question) -> list[IntArray]:
     """Ask what is missing; for each question and pair its row on the shelf, −1 for no answer."""
     rows = [question.rows() for question in questions]
     jobs = [_job(question, found < 0) for question, found in zip(questions, rows, strict=True)]

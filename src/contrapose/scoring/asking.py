@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from contrapose.models import Model
+from contrapose.models import Model, QuestionTemplate
 from contrapose.scoring.engine import Executor, LocalExecutor
 from contrapose.scoring.pictures import Pictures
-from contrapose.scoring.scores import Noise, Progress, stored_as
+from contrapose.scoring.priors import Noise, Prior
+from contrapose.scoring.scores import Progress, stored_as
 from contrapose.scoring.shelf import Shelf
 from contrapose.scoring.skips import Skips
 from contrapose.scoring.store import Store
@@ -26,7 +27,8 @@ class Asking:
         store: what is known already, and where answers go.
         batch_size: images, captions or pairs at once; None begins with the model's suggestion and
             grows where a CUDA device has room.
-        noise: the content-free images of the prior.
+        prior: the images that a caption's prior is taken under.
+        question: what `vqa` asks.
         progress: told after each batch.
         pictures: images that are open already.
         policy: what to do with what the store knows. Asked again, the newest answer counts.
@@ -38,7 +40,8 @@ class Asking:
     model: Model
     store: Store = field(default_factory=Store)
     batch_size: int | None = None
-    noise: Noise = field(default_factory=Noise)
+    prior: Prior = field(default_factory=Noise)
+    question: QuestionTemplate = field(default_factory=QuestionTemplate)
     progress: Progress | None = None
     pictures: Pictures = field(default_factory=Pictures)
     policy: Policy = "missing"
@@ -54,5 +57,5 @@ class Asking:
     def shelf(self, score: str, suffix: str = "") -> Shelf:
         """The shelf of a score."""
         return self.store.shelf(
-            self.model.fingerprint, stored_as(self.model, score, self.noise) + suffix
+            self.model.fingerprint, stored_as(self.model, score, self.question) + suffix
         )

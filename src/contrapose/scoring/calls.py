@@ -9,18 +9,24 @@ import numpy as np
 
 from contrapose.errors import InputError
 from contrapose.metrics import FloatArray, token_sum
-from contrapose.models import Captioner, Matcher, Model
+from contrapose.models import Answerer, Captioner, Language, Matcher, Model, QuestionTemplate
+from contrapose.scoring.lists import Lists
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+    from contrapose.models import Ragged
 
 
 class ModelError(InputError):
     """The model gave something that is no answer, or cannot answer at all: the run ends."""
 
 
-Columns = dict[str, FloatArray]
-"""What is stored of each answer, by name."""
+Columns = dict[str, FloatArray | Lists]
+"""What is stored of each answer, by name: `value` is the score."""
+
+ROUNDING = 1e-3
+"""How far above 0 rounding can leave a log-probability."""
 
 
 def matches(model: Model, images: Sequence[Image], texts: Sequence[str]) -> Columns:
@@ -30,20 +36,55 @@ def matches(model: Model, images: Sequence[Image], texts: Sequence[str]) -> Colu
 
 
 def likelihoods(model: Model, images: Sequence[Any], texts: Sequence[str]) -> Columns:
-    """Mean, sum and number of the caption's token log-probabilities."""
+    """Mean, sum, number and list of the caption's token log-probabilities."""
     ragged = cast(Captioner, model).token_logprobs(images, texts)
+    return _token_columns(ragged, model, texts, "lm")
+
+
+def blind_likelihoods(model: Model, texts: Sequence[str]) -> Columns:
+    """The same of a language model, which sees no image."""
+    return _token_columns(cast(Language, model).text_logprobs(texts), model, texts, "blind")
+
+
+def answer_likelihoods(
+    model: Model, images: Sequence[Any], texts: Sequence[str], question: QuestionTemplate
+) -> Columns:
+    """Log-probability of the answer to the question about each caption."""
+    given = cast(Answerer, model).answer_logprobs(images, texts, question)
+    value = numbers(given, (len(texts),), model, "answer_logprobs")
+    return {"value": _not_above_zero(value, model, "vqa")}
+
+
+def _token_columns(ragged: Ragged, model: Model, texts: Sequence[str], score: str) -> Columns:
     offsets = np.asarray(as_array(ragged.offsets), dtype=np.int64)
     if len(offsets) != len(texts) + 1:
         raise ModelError(
             f"{model.name} gave token log-probabilities of {len(offsets) - 1} captions for "
             f"{len(texts)}."
         )
-    flat = np.asarray(as_array(ragged.values), dtype=np.float64)
+    flat: FloatArray = np.asarray(as_array(ragged.values), dtype=np.float64)
     if np.isnan(flat).any():  # the caller names the caption
         flat = np.where(np.isnan(flat), np.inf, flat)
+    flat = _not_above_zero(flat, model, score)
     tokens = np.diff(offsets)
     total = token_sum(flat, offsets)
-    return {"value": total / tokens, "sum": total, "tokens": tokens.astype(np.float64)}
+    return {
+        "value": total / tokens,
+        "sum": total,
+        "tokens": tokens.astype(np.float64),
+        "logprobs": Lists(flat.astype(np.float32), offsets),
+    }
+
+
+def _not_above_zero(values: FloatArray, model: Model, score: str) -> FloatArray:
+    """Log-probabilities; a loss has the other sign, and is refused."""
+    above = values[np.isfinite(values) & (values > ROUNDING)]
+    if above.size:
+        raise ModelError(
+            f"{model.name} gave {above[0]:g} as a log-probability for score {score!r}; it is never "
+            "above 0, and a loss has the other sign."
+        )
+    return np.where(np.isfinite(values), np.minimum(values, 0.0), values)
 
 
 def unit(vectors: object, count: int, model: Model, *, several: bool = False) -> FloatArray:
@@ -75,8 +116,9 @@ def numbers(values: object, shape: tuple[int | None, ...], model: Model, method:
     return np.asarray(array, dtype=np.float64)
 
 
-def require_numbers(values: FloatArray, texts: Sequence[str], model: Model, score: str) -> None:
-    """Refuse NaN and infinity, with the caption they are of."""
+def require_numbers(columns: Columns, texts: Sequence[str], model: Model, score: str) -> None:
+    """Refuse scores of NaN and infinity, with the caption they are of."""
+    values = cast(FloatArray, columns["value"])
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         raise ModelError(

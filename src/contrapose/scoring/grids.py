@@ -11,7 +11,7 @@ from contrapose.data import EditSet, Gallery
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray, FloatArray
 from contrapose.models import Encoder
-from contrapose.scoring.ask import pair_values, vectors
+from contrapose.scoring.ask import vectors
 from contrapose.scoring.asking import Asking
 from contrapose.scoring.cosines import grid_cosines
 from contrapose.scoring.lengths import caption_ids, cut_note
@@ -19,6 +19,7 @@ from contrapose.scoring.plan import distinct_images, distinct_texts, plan_cells,
 from contrapose.scoring.rerank import DEFAULT, SMALL, below, nearest
 from contrapose.scoring.scores import pools, require_score
 from contrapose.scoring.skips import UNKNOWN, Skip
+from contrapose.scoring.values import pair_values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,7 +143,7 @@ def _cosines(asking: Asking, gallery: Gallery) -> Grid:
     """Cosines of all images with all texts, or with the ensembles of the classes' prompts."""
     seen = distinct_images(gallery.images)
     asking.skips.images.update(seen.lost)
-    captions, text_at = distinct_texts(_prompts(gallery))
+    captions, text_at = distinct_texts(prompts_of(gallery))
     images, words = vectors(asking, seen.refs, seen.ids, captions)
     images, words = images[seen.at], words[text_at]
     shape = len(gallery.images), len(gallery.texts)
@@ -158,7 +159,7 @@ def _pair_scores(asking: Asking, score: str, gallery: Gallery, asked: BoolArray)
     pairs = np.argwhere(asked)
     texts = pairs[:, 1, None] * each + np.arange(each)
     cells = np.stack([np.repeat(pairs[:, 0], each), texts.reshape(-1)], axis=1)
-    plan = plan_cells(gallery.images, _prompts(gallery), cells)
+    plan = plan_cells(gallery.images, prompts_of(gallery), cells)
     asking.skips.images.update(plan.lost)
     values = pair_values(asking, score, plan)[plan.places]
     found = np.full(asked.shape, np.nan)
@@ -168,12 +169,12 @@ def _pair_scores(asking: Asking, score: str, gallery: Gallery, asked: BoolArray)
 
 def _grid(asking: Asking, score: str, gallery: Gallery, scores: FloatArray) -> Grid:
     """The grid, and what was skipped in it: images, texts, and where neither, the text."""
-    notes = cut_note(asking, _prompts(gallery))
+    notes = cut_note(asking, prompts_of(gallery))
     holes = np.isnan(scores)
     if not holes.any():
         return Grid(scores, notes=notes)
     seen = distinct_images(gallery.images)
-    prompts = _prompts(gallery)
+    prompts = prompts_of(gallery)
     each = len(prompts) // len(gallery.texts)
     ids = caption_ids(asking, prompts, text_ids_of(prompts))
     rows = {
@@ -192,7 +193,8 @@ def _grid(asking: Asking, score: str, gallery: Gallery, scores: FloatArray) -> G
     return Grid(scores, rows=rows, columns=columns, notes=notes)
 
 
-def _prompts(gallery: Gallery) -> list[str]:
+def prompts_of(gallery: Gallery) -> list[str]:
+    """What is read of a gallery's texts: class names in every template, captions as they are."""
     templates = gallery.templates or ("{}",)
     return [template.replace("{}", text) for text in gallery.texts for template in templates]
 

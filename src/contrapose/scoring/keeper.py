@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-import numpy as np
-
 from contrapose.scoring.calls import Columns
+from contrapose.scoring.parts import stacked_columns
 from contrapose.scoring.scores import Progress
 from contrapose.scoring.shelf import Shelf
 
@@ -67,6 +66,6 @@ class Keeper:
             self.shelf.add(
                 [name for answer in self.waiting for name in answer.images],
                 [name for answer in self.waiting for name in answer.texts],
-                {name: np.concatenate([some[name] for some in columns]) for name in columns[0]},
+                stacked_columns(columns),
             )
         self.waiting, self.since = [], time.monotonic()

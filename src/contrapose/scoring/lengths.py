@@ -13,6 +13,7 @@ import numpy as np
 from contrapose.data import text_id
 from contrapose.metrics import IntArray
 from contrapose.models import Reads
+from contrapose.models.masks import caption_of
 from contrapose.scoring.asking import Asking
 from contrapose.scoring.skips import Skip
 
@@ -90,8 +91,8 @@ def unread(asking: Asking, texts: Sequence[str], lengths: IntArray) -> dict[int,
                 i,
                 Skip(
                     "the caption is longer than the model reads",
-                    f"the caption {texts[i][:40]!r}… has {lengths[i]:,} tokens; {model.name} reads "
-                    f"{model.context} (--long cut cuts it)",
+                    f"the caption {caption_of(texts[i])[:40]!r}… has {lengths[i]:,} tokens; "
+                    f"{model.name} reads {model.context} (--long cut cuts it)",
                 ),
             )
     return found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from contrapose.data import ImageRef, open_images
 from contrapose.data.images import open_image
 from contrapose.errors import InputError
+from contrapose.scoring.hidden import HiddenRegions, whole
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -32,12 +33,12 @@ class Pictures:
 
     def expect(self, ids: Sequence[str], refs: Sequence[ImageRef]) -> None:
         """Say which images will be opened, in this order, so that those to be made can be."""
-        kinds: dict[type, list[tuple[str, ImageRef]]] = {}
-        for name, ref in zip(ids, refs, strict=True):
+        kinds: dict[type, dict[str, ImageRef]] = {}
+        for name, ref in map(whole, ids, refs):
             if ref.source is not None and name not in self._kept:
-                kinds.setdefault(type(ref.source), []).append((name, ref))
+                kinds.setdefault(type(ref.source), {})[name] = ref
         self._windows = {}
-        for made in kinds.values():
+        for made in (list(each.items()) for each in kinds.values()):
             for start in range(0, len(made), TOGETHER):
                 window = dict(made[start : start + TOGETHER])
                 self._windows |= dict.fromkeys(window, window)
@@ -48,6 +49,8 @@ class Pictures:
         Raises:
             InputError: it is missing or cannot be decoded.
         """
+        if isinstance(ref.source, HiddenRegions):
+            return ref.source.filled(self.open(*whole(name, ref)))
         found = self._kept.get(name)
         if found is not None:
             return found

@@ -11,9 +11,9 @@ import numpy as np
 from contrapose.data import ImageRef
 from contrapose.errors import InputError
 from contrapose.metrics import IntArray
-from contrapose.models import Prepares
 from contrapose.scoring.asking import Asking
 from contrapose.scoring.calls import Columns, ModelError
+from contrapose.scoring.hidden import prepared
 from contrapose.scoring.keeper import Answer
 from contrapose.scoring.memory import halving
 from contrapose.scoring.shelf import Shelf
@@ -32,12 +32,13 @@ class Question:
         score: its name; what is skipped is noted under it.
         what: the same for people.
         shelf: where answers are kept.
-        refs: the images; empty where no image is seen.
+        refs: the images; empty where no image is seen, or it lies in no file.
         image_ids: their content ids; one empty id where no image is seen.
         texts: the captions; one empty text where none is read.
         text_ids: their content ids; one empty id where none is read.
         pairs: (p, 2) what is asked: positions in both.
         call: from images and captions, the i-th with the i-th, to what is stored of each.
+        shown: in place of `refs`: the image at a position, already in the model's own space.
     """
 
     asking: Asking
@@ -50,6 +51,12 @@ class Question:
     text_ids: Sequence[str]
     pairs: IntArray
     call: Callable[[list[Picture], list[str]], Columns]
+    shown: Callable[[int], Picture] | None = None
+
+    @property
+    def sees(self) -> bool:
+        """Whether images are shown."""
+        return bool(self.refs) or self.shown is not None
 
     def rows(self) -> IntArray:
         """For each pair its row on the shelf; −1 where it has none, or is to be asked again."""
@@ -60,17 +67,19 @@ class Question:
 
     def pieces(self, batch: IntArray) -> list[int]:
         """The images of a batch."""
-        return list(dict.fromkeys(self.pairs[batch, 0].tolist())) if self.refs else []
+        return list(dict.fromkeys(self.pairs[batch, 0].tolist())) if self.sees else []
 
     def prepare(self, piece: int) -> Picture | Skip:
         """Decode an image, and preprocess it where the model lets others do so."""
+        if self.shown is not None:
+            return self.shown(piece)
         name, model = self.image_ids[piece], self.asking.model
         known = self.asking.skips.images.get(name)
         if known is not None:
             return known
         try:
             image = self.asking.pictures.open(name, self.refs[piece])
-            return model.prepare_image(image) if isinstance(model, Prepares) else image
+            return prepared(model, self.refs[piece], image)
         except InputError as error:
             return unreadable(error)
 
@@ -84,7 +93,7 @@ class Question:
             if isinstance(made, Skip):
                 self.asking.skips.images[self.image_ids[piece]] = made
         whole = self.pairs[batch]
-        if self.refs:
+        if self.sees:
             sound = [not isinstance(ready[i], Skip) for i in whole[:, 0].tolist()]
             whole = whole[np.array(sound, dtype=np.bool_)]
         answered, columns = self._careful(whole, ready)
@@ -128,7 +137,8 @@ class Question:
         except InputError as error:
             if len(pairs) == 1:
                 ((i, j),) = pairs
-                image, text = self.image_ids[i], self.text_ids[j]
+                image = "" if self.shown is not None else self.image_ids[i]  # noise is no one's
+                text = self.text_ids[j]
                 what = "pair" if image and text else "caption" if text else "image"
                 self.asking.skips.refuse(self.score, image, text, refused(error, what))
                 return [], []
@@ -139,5 +149,5 @@ class Question:
         )
 
     def _called(self, pairs: list[list[int]], ready: Mapping[int, Any]) -> Columns:
-        images = [ready[i] for i, _ in pairs] if self.refs else []
+        images = [ready[i] for i, _ in pairs] if self.sees else []
         return self.call(images, [self.texts[j] for _, j in pairs])

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from contrapose.data import did_you_mean
 from contrapose.errors import InputError
-from contrapose.models import Captioner, Encoder, Matcher, Model
+from contrapose.models import (
+    Answerer,
+    Captioner,
+    Chat,
+    Encoder,
+    Language,
+    Matcher,
+    Model,
+    QuestionTemplate,
+)
 
 SCORES: Mapping[str, str] = {
     "itc": "cosine of the dual encoder's image and text vectors; the largest where an image has "
@@ -15,8 +24,17 @@ SCORES: Mapping[str, str] = {
     "itm": "match logit of the fusion encoder",
     "lm": "mean over caption tokens of log P(token | tokens before, image); VisualGPTScore is its "
     "exp, which orders captions alike",
+    "vqa": "log P(Yes | image, a question about the caption); VQAScore is its exp, which orders "
+    "captions alike",
     "prior": "log of the mean over noise images of exp(lm): what the model thinks of a caption "
     "without seeing anything",
+    "blind": "mean over caption tokens of log P(token | tokens before) of a language model that "
+    "sees no image",
+    "chat": "multiple choice asked in words, options in every order: chat:eqben for 2 × 2, else "
+    "chat:sugarcrepe",
+    "chat:eqben": "two images side by side, two captions: which belongs to which? Both caption "
+    "orders and both image orders",
+    "chat:sugarcrepe": "one image: which of its captions describes it best? Every cyclic order",
 }
 """Every score that a model can be asked for, and what the number is (methods, section 2)."""
 
@@ -24,36 +42,22 @@ CAPABILITY: Mapping[str, type] = {
     "itc": Encoder,
     "itm": Matcher,
     "lm": Captioner,
+    "vqa": Answerer,
     "prior": Captioner,
+    "blind": Language,
+    "chat": Chat,
+    "chat:eqben": Chat,
+    "chat:sugarcrepe": Chat,
 }
+
+UNSEEING = ("prior", "blind")
+"""Scores of a caption alone: one number, whatever the image."""
+
+LIKELIHOODS = ("lm", "vqa")
+"""Log-probabilities under an image, from which a prior can be taken out."""
 
 Progress = Callable[[str, int, int], None]
 """Told after each batch: what is being asked, how many are done, and how many there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """A prior from Gaussian-noise images.
-
-    Attributes:
-        count: how many images.
-        seed: of the noise.
-    """
-
-    count: int = 3
-    seed: int = 0
-
-
-def parse_prior(text: str, *, seed: int = 0) -> Noise:
-    """The prior that a text such as `noise:3` asks for.
-
-    Raises:
-        InputError: it is of another form.
-    """
-    kind, _, count = text.partition(":")
-    if kind != "noise" or not (count or "3").isdecimal() or int(count or 3) < 1:
-        raise InputError(f"--prior must be noise:COUNT, such as noise:3, found {text!r}.")
-    return Noise(int(count or 3), seed)
 
 
 def pools(model: Model) -> bool:
@@ -69,10 +73,36 @@ def pools(model: Model) -> bool:
 
 
 def scores_of(model: Model) -> tuple[str, ...]:
-    """The scores asked for when the user names none: all the model can give that see the image."""
-    return tuple(
-        name for name, needed in CAPABILITY.items() if name != "prior" and isinstance(model, needed)
+    """The scores asked for when the user names none: all the model can give that see the image.
+
+    A model that gives none of those is asked for what it gives. To be asked in words takes long and
+    may cost money: it is for those that say so in `default_scores`, or can do nothing else.
+    """
+    own: tuple[str, ...] | None = getattr(model, "default_scores", None)
+    if own:
+        return own
+    able = tuple(
+        name for name, needed in CAPABILITY.items() if isinstance(model, needed) and ":" not in name
     )
+    return tuple(name for name in able if name not in (*UNSEEING, "chat")) or able
+
+
+def parse_question(text: str | None, answer: str | None) -> QuestionTemplate:
+    """The question of `vqa`, from what the user gave of it.
+
+    Raises:
+        InputError: it has no place, or several, for the caption, or the answer is empty.
+    """
+    usual = QuestionTemplate()
+    asked = usual.text if text is None else text
+    if asked.count("{}") != 1:
+        raise InputError(
+            f"--question must hold {{}} once, where the caption goes; found {asked!r}."
+        )
+    wanted = usual.answer if answer is None else answer.strip()
+    if not wanted:
+        raise InputError("--answer must not be empty; left out it is Yes.")
+    return QuestionTemplate(asked, wanted)
 
 
 def require_score(model: Model, score: str) -> None:
@@ -90,18 +120,17 @@ def require_score(model: Model, score: str) -> None:
         )
 
 
-def stored_as(model: Model, score: str, noise: Noise | None = None) -> str:
+def stored_as(model: Model, score: str, question: QuestionTemplate | None = None) -> str:
     """The score's name in the store, with everything that would make it another number."""
-    if score in ("lm", "prior"):
-        if not isinstance(model, Captioner):
+    if score in ("lm", "blind"):
+        if not isinstance(model, Captioner if score == "lm" else Language):
             raise InputError(f"{model.name} gives no likelihoods.")
-        tokens = f"mean:{model.lm_tokens}"
-        drawn = noise or Noise()
-        return (
-            f"lm:{tokens}"
-            if score == "lm"
-            else f"prior:noise:{drawn.count}:seed:{drawn.seed}:{tokens}"
-        )
+        return f"{score}:mean:{model.lm_tokens}"
+    if score == "vqa":
+        asked = question or QuestionTemplate()
+        return f"vqa:log:{json.dumps([asked.text, asked.answer], ensure_ascii=False)}"
+    if score.partition(":")[0] == "chat":
+        return "chat:reply"
     if score == "itc":
         return "itc:max-cosine" if pools(model) else "itc:cosine"
     return "itm:logit"

@@ -13,11 +13,27 @@ import numpy as np
 
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.scoring.index import Index, words_of
-from contrapose.scoring.parts import Part, joined, read_part
+from contrapose.scoring.lists import Lists
+from contrapose.scoring.parts import Part, joined, read_lists, read_part
 from contrapose.scoring.places import Place
 
 READERS = 4
 """Threads that read parts."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """Where rows of a shelf came from.
+
+    Attributes:
+        rows: how many.
+        name: the part they lie in; empty when they are in memory alone.
+        lists: theirs, when they are in memory alone.
+    """
+
+    rows: int
+    name: str = ""
+    lists: Mapping[str, Lists] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -38,6 +54,7 @@ class Shelf:
     score: str
     inherited: int = 0
     _parts: list[Part] = field(default_factory=list)
+    _origins: list[Origin] = field(default_factory=list)
     _index: Index | None = None
     _read: bool = False
 
@@ -72,8 +89,28 @@ class Shelf:
         found[rows < 0] = np.nan
         return found
 
+    def lists(self, rows: IntArray, column: str) -> Lists:
+        """A column's lists in these rows, read from the parts now; empty where there is none."""
+        self._whole()
+        starts = np.cumsum([0, *(origin.rows for origin in self._origins)])
+        wanted = np.unique(np.searchsorted(starts, rows[rows >= 0], side="right") - 1)
+        read: dict[int, Lists] = {}
+        names = {int(i): self._origins[i].name for i in wanted if self._origins[i].name}
+        if self.place is not None and names:
+            found = self.place.read(self.folder, list(names.values()))
+            shown = [self.place.shown(self.folder, name) for name in names.values()]
+            sources = [found[name] for name in names.values()]
+            with ThreadPoolExecutor(READERS) as pool:
+                lists = pool.map(read_lists, sources, shown, [column] * len(sources))
+                read = dict(zip(names, lists, strict=True))
+        parts = [
+            read.get(i) or origin.lists.get(column) or Lists.none(origin.rows)
+            for i, origin in enumerate(self._origins)
+        ]
+        return Lists.joined(parts).take(rows)
+
     def add(
-        self, images: Sequence[str], texts: Sequence[str], columns: Mapping[str, FloatArray]
+        self, images: Sequence[str], texts: Sequence[str], columns: Mapping[str, FloatArray | Lists]
     ) -> None:
         """Put answers on the shelf, as one part.
 
@@ -91,19 +128,28 @@ class Shelf:
             "image": pa.array(images, pa.large_string()),
             "text": pa.array(texts, pa.large_string()),
         }
+        numbers: dict[str, FloatArray] = {}
+        lists: dict[str, Lists] = {}
         for name, values in columns.items():
+            if isinstance(values, Lists):
+                lists[name], content[name] = values, values.column()
+                continue
+            numbers[name] = values
             array = pa.array(np.ascontiguousarray(values).reshape(-1))
             if values.ndim > 1:
                 array = pa.FixedSizeListArray.from_arrays(array, values.shape[1])
             content[name] = array
         part = pa.table(content)
         self._whole()
-        self._parts.append(Part(words_of(images), words_of(texts), dict(columns)))
-        self._index = None
+        origin = Origin(len(images), lists=lists)
         if self.place is not None:
             sink = pa.BufferOutputStream()
             pq.write_table(part, sink, compression="zstd")
-            self.place.write(self.folder, part_name(), sink.getvalue().to_pybytes())
+            origin = Origin(len(images), part_name())
+            self.place.write(self.folder, origin.name, sink.getvalue().to_pybytes())
+        self._parts.append(Part(words_of(images), words_of(texts), numbers))
+        self._origins.append(origin)
+        self._index = None
 
     def _whole(self) -> Part | None:
         """Everything on the shelf; None while it is empty."""
@@ -121,7 +167,11 @@ class Shelf:
         found = self.place.read(self.folder, self.place.names(self.folder))
         shown = [self.place.shown(self.folder, name) for name in found]
         with ThreadPoolExecutor(READERS) as pool:
-            return list(pool.map(read_part, found.values(), shown))
+            parts = list(pool.map(read_part, found.values(), shown))
+        self._origins = [
+            Origin(len(part.images), name) for part, name in zip(parts, found, strict=True)
+        ]
+        return parts
 
 
 def part_name() -> str:

@@ -106,7 +106,7 @@ def _batches(job: Job, keeper: Keeper) -> list[IntArray]:
     question, order, missing = job.question, job.order, job.missing
     asking = question.asking
     size = asking.size
-    pairs = bool(question.refs) and question.text_ids != ("",)
+    pairs = question.sees and question.text_ids != ("",)
     groups = question.pairs[order, 0] if pairs else np.arange(len(order))
     if asking.batch_size is None and memory.may_grow(size, len(order)):
         first = order[cut(groups[: size + 1], size)[0]]

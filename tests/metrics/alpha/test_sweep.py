@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -107,6 +107,26 @@ def test_the_best_is_never_below_a_fine_grid(seed: int) -> None:
     # The segment is open and whole: constant inside, and ends where something changes.
     inside = np.linspace(best.lower, best.upper, 50)[1:-1]
     assert (curve.points(inside) == best.accuracy).all()
+
+
+@settings(max_examples=25)
+@given(SEEDS)
+def test_the_exact_sweep_equals_a_grid_of_a_ten_thousandth(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lm, prior = rng.normal(size=(30, 2, 2)), rng.normal(size=(30, 2))
+    grid = np.linspace(0, 1, 10_001)
+    scores = lm - grid[:, None, None, None] * prior[:, None, :]
+    right = (scores[..., 0, 0] > scores[..., 0, 1]) & (scores[..., 1, 1] > scores[..., 1, 0])
+    by_grid = right.mean(axis=1)
+    intervals = text_intervals(lm, prior, MATCH)
+    curve = sweep(intervals.lower, intervals.upper)
+    ends = curve.segments()
+    clear = np.abs(grid[:, None] - ends).min(axis=1) > 1e-9  # at an end it is rounding that decides
+    np.testing.assert_allclose(curve.points(grid[clear]), by_grid[clear], atol=1e-12)
+    best = curve.best()
+    assert best.accuracy >= by_grid.max() - 1e-12
+    if best.upper - best.lower > 2e-4:
+        assert best.accuracy == pytest.approx(by_grid.max())
 
 
 @given(SEEDS)

@@ -13,7 +13,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from contrapose.models import ModelCard, Ragged
+from contrapose.models import Looked, ModelCard, Prompt, QuestionTemplate, Ragged, Reply
+from contrapose.models.masks import MaskedText, caption_of
 from tests.models.conformance.good import WIDTH, Good
 
 BROKEN: dict[str, list[type[Good]]] = {}
@@ -75,6 +76,13 @@ class Incapable:
 class HalfEncoder(Good):
     @property
     def embed_texts(self) -> Any:
+        raise AttributeError
+
+
+@fails("capability")
+class NoNoise(Good):
+    @property
+    def noise_images(self) -> Any:
         raise AttributeError
 
 
@@ -153,6 +161,22 @@ class Short(Good):
         return Ragged(right.values, [min(each, 3) for each in right.offsets])
 
 
+@fails("offsets")
+class NoStart(Good):
+    def text_logprobs(self, texts: Sequence[str]) -> Ragged:
+        right = super().text_logprobs(texts)
+        return Ragged(right.values, right.offsets[1:])
+
+
+@fails("answers")
+class YesAndNo(Good):
+    def answer_logprobs(
+        self, images: Sequence[Any], texts: Sequence[str], question: QuestionTemplate
+    ) -> Tensor:
+        right = super().answer_logprobs(images, texts, question)
+        return torch.stack([right, (1 - right.exp()).log()], dim=1)
+
+
 @fails("finite")
 class Infinite(Good):
     def match(self, images: Sequence[Any], texts: Sequence[str]) -> Tensor:
@@ -169,6 +193,21 @@ class LongVectors(Good):
 class Losses(Good):
     def token_logprobs(self, images: Sequence[Any], texts: Sequence[str]) -> Ragged:
         right = super().token_logprobs(images, texts)
+        return Ragged(-right.values, right.offsets)
+
+
+@fails("log-probabilities")
+class Probabilities(Good):
+    def answer_logprobs(
+        self, images: Sequence[Any], texts: Sequence[str], question: QuestionTemplate
+    ) -> Tensor:
+        return super().answer_logprobs(images, texts, question).exp()
+
+
+@fails("log-probabilities")
+class Surprise(Good):
+    def text_logprobs(self, texts: Sequence[str]) -> Ragged:
+        right = super().text_logprobs(texts)
         return Ragged(-right.values, right.offsets)
 
 
@@ -226,6 +265,18 @@ class Zipped(Good):
         return super().match(images[:shorter], texts[:shorter])
 
 
+@fails("lengths")
+class Broadcasts(Good):
+    """One question about many images, or one image for many questions."""
+
+    def answer_logprobs(
+        self, images: Sequence[Any], texts: Sequence[str], question: QuestionTemplate
+    ) -> Tensor:
+        count = max(len(images), len(texts))
+        images, texts = (list(each) * (count // len(each)) for each in (images, texts))
+        return super().answer_logprobs(images, texts, question)
+
+
 @fails("same-image")
 class Misplaced(Good):
     """Looks at each image object once, and numbers the answers wrongly."""
@@ -238,6 +289,8 @@ class Misplaced(Good):
 
 @fails("tells-captions")
 class Deaf(Good):
+    text_masks: tuple[str, ...] = ()
+
     def match(self, images: Sequence[Any], texts: Sequence[str]) -> Tensor:
         self.words(texts)
         self.require_pairs(images, texts)
@@ -273,6 +326,8 @@ class Consumes(Good):
 
 @fails("empty-caption")
 class TakesEmpty(Good):
+    text_masks: tuple[str, ...] = ()
+
     def match(self, images: Sequence[Any], texts: Sequence[str]) -> Tensor:
         return super().match(images, [text.strip() or "nothing" for text in texts])
 
@@ -316,6 +371,8 @@ class OffByOne(Good):
 
 @fails("long-caption")
 class CutsInSilence(Good):
+    text_masks: tuple[str, ...] = ()
+
     def words(self, texts: Sequence[str]) -> list[Tensor]:
         kept = [text[:1] and " ".join(text.split()[: self.context - 2]) for text in texts]
         return super().words(kept)
@@ -337,6 +394,15 @@ class ReadsOn(Cuts):
             return super().words(texts)
         finally:
             self.context //= 10
+
+
+@fails("alone")
+class Remembers(Good):
+    """The caption before is still there."""
+
+    def text_logprobs(self, texts: Sequence[str]) -> Ragged:
+        right = super().text_logprobs(texts)
+        return Ragged(right.values - 0.01 * (len(texts) > 1), right.offsets)
 
 
 @fails("odd-images")
@@ -384,3 +450,120 @@ class NotFinite(Good):
 class SameNoise(Good):
     def noise_images(self, count: int, seed: int) -> list[Tensor]:
         return super().noise_images(count, 0)
+
+
+@fails("noise-images")
+class OtherNoise(Good):
+    """Says that its noise is of another mean than it is."""
+
+    noise_mean = 2.0
+
+
+@fails("looked-images")
+class Glances(Good):
+    def look(self, images: Sequence[Any]) -> list[Looked]:
+        return [Looked(each.state.round()) for each in super().look(images)]
+
+
+@fails("looked-images")
+class LooksAtOne(Good):
+    """Keeps one image, which is then the same for all."""
+
+    def look(self, images: Sequence[Any]) -> list[Looked]:
+        return [super().look(images)[0]] * len(images)
+
+
+@fails("templates")
+class AsksItsOwn(Good):
+    def answer_logprobs(
+        self, images: Sequence[Any], texts: Sequence[str], question: QuestionTemplate
+    ) -> Tensor:
+        own = QuestionTemplate(answer=question.answer)
+        return super().answer_logprobs(images, texts, own)
+
+
+@fails("templates")
+class AlwaysYes(Good):
+    def answer_logprobs(
+        self, images: Sequence[Any], texts: Sequence[str], question: QuestionTemplate
+    ) -> Tensor:
+        return super().answer_logprobs(images, texts, QuestionTemplate(question.text))
+
+
+@fails("replies")
+class Silent(Good):
+    def reply(self, prompts: Sequence[Prompt]) -> list[Reply]:
+        return super().reply(prompts)[:1]
+
+
+@fails("replies")
+class BareText(Good):
+    def reply(self, prompts: Sequence[Prompt]) -> list[Any]:
+        return [each.text for each in super().reply(prompts)]
+
+
+@fails("steady-replies")
+class Warm(Good):
+    """Says another thing every other time, whatever the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: dict[int, int] = {}
+
+    def reply(self, prompts: Sequence[Prompt]) -> list[Reply]:
+        self.asked[len(prompts)] = self.asked.get(len(prompts), 0) + 1
+        turn = self.asked[4] if len(prompts) == 4 and self.asked[4] in (2, 3) else 0
+        return [replace(each, text=f"{each.text} {turn}") for each in super().reply(prompts)]
+
+
+@fails("replies-in-order")
+class AsTheyCome(Good):
+    """The first to be done is the first to be given."""
+
+    def reply(self, prompts: Sequence[Prompt]) -> list[Reply]:
+        return sorted(super().reply(prompts), key=lambda each: each.text)
+
+
+@fails("text-masks")
+class MasksByMagic(Good):
+    text_masks = ("magic",)
+
+    @staticmethod
+    def hidden(text: MaskedText) -> Tensor:
+        return Good.hidden(text)
+
+
+@fails("hidden-words")
+class MasksNothing(Good):
+    @staticmethod
+    def hidden(text: MaskedText) -> Tensor:
+        return torch.zeros_like(Good.hidden(text))
+
+
+@fails("hidden-words")
+class MasksEverything(Good):
+    @staticmethod
+    def hidden(text: MaskedText) -> Tensor:
+        return torch.ones_like(Good.hidden(text))
+
+
+@fails("hidden-words")
+class MasksByLetters(Good):
+    """Hides a word by another, which is not the same for all words."""
+
+    def words(self, texts: Sequence[str]) -> list[Tensor]:
+        shown = []
+        for text in texts:
+            caption = caption_of(text)
+            if isinstance(text, MaskedText):
+                for start, end in text.hidden:
+                    caption = f"{caption[:start]}{caption[start:end][::-1]}{caption[end:]}"
+            shown.append(caption)
+        return super().words(shown)
+
+
+@fails("hidden-words")
+class SaysHidden(Good):
+    def token_logprobs(self, images: Sequence[Any], texts: Sequence[str]) -> Ragged:
+        found = super().token_logprobs(images, texts)
+        return Ragged(found.values - 0.25, found.offsets)

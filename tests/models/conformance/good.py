@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,15 +12,24 @@ from PIL import Image
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.models import ModelCard, Ragged
+from contrapose.models import Looked, ModelCard, Prompt, QuestionTemplate, Ragged, Reply
+from contrapose.models.masks import MaskedText, by_offsets, caption_of
 
 SIDE, WIDTH, CONTEXT = 4, 8, 24
 
 WEIGHTS = torch.from_numpy(np.random.default_rng(0).normal(size=(3 * SIDE * SIDE, WIDTH))).float()
 
 
+def joined(each: Sequence[Tensor]) -> Ragged:
+    """Numbers of captions one after another."""
+    return Ragged(torch.cat(list(each)), np.cumsum([0, *map(len, each)]).tolist())
+
+
 class Good:
     """Vectors of pixels and of words; pairs are judged by products of the two."""
+
+    noise_mean, noise_std = 0.0, 1.0
+    text_masks: tuple[str, ...] = ("zero",)
 
     def __init__(self) -> None:
         self.name = "good"
@@ -39,7 +49,7 @@ class Good:
         return torch.from_numpy(small).permute(2, 0, 1) / 127.5 - 1
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        return [len(text.split()) + 2 for text in texts]
+        return [len(caption_of(text).split()) + 2 for text in texts]
 
     def embed_images(self, images: Sequence[Any]) -> Tensor:
         return torch.nn.functional.normalize(self.looked(images), dim=-1)
@@ -56,15 +66,45 @@ class Good:
     def token_logprobs(self, images: Sequence[Any], texts: Sequence[str]) -> Ragged:
         self.require_pairs(images, texts)
         each = [
-            -torch.nn.functional.softplus(words @ seen.tanh())
-            for words, seen in zip(self.words(texts), self.looked(images), strict=True)
+            -torch.nn.functional.softplus(words @ seen.tanh()) * words.any(dim=1)
+            for words, seen in zip(self.words(texts), self.sights(images), strict=True)
         ]
-        offsets = np.cumsum([0, *map(len, each)]).tolist()
-        return Ragged(torch.cat(each), offsets)
+        return joined(each)
+
+    def text_logprobs(self, texts: Sequence[str]) -> Ragged:
+        return joined(
+            [-torch.nn.functional.softplus(words.sum(dim=1)) for words in self.words(texts)]
+        )
+
+    def answer_logprobs(
+        self, images: Sequence[Any], texts: Sequence[str], question: QuestionTemplate
+    ) -> Tensor:
+        self.require_pairs(images, texts)
+        said = f"{question.text} {question.answer}"
+        asked = torch.from_numpy(np.random.default_rng([*said.encode()]).normal(size=WIDTH)).float()
+        read = torch.stack([words.mean(dim=0) for words in self.words(texts)])
+        return -torch.nn.functional.softplus((self.sights(images).tanh() * read + asked).sum(dim=1))
+
+    def reply(self, prompts: Sequence[Prompt]) -> list[Reply]:
+        return [
+            Reply(f"{sum(prompt.text.encode())} {len(prompt.images)}", {"1": -0.5}, 9, 2)
+            for prompt in prompts
+        ]
+
+    def look(self, images: Sequence[Any]) -> list[Looked]:
+        return [Looked(row) for row in self.looked(images)]
 
     def noise_images(self, count: int, seed: int) -> list[Tensor]:
         generator = torch.Generator().manual_seed(seed)
         return [torch.randn(3, SIDE, SIDE, generator=generator) for _ in range(count)]
+
+    def sights(self, images: Sequence[Any]) -> Tensor:
+        """Vectors of images, some of which may have been looked at before."""
+        new = [image for image in images if not isinstance(image, Looked)]
+        rows = iter(self.looked(new) if new else ())
+        return torch.stack(
+            [image.state if isinstance(image, Looked) else next(rows) for image in images]
+        )
 
     def looked(self, images: Sequence[Any]) -> Tensor:
         ready = [
@@ -81,11 +121,19 @@ class Good:
                 raise InputError("a caption is empty.")
             if count > self.context and not self.cuts:
                 raise InputError(f"a caption has {count} tokens; good reads {self.context}.")
-            kept = [*text.split()[: self.context - 2], "."]
+            kept = [*caption_of(text).split()[: self.context - 2], "."]
             seeds = ([*word.encode(), place] for place, word in enumerate(kept))
             rows = [np.random.default_rng(seed).normal(size=WIDTH) for seed in seeds]
             found.append(torch.from_numpy(np.array(rows)).float())
+            if isinstance(text, MaskedText):
+                found[-1][: len(kept) - 1][self.hidden(text)[: len(kept) - 1]] = 0.0
         return found
+
+    @staticmethod
+    def hidden(text: MaskedText) -> Tensor:
+        """Which words are hidden."""
+        places = [match.span() for match in re.finditer(r"\S+", text.caption)]
+        return torch.tensor(by_offsets(places, text.caption, text.hidden))
 
     @staticmethod
     def require_pairs(images: Sequence[Any], texts: Sequence[str]) -> None:

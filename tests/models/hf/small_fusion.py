@@ -18,7 +18,7 @@ from contrapose.models.options import LoadOptions
 
 hf: Any = transformers
 """The library, without its types: many of its classes have none that are of use."""
-WORDS = "a the red blue green cube ball dog cat on under of left right two and is behind ##s"
+WORDS = "a the red blue green cube ball dog cat on under of left right two and is behind ##s yes no"
 CAPTIONS = (
     "a red cube on the blue ball",
     "two dogs",

@@ -158,13 +158,6 @@ def test_the_card(model: Any) -> None:
     assert any("[ENC]" in note for note in card.notes)
 
 
-def test_a_captioner_is_refused(tmp_path: Path) -> None:
-    network = hf.BlipForConditionalGeneration(config())
-    saved(tmp_path, network, bert_tokenizer(), processor())
-    with pytest.raises(InputError, match=r"is a captioner \(BlipForConditionalGeneration\)"):
-        opened(tmp_path)
-
-
 def test_a_head_that_was_never_trained_is_refused(tmp_path: Path) -> None:
     saved(tmp_path, hf.BlipForImageTextRetrieval(config()), bert_tokenizer(), processor())
     forget_weights(tmp_path, "itm_head")

@@ -167,10 +167,10 @@ def test_the_card(model: Any) -> None:
     assert any("one vector a query" in note for note in model.card.notes)
 
 
-def test_a_captioner_is_refused(tmp_path: Path) -> None:
-    network = hf.Blip2ForConditionalGeneration(config())
+def test_a_captioner_without_its_head_is_refused(tmp_path: Path) -> None:
+    network = hf.Blip2Model(config())
     saved(tmp_path, network, bert_tokenizer(), processor(), randomise=False)
-    with pytest.raises(InputError, match=r"is a captioner \(Blip2ForConditionalGeneration\)"):
+    with pytest.raises(InputError, match=r"is a captioner without its head \(Blip2Model\)"):
         opened(tmp_path)
 
 

@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from contrapose.errors import InputError
-from contrapose.models.hf.inputs import Captions, Pictures, steps_of, unique
+from contrapose.models.hf.inputs import Captions, Pictures, steps_of
 from tests.models.hf.small import CAPTIONS, LONG, bert_tokenizer, clip_tokenizer, pictures
 
 PROCESSORS = (
@@ -110,13 +110,6 @@ def test_smaller_images_are_filled_up() -> None:
     assert batch["pixel_mask"].dtype == torch.int64
     assert batch["pixel_mask"].sum(dim=(1, 2)).tolist() == [24, 15]
     assert batch["pixel_values"][1, :, :, 3:].sum() == 0
-
-
-def test_unique_goes_by_identity() -> None:
-    a, b = noise(4, 4, "RGB", 0), noise(4, 4, "RGB", 0)
-    distinct, places = unique([a, b, a, a, b])
-    assert [id(each) for each in distinct] == [id(a), id(b)]
-    assert places == [0, 1, 0, 0, 1]
 
 
 @pytest.mark.parametrize("padding", ["longest", "max_length"])

@@ -14,13 +14,15 @@ from contrapose.models import (
     Captioner,
     Described,
     Encoder,
+    Looks,
     Matcher,
     Prepares,
     Reads,
     check_model,
     load_model,
 )
-from contrapose.models.tiny.model import NOISE_MEAN, NOISE_STD, Tiny, TinyClip
+from contrapose.models.tiny.model import Tiny, TinyClip
+from contrapose.models.tiny.tokeniser import START
 from contrapose.results.evaluation import evaluate_models
 from contrapose.results.outcomes import EvalRequest
 from contrapose.world.captions import describe
@@ -295,6 +297,38 @@ def test_pictures_of_any_kind(tiny: Tiny) -> None:
     assert torch.equal(white, torch.ones_like(white))
 
 
+def test_captions_that_share_a_row_are_as_alone(
+    tiny: Tiny, pairs: tuple[list[Image.Image], list[str]]
+) -> None:
+    """Against the network as it is trained: one caption, one image, all positions."""
+    images = [image for image in pairs[0][:2] for _ in range(6)]
+    long = "a red ball left of a blue cube, and a green cone"
+    texts = [*pairs[1][:3], "a ball", long, "a cube"] * 2
+    found = tiny.token_logprobs(images, texts)
+    fusion = tiny.network.fusion
+    assert fusion is not None
+    for i, (image, text) in enumerate(zip(images, texts, strict=True)):
+        tokens = tiny.tokens([text], START)
+        with torch.no_grad():
+            logits = fusion.logits(tokens[:, :-1], tiny.network.image(tiny.pixels([image])))
+        wanted = logits.log_softmax(dim=-1)[0].gather(1, tokens[0, 1:, None])[:, 0]
+        close(found.values[found.offsets[i] : found.offsets[i + 1]], wanted)
+
+
+def test_looked_images_are_as_good(tiny: Tiny, pairs: tuple[list[Image.Image], list[str]]) -> None:
+    images, texts = pairs[0][:3], pairs[1][:3]
+    looked = tiny.look(images)
+    wanted = tiny.token_logprobs(images, texts).values
+    close(tiny.token_logprobs(looked, texts).values, wanted)
+    close(tiny.token_logprobs([looked[0], images[1], looked[2]], texts).values, wanted)
+    seen: list[int] = []
+    hook = tiny.network.image.register_forward_pre_hook(lambda *_: seen.append(1))
+    tiny.token_logprobs(looked, texts)
+    hook.remove()
+    assert not seen
+    assert tiny.look([]) == []
+
+
 def test_noise_is_seeded(tiny: Tiny) -> None:
     one, again, other = (tiny.noise_images(3, seed) for seed in (5, 5, 6))
     assert len(one) == 3
@@ -303,8 +337,8 @@ def test_noise_is_seeded(tiny: Tiny) -> None:
     assert not torch.equal(one[0], one[1])
     assert torch.equal(tiny.noise_images(1, 5)[0], one[0])
     assert one[0].shape == (3, 96, 96)
-    assert float(torch.stack(one).mean()) == pytest.approx(NOISE_MEAN, abs=0.01)
-    assert float(torch.stack(one).std()) == pytest.approx(NOISE_STD, abs=0.01)
+    assert float(torch.stack(one).mean()) == pytest.approx(Tiny.noise_mean, abs=0.01)
+    assert float(torch.stack(one).std()) == pytest.approx(Tiny.noise_std, abs=0.01)
 
 
 def test_noise_has_a_likelihood(tiny: Tiny) -> None:
@@ -315,7 +349,7 @@ def test_noise_has_a_likelihood(tiny: Tiny) -> None:
 
 
 def test_what_each_model_can_do(tiny: Tiny, clip: TinyClip) -> None:
-    for kind in (Encoder, Matcher, Captioner):
+    for kind in (Encoder, Matcher, Captioner, Looks):
         assert isinstance(tiny, kind)
     for model in (tiny, clip):
         assert all(isinstance(model, kind) for kind in (Prepares, Reads, Described))

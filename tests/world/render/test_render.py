@@ -8,7 +8,14 @@ import torch
 
 from contrapose.errors import InputError
 from contrapose.world.relations import seen
-from contrapose.world.render import Rendered, pack, render, render_packed, visibility
+from contrapose.world.render import (
+    Rendered,
+    index_maps,
+    pack,
+    render,
+    render_packed,
+    visibility,
+)
 from contrapose.world.scene import (
     COLORS,
     MATERIALS,
@@ -98,6 +105,13 @@ def test_index_and_depth_do_not_depend_on_samples(scenes: list[Scene], rendered:
     assert torch.equal(coarse.index, rendered.index)
     assert torch.equal(coarse.depth, rendered.depth)
     assert (coarse.images.float() - rendered.images.float()).abs().mean() < 4
+
+
+def test_what_is_seen_can_be_had_without_a_picture(scenes: list[Scene], rendered: Rendered) -> None:
+    found = index_maps(pack(scenes), rendered.index.shape[1])
+    assert torch.equal(found, rendered.index)
+    assert found.dtype == rendered.index.dtype
+    assert index_maps(pack(scenes[:0]), 8).shape == (0, 8, 8)
 
 
 def test_a_ball_is_where_the_camera_sees_it() -> None:

@@ -8,7 +8,8 @@ import torch
 
 from contrapose.models.tiny.network import Config, Network
 from contrapose.models.tiny.tokeniser import END, MATCH, PAD, START
-from contrapose.world.train.losses import Patches, Places, _drawn, contrast, go_on, match
+from contrapose.world.train.hard_pairs import drawn
+from contrapose.world.train.losses import Patches, Places, contrast, go_on, match
 
 SIZE = 6
 CONFIG = Config(
@@ -155,8 +156,8 @@ def test_go_on_ignores_padding(network: Network) -> None:
 def test_columns_are_drawn_by_their_softmax() -> None:
     torch.manual_seed(0)
     shares = torch.tensor([0.6, 0.3, 0.1, 0.0])
-    drawn = _drawn(shares.log().clamp(min=-1e4).expand(20_000, -1))
-    found = torch.bincount(drawn, minlength=4) / 20_000
+    columns = drawn(shares.log().clamp(min=-1e4).expand(20_000, -1))
+    found = torch.bincount(columns, minlength=4) / 20_000
     torch.testing.assert_close(found, shares, atol=0.015, rtol=0)
     assert found[3] == 0
 

@@ -10,6 +10,7 @@ from contrapose.metrics.alpha.intervals import (
     text_intervals,
 )
 from contrapose.metrics.alpha.prior import refuse_own_images
+from contrapose.metrics.alpha.rankings import first_intervals
 from contrapose.metrics.alpha.sweep import Best, Curve, sweep
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "augmented_intervals",
     "brittle_intervals",
     "cross_validate",
+    "first_intervals",
     "group_intervals",
     "original_intervals",
     "refuse_own_images",

@@ -68,7 +68,7 @@ def text_intervals(
             continue
         with np.errstate(invalid="ignore"):
             gain = scores[:, :, r : r + 1] - scores
-        low, high = _half_lines(gain, (prior[:, r : r + 1] - prior)[:, None, :])
+        low, high = half_lines(gain, (prior[:, r : r + 1] - prior)[:, None, :])
         lower = np.maximum(lower, np.where(asked, low, -np.inf).max(axis=(1, 2)))
         upper = np.minimum(upper, np.where(asked, high, np.inf).min(axis=(1, 2)))
     return Intervals(lower, upper)
@@ -109,7 +109,7 @@ def brittle_intervals(lm: ArrayLike, log_prior: ArrayLike) -> Intervals:
 Ends = tuple[FloatArray, FloatArray]
 
 
-def _half_lines(gain: FloatArray, cost: FloatArray) -> Ends:
+def half_lines(gain: FloatArray, cost: FloatArray) -> Ends:
     """Ends of {α : gain > α·cost}: above gain/cost, below it, everywhere, or nowhere.
 
     A gain that is NaN (both likelihoods zero) is a tie, and holds nowhere.
@@ -128,7 +128,7 @@ def _beats(scores: FloatArray, prior: FloatArray, first: int, second: int) -> En
     """Ends of where caption `first` beats caption `second`."""
     with np.errstate(invalid="ignore"):
         gain = scores[:, first] - scores[:, second]
-    return _half_lines(gain, prior[:, first] - prior[:, second])
+    return half_lines(gain, prior[:, first] - prior[:, second])
 
 
 def _both(a: Ends, b: Ends) -> Ends:

@@ -8,6 +8,7 @@ from contrapose.metrics.statistics.bootstrap import (
     replicates,
 )
 from contrapose.metrics.statistics.clusters import are_repeated, clusters_of
+from contrapose.metrics.statistics.correlation import correlation_of
 from contrapose.metrics.statistics.holm import holm
 from contrapose.metrics.statistics.joint import combine
 from contrapose.metrics.statistics.paired import (
@@ -33,6 +34,7 @@ __all__ = [
     "auroc_interval",
     "clusters_of",
     "combine",
+    "correlation_of",
     "holm",
     "interval",
     "intervals",

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from contrapose.models.conformance.arrays import array
-from contrapose.models.conformance.check import Check, ConformanceError, Subject
+from contrapose.models.conformance.check import (
+    LOGPROBS,
+    NUMBERS,
+    QUESTION,
+    Check,
+    ConformanceError,
+    Subject,
+)
 from contrapose.models.conformance.samples import CAPTIONS, images
 
 UNIT = {"fp32": 1e-3, "fp16": 1e-2, "bf16": 2e-2}
 """How far from 1 the length of a vector may be: it is brought to 1 exactly when it is used."""
 
 
-def _lacks(method: str) -> Callable[[Subject], str]:
-    return lambda subject: "" if hasattr(subject.model, method) else f"the model has no {method}"
+def _lacks(*methods: str) -> Callable[[Subject], str]:
+    """Why a check does not apply: the model has none of some methods."""
+    return lambda subject: (
+        ""
+        if any(hasattr(subject.model, method) for method in methods)
+        else f"the model has no {' or '.join(methods)}"
+    )
 
 
 def _image_vectors(subject: Subject) -> None:
@@ -53,21 +66,37 @@ def _logits(subject: Subject) -> None:
             )
 
 
-def _offsets(subject: Subject) -> None:
+def _answers(subject: Subject) -> None:
     for count in (1, len(CAPTIONS)):
-        ragged = subject.model.token_logprobs(images(count), CAPTIONS[:count])
-        values, offsets = array(ragged.values), array(ragged.offsets)
-        if values.ndim != 1:
-            raise ConformanceError(f"the values have shape {values.shape}, not (tokens,)")
-        if offsets.shape != (count + 1,):
-            raise ConformanceError(f"there are {offsets.size} offsets for {count} captions")
-        if offsets[0] != 0 or offsets[-1] != len(values):
+        found = subject.model.answer_logprobs(images(count), CAPTIONS[:count], QUESTION)
+        shape = array(found).shape
+        if shape != (count,):
             raise ConformanceError(
-                f"offsets go from {offsets[0]:g} to {offsets[-1]:g}, and there are {len(values)} "
-                "values"
+                f"answer_logprobs gave an array of shape {shape} for {count} pairs, not ({count},)"
             )
-        if not (np.diff(offsets) >= 1).all():
-            raise ConformanceError("a caption has no token")
+
+
+def _offsets(subject: Subject) -> None:
+    model = subject.model
+    for count in (1, len(CAPTIONS)):
+        if hasattr(model, "token_logprobs"):
+            _require_offsets(model.token_logprobs(images(count), CAPTIONS[:count]), count)
+        if hasattr(model, "text_logprobs"):
+            _require_offsets(model.text_logprobs(CAPTIONS[:count]), count)
+
+
+def _require_offsets(ragged: Any, count: int) -> None:
+    values, offsets = array(ragged.values), array(ragged.offsets)
+    if values.ndim != 1:
+        raise ConformanceError(f"the values have shape {values.shape}, not (tokens,)")
+    if offsets.shape != (count + 1,):
+        raise ConformanceError(f"there are {offsets.size} offsets for {count} captions")
+    if offsets[0] != 0 or offsets[-1] != len(values):
+        raise ConformanceError(
+            f"offsets go from {offsets[0]:g} to {offsets[-1]:g}, and there are {len(values)} values"
+        )
+    if not (np.diff(offsets) >= 1).all():
+        raise ConformanceError("a caption has no token")
 
 
 def _finite(subject: Subject) -> None:
@@ -89,11 +118,15 @@ def _unit(subject: Subject) -> None:
 
 
 def _below_zero(subject: Subject) -> None:
-    highest = float(array(subject.model.token_logprobs(images(4), CAPTIONS).values).max())
-    if highest > 1e-6:
-        raise ConformanceError(
-            f"one is {highest:.6g}; the logarithm of a probability is never above 0"
-        )
+    for answer in subject.answers:
+        if answer.method not in LOGPROBS:
+            continue
+        highest = max(float(each.max()) for each in answer.ask(images(4), CAPTIONS))
+        if highest > 1e-6:
+            raise ConformanceError(
+                f"one of {answer.method} is {highest:.6g}; the logarithm of a probability is never "
+                "above 0"
+            )
 
 
 CHECKS = (
@@ -120,17 +153,24 @@ CHECKS = (
     ),
     Check(
         "offsets",
-        "token_logprobs says where each caption's tokens begin and end.",
+        "token_logprobs and text_logprobs say where each caption's tokens begin and end.",
         _offsets,
-        _lacks("token_logprobs"),
+        _lacks("token_logprobs", "text_logprobs"),
         base=True,
     ),
-    Check("finite", "Every number is finite.", _finite, base=True),
+    Check(
+        "answers",
+        "answer_logprobs gives one number a pair.",
+        _answers,
+        _lacks("answer_logprobs"),
+        base=True,
+    ),
+    Check("finite", "Every number is finite.", _finite, NUMBERS, base=True),
     Check("unit-vectors", "Vectors have length 1.", _unit, _lacks("embed_images")),
     Check(
         "log-probabilities",
         "No log-probability is above 0.",
         _below_zero,
-        _lacks("token_logprobs"),
+        _lacks(*LOGPROBS),
     ),
 )  # fmt: skip

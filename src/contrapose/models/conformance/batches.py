@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from contrapose.models.conformance.arrays import FloatArray, apart, same_pixels
-from contrapose.models.conformance.check import Answer, Check, ConformanceError, Subject
+from contrapose.models.conformance.check import (
+    LOOKING,
+    NUMBERS,
+    PAIRING,
+    READING,
+    Answer,
+    Check,
+    ConformanceError,
+    Subject,
+)
 from contrapose.models.conformance.samples import CAPTIONS, images, repeated, words_for
 
 COUNT = len(CAPTIONS)
@@ -137,21 +145,20 @@ def _untouched(subject: Subject) -> None:
             raise ConformanceError(f"{answer.method} changed an image that it was given")
 
 
-def _when(answers: Callable[[Subject], Sequence[Any]], why: str) -> Callable[[Subject], str]:
-    return lambda subject: "" if answers(subject) else why
-
-
-_PAIRS = _when(Subject.pairing, "no answer is of a pair")
-
 CHECKS = (
-    Check("deterministic", "Asked twice, it gives the very same numbers.", _deterministic),
-    Check("alone", "A pair gets the same number alone and in a batch.", _alone),
-    Check("order", "The order of a batch does not matter.", _order),
-    Check("padding", "A caption's number does not depend on how long the others are.", _padding),
-    Check("pairing", "The i-th image goes with the i-th caption.", _pairing, _PAIRS),
-    Check("lengths", "Unequal numbers of images and captions are refused.", _lengths, _PAIRS),
-    Check("same-image", "One image object several times is as good as copies.", _same_object),
-    Check("tells-captions", "Different captions get different numbers.", _tells_captions),
-    Check("tells-images", "Different images get different numbers.", _tells_images),
-    Check("untouched", "What it is given stays as it was.", _untouched),
+    Check("deterministic", "Asked twice, it gives the very same numbers.", _deterministic, NUMBERS),
+    Check("alone", "A pair gets the same number alone and in a batch.", _alone, NUMBERS),
+    Check("order", "The order of a batch does not matter.", _order, NUMBERS),
+    Check(
+        "padding",
+        "A caption's number does not hang on how long others are.",
+        _padding,
+        READING,
+    ),
+    Check("pairing", "The i-th image goes with the i-th caption.", _pairing, PAIRING),
+    Check("lengths", "Unequal numbers of images and captions are refused.", _lengths, PAIRING),
+    Check("same-image", "One image object several times is as copies are.", _same_object, LOOKING),
+    Check("tells-captions", "Different captions get different numbers.", _tells_captions, READING),
+    Check("tells-images", "Different images get different numbers.", _tells_images, LOOKING),
+    Check("untouched", "What it is given stays as it was.", _untouched, NUMBERS),
 )

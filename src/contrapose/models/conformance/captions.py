@@ -8,7 +8,7 @@ import numpy as np
 
 from contrapose.errors import InputError
 from contrapose.models.conformance.batches import require_same
-from contrapose.models.conformance.check import Answer, Check, ConformanceError, Subject
+from contrapose.models.conformance.check import READING, Answer, Check, ConformanceError, Subject
 from contrapose.models.conformance.samples import (
     CAPTIONS,
     ODD_CAPTIONS,
@@ -153,8 +153,13 @@ def _reads(*, cuts: bool | None = None) -> Callable[[Subject], str]:
 
 
 CHECKS = (
-    Check("empty-caption", "An empty caption is refused with an InputError.", _empty),
-    Check("odd-captions", "Captions in any script, with line breaks and marks, are read.", _odd),
+    Check("empty-caption", "An empty caption is refused with an InputError.", _empty, READING),
+    Check(
+        "odd-captions",
+        "Captions in any script, with breaks and marks, are read.",
+        _odd,
+        READING,
+    ),
     Check("token-counts", "It counts the tokens of captions.", _counts, _reads()),
     Check("context", "A caption of just as many tokens as it reads is read.", _context, _reads()),
     Check(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-from contrapose.models.capabilities import Model
+from contrapose.models.capabilities import Model, QuestionTemplate
 from contrapose.models.conformance.arrays import FloatArray, array
 from contrapose.models.options import DTYPES
 
@@ -19,8 +19,17 @@ METHODS = {
     "itc": ("embed_images", "embed_texts"),
     "itm": ("match",),
     "lm": ("token_logprobs", "noise_images", "lm_tokens"),
+    "vqa": ("answer_logprobs", "noise_images"),
+    "blind": ("text_logprobs", "lm_tokens"),
+    "chat": ("reply",),
 }
 """What a model must have to be asked for a score."""
+SHARED = ("noise_images", "lm_tokens")
+"""What several scores need: by itself it promises none of them."""
+LOGPROBS = ("token_logprobs", "answer_logprobs", "text_logprobs")
+"""Answers that are logarithms of probabilities."""
+QUESTION = QuestionTemplate()
+"""What answerers are asked in the checks."""
 
 Outcome = Literal["passed", "failed", "not applicable", "not checked"]
 
@@ -72,7 +81,12 @@ class Subject:
             Answer("embed_images", True, False, lambda shown, _: self._each("embed_images", shown)),
             Answer("embed_texts", False, True, lambda _, texts: self._each("embed_texts", texts)),
             Answer("match", True, True, lambda images, texts: self._each("match", images, texts)),
-            Answer("token_logprobs", True, True, self._logprobs),
+            Answer("token_logprobs", True, True, lambda images, texts: self._ragged(
+                self.model.token_logprobs(images, texts))),
+            Answer("answer_logprobs", True, True, lambda images, texts: list(array(
+                self.model.answer_logprobs(images, texts, QUESTION)))),
+            Answer("text_logprobs", False, True, lambda _, texts: self._ragged(
+                self.model.text_logprobs(texts))),
         )  # fmt: skip
         return tuple(answer for answer in found if hasattr(self.model, answer.method))
 
@@ -91,14 +105,25 @@ class Subject:
     def _each(self, method: str, *given: Sequence[Any]) -> list[FloatArray]:
         return list(array(getattr(self.model, method)(*given)))
 
-    def _logprobs(self, images: Sequence[Any], texts: Sequence[str]) -> list[FloatArray]:
-        ragged = self.model.token_logprobs(images, texts)
+    @staticmethod
+    def _ragged(ragged: Any) -> list[FloatArray]:
         values, offsets = array(ragged.values), array(ragged.offsets).astype(int).tolist()
         return [values[a:b] for a, b in pairwise(offsets)]
 
 
 def _always(subject: Subject) -> str:
     return ""
+
+
+def without(answers: Callable[[Subject], Sequence[Answer]], why: str) -> Callable[[Subject], str]:
+    """Why a check does not apply to a model that gives none of some answers."""
+    return lambda subject: "" if answers(subject) else why
+
+
+NUMBERS = without(lambda subject: subject.answers, "it gives no numbers")
+READING = without(Subject.reading, "no answer is of a caption")
+LOOKING = without(Subject.looking, "no answer is of an image")
+PAIRING = without(Subject.pairing, "no answer is of a pair")
 
 
 @dataclass(frozen=True, slots=True)

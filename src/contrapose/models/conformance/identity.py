@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from contrapose.models.capabilities import ModelCard
-from contrapose.models.conformance.check import METHODS, Check, ConformanceError, Subject
+from contrapose.models.conformance.check import METHODS, SHARED, Check, ConformanceError, Subject
 from contrapose.models.options import DTYPES
 
 
@@ -28,7 +28,7 @@ def _capability(subject: Subject) -> None:
     for score, needed in METHODS.items():
         there = [name for name in needed if hasattr(subject.model, name)]
         missing = [name for name in needed if name not in there]
-        if there and missing:
+        if missing and any(name not in SHARED for name in there):
             raise ConformanceError(
                 f"it has {there[0]} and no {missing[0]}, which {score} needs too"
             )

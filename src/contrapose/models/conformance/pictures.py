@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
 from contrapose.models.conformance.arrays import pixels, same_pixels
 from contrapose.models.conformance.batches import require_same
-from contrapose.models.conformance.check import Check, ConformanceError, Subject
+from contrapose.models.conformance.check import LOGPROBS, LOOKING, Check, ConformanceError, Subject
 from contrapose.models.conformance.samples import CAPTIONS, images, odd_images
 
 THREADS = 4
 ROUNDS = 4
 """How often each thread prepares every image."""
+NOISES = 4
+"""Noise images whose mean and spread are looked at."""
+SIGMAS = 6
+"""How far off they may be, in standard errors of a mean."""
 
 
 def _odd(subject: Subject) -> None:
@@ -62,9 +68,41 @@ def _noise(subject: Subject) -> None:
         raise ConformanceError("another seed, or the next image, gives the same noise")
     if not all(np.isfinite(part).all() for image in drawn for part in pixels(image)):
         raise ConformanceError("the noise is not finite")
-    found = subject.model.token_logprobs(drawn, CAPTIONS[:2])
-    if len(found.offsets) != 3:
-        raise ConformanceError("token_logprobs does not take the noise as images")
+    _require_statistics(subject.model, list(make(NOISES, 0)))
+    for answer in subject.pairing():
+        if answer.method in LOGPROBS and len(answer.ask(drawn, CAPTIONS[:2])) != 2:
+            raise ConformanceError(f"{answer.method} does not take the noise as images")
+
+
+def _require_statistics(model: Any, drawn: Sequence[Any]) -> None:
+    """Noise is of the mean and standard deviation that a model says its pixels are of."""
+    if not all(hasattr(image, "detach") for image in drawn):
+        return  # a picture that is not normalised yet, or more than pixels
+    values = np.concatenate([part.reshape(-1) for image in drawn for part in pixels(image)])
+    found = {"noise_mean": float(values.mean()), "noise_std": float(values.std())}
+    for name, value in found.items():
+        said = getattr(model, name, None)
+        spread = SIGMAS * float(values.std()) / values.size**0.5
+        if said is not None and abs(value - float(said)) > spread:
+            raise ConformanceError(f"{name} is {said}, and that of {len(drawn)} is {value:.4g}")
+
+
+def _looked(subject: Subject) -> None:
+    """What was looked at is as good as the image, alone, mixed and again."""
+    shown = images(len(CAPTIONS))
+    for answer in subject.pairing():
+        if answer.method not in LOGPROBS:
+            continue
+        plain = answer.ask(shown, CAPTIONS)
+        looked = list(subject.model.look(shown))
+        if len(looked) != len(shown):
+            raise ConformanceError(f"look gave {len(looked)} for {len(shown)} images")
+        for given in (looked, [looked[0], *shown[1:]], looked):
+            found = answer.ask(given, CAPTIONS)
+            require_same(subject, answer, plain, found, "for images and for looked-at ones")
+        again = answer.ask([looked[0]] * len(CAPTIONS), CAPTIONS)
+        alone = answer.ask([shown[0]] * len(CAPTIONS), CAPTIONS)
+        require_same(subject, answer, alone, again, "for one looked-at image and several captions")
 
 
 def _unfit(method: str, subject: Subject) -> str:
@@ -72,7 +110,7 @@ def _unfit(method: str, subject: Subject) -> str:
 
 
 CHECKS = (
-    Check("odd-images", "Images that are grey, tall, flat or one pixel are taken.", _odd),
+    Check("odd-images", "Images that are grey, tall, flat or one pixel are taken.", _odd, LOOKING),
     Check(
         "prepared-images",
         "An image and what prepare_image makes of it get the same number.",
@@ -87,8 +125,14 @@ CHECKS = (
     ),
     Check(
         "noise-images",
-        "noise_images gives finite noise that follows from the seed.",
+        "noise_images gives finite noise that follows from the seed, as it is said to be.",
         _noise,
         lambda subject: _unfit("noise_images", subject),
+    ),
+    Check(
+        "looked-images",
+        "An image and what look makes of it get the same number.",
+        _looked,
+        lambda subject: _unfit("look", subject),
     ),
 )

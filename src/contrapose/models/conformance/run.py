@@ -9,7 +9,15 @@ from typing import Any
 from unittest import SkipTest
 
 from contrapose.models.capabilities import Model
-from contrapose.models.conformance import answers, batches, captions, identity, pictures
+from contrapose.models.conformance import (
+    answers,
+    batches,
+    captions,
+    identity,
+    masks,
+    pictures,
+    words,
+)
 from contrapose.models.conformance.check import (
     Check,
     ConformanceError,
@@ -25,6 +33,8 @@ CHECKS: tuple[Check, ...] = (
     *batches.CHECKS,
     *captions.CHECKS,
     *pictures.CHECKS,
+    *words.CHECKS,
+    *masks.CHECKS,
 )
 """All checks, in the order in which they are asked."""
 

@@ -17,11 +17,13 @@ FAMILIES: dict[str, str] = {
     "altclip": "altclip",
     "blip": "blip",
     "blip-2": "blip2",
+    "git": "git",
     "flava": "flava",
     "vilt": "vilt",
     "bridgetower": "bridgetower",
 }
-"""The `model_type` of a configuration → module here whose `load(checkpoint)` gives the model."""
+"""The `model_type` of a configuration → module here whose `load(checkpoint)` gives the model;
+`vlm` takes every other image-text-to-text model."""
 
 
 def load(source: str, revision: str | None, name: str, options: LoadOptions) -> Model:
@@ -32,6 +34,7 @@ def load(source: str, revision: str | None, name: str, options: LoadOptions) -> 
         MissingExtraError: transformers or torch is not installed.
     """
     require_torch(name)
+    from contrapose.models.hf import vlm
     from contrapose.models.hf.checkpoint import open_checkpoint
     from contrapose.models.hf.hub import fetch
 
@@ -45,12 +48,14 @@ def load(source: str, revision: str | None, name: str, options: LoadOptions) -> 
         return openclip.load_folder(fetched[0], name, options)
     checkpoint = open_checkpoint(source, revision, name, options, fetched=fetched)
     kind = str(checkpoint.config.model_type)
-    if kind not in FAMILIES:
+    family = FAMILIES.get(kind) or ("vlm" if vlm.is_one(kind) else None)
+    if family is None:
         raise InputError(
             f"{name} is a model of type {kind!r}, which is not known here; known are "
-            f"{', '.join(sorted(FAMILIES))}: see docs/plug-ins.md on adding one."
+            f"{', '.join(sorted(FAMILIES))} and all image-text-to-text models: see "
+            "docs/plug-ins.md on adding one."
         )
-    model: Model = import_module(f"contrapose.models.hf.{FAMILIES[kind]}").load(checkpoint)
+    model: Model = import_module(f"contrapose.models.hf.{family}").load(checkpoint)
     return model
 
 

@@ -19,6 +19,7 @@ def load(checkpoint: Checkpoint) -> DualEncoder:
         min(tokenizer.model_max_length, places),
         cut=checkpoint.options.cut,
         padding="longest",
+        shifts=True,
     )
     return DualEncoder(
         checkpoint,

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 from transformers import BlipForImageTextRetrieval
 
-from contrapose.models.hf.fusion import LOG_ODDS, Fusion, log_odds, refuse_others, unit
+from contrapose.models.hf.blip_caption import BlipCaptioner
+from contrapose.models.hf.blip_vqa import BlipAnswerer
+from contrapose.models.hf.fusion import LOG_ODDS, Fusion, log_odds, unit
 from contrapose.models.precise import precise
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import Picture
     from contrapose.models.hf.checkpoint import Checkpoint
 
-OTHERS = {
-    "BlipForConditionalGeneration": "a captioner",
-    "BlipForQuestionAnswering": "a model that answers questions",
-}
 NOTES = (
     LOG_ODDS,
     "Captions begin with [CLS] for both scores, as in the library; the authors' retrieval code "
@@ -27,13 +25,17 @@ NOTES = (
 )
 
 
-def load(checkpoint: Checkpoint) -> Blip:
-    """A BLIP with its matching head.
+def load(checkpoint: Checkpoint) -> Blip | BlipCaptioner | BlipAnswerer:
+    """A BLIP: a captioner, one that answers questions, or else one with its matching head.
 
     Raises:
-        InputError: it is another model of the family, or lacks weights.
+        InputError: it lacks weights.
     """
-    refuse_others(checkpoint, OTHERS)
+    kinds = checkpoint.config.architectures or ()
+    if "BlipForConditionalGeneration" in kinds:
+        return BlipCaptioner(checkpoint)
+    if "BlipForQuestionAnswering" in kinds:
+        return BlipAnswerer(checkpoint)
     return Blip(checkpoint)
 
 
@@ -55,7 +57,8 @@ class Blip(Fusion):
         """Log-odds (n,) of a match; an image that comes again is looked at once."""
         distinct, places, tokens = self._pairs(images, texts)
         seen = self.network.vision_model(self._pixels(distinct))[0]
-        read = self.network.text_encoder(**tokens, encoder_hidden_states=seen[places])[0]
+        with self._hiding(texts, tokens):
+            read = self.network.text_encoder(**tokens, encoder_hidden_states=seen[places])[0]
         return log_odds(self.network.itm_head(read[:, 0]))
 
     @precise
@@ -67,5 +70,7 @@ class Blip(Fusion):
     @precise
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
         """Unit vectors (n, d)."""
-        read = self.network.text_encoder(**self._tokens(texts))[0]
+        tokens = self._tokens(texts)
+        with self._hiding(texts, tokens):
+            read = self.network.text_encoder(**tokens)[0]
         return unit(self.network.text_proj(read[:, 0]))

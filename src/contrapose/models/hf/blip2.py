@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import Blip2ForImageTextRetrieval
 
 from contrapose.errors import InputError
+from contrapose.models.hf.blip2_caption import Blip2Captioner, load_captioner
 from contrapose.models.hf.fusion import LOG_ODDS, Fusion, log_odds, refuse_others, unit
 from contrapose.models.precise import precise
 
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
     from contrapose.models.capabilities import Picture
     from contrapose.models.hf.checkpoint import Checkpoint
 
-OTHERS = {
-    "Blip2ForConditionalGeneration": "a captioner",
-    "Blip2Model": "a captioner without its head",
-}
+OTHERS = {"Blip2Model": "a captioner without its head"}
 NOTES = (
     LOG_ODDS,
     "Its itm is the mean over the queries' logits.",
@@ -29,12 +27,14 @@ NOTES = (
 )
 
 
-def load(checkpoint: Checkpoint) -> Blip2:
-    """A BLIP-2 of the first stage: image encoder, Q-Former and matching head.
+def load(checkpoint: Checkpoint) -> Blip2 | Blip2Captioner:
+    """A BLIP-2 of the first stage (image encoder, Q-Former, matching head) or of the second.
 
     Raises:
         InputError: it is another model of the family, or lacks weights.
     """
+    if "Blip2ForConditionalGeneration" in (checkpoint.config.architectures or ()):
+        return load_captioner(checkpoint)
     refuse_others(checkpoint, OTHERS)
     if not checkpoint.config.qformer_config.use_qformer_text_input:
         raise InputError(
@@ -70,8 +70,10 @@ class Blip2(Fusion):
         seen = self.network.vision_model(self._pixels(distinct))[0][places]
         queries = self._queries(len(texts))
         count = queries.shape[1]
+        with self._hiding(texts, tokens):
+            embedded = self.network.embeddings(tokens["input_ids"], query_embeds=queries)
         read = self.network.qformer(
-            query_embeds=self.network.embeddings(tokens["input_ids"], query_embeds=queries),
+            query_embeds=embedded,
             query_length=count,
             attention_mask=torch.cat(
                 [tokens["attention_mask"].new_ones(len(texts), count), tokens["attention_mask"]],
@@ -96,8 +98,10 @@ class Blip2(Fusion):
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
         """Unit vectors (n, d)."""
         tokens = self._tokens(texts)
+        with self._hiding(texts, tokens):
+            embedded = self.network.embeddings(tokens["input_ids"])
         read = self.network.qformer(
-            query_embeds=self.network.embeddings(tokens["input_ids"]),
+            query_embeds=embedded,
             query_length=0,
             attention_mask=tokens["attention_mask"],
         )[0]

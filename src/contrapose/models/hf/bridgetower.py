@@ -66,6 +66,7 @@ class BridgeTower(Fusion):
             "BridgeTower",
             context=text.max_position_embeddings - text.pad_token_id - 1,
             notes=self.notes,
+            tokenizer_arguments={"shifts": True},
             processor_arguments={"do_pad": False},
         )
         self.core: Any = self.network.bridgetower
@@ -120,7 +121,8 @@ class BridgeTowerMatcher(BridgeTower):
         """Log-odds (n,) of a match; an image that comes again goes up its tower once."""
         distinct, places, tokens = self._pairs(images, texts)
         core = self.core
-        words, mask = self._text_layers(tokens)
+        with self._hiding(texts, tokens):
+            words, mask = self._text_layers(tokens)
         text = image = torch.empty(0)
         for i, (states, once) in enumerate(zip(words, self._image_layers(distinct), strict=True)):
             read = _part(core.cross_modal_text_transform, i)(states) + self._kind(0)
@@ -152,7 +154,9 @@ class BridgeTowerEncoder(BridgeTower):
     @precise
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
         """Unit vectors (n, d)."""
-        words, _ = self._text_layers(self._tokens(texts))
+        tokens = self._tokens(texts)
+        with self._hiding(texts, tokens):
+            words, _ = self._text_layers(tokens)
         return unit(self.network.itc_text_head(words[-1][:, 0]))
 
 

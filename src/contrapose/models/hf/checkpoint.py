@@ -25,7 +25,13 @@ ADAPTERS = 1
 """Raised when the adapters begin to give other numbers for the same weights."""
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "sentencepiece*")
-_TEXTS = ("config.json", "preprocessor_config.json", "processor_config.json", "*token*.json")
+_TEXTS = (
+    "config.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "*token*.json",
+    "chat_template*",
+)
 _RECOMPUTED = ("position_ids", "inv_freq")
 """Ends of the names of buffers that no file needs to hold."""
 

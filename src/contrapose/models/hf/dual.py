@@ -10,6 +10,7 @@ from torch.nn.functional import normalize
 
 from contrapose.models.capabilities import ModelCard
 from contrapose.models.hf.inputs import Captions, Pictures
+from contrapose.models.hiding import word_embedding, zeroed
 from contrapose.models.precise import precise
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class DualEncoder:
         fingerprint: of weights, configuration and preprocessing.
         batch_size: how many to give at once.
         card: what a user should know.
+        text_masks: how it can hide words.
+        pixel_mean: the colour that is zero for the network.
     """
 
     def __init__(
@@ -49,6 +52,9 @@ class DualEncoder:
         self._network = network
         self._captions = captions
         self._pictures = pictures
+        self._words = word_embedding(network.text_model)
+        self.text_masks = captions.masks if self._words is not None else ()
+        self.pixel_mean = pictures.mean
         self.card = ModelCard(
             family=family,
             parameters=network.num_parameters(),
@@ -74,11 +80,16 @@ class DualEncoder:
             InputError: a caption is empty, or too long.
         """
         tokens = self._captions.tensors(texts, self._options.device)
-        return self._unit(self._network.get_text_features(**tokens))
+        with zeroed(self._words, self._captions.zeros(texts, tokens)):
+            return self._unit(self._network.get_text_features(**tokens))
 
     def prepare_image(self, image: Image) -> Prepared:
         """An image as the network takes it, but for normalising."""
         return self._pictures.prepare(image)
+
+    def normalise_image(self, prepared: Prepared) -> Prepared:
+        """A prepared image, normalised."""
+        return self._pictures.normalise(prepared)
 
     @property
     def context(self) -> int:

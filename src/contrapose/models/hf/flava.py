@@ -72,7 +72,9 @@ class FlavaEncoder(Fusion):
     @precise
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
         """Unit vectors (n, d)."""
-        read = self.core.text_model(**self._tokens(texts))[0]
+        tokens = self._tokens(texts)
+        with self._hiding(texts, tokens):
+            read = self.core.text_model(**tokens)[0]
         return unit(self.core.text_projection(read[:, 0]))
 
 
@@ -90,7 +92,8 @@ class Flava(FlavaEncoder):
         seen = self.core.image_model(
             pixel_values=self._pixels(distinct), output_hidden_states=True
         ).hidden_states[-1]
-        read = self.core.text_model(**tokens, output_hidden_states=True).hidden_states[-1]
+        with self._hiding(texts, tokens):
+            read = self.core.text_model(**tokens, output_hidden_states=True).hidden_states[-1]
         image = self.core.image_to_mm_projection(seen)[places]
         both = torch.cat([image, self.core.text_to_mm_projection(read)], dim=1)
         mask = tokens["attention_mask"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import is_zipfile
@@ -15,7 +16,9 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from contrapose.errors import InputError
 from contrapose.models.capabilities import ModelCard
-from contrapose.models.hf.inputs import Captions, Pictures, unique
+from contrapose.models.hf.inputs import Captions, Pictures
+from contrapose.models.hiding import word_embedding, zeroed
+from contrapose.models.seen import unique
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import Picture, Prepared
@@ -38,6 +41,8 @@ class Fusion:
         captions: its tokeniser with its limits.
         pictures: its image preprocessing.
         card: what a user should know of it.
+        text_masks: how it can hide words.
+        pixel_mean: the colour that is zero for the network.
     """
 
     def __init__(
@@ -75,8 +80,11 @@ class Fusion:
             context=self.context,
             notes=tuple(notes),
         )
+        self.pixel_mean = self.pictures.mean
         self._device = torch.device(options.device)
         self._dtype = options.torch_dtype
+        self._words = word_embedding(network)
+        self.text_masks = self.captions.masks if self._words is not None else ()
 
     @property
     def context(self) -> int:
@@ -96,6 +104,10 @@ class Fusion:
         """An image as the network takes it, by the library's image processor."""
         return self.pictures.prepare(image)
 
+    def normalise_image(self, prepared: Prepared) -> Prepared:
+        """A prepared image, normalised."""
+        return self.pictures.normalise(prepared)
+
     def _prepared(self, images: Sequence[Picture]) -> list[Prepared]:
         return [self.prepare_image(each) if isinstance(each, Image) else each for each in images]
 
@@ -105,6 +117,12 @@ class Fusion:
 
     def _tokens(self, texts: Sequence[str]) -> dict[str, Tensor]:
         return self.captions.tensors(texts, self._device)
+
+    def _hiding(
+        self, texts: Sequence[str], tokens: Mapping[str, Tensor]
+    ) -> AbstractContextManager[None]:
+        """Within, the word vectors of hidden words are zeros."""
+        return zeroed(self._words, self.captions.zeros(texts, tokens))
 
     def _pairs(
         self, images: Sequence[Picture], texts: Sequence[str]
@@ -148,7 +166,7 @@ def refuse_others(checkpoint: Checkpoint, others: Mapping[str, str]) -> None:
         if kind in others:
             raise InputError(
                 f"{checkpoint.name} is {others[kind]} ({kind}): it has no image-text matching or "
-                "contrastive head, and its other scores are not read here yet."
+                "contrastive head, nor another that a score is read from here."
             )
 
 

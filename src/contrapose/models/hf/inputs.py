@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from PIL.Image import Image, Resampling
 from torch import Tensor
 
 from contrapose.models.captions import check_caption
+from contrapose.models.hf.hidden import HiddenWords
+from contrapose.models.hiding import flags_of, zeroes
+from contrapose.models.masks import ZERO, MaskedText, Span, captions_of, replaced
 from contrapose.models.pixels import Steps, batched
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import Picture, Prepared
-
-T = TypeVar("T")
 
 
 class Captions:
@@ -36,8 +37,20 @@ class Captions:
         *,
         cut: bool,
         padding: Literal["longest", "max_length"],
+        shifts: bool = False,
         **tokenizer_kwargs: Any,
     ):
+        """Captions for one model.
+
+        Args:
+            name: of the model, for errors.
+            tokenizer: the library's.
+            context: most tokens, with all that it adds.
+            cut: cut longer captions rather than refuse them.
+            padding: to the longest of a batch, or always to the full length.
+            shifts: whether the network counts places by the tokens that are no padding.
+            tokenizer_kwargs: further arguments of every call.
+        """
         self.name = name
         self.context = context
         self.cut = cut
@@ -46,12 +59,18 @@ class Captions:
         self._arguments = tokenizer_kwargs
         self._lock = Lock()  # a fast tokeniser may not be used by two threads at once
         self._added = len(self._encode([""])["input_ids"][0])
+        self._words = HiddenWords(tokenizer, self._encode, ends=padding == "longest", shifts=shifts)
+
+    @property
+    def masks(self) -> tuple[str, ...]:
+        """How words can be hidden."""
+        return self._words.kinds
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each caption before any cut."""
         if not texts:
             return []
-        return [len(row) for row in self._encode(list(texts))["input_ids"]]
+        return [len(row) for row in self._encode(captions_of(texts))["input_ids"]]
 
     def tensors(self, texts: Sequence[str], device: torch.device | str) -> dict[str, Tensor]:
         """Token numbers (n, l) and what goes with them, padded.
@@ -59,20 +78,56 @@ class Captions:
         Raises:
             InputError: a caption is empty, or longer than the model reads and not to be cut.
         """
-        columns = self._encode(list(texts))
+        captions = captions_of(texts)
+        columns = self._encode(captions)
         for i, row in enumerate(columns["input_ids"]):
             most = None if self.cut else self.context
-            check_caption(self.name, texts[i], len(row), self._added, most)
+            check_caption(self.name, captions[i], len(row), self._added, most)
             if len(row) > self.context:
-                short = self._encode([texts[i]], truncation=True, max_length=self.context)
+                short = self._encode([captions[i]], truncation=True, max_length=self.context)
                 for name, values in short.items():
                     columns[name][i] = values[0]
-        longest = max(map(len, columns["input_ids"]))
+        rows = columns["input_ids"]
+        for i, text in enumerate(texts):
+            if isinstance(text, MaskedText) and text.kind != ZERO:
+                flags = self._hidden(rows[i], text)
+                rows[i] = replaced(rows[i], flags, self._words.token(text.kind))
+        longest = max(map(len, rows))
         width = longest if self._padding == "longest" else self.context
         return {
             name: torch.tensor([self._pad(name, row, width) for row in rows], device=device)
             for name, rows in columns.items()
         }
+
+    def zeros(self, texts: Sequence[str], tokens: Mapping[str, Tensor]) -> Tensor | None:
+        """(n, l) the tokens whose word vectors are to be zero; None where there are none.
+
+        Args:
+            texts: the captions.
+            tokens: what `tensors` made of them.
+        """
+        if not any(map(zeroes, texts)):
+            return None
+        ids = tokens["input_ids"]
+        rows = [
+            self._hidden(row, text) if isinstance(text, MaskedText) else []
+            for text, row in zip(texts, self._rows(texts), strict=True)
+        ]
+        left = self._tokenizer.padding_side == "left"
+        return flags_of(rows, texts, ids.shape[1], left=left, device=ids.device)
+
+    def _rows(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token numbers of each caption, cut where it is too long."""
+        return self._encode(captions_of(texts), truncation=True, max_length=self.context)[
+            "input_ids"
+        ]
+
+    def _hidden(self, row: Sequence[int], text: MaskedText) -> list[bool]:
+        return self._words.within(row, self._added, *self._given(text))
+
+    def _given(self, text: MaskedText) -> tuple[str, Sequence[Span]]:
+        """What the tokeniser is given, and where the hidden words are in it."""
+        return text.caption, text.hidden
 
     def _encode(self, texts: list[str], **arguments: Any) -> dict[str, list[list[int]]]:
         with self._lock:
@@ -129,11 +184,28 @@ class Pictures:
             for name in named[0]
         }
 
+    def normalise(self, prepared: Prepared) -> Prepared:
+        """A prepared image, normalised where that was left to `stack`."""
+        if self.steps is None or isinstance(prepared, Mapping) or prepared.is_floating_point():
+            return prepared
+        return self.steps.normalised(prepared)
+
+    @property
+    def mean(self) -> tuple[float, ...] | None:
+        """The colour that is zero for the network, of values from 0 to 1, where it is known."""
+        return mean_of(self.processor)
+
     def in_words(self) -> str:
         """What happens to an image, for the model card."""
         if self.steps is not None:
             return self.steps.in_words()
         return f"as {type(self.processor).__name__} of transformers does it"
+
+
+def mean_of(processor: Any) -> tuple[float, ...] | None:
+    """The colour that an image processor makes zero, of values from 0 to 1, where it says so."""
+    found = getattr(processor, "image_mean", None)
+    return tuple(map(float, found)) if found is not None and len(found) == 3 else None
 
 
 def steps_of(processor: Any) -> Steps | None:
@@ -167,16 +239,3 @@ def steps_of(processor: Any) -> Steps | None:
 
 def _set(sizes: Any) -> dict[str, int]:
     return {name: value for name, value in dict(sizes or {}).items() if value}
-
-
-def unique(images: Sequence[T]) -> tuple[list[T], list[int]]:
-    """The distinct objects of a list, and for each place in the list which of them it is."""
-    first: dict[int, int] = {}
-    distinct: list[T] = []
-    places: list[int] = []
-    for image in images:
-        if id(image) not in first:
-            first[id(image)] = len(distinct)
-            distinct.append(image)
-        places.append(first[id(image)])
-    return distinct, places

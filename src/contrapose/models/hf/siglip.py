@@ -6,11 +6,13 @@ the full length, on the right and without a mask, as in training.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from contrapose.models.hf.checkpoint import Checkpoint
 from contrapose.models.hf.dual import DualEncoder
 from contrapose.models.hf.inputs import Captions, Pictures
+from contrapose.models.masks import MaskedText, Span
 
 GEMMA = 256_000
 """Tokens of Gemma's vocabulary, by which SigLIP 2 is known."""
@@ -55,3 +57,11 @@ class LoweredCaptions(Captions):
 
     def _encode(self, texts: list[str], **arguments: Any) -> dict[str, list[list[int]]]:
         return super()._encode([text.lower() for text in texts], **arguments)
+
+    def _given(self, text: MaskedText) -> tuple[str, Sequence[Span]]:
+        """Lower case can be longer: “İ” becomes two characters."""
+        caption = text.caption
+        places = [
+            (len(caption[:start].lower()), len(caption[:end].lower())) for start, end in text.hidden
+        ]
+        return caption.lower(), places

@@ -75,9 +75,10 @@ class Vilt(Fusion):
         lengths = torch.tensor([len(each) for each in patches], device=self._device)
         padded = pad_sequence(patches, batch_first=True)
         mask = torch.arange(padded.shape[1], device=self._device) < lengths[:, None]
-        logits: Tensor = self.network(
-            **tokens, image_embeds=padded[places], pixel_mask=mask[places].long()
-        ).logits
+        with self._hiding(texts, tokens):
+            logits: Tensor = self.network(
+                **tokens, image_embeds=padded[places], pixel_mask=mask[places].long()
+            ).logits
         return logits[:, 0].float()
 
     def _patches(self, images: Sequence[Picture]) -> list[Tensor]:

@@ -63,6 +63,15 @@ class HfImageSide:
         """One image as the network takes it, but for normalising."""
         return self._pictures.prepare(image)
 
+    def normalise(self, prepared: Prepared) -> Prepared:
+        """A prepared image, normalised."""
+        return self._pictures.normalise(prepared)
+
+    @property
+    def mean(self) -> tuple[float, ...] | None:
+        """The colour that is zero for the network."""
+        return self._pictures.mean
+
     def features(self, images: Sequence[Picture]) -> Tensor:
         """Vectors (n, d) in float32."""
         device, dtype = self._options.device, self._options.torch_dtype
@@ -103,6 +112,15 @@ class TimmImageSide:
     def prepare(self, image: Image) -> Tensor:
         """One image as the network takes it, but for normalising."""
         return self._steps.bytes_of(image)
+
+    def normalise(self, prepared: Any) -> Tensor:
+        """A prepared image, normalised."""
+        return prepared if prepared.is_floating_point() else self._steps.normalised(prepared)
+
+    @property
+    def mean(self) -> tuple[float, ...] | None:
+        """The colour that is zero for the network."""
+        return self._steps.mean
 
     def features(self, images: Sequence[Picture]) -> Tensor:
         """Vectors (n, d) in float32."""

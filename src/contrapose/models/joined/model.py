@@ -1,4 +1,4 @@
-"""Two encoders that never met, joined by one linear map a side."""
+"""Two encoders that never met, joined by one map a side."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch import Tensor
-from torch.nn.functional import linear, normalize
+from torch.nn.functional import normalize
 
 from contrapose.errors import InputError
 from contrapose.models.capabilities import ModelCard
 from contrapose.models.fingerprint import fingerprint
 from contrapose.models.joined.image import HfImageSide, TimmImageSide
+from contrapose.models.joined.maps import through
 from contrapose.models.joined.spec import HEADS, SPEC, Joining, Side, read_joined
 from contrapose.models.joined.text import TextSide
 from contrapose.models.options import LoadOptions
@@ -36,6 +37,8 @@ class Joined:
         image: the image encoder, without its head.
         text: the sentence encoder, without its head.
         card: what a user should know.
+        text_masks: how it can hide words.
+        pixel_mean: the colour that is zero for the image encoder.
     """
 
     def __init__(self, folder: Path, name: str, options: LoadOptions):
@@ -46,6 +49,8 @@ class Joined:
         self.text = text_side(joining, folder, name, options)
         self._heads = {key: head.to(options.device) for key, head in heads.items()}
         self._cut = options.cut
+        self.text_masks = self.text.masks
+        self.pixel_mean = self.image.mean
         self.fingerprint = fingerprint(
             [folder / SPEC, folder / HEADS],
             image=self.image.fingerprint,
@@ -85,6 +90,10 @@ class Joined:
     def prepare_image(self, image: Image) -> Prepared:
         """An image as the encoder takes it, but for normalising."""
         return self.image.prepare(image)
+
+    def normalise_image(self, prepared: Prepared) -> Prepared:
+        """A prepared image, normalised."""
+        return self.image.normalise(prepared)
 
     @property
     def context(self) -> int:
@@ -135,7 +144,7 @@ def mapped(vectors: Tensor, heads: Mapping[str, Tensor], side: str, name: str) -
             f"the {side} head of {name} takes {weight.shape[1]} numbers and its encoder gives "
             f"{vectors.shape[1]}: it belongs to another encoder."
         )
-    return normalize(linear(vectors, weight, heads.get(f"{side}.bias")), dim=-1)
+    return normalize(through(vectors, heads, side), dim=-1)
 
 
 def _source(side: Side, folder: Path) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from contrapose.errors import InputError
 from contrapose.files import new_folder, write_bytes, write_text
+from contrapose.models.joined.maps import HIDDEN, wrong
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,6 +58,10 @@ class Joining:
     image: Side
     text: Side
 
+    def placed(self, start: Path) -> Joining:
+        """The same with folders and files, named from `start`, named from anywhere."""
+        return Joining(_placed(self.image, start), _placed(self.text, start))
+
 
 def save_joined(folder: Path, joining: Joining, heads: Mapping[str, Tensor]) -> None:
     """Write a folder of joined encoders, whole or not at all; the encoders stay where they are.
@@ -65,7 +70,7 @@ def save_joined(folder: Path, joining: Joining, heads: Mapping[str, Tensor]) -> 
         folder: must not exist, or be empty.
         joining: which encoders.
         heads: `image.weight` (d, image's) and `text.weight` (d, text's); `image.bias` and
-            `text.bias` (d,) may be there.
+            `text.bias` (d,) may be there, and a hidden layer a side (`maps.HIDDEN`).
 
     Raises:
         InputError: the folder is taken, or the heads do not fit together.
@@ -89,16 +94,7 @@ def read_joined(folder: Path) -> tuple[Joining, dict[str, Tensor]]:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    spec = folder / SPEC
-    try:
-        content = json.loads(spec.read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            raise InputError(
-                f"is of format {content['format']!r}; this program reads {FORMAT!r}.", file=spec
-            )
-        joining = Joining(_side(content["image"]), _side(content["text"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"cannot be read ({error}).", file=spec) from None
+    joining = read_joining(folder / SPEC)
     try:
         heads = {name: head.float() for name, head in load((folder / HEADS).read_bytes()).items()}
     except (OSError, SafetensorError) as error:
@@ -107,21 +103,37 @@ def read_joined(folder: Path) -> tuple[Joining, dict[str, Tensor]]:
     return joining, heads
 
 
+def read_joining(spec: Path) -> Joining:
+    """Which encoders a `joined.json` names.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        content = json.loads(spec.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise InputError(
+                f"is of format {content['format']!r}; this program reads {FORMAT!r}.", file=spec
+            )
+        return Joining(_side(content["image"]), _side(content["text"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"cannot be read ({error}).", file=spec) from None
+
+
 def check_heads(heads: Mapping[str, Tensor], file: Path) -> None:
     """Raise `InputError` unless there is one map a side, both to the same dimension."""
-    needed, allowed = {"image.weight", "text.weight"}, {"image.bias", "text.bias"}
-    names = set(heads)
-    if not needed <= names or names - needed - allowed:
+    found = [wrong(heads, side) for side in ("image", "text")]
+    strange = [name for name in heads if name.partition(".")[0] not in ("image", "text")]
+    if strange or "names" in found:
         raise InputError(
-            f"the heads are {', '.join(sorted(names)) or 'none'}; needed are image.weight and "
-            "text.weight, and there may be image.bias and text.bias.",
+            f"the heads are {', '.join(sorted(heads)) or 'none'}; needed are image.weight and "
+            "text.weight, and there may be image.bias and text.bias, and of a hidden layer all of "
+            f"{', '.join(f'image.{name}' for name in HIDDEN)}, and for text alike.",
             file=file,
         )
-    wide = {name: tuple(head.shape) for name, head in heads.items()}
-    rows = {shape[0] if shape else 0 for shape in wide.values()}
-    plain = all(len(wide[name]) == (2 if name.endswith("weight") else 1) for name in names)
-    if not plain or len(rows) != 1:
-        raise InputError(f"the heads do not fit together: {wide}.", file=file)
+    if "shapes" in found or len(heads["image.weight"]) != len(heads["text.weight"]):
+        shapes = {name: tuple(head.shape) for name, head in heads.items()}
+        raise InputError(f"the heads do not fit together: {shapes}.", file=file)
 
 
 def _side(content: Any) -> Side:
@@ -133,3 +145,10 @@ def _side(content: Any) -> Side:
     if not isinstance(side.source, str) or not side.source:
         raise ValueError("a side without a source")
     return side
+
+
+def _placed(side: Side, start: Path) -> Side:
+    near = start / Path(side.source).expanduser()
+    source = str(near.resolve()) if side.kind == "hf" and near.is_dir() else side.source
+    weights = None if side.weights is None else str((start / side.weights).resolve())
+    return replace(side, source=source, weights=weights)

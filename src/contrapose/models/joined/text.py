@@ -13,10 +13,13 @@ from torch.nn.functional import normalize
 from contrapose.errors import InputError
 from contrapose.models.hf.checkpoint import Checkpoint, open_checkpoint
 from contrapose.models.hf.inputs import Captions
+from contrapose.models.hiding import word_embedding, zeroed
 from contrapose.models.joined.pool import pooled
 from contrapose.models.joined.spec import Side
 from contrapose.models.options import LoadOptions
 
+SHIFTED = ("roberta", "xlm-roberta", "camembert", "mpnet")
+"""Encoders that count places by the tokens that are no padding, from behind the padding's."""
 _MODES = {"cls": "first", "mean": "mean", "max": "max", "lasttoken": "last"}
 
 
@@ -28,6 +31,7 @@ class TextSide:
         pool: what of its output is its vector.
         fingerprint: of all its files.
         parameters: number of weights.
+        masks: how it can hide words.
     """
 
     def __init__(self, side: Side, source: str, name: str, options: LoadOptions):
@@ -44,8 +48,15 @@ class TextSide:
         self._network: Any = checkpoint.model(kind, unneeded=unused)
         tokenizer = checkpoint.tokenizer()
         self.captions = Captions(
-            name, tokenizer, _context(checkpoint, tokenizer), cut=options.cut, padding="longest"
+            name,
+            tokenizer,
+            _context(checkpoint, tokenizer),
+            cut=options.cut,
+            padding="longest",
+            shifts=checkpoint.config.model_type in SHIFTED,
         )
+        self._words = word_embedding(self._network)
+        self.masks = self.captions.masks if self._words is not None else ()
         self.fingerprint = checkpoint.fingerprint
         self.parameters: int = self._network.num_parameters()
 
@@ -56,7 +67,9 @@ class TextSide:
             InputError: a caption is empty, or too long.
         """
         tokens = self.captions.tensors(texts, self._device)
-        vectors = pooled(self._network(**tokens), self.pool, tokens.get("attention_mask"))
+        with zeroed(self._words, self.captions.zeros(texts, tokens)):
+            found = self._network(**tokens)
+        vectors = pooled(found, self.pool, tokens.get("attention_mask"))
         return normalize(vectors, dim=-1) if self._normalise else vectors
 
 
@@ -99,7 +112,7 @@ def _context(checkpoint: Checkpoint, tokenizer: Any) -> int:
     config, limits = checkpoint.config, [int(tokenizer.model_max_length)]
     places = getattr(config, "max_position_embeddings", None)
     if places:
-        shifted = config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet")
+        shifted = config.model_type in SHIFTED
         limits.append(places - (2 if shifted else 0))
     file = Path(checkpoint.source) / "sentence_bert_config.json"
     if file.is_file():

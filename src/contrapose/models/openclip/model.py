@@ -6,11 +6,22 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from PIL.Image import Image, Resampling
-from torch import Tensor
+from torch import Tensor, tensor
+from torch import bool as bool_
 from torch.nn.functional import normalize
 
 from contrapose.models.capabilities import ModelCard
 from contrapose.models.captions import check_caption
+from contrapose.models.hiding import flags_of, word_embedding, zeroed
+from contrapose.models.masks import (
+    PAD,
+    TOKEN_0,
+    ZERO,
+    MaskedText,
+    by_prefix,
+    caption_of,
+    captions_of,
+)
 from contrapose.models.options import LoadOptions
 from contrapose.models.pixels import Steps, batched
 from contrapose.models.precise import precise
@@ -32,6 +43,8 @@ class OpenClip:
         batch_size: how many to give at once.
         network: the library's own.
         card: what a user should know.
+        text_masks: how it can hide words; CLIP's own tokeniser pads with token 0.
+        pixel_mean: the colour that is zero for the network.
     """
 
     def __init__(
@@ -53,6 +66,11 @@ class OpenClip:
         self._steps = steps_of(network.visual.preprocess_cfg)
         self._transform = self._steps.bytes_of if self._steps else _library_transform(network)
         self._added = self.token_counts([""])[0]
+        self._words = word_embedding(getattr(network, "text", network))
+        plain = getattr(tokenizer, "tokenizer", None) is None
+        kinds = (ZERO, PAD, TOKEN_0) if plain else (ZERO,)
+        self.text_masks = kinds if self._words is not None else ()
+        self.pixel_mean = tuple(map(float, network.visual.preprocess_cfg["mean"]))
         scale = network.logit_scale.detach().float().exp().item()
         self.card = ModelCard(
             family="open_clip",
@@ -83,14 +101,27 @@ class OpenClip:
             InputError: a caption is empty, or too long.
         """
         most = None if self.cuts else self.context
-        for text, count in zip(texts, self.token_counts(texts), strict=True):
-            check_caption(self.name, text, count, self._added, most)
-        tokens = self._tokenizer(list(texts)).to(self._options.device)
-        return normalize(self.network.encode_text(tokens).float(), dim=-1)
+        captions = captions_of(texts)
+        for caption, count in zip(captions, self.token_counts(captions), strict=True):
+            check_caption(self.name, caption, count, self._added, most)
+        tokens = self._tokenizer(captions)
+        hidden = [self._hidden(row, text) for row, text in zip(tokens, texts, strict=True)]
+        for row, flags, text in zip(tokens, hidden, texts, strict=True):
+            if isinstance(text, MaskedText) and text.kind != ZERO:
+                row[: len(flags)][tensor(flags, dtype=bool_)] = 0
+        device = self._options.device
+        with zeroed(self._words, flags_of(hidden, texts, tokens.shape[1], device=device)):
+            return normalize(self.network.encode_text(tokens.to(device)).float(), dim=-1)
 
     def prepare_image(self, image: Image) -> Tensor:
         """An image as the network takes it, but for normalising."""
         return self._transform(image.convert("RGB"))
+
+    def normalise_image(self, prepared: Tensor) -> Tensor:
+        """A prepared image, normalised."""
+        if self._steps is None or prepared.is_floating_point():
+            return prepared
+        return self._steps.normalised(prepared)
 
     @property
     def context(self) -> int:
@@ -106,12 +137,28 @@ class OpenClip:
         """Tokens of each caption before any cut, with start and end."""
         inner = getattr(self._tokenizer, "tokenizer", None)
         if inner is None:
-            return [len(self._tokenizer.encode(text)) + 2 for text in texts]
+            return [len(self._tokenizer.encode(caption_of(text))) + 2 for text in texts]
         clean = self._clean()
-        cleaned = [clean(text) for text in texts]
+        cleaned = [clean(caption_of(text)) for text in texts]
         if getattr(self._tokenizer, "tokenizer_mode", "") == "clips":  # start, end and class
             return [len(row) + 3 for row in inner(cleaned, add_special_tokens=False)["input_ids"]]
         return [len(row) for row in inner(cleaned, verbose=False)["input_ids"]]
+
+    def _hidden(self, row: Tensor, text: str) -> list[bool]:
+        """For each token of a row, as far as the caption goes, whether it is of a hidden word."""
+        if not isinstance(text, MaskedText):
+            return []
+        flags, ids = by_prefix(self._bare, text.caption, text.hidden), self._bare(text.caption)
+        before = 0 if row[: len(ids)].tolist() == ids else 1
+        return ([False] * before + flags)[: len(row) - 1]
+
+    def _bare(self, text: str) -> list[int]:
+        """Tokens of a text alone."""
+        inner = getattr(self._tokenizer, "tokenizer", None)
+        if inner is None:
+            return list(self._tokenizer.encode(text))
+        found = inner(self._clean()(text), add_special_tokens=False, verbose=False)
+        return list(found["input_ids"])
 
     def _clean(self) -> Callable[[str], str]:
         from open_clip.tokenizer import basic_clean, canonicalize_text

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
+
+KeyValue: TypeAlias = tuple[Tensor, Tensor]
+"""Keys and values of a sequence, made already."""
 
 
 class Attention(nn.Module):
@@ -17,13 +22,20 @@ class Attention(nn.Module):
         self.key_value = nn.Linear(width, 2 * width)
         self.out = nn.Linear(width, width)
 
-    def forward(self, x: Tensor, other: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, other: Tensor | KeyValue | None = None, mask: Tensor | None = None
+    ) -> Tensor:
         """Attend from `x` to `other` (or itself); `mask` is true where looking is allowed."""
         source = x if other is None else other
         query = self._split(self.query(x))
-        key, value = (self._split(part) for part in self.key_value(source).chunk(2, dim=-1))
+        key, value = source if isinstance(source, tuple) else self.keyed(source)
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         return self.out(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+    def keyed(self, source: Tensor) -> KeyValue:
+        """Keys and values (n, heads, t, …) of a sequence, for many that look at it."""
+        key, value = self.key_value(source).chunk(2, dim=-1)
+        return self._split(key), self._split(value)
 
     def _split(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape
@@ -44,7 +56,9 @@ class Block(nn.Module):
             nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
         )
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, image: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, image: Tensor | KeyValue | None = None
+    ) -> Tensor:
         """One step of the residual stream."""
         x = x + self.attend(self.norm_self(x), mask=mask)
         if self.look is not None and self.norm_cross is not None:

@@ -9,13 +9,18 @@ encoders alone, as CLIP does.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from contrapose.models.tiny.layers import Block, arange_like, initialise, unit
 from contrapose.models.tiny.tokeniser import PAD
+
+if TYPE_CHECKING:
+    from contrapose.models.packing import Packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +155,25 @@ class Fusion(nn.Module):
         steps = arange_like(tokens)
         earlier = (steps[:, None] >= steps)[None, None]
         return self._run(tokens, image, earlier)
+
+    def packed(self, packed: Packed, kept: Sequence[Tensor]) -> Tensor:
+        """(r, l, width) the same for captions that share a row, each of which sees itself alone.
+
+        Args:
+            packed: the captions.
+            kept: of each row's image, as `keep` made it.
+        """
+        x = self.words(packed.tokens) + self.place[packed.places]
+        mask = packed.allowed()
+        for i, block in enumerate(self.blocks):
+            x = block(x, mask=mask, image=(kept[2 * i], kept[2 * i + 1]))
+        return self.norm(x)  # type: ignore[no-any-return]
+
+    def keep(self, image: Tensor) -> tuple[Tensor, ...]:
+        """Keys and values of images (n, t, width), block after block."""
+        image = image + self.where
+        looks: list[Any] = [block.look for block in self.blocks]
+        return tuple(part for look in looks for part in look.keyed(image))
 
     def after(self, states: Tensor) -> Tensor:
         """Logits of the token after each state."""

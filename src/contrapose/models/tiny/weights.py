@@ -19,6 +19,8 @@ NAMES = ("tiny", "tiny-clip")
 FORMAT = "contrapose-tiny-1"
 """What this program reads; a file of another format is refused."""
 FOLDER = Path(__file__).parent
+SAVED = "contrapose-tiny.safetensors"
+"""The weight file of a folder that holds a model of this kind."""
 
 
 def load(

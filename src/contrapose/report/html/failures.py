@@ -68,7 +68,7 @@ def worst_failures(
     found = [
         (run, name, margin)
         for run in runs
-        if run.scores is not None and run.results.score != DEBIASED
+        if run.scores is not None and run.results.score not in DEBIASED
         for name, margin in _worst(run, cases, each)
     ]
     refs = list(dict.fromkeys(ref for _, name, _ in found for ref in cases[name].example.images))

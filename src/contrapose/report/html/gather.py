@@ -56,7 +56,7 @@ def _equivariance(runs: Sequence[Run], cases: Mapping[str, Case]) -> dict[str, F
     places = {name: i for i, name in enumerate(names)}
     found: dict[str, FloatArray] = {}
     for run in runs:
-        if run.scores is None or run.results.score == DEBIASED:
+        if run.scores is None or run.results.score in DEBIASED:
             continue
         at = np.array([places.get(name, -1) for name in run.scores["example"]], dtype=np.int64)
         rows = np.flatnonzero(at >= 0)

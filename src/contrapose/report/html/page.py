@@ -70,28 +70,24 @@ def render_report(report: Report) -> str:
 
 
 def _sections(report: Report) -> list[str]:
-    runs = report.runs
+    """The sections of every benchmark, then what is of all of them."""
+    benchmarks = list(dict.fromkeys(run.benchmark for run in report.runs))
     found = [
-        _section(
-            "In short",
-            "Shares in %. The interval is a 95 % bootstrap over examples; a tie is never a win.",
-            headline_table(runs),
-        ),
-        _section("By change", "", _dots(runs), changes_grid(runs) + every_metric(runs)),
-        _section(
-            "The language prior",
-            "Some captions are likelier than others before anything is seen. α says how much of "
-            "that is taken out of the likelihood. Only the cross-validated number is honest: the "
-            "oracle is tuned on the test data.",
-            _alphas(runs),
-        ),
+        section
+        for benchmark in benchmarks
+        for section in _measured(
+            [run for run in report.runs if run.benchmark == benchmark],
+            f" · {benchmark}" if len(benchmarks) > 1 else "",
+        )
+    ]
+    found += [
         _section(
             "Equivariance",
             "",
             equivariance_plot(
                 "Does the score answer both captions alike?",
                 report.equivariance,
-                [run_label(run) for run in runs],
+                [run_label(run) for run in report.runs],
             ),
         ),
         _section(
@@ -102,6 +98,25 @@ def _sections(report: Report) -> list[str]:
         ),
     ]
     return [section for section in found if section]
+
+
+def _measured(runs: Sequence[Results], named: str) -> list[str]:
+    """What was measured on one benchmark, which is named where there are several."""
+    return [
+        _section(
+            f"In short{named}",
+            "Shares in %. The interval is a 95 % bootstrap over examples; a tie is never a win.",
+            headline_table(runs),
+        ),
+        _section(f"By change{named}", "", _dots(runs), changes_grid(runs) + every_metric(runs)),
+        _section(
+            f"The language prior{named}",
+            "Some captions are likelier than others before anything is seen. α says how much of "
+            "that is taken out of the likelihood. Only the cross-validated number is honest: the "
+            "oracle is tuned on the test data.",
+            _alphas(runs),
+        ),
+    ]
 
 
 def _section(title: str, words: str, *content: str) -> str:
@@ -138,7 +153,7 @@ def _alphas(runs: Sequence[Results]) -> str:
         own = {"": run.alpha} if run.alpha is not None else {}
         for part, alpha in (own | run.part_alphas).items():
             heights = [value for _, value in alpha.curve]
-            title = " · ".join(word for word in (run.model, part) if word)
+            title = " · ".join(word for word in (run.model, run.score, part) if word)
             curves.append((max(heights) - min(heights), title or run.benchmark, alpha))
     chosen = sorted(curves, key=lambda curve: -curve[0])[:CURVES]
     if not chosen:

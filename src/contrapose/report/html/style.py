@@ -79,5 +79,16 @@ article td.left { padding-left: 0; overflow-wrap: anywhere; }
 article tr:last-child td { border-bottom: 0; }
 .right, .wrong { display: block; font-size: .75rem; line-height: 1.2; }
 .right { color: var(--good); } .wrong { color: var(--bad); }
+svg .points { fill: none; stroke: currentColor; stroke-width: 4; stroke-linecap: round;
+  opacity: .5; }
+svg .frame { fill: none; stroke: var(--line); }
+svg .bar { fill: currentColor; }
+.games { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr));
+  gap: 1rem; }
+.games figure { margin: .9rem 0 0; }
+.games figure .scroll svg { min-width: 0; }
+.word { font-weight: 600; text-decoration: underline; text-underline-offset: .2em; }
+.word sub { font-size: .65em; font-weight: 400; margin-left: .1em; }
+.plain { display: block; font-size: .75rem; line-height: 1.2; }
 @media print { body { max-width: none; } article, figure { break-inside: avoid; } }
 """

@@ -70,9 +70,9 @@ def scene_of(ref: ImageRef) -> Scene:
 
 def index_maps(scenes: Sequence[Scene], size: int = SIZE) -> NDArray[np.int8]:
     """(n, size, size) the position of the thing seen in each pixel; −1 for ground and sky."""
-    from contrapose.world.render import render
+    from contrapose.world import render
 
-    found: NDArray[np.int8] = render(scenes, size, samples=1).index.numpy()
+    found: NDArray[np.int8] = render.index_maps(render.pack(scenes), size).numpy()
     return found
 
 

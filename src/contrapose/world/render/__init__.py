@@ -103,6 +103,16 @@ def visibility(packed: PackedScenes, size: int = 48) -> tuple[Tensor, Tensor]:
     return torch.cat(fractions), torch.cat(areas)
 
 
+def index_maps(packed: PackedScenes, size: int = 96) -> Tensor:
+    """(N, size, size) which thing is seen in each pixel, −1 for none, without drawing it."""
+    step = _suitable(packed.device, size)
+    parts = [
+        first_hits(Chunk(packed[start : start + step]), size).index
+        for start in range(0, len(packed), step)
+    ]
+    return torch.cat([_nothing(packed, size).index, *parts])
+
+
 def _suitable(device: torch.device, width: int) -> int:
     rays = RAYS_ON_CPU if device.type == "cpu" else RAYS_ON_GPU
     return max(1, rays // (width * width))

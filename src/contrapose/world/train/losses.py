@@ -9,6 +9,7 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 from contrapose.models.tiny.network import Network
 from contrapose.models.tiny.tokeniser import MATCH, PAD
 from contrapose.world.scene import COLORS, SHAPES
+from contrapose.world.train.hard_pairs import drawn, told_apart
 
 
 def contrast(
@@ -57,23 +58,12 @@ def match(network: Network, seen: Tensor, tokens: Tensor, logits: Tensor) -> Ten
     judged = tokens.clone()
     judged[:, 0] = MATCH
     away = logits.clone().fill_diagonal_(-1e4)
-    other_text, other_image = _drawn(away), _drawn(away.T)
+    other_text, other_image = drawn(away), drawn(away.T)
     answers = fusion.match(
         torch.cat([judged, judged[other_text], judged]),
         torch.cat([seen, seen, seen[other_image]]),
     ).float()
-    right = torch.zeros_like(answers)
-    right[: len(tokens)] = 1
-    weight = torch.where(right > 0, 2.0, 1.0)
-    return F.binary_cross_entropy_with_logits(answers, right, weight=weight)
-
-
-def _drawn(logits: Tensor) -> Tensor:
-    """One column of each row, drawn by its softmax: the first to arrive of exponential clocks.
-
-    `torch.multinomial` does the same but waits for the device, which a captured step cannot.
-    """
-    return (logits - torch.empty_like(logits).exponential_().log()).argmax(dim=1)
+    return told_apart(answers, len(tokens)).mean()
 
 
 def go_on(network: Network, states: Tensor, tokens: Tensor) -> Tensor:

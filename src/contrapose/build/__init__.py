@@ -1,0 +1,1 @@
+"""Make your own: pairs to learn from, out of captions that one has."""

@@ -1,0 +1,235 @@
+"""A caption's words with their places and parts of speech, and the noun phrases among them.
+
+The tagger knows no context, so that what captions need most is put right here: attributes before a
+noun, verbs after one, and relations of several words (“in front of”), which hold no noun phrase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from contrapose.build.captions.lexicon import lexicon, relation_phrases
+from contrapose.data.tagging import WORD, Tagger, tag
+
+DETERMINERS = frozenset(("DT", "PDT", "PRP$"))
+MODIFIERS = frozenset(("JJ", "JJR", "JJS", "CD", "VBN"))
+BEING = frozenset(("is", "are", "was", "were"))
+STARTS = frozenset(("", "DT", "IN", "TO", "PRP$", "CD", "JJ", "CC", "VBZ", "VBP", "VBD"))
+"""What a noun phrase may come after."""
+OBJECT_STARTS = (*DETERMINERS, "CD", "JJ", "NN", "VBN")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One word.
+
+    Attributes:
+        text: as it stands.
+        low: in lower case.
+        start: its first character in the caption.
+        end: the character after its last.
+        tag: its part of speech, of the Penn Treebank.
+    """
+
+    text: str
+    low: str
+    start: int
+    end: int
+    tag: str
+
+    @property
+    def is_noun(self) -> bool:
+        """A noun, common or proper."""
+        return self.tag.startswith("NN")
+
+    @property
+    def is_verb(self) -> bool:
+        """A verb in any form."""
+        return self.tag.startswith("VB")
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A noun phrase, as places among the words.
+
+    Attributes:
+        first: its first word.
+        end: the word after its last.
+        nouns: where its nouns begin; the head is the last of them.
+        modifiers: the places of its adjectives and numbers.
+        determined: whether it begins with a determiner or a number.
+    """
+
+    first: int
+    end: int
+    nouns: int
+    modifiers: tuple[int, ...]
+    determined: bool
+
+    @property
+    def head(self) -> int:
+        """The place of the noun that it is about."""
+        return self.end - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A caption taken apart.
+
+    Attributes:
+        caption: its text.
+        tokens: its words and punctuation marks.
+        phrases: its noun phrases, from left to right.
+    """
+
+    caption: str
+    tokens: tuple[Token, ...]
+    phrases: tuple[Phrase, ...]
+
+    def at(self, place: int) -> Token:
+        """The word at a place; an empty one beyond either end."""
+        if 0 <= place < len(self.tokens):
+            return self.tokens[place]
+        return Token("", "", len(self.caption), len(self.caption), "")
+
+    def span(self, first: int, end: int) -> tuple[int, int]:
+        """The characters of some words."""
+        return self.tokens[first].start, self.tokens[end - 1].end
+
+    def text(self, first: int, end: int) -> str:
+        """Some words, as they stand."""
+        start, stop = self.span(first, end)
+        return self.caption[start:stop]
+
+    def lower(self, first: int, end: int) -> tuple[str, ...]:
+        """Some words in lower case."""
+        return tuple(token.low for token in self.tokens[first:end])
+
+    def phrase_from(self, place: int) -> Phrase | None:
+        """The noun phrase that starts at a place."""
+        return next((phrase for phrase in self.phrases if phrase.first == place), None)
+
+    def phrase_to(self, place: int) -> Phrase | None:
+        """The noun phrase that ends just before a place."""
+        return next((phrase for phrase in self.phrases if phrase.end == place), None)
+
+    def phrase_of(self, place: int) -> Phrase | None:
+        """The noun phrase that a word stands in."""
+        return next((one for one in self.phrases if one.first <= place < one.end), None)
+
+    def attributive(self, place: int) -> bool:
+        """Whether a noun follows, at once or after other modifiers."""
+        phrase = self.phrase_of(place)
+        if phrase is not None:
+            return place < phrase.nouns
+        following = self.phrase_from(place + 1)
+        starts = self.at(place - 1).tag in STARTS
+        return following is not None and not following.determined and starts
+
+    def object_head(self, end: int) -> Token | None:
+        """The head of the noun phrase that follows at once."""
+        phrase = self.phrase_from(end)
+        return None if phrase is None else self.tokens[phrase.head]
+
+
+def parse(caption: str, tagger: Tagger = "textblob") -> Sentence:
+    """Take a caption apart.
+
+    Raises:
+        MissingExtraError: the tagger's package is not installed.
+    """
+    # The tagger takes a capital for a name, which the first word of a caption seldom is.
+    found = list(WORD.finditer(caption))
+    tags = [penn for _, penn in tag(caption.lower(), tagger)]
+    if len(tags) != len(found):  # a character whose lower case is longer
+        tags = [penn for _, penn in tag(caption, tagger)]
+    tokens = [
+        Token(match[0], match[0].lower(), match.start(), match.end(), penn)
+        for match, penn in zip(found, tags, strict=True)
+    ]
+    tokens = _righted(tokens)
+    return Sentence(caption, tuple(tokens), tuple(_phrases(tokens)))
+
+
+def matches(tokens: Sequence[Token], place: int, words: Sequence[str]) -> bool:
+    """Whether these words stand at a place."""
+    return len(tokens) >= place + len(words) and all(
+        tokens[place + i].low == word for i, word in enumerate(words)
+    )
+
+
+def _righted(tokens: list[Token]) -> list[Token]:
+    words = lexicon()
+    known = list(tokens)
+    for i, token in enumerate(tokens):
+        before = known[i - 1] if i else None
+        after = tokens[i + 1] if i + 1 < len(tokens) else None
+        penn = token.tag
+        if token.low.endswith(("'s", "’s")):
+            penn = "PRP$"
+        elif words.is_attribute(token.low) and after is not None and _nominal(after):
+            penn = "JJ"
+        elif token.low in words.nouns and not token.is_noun and not _nominal(after):
+            penn = "NNS" if token.low.endswith("s") else "NN"
+        elif before is not None and before.is_noun and _is_finite(token, after):
+            penn = "VBZ"
+        known[i] = replace(token, tag=penn)
+    for i, token in enumerate(tokens):
+        for phrase in relation_phrases().get(token.low, ()):
+            if matches(known, i, phrase):
+                span = slice(i, i + len(phrase))
+                known[span] = [replace(one, tag="IN") for one in known[span]]
+    return known
+
+
+def _nominal(token: Token | None) -> bool:
+    if token is None:
+        return False
+    return token.is_noun or token.tag == "JJ" or lexicon().is_attribute(token.low)
+
+
+def _is_finite(token: Token, after: Token | None) -> bool:
+    """A verb in -s that was taken for a plural: what follows is no noun."""
+    if token.tag != "NNS" or after is None:
+        return False
+    form = lexicon().verbs.get(token.low)
+    if form is not None and form[1] == "s":
+        return not after.is_noun or after.low in lexicon().nouns
+    return after.tag in ("DT", "PRP$")
+
+
+def _phrases(tokens: Sequence[Token]) -> Iterator[Phrase]:
+    i = 0
+    while i < len(tokens):
+        first = i
+        while i < len(tokens) and tokens[i].tag in DETERMINERS:
+            i += 1
+        modifiers: list[int] = []
+        while i < len(tokens) and (_modifies(tokens, i) or (modifiers and _joins(tokens, i))):
+            if tokens[i].low != "and":
+                modifiers.append(i)
+            i += 1
+        nouns = i
+        while i < len(tokens) and tokens[i].is_noun:
+            i += 1
+        if i == nouns:
+            i = max(first + 1, i)
+            continue
+        determined = tokens[first].tag in (*DETERMINERS, "CD")
+        yield Phrase(first, i, nouns, tuple(modifiers), determined)
+
+
+def _joins(tokens: Sequence[Token], place: int) -> bool:
+    """The “and” of “a red and white bus”."""
+    both = tokens[place].low == "and" and tokens[place - 1].tag == "JJ" and place + 2 < len(tokens)
+    return both and tokens[place + 1].tag == "JJ" and _nominal(tokens[place + 2])
+
+
+def _modifies(tokens: Sequence[Token], place: int) -> bool:
+    token = tokens[place]
+    if token.tag == "VBN":  # “parked cars”, not “a car parked near a tree”
+        before = tokens[place - 1].tag if place else ""
+        after = tokens[place + 1] if place + 1 < len(tokens) else None
+        return before in ("", "DT", "JJ", "IN", "PRP$") and _nominal(after)
+    return token.tag in MODIFIERS

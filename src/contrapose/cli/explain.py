@@ -1,0 +1,122 @@
+"""`contrapose explain`: one image, one caption, and what each word and region adds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contrapose import models as models_of
+from contrapose.cli.console import console, errors
+from contrapose.cli.diagnose import PlayersOption, TaggerOption
+from contrapose.cli.progress import progress
+from contrapose.errors import InputError
+from contrapose.files import write_text
+from contrapose.models.options import parse_dtype
+from contrapose.report import show
+from contrapose.scoring import default_folder
+
+
+def explain(
+    model: Annotated[str, typer.Argument(help="The model to ask.")],
+    image: Annotated[Path, typer.Option(help="A picture.")],
+    text: Annotated[str, typer.Option(help="A caption.")],
+    against: Annotated[
+        str | None, typer.Option(help="Another caption, to compare with the first.")
+    ] = None,
+    players: Annotated[
+        PlayersOption,
+        typer.Option(help="Word groups; every word by itself; patches of the image."),
+    ] = PlayersOption.groups,
+    groups: Annotated[
+        str | None,
+        typer.Option(help='Word groups: "O=cat,mat;R=sits on", or a .jsonl file with the image.'),
+    ] = None,
+    regions: Annotated[
+        str | None,
+        typer.Option(
+            help='Regions: "O1=X,Y,WIDTH,HEIGHT;O2=mask.png", or a .jsonl file whose id is the '
+            "image's name."
+        ),
+    ] = None,
+    superpixels: Annotated[
+        int | None, typer.Option(help="How many, with --players superpixels. Left out: 8.")
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="What stands in place of what is hidden, as in diagnose. Left out: zero"),
+    ] = None,
+    score: Annotated[
+        str | None, typer.Option(help="itc, itm, lm or vqa. Left out: the model's first.")
+    ] = None,
+    tagger: Annotated[
+        TaggerOption, typer.Option(help="Parts of speech of captions that follow no template.")
+    ] = TaggerOption.textblob,
+    device: Annotated[
+        str, typer.Option(help="cpu, cuda, cuda:1, …; auto takes cuda where there is some.")
+    ] = "auto",
+    dtype: Annotated[
+        str | None, typer.Option(help="fp32, bf16 or fp16: what the model computes in.")
+    ] = None,
+    cache: Annotated[
+        str | None, typer.Option(help="Where answers are kept. Left out: the user's cache folder.")
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep nothing.")] = False,
+    include: Annotated[
+        list[Path] | None,
+        typer.Option(help="A Python file that registers models; may be repeated."),
+    ] = None,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with the weights.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write a page to this .html file.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of noise.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Say what each word group and region of one pair adds to a model's score."""
+    from contrapose.diagnose.explain import ExplainRequest, explain_pair
+    from contrapose.diagnose.request import baseline_for
+    from contrapose.diagnose.superpixels import USUAL
+    from contrapose.report.explanation import explanation_tables
+
+    for path in include or ():
+        models_of.include(path)
+    if cache is not None and no_cache:
+        raise InputError("--cache and --no-cache do not go together.")
+    if superpixels is not None and players != PlayersOption.superpixels:
+        raise InputError("--superpixels says how many: pass --players superpixels too.")
+    if out is not None and (out.is_dir() or out.suffix != ".html"):
+        raise InputError("must be a file whose name ends in .html.", file=out)
+    request = ExplainRequest(
+        image=image,
+        text=text,
+        against=against,
+        players=players.value,
+        superpixels=USUAL if superpixels is None else superpixels,
+        groups=groups,
+        regions=regions,
+        tagger=tagger.value,
+        baseline=baseline_for(baseline, None, seed),
+        score=score,
+        device=device,
+        dtype=None if dtype is None else parse_dtype(dtype),
+        cache=None if no_cache else cache or default_folder(),
+        trust_remote_code=trust_remote_code,
+    )
+    with progress(quiet=quiet) as told:
+        found = explain_pair(model, request, progress=told)
+    if out is not None:
+        from contrapose.report.html.explanation import render_explanation
+
+        try:
+            write_text(out, render_explanation(found))
+        except OSError as error:
+            raise InputError(f"cannot be written ({error.strerror}).", file=out) from None
+    if as_json:
+        typer.echo(found.value.model_dump_json(indent=2))
+    else:
+        show(console(), explanation_tables(found.value))
+    if out is not None and not quiet:
+        errors().print(f"Written to {out}")

@@ -1,0 +1,138 @@
+"""`contrapose tune heads`: bring two frozen encoders into one space, from cached features."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contrapose.cli.console import console, errors
+from contrapose.cli.progress import progress
+from contrapose.errors import InputError, MissingExtraError
+from contrapose.models.options import find_device
+from contrapose.report import show
+
+
+class HeadOption(StrEnum):
+    """What a head is."""
+
+    linear = "linear"
+    mlp = "mlp"
+
+
+def tune_heads(
+    features: Annotated[
+        Path,
+        typer.Option(
+            help="A folder with train_images.npy, train_texts.npy and train_image_of_text.npy, and "
+            "the same for test, on which is measured."
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write: heads a temperature, and results.")
+    ] = None,
+    tau: Annotated[str, typer.Option(help="Temperatures, each fixed: A,B,…")] = "0.1,0.05,0.01",
+    scale: Annotated[
+        str, typer.Option("--lambda", help="Scales of the deltas to measure: A,B,…; or none.")
+    ] = "0.5,1,1.5,2",
+    head: Annotated[
+        HeadOption, typer.Option(help="One linear map a side, or a hidden layer beside it.")
+    ] = HeadOption.linear,
+    width: Annotated[int, typer.Option(help="Numbers in the common space.")] = 512,
+    epochs: Annotated[int, typer.Option(help="How often each caption is seen.")] = 30,
+    batch_size: Annotated[int, typer.Option(help="Captions a step.")] = 4096,
+    lr: Annotated[float, typer.Option(help="Highest learning rate.")] = 1e-3,
+    drop: Annotated[
+        float, typer.Option(help="Share of the features that each step leaves out.")
+    ] = 0.2,
+    weight_decay: Annotated[float, typer.Option(help="Of AdamW.")] = 0.0,
+    hold_out: Annotated[
+        float,
+        typer.Option(help="Share of the images to keep aside, to choose the best epoch by."),
+    ] = 0.0,
+    image_encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="The encoder that made the image features, ORG/NAME or a folder: written to "
+            "joined.json. Left out: as a joined.json in --features says."
+        ),
+    ] = None,
+    text_encoder: Annotated[
+        str | None, typer.Option(help="The sentence encoder, likewise.")
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="cpu, cuda, cuda:1, …; auto takes cuda where there is some.")
+    ] = "auto",
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Let --out take the place of earlier heads.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Train heads on cached features at each temperature, and measure retrieval and deltas."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("torch", "torch", "Training heads") from None
+    from contrapose.report.heads import heads_tables
+    from contrapose.tune.heads import HeadSettings, Request, sweep_folder
+
+    taus = _numbers(tau, "--tau")
+    settings = HeadSettings(
+        tau=taus[0],
+        kind=head.value,
+        width=width,
+        epochs=epochs,
+        batch_size=batch_size,
+        lr=lr,
+        drop=drop,
+        weight_decay=weight_decay,
+        hold_out=hold_out,
+        seed=seed,
+    )
+    request = Request(
+        features=features,
+        out=out,
+        taus=taus,
+        scales=() if scale == "none" else _numbers(scale, "--lambda"),
+        settings=settings,
+        image=image_encoder,
+        text=text_encoder,
+        device=find_device(device),
+        overwrite=overwrite,
+    )
+    with progress(quiet=quiet) as told:
+        found = sweep_folder(request, progress=told)
+    if as_json:
+        typer.echo(json.dumps(found.as_dict(), indent=2))
+    else:
+        show(console(), heads_tables(found))
+    if out is None or quiet:
+        return
+    names = ", ".join(f"joined:{out / run.folder}" for run in found.runs)
+    if found.joining is None:
+        errors().print(
+            f"Written to {out}, without joined.json: name the encoders with --image-encoder and "
+            "--text-encoder to load them as a model."
+        )
+    else:
+        errors().print(f"Written to {out}: use them as {names}.")
+
+
+def _numbers(text: str, option: str) -> tuple[float, ...]:
+    """Numbers separated by commas.
+
+    Raises:
+        InputError: one is none.
+    """
+    try:
+        found = tuple(float(word) for word in text.split(","))
+    except ValueError:
+        found = ()
+    if not found:
+        raise InputError(f"{option} must be numbers separated by commas, found {text!r}.")
+    return found

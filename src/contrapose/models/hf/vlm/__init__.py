@@ -1,0 +1,68 @@
+"""Image-text-to-text models with a chat template: LLaVA, Qwen-VL, SmolVLM, Idefics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from contrapose.errors import InputError
+
+if TYPE_CHECKING:
+    from contrapose.models.hf.checkpoint import Checkpoint
+    from contrapose.models.hf.vlm.model import Vlm
+
+PACKED = (
+    "llava",
+    "llava_next",
+    "llava_onevision",
+    "qwen2_vl",
+    "qwen2_5_vl",
+    "idefics2",
+    "idefics3",
+    "smolvlm",
+)
+"""Types of models that give their language model an image as tokens and no more."""
+
+
+def is_one(kind: str) -> bool:
+    """Whether transformers has an image-text-to-text model of a configuration's type."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+    return kind in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+
+def load(checkpoint: Checkpoint) -> Vlm:
+    """An image-text-to-text model.
+
+    Raises:
+        InputError: it has no chat template, no end token, or lacks weights.
+    """
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+
+    from contrapose.models.hf.vlm.capture import language_model
+    from contrapose.models.hf.vlm.decoder import Decoder, unpackable
+    from contrapose.models.hf.vlm.model import Vlm
+    from contrapose.models.hf.vlm.processor import open_processor
+    from contrapose.models.hf.vlm.prompts import Prompts
+
+    if type(checkpoint.config) not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+        raise InputError(f"{checkpoint.name} is no image-text-to-text model of transformers.")
+    processor = open_processor(checkpoint)
+    prompts = Prompts(checkpoint.name, processor, cut=checkpoint.options.cut)
+    library: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+    network: Any = checkpoint.model(library[type(checkpoint.config)])
+    text, head = language_model(network), network.get_output_embeddings()
+    kind = str(checkpoint.config.model_type)
+    why = (
+        unpackable(text, head)
+        if kind in PACKED
+        else f"it is not known of {kind!r} that it can be packed"
+    )
+    note = f"Each caption is scored with its image anew, which is slow: {why}."
+    return Vlm(
+        checkpoint,
+        network,
+        processor,
+        prompts,
+        None if why else Decoder(text, head),
+        (note,) if why else (),
+    )

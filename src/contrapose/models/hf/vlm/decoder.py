@@ -1,0 +1,254 @@
+"""The decoder layers of a language model, run over an image's prefix and all its captions at once.
+
+The library's own layers would need a dense mask over the whole sequence, keep keys and values of
+every layer, and compute the last layer where nobody reads it. Here the same weights are used:
+prefixes attend causally without a mask, only captions need one, and of the last layer a prefix has
+keys, values and its last position. It is written for the layers in `LAYERS` and no others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - its usual name
+
+LAYERS = {
+    "LlamaModel": "LlamaDecoderLayer",
+    "MistralModel": "MistralDecoderLayer",
+    "Qwen2Model": "Qwen2DecoderLayer",
+    "Qwen3Model": "Qwen3DecoderLayer",
+    "Qwen2VLTextModel": "Qwen2VLDecoderLayer",
+    "Qwen2_5_VLTextModel": "Qwen2_5_VLDecoderLayer",
+}
+"""Language models of the library that are these layers, a norm and rotary positions, no more."""
+ROTARY = ("default", "linear", "llama3", "yarn", "mrope")
+"""Rotary positions that do not depend on how long the sequence is."""
+ALIGNED = 8
+"""Numbers in a row of a mask are a multiple of this, as fast attention wants them."""
+
+
+def unpackable(text_model: Any, head: Any) -> str:
+    """Why captions cannot be packed behind a shared prefix; empty when they can."""
+    kind, config = type(text_model), text_model.config
+    if LAYERS.get(kind.__name__) is None or not kind.__module__.startswith("transformers."):
+        return f"its language model is a {kind.__name__}"
+    if any(type(layer).__name__ != LAYERS[kind.__name__] for layer in text_model.layers):
+        return "its layers are not those of the library"
+    types = getattr(config, "layer_types", None) or ["full_attention"]
+    windowed = config.sliding_window if kind.__name__ == "MistralModel" else None
+    if windowed or any(each != "full_attention" for each in types):
+        return "its attention has a sliding window"
+    parameters = getattr(config, "rope_parameters", None) or {}
+    rotary = str(parameters.get("rope_type", "default"))
+    if rotary not in ROTARY:
+        return f"its positions are {rotary!r}"
+    if not isinstance(head, nn.Linear):
+        return "its head is not a linear map"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Keys and values of a prefix in every layer, each (1, heads, tokens, width)."""
+
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+
+    @property
+    def length(self) -> int:
+        """Tokens of the prefix."""
+        return int(self.keys[0].shape[2])
+
+
+class Decoder:
+    """A language model's layers and head.
+
+    Args:
+        text_model: the library's language model, one that is not `unpackable`.
+        head: from its last hidden states to the vocabulary.
+    """
+
+    def __init__(self, text_model: Any, head: Any):
+        config = text_model.config
+        attention = text_model.layers[0].self_attn
+        self.embed: nn.Module = text_model.get_input_embeddings()
+        self.head = head
+        self._layers = list(text_model.layers)[: config.num_hidden_layers]
+        self._norm = text_model.norm
+        self._rotary = text_model.rotary_emb
+        self._width = int(attention.head_dim)
+        self._heads = int(config.num_attention_heads)
+        self._groups = self._heads // int(config.num_key_value_heads)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        device: torch.device = self.head.weight.device
+        return device
+
+    def run(
+        self,
+        embeds: Tensor,
+        positions: Tensor,
+        allowed: Tensor | None,
+        *,
+        prefix: int,
+        past: Past | None = None,
+    ) -> tuple[Tensor, Past | None]:
+        """Hidden states after the last layer, before the norm.
+
+        Args:
+            embeds: (b, s, d) tokens: prefixes of one length, then what follows them.
+            positions: (b, s), or (3, b, s) where positions have three axes.
+            allowed: (b, 1 + t, k) which of all keys the prefix's last token and the t that follow
+                may see; without the former where there is a past; None where nothing follows.
+            prefix: tokens at the beginning that see all before them.
+            past: keys and values of one prefix, which comes before every row.
+
+        Returns:
+            (b, 1 + t, d) of the prefix's last token and of what follows it, or (b, t, d) with a
+            past; and the prefix's keys and values where nothing follows.
+        """
+        cosine, sine = self._rotary(embeds, positions)
+        if cosine.ndim != 3:
+            raise RuntimeError("this version of transformers has rotary positions of another kind")
+        cosine, sine = cosine[:, :, None], sine[:, :, None]
+        bias = None if allowed is None else self._bias(allowed, embeds.dtype)
+        after = bias
+        if allowed is not None and prefix:
+            after = self._bias(allowed[:, 1:], embeds.dtype)
+        batch, length, width = embeds.shape
+        hidden = embeds.reshape(-1, width).clone()
+        kept: tuple[list[Tensor], list[Tensor]] = ([], [])
+        for number, layer in enumerate(self._layers):
+            normed = _rms(layer.input_layernorm, hidden).view(batch, length, width)
+            key, value = self._keys(layer.self_attn, normed, cosine, sine)
+            if allowed is None:
+                kept[0].append(key)
+                kept[1].append(value)
+            if past is not None:
+                key = _behind(past.keys[number], key)
+                value = _behind(past.values[number], value)
+            if number == len(self._layers) - 1 and prefix:
+                needed = slice(prefix - 1, None)
+                hidden = hidden.view(batch, length, width)[:, needed].reshape(-1, width)
+                query = self._queries(
+                    layer.self_attn, normed[:, needed], cosine[:, needed], sine[:, needed]
+                )
+                seen = self._masked(query, key, value, bias)
+            else:
+                query = self._queries(layer.self_attn, normed, cosine, sine)
+                seen = self._attend(query, key, value, after, prefix)
+            _add(hidden, seen.reshape(len(hidden), -1), layer.self_attn.o_proj)
+            normed = _rms(layer.post_attention_layernorm, hidden)
+            _add(hidden, _gated(layer.mlp, normed), layer.mlp.down_proj)
+        past = Past(tuple(kept[0]), tuple(kept[1])) if allowed is None else None
+        return hidden.view(batch, -1, width), past
+
+    def logprobs(self, rows: Tensor, asked: Tensor, targets: Tensor, most: int = 1024) -> Tensor:
+        """Log P (m,) in float32 of tokens after some positions.
+
+        Args:
+            rows: (n, d) hidden states of positions.
+            asked: (m,) on the CPU, which position each token follows.
+            targets: (m,) the tokens.
+            most: positions that meet the vocabulary at once.
+        """
+        found = torch.empty(len(asked), dtype=torch.float32, device=rows.device)
+        for start in range(0, len(rows), most):
+            states = _rms(self._norm, rows[start : start + most])
+            logits = self.head(states).float()
+            within = torch.nonzero((asked >= start) & (asked < start + most)).flatten()
+            places = (asked[within] - start).to(rows.device)
+            within = within.to(rows.device)
+            total = logits.logsumexp(dim=-1)
+            found[within] = logits[places, targets[within]] - total[places]
+        return found
+
+    def _queries(self, attention: Any, normed: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+        """(b, s, heads, width)."""
+        query = attention.q_proj(normed).view(*normed.shape[:2], -1, self._width)
+        if hasattr(attention, "q_norm"):
+            query = _rms(attention.q_norm, query)
+        return _rotated(query, cosine, sine)
+
+    def _keys(
+        self, attention: Any, normed: Tensor, cosine: Tensor, sine: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Keys and values (b, heads, s, width)."""
+        key = attention.k_proj(normed).view(*normed.shape[:2], -1, self._width)
+        value = attention.v_proj(normed).view(*normed.shape[:2], -1, self._width)
+        if hasattr(attention, "k_norm"):
+            key = _rms(attention.k_norm, key)
+        return _rotated(key, cosine, sine).transpose(1, 2), value.transpose(1, 2)
+
+    def _attend(
+        self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, prefix: int
+    ) -> Tensor:
+        """What every position sees, (b, s, heads × width): the prefix needs no mask."""
+        parts = []
+        if prefix:
+            first = F.scaled_dot_product_attention(
+                query[:, :prefix].transpose(1, 2),
+                key[:, :, :prefix],
+                value[:, :, :prefix],
+                is_causal=True,
+                enable_gqa=self._groups > 1,
+            )
+            parts.append(first.transpose(1, 2).flatten(2))
+        if query.shape[1] > prefix:
+            parts.append(self._masked(query[:, prefix:], key, value, bias))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+    def _masked(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
+        """Attention under a mask; queries of the heads that share a key are rows beside others."""
+        batch, length = query.shape[:2]
+        rows = query.view(batch, length, -1, self._groups, self._width)
+        rows = rows.permute(0, 2, 3, 1, 4).reshape(batch, -1, self._groups * length, self._width)
+        seen = F.scaled_dot_product_attention(rows, key, value, attn_mask=bias)
+        seen = seen.view(batch, -1, self._groups, length, self._width)
+        return seen.permute(0, 3, 1, 2, 4).reshape(batch, length, -1)
+
+    def _bias(self, allowed: Tensor, dtype: torch.dtype) -> Tensor:
+        """What is added to attention logits (b, 1, groups × rows, k)."""
+        batch, rows, keys = allowed.shape
+        room = -(-keys // ALIGNED) * ALIGNED
+        bias = torch.full((batch, rows, room), -torch.inf, dtype=dtype, device=allowed.device)
+        bias[:, :, :keys].masked_fill_(allowed, 0)
+        return bias.repeat(1, self._groups, 1)[:, None, :, :keys]
+
+
+def _rms(norm: Any, states: Tensor) -> Tensor:
+    return F.rms_norm(states, norm.weight.shape, norm.weight, norm.variance_epsilon)
+
+
+def _rotated(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Rotary positions: (x₁ cos − x₂ sin, x₂ cos + x₁ sin) of the two halves."""
+    half = states.shape[-1] // 2
+    turned = states * cosine
+    turned[..., :half].addcmul_(states[..., half:], sine[..., :half], value=-1)
+    turned[..., half:].addcmul_(states[..., :half], sine[..., half:])
+    return turned
+
+
+def _gated(mlp: Any, normed: Tensor) -> Tensor:
+    gate = mlp.gate_proj(normed)
+    gate = F.silu(gate, inplace=True) if isinstance(mlp.act_fn, nn.SiLU) else mlp.act_fn(gate)
+    gated: Tensor = gate.mul_(mlp.up_proj(normed))
+    return gated
+
+
+def _add(hidden: Tensor, states: Tensor, linear: Any) -> None:
+    """Add a linear map of states to hidden states, in the product itself where that is all."""
+    if type(linear) is nn.Linear and linear.bias is None:
+        hidden.addmm_(states, linear.weight.t())
+    else:
+        hidden.add_(linear(states))
+
+
+def _behind(past: Tensor, new: Tensor) -> Tensor:
+    """The prefix's keys or values before those of each row."""
+    return torch.cat([past.expand(len(new), -1, -1, -1), new], dim=2)

@@ -1,0 +1,1 @@
+"""Repair: fine-tuning that fixes composition and shows what it cost."""

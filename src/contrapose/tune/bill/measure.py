@@ -1,0 +1,194 @@
+"""From a model to what it gets right on a panel, example by example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from contrapose import metrics
+from contrapose.errors import InputError
+from contrapose.metrics import FloatArray, IntArray, Statistic
+from contrapose.models.capabilities import Model
+from contrapose.tune.bill.panel import Panel, Trial
+
+Better = Literal["higher", "lower"]
+CHUNK = 128
+"""Pictures that are opened together."""
+KEPT = 1 << 31
+"""Bytes of prepared pictures that are kept between two looks at a model."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """One measure of a model.
+
+    Attributes:
+        name: such as `swaps` or `brittleness`.
+        values: (k,) example by example.
+        better: which way is better.
+        clusters: (k,) examples with the same number share a picture.
+        spread: whether the standard deviation is meant, not the mean.
+        binary: whether every value is 0 or 1.
+    """
+
+    name: str
+    values: FloatArray
+    better: Better = "higher"
+    clusters: IntArray | None = None
+    spread: bool = False
+    binary: bool = True
+
+    def statistic(self) -> Statistic:
+        """The number that is reported, as something that can be resampled."""
+        if self.spread:
+            return metrics.standard_deviation(self.values)
+        return metrics.mean_of(self.values)
+
+    @property
+    def value(self) -> float:
+        """The number that is reported."""
+        return self.statistic().value()
+
+
+class Measurer:
+    """Asks models about one panel; pictures are opened and prepared once."""
+
+    def __init__(self, panel: Panel, *, told: Callable[[str, int, int], None] | None = None):
+        self.panel, self.told = panel, told
+        self._prepared: dict[int, Any] = {}
+        self._bytes = 0
+
+    def measure(self, model: Model, score: Literal["itc", "itm"] = "itc") -> dict[str, Line]:
+        """Every measure of a model.
+
+        Args:
+            model: gives vectors for `itc`, judges pairs for `itm`.
+            score: which.
+
+        Raises:
+            InputError: it gives a number that is none.
+        """
+        ask = self._cosines(model) if score == "itc" else self._judged(model)
+        lines: dict[str, Line] = {}
+        for test in self.panel.tests:
+            if not len(test.images) or (score == "itm" and test.kind in ("gallery", "classes")):
+                continue
+            scores = ask(test)
+            if not np.isfinite(scores).all():
+                raise InputError(f"the model gives scores that are no numbers, on {test.name}.")
+            lines |= {line.name: line for line in lines_of(test, scores)}
+        return lines
+
+    def _cosines(self, model: Any) -> Callable[[Trial], FloatArray]:
+        images = self._all(model, len(self.panel.images), model.embed_images)
+        size = max(1, model.batch_size)
+        texts = torch.cat(
+            [
+                model.embed_texts(self.panel.texts[start : start + size]).float().cpu()
+                for start in range(0, len(self.panel.texts), size)
+            ]
+        )
+
+        def ask(test: Trial) -> FloatArray:
+            if test.kind in ("gallery", "classes"):
+                found = images[test.images[:, 0]] @ texts[test.texts.reshape(-1)].T
+                return found.numpy().astype(np.float64)
+            left, right = images[test.images], texts[test.texts]
+            return (left @ right.transpose(1, 2)).numpy().astype(np.float64)
+
+        return ask
+
+    def _judged(self, model: Any) -> Callable[[Trial], FloatArray]:
+        def ask(test: Trial) -> FloatArray:
+            k, m, n = *test.images.shape, test.texts.shape[1]
+            images = np.repeat(test.images, n, axis=1).reshape(-1)
+            texts = np.tile(test.texts, (1, m)).reshape(-1)
+            answers = []
+            for start in range(0, len(images), model.batch_size):
+                some = slice(start, start + model.batch_size)
+                pictures = self._shown(model, images[some].tolist())
+                captions = [self.panel.texts[i] for i in texts[some]]
+                answers.append(model.match(pictures, captions).float().cpu())
+            return torch.cat(answers).numpy().astype(np.float64).reshape(k, m, n)
+
+        return ask
+
+    def _all(self, model: Any, count: int, embed: Callable[[list[Any]], Any]) -> torch.Tensor:
+        parts = []
+        size = max(1, model.batch_size)
+        for start in range(0, count, size):
+            shown = self._shown(model, range(start, min(start + size, count)))
+            parts.append(embed(shown).float().cpu())
+            if self.told is not None:
+                self.told("pictures", min(start + size, count), count)
+        return torch.cat(parts)
+
+    def _shown(self, model: Any, places: Sequence[int]) -> list[Any]:
+        """Pictures as the model takes them."""
+        missing = [place for place in dict.fromkeys(places) if place not in self._prepared]
+        fresh: dict[int, Any] = {}
+        for start in range(0, len(missing), CHUNK):
+            some = missing[start : start + CHUNK]
+            for place, picture in zip(some, self.panel.images.open(some), strict=True):
+                ready = model.prepare_image(picture)
+                fresh[place] = ready
+                parts = ready.values() if isinstance(ready, dict) else [ready]
+                size = sum(part.nbytes for part in parts)
+                if self._bytes + size <= KEPT:
+                    self._prepared[place] = ready
+                    self._bytes += size
+        return [self._prepared.get(place, fresh.get(place)) for place in places]
+
+
+def lines_of(test: Trial, scores: FloatArray) -> list[Line]:
+    """The measures of one test.
+
+    Args:
+        test: what was asked.
+        scores: (k, m, n), or (k, n) of a gallery and of classes.
+    """
+    groups = test.images[:, 0] if len(set(test.images[:, 0].tolist())) < len(test.images) else None
+
+    def line(name: str, values: FloatArray, better: Better = "higher", **more: Any) -> Line:
+        wide = np.asarray(values, dtype=np.float64)
+        return Line(name, wide, better, **{"clusters": groups, **more})
+
+    if test.kind == "choice":
+        return [line(test.name, _first_highest(scores[:, 0]))]
+    if test.kind == "pairs":
+        match = np.eye(2, dtype=np.bool_)
+        even = metrics.equivariance(scores)
+        both = np.concatenate([even.text, even.image])
+        near = (np.abs(even.text) + np.abs(even.image)) / 2
+        twice = np.tile(np.arange(len(scores)) if groups is None else groups, 2)
+        return [
+            line("text", metrics.text_score(scores, match).values),
+            line("image", metrics.image_score(scores, match).values),
+            line("group", metrics.group_score(scores, match).values),
+            line("equivariance", near, "lower", binary=False),
+            line("equivariance_sd", both, "lower", binary=False, spread=True, clusters=twice),
+        ]
+    if test.kind == "triple":
+        triple = scores[:, 0]
+        return [
+            line("original", metrics.original(triple).values),
+            line("augmented", metrics.augmented(triple).values),
+            line("brittleness", metrics.brittle(triple).values, "lower"),
+            line("right_score", metrics.mean_score(triple).values, binary=False),
+        ]
+    if test.kind == "classes":
+        assert test.right is not None  # noqa: S101 - tests of this kind have one
+        return [line(test.name, metrics.top_k(scores, test.right).values)]
+    pairs = np.stack([np.arange(len(scores))] * 2, axis=1)
+    found = metrics.recalls(scores, pairs)
+    return [line(name, outcome.values, clusters=None) for name, outcome in found.items()]
+
+
+def _first_highest(scores: FloatArray) -> FloatArray:
+    """Whether the first of each row is above all others; ties are never wins."""
+    first: FloatArray = np.all(scores[:, :1] > scores[:, 1:], axis=1).astype(np.float64)
+    return first

@@ -1,0 +1,155 @@
+"""Checkpoints: weights, optimiser, step and random state in one file, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from contrapose.errors import InputError
+
+FORMAT = "contrapose-tune-1"
+BEST = "best.safetensors"
+
+
+@dataclass(slots=True)
+class State:
+    """Where a run stands.
+
+    Attributes:
+        step: how many are done.
+        tensors: weights that are taught, moments of the optimiser, running means, random state.
+        about: what else is to be known, as JSON values.
+    """
+
+    step: int
+    tensors: dict[str, Tensor]
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def architecture(network: nn.Module) -> str:
+    """A name for the shapes of all weights of a network."""
+    shapes = [(name, tuple(w.shape)) for name, w in network.state_dict().items()]
+    return hashlib.blake2b(repr(sorted(shapes)).encode(), digest_size=12).hexdigest()
+
+
+def capture(
+    step: int,
+    taught: Mapping[str, nn.Parameter],
+    optimiser: torch.optim.Optimizer,
+    mean: Mapping[str, Tensor] | None,
+    about: Mapping[str, Any],
+) -> State:
+    """The state after a step, to be written at once."""
+    tensors = {f"weights.{name}": weight.detach() for name, weight in taught.items()}
+    for name, weight in taught.items():
+        for key, value in optimiser.state[weight].items():
+            tensors[f"optimiser.{key}.{name}"] = torch.as_tensor(value)
+    tensors |= {f"mean.{name}": value for name, value in (mean or {}).items()}
+    tensors["random.cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    return State(step, tensors, dict(about))
+
+
+def restore(
+    state: State,
+    taught: Mapping[str, nn.Parameter],
+    optimiser: torch.optim.Optimizer,
+    mean: dict[str, Tensor] | None,
+) -> None:
+    """Put a state back."""
+    with torch.no_grad():
+        for name, weight in taught.items():
+            weight.copy_(state.tensors[f"weights.{name}"])
+            own: dict[str, Tensor] = {}
+            for key in ("step", "exp_avg", "exp_avg_sq"):
+                value = state.tensors[f"optimiser.{key}.{name}"].clone()
+                # As torch keeps it: the count on the CPU unless the optimiser is a fused one.
+                fused = bool(optimiser.defaults.get("fused"))
+                own[key] = value if key == "step" and not fused else value.to(weight.device)
+            optimiser.state[weight] = own
+        for name in mean or ():
+            mean[name].copy_(state.tensors[f"mean.{name}"])  # type: ignore[index]
+    torch.set_rng_state(state.tensors["random.cpu"].cpu())
+    if "random.cuda" in state.tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state.tensors["random.cuda"].cpu())
+
+
+def write_state(file: Path, state: State) -> None:
+    """Write a checkpoint beside its place, then rename it.
+
+    Raises:
+        InputError: it cannot be written, such as on a full disk; what was there stays.
+    """
+    header = {"format": FORMAT, "step": str(state.step), "about": json.dumps(state.about)}
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    tensors = {name: value.contiguous().cpu() for name, value in state.tensors.items()}
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        save_file(tensors, temporary, metadata=header)
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())
+        temporary.replace(file)
+    except (OSError, SafetensorError) as error:
+        temporary.unlink(missing_ok=True)
+        why = getattr(error, "strerror", None) or str(error).split("\n", maxsplit=1)[0]
+        last = latest(file.parent)
+        kept = f"the last checkpoint, {last.name}, is whole" if last else "there is none yet"
+        raise InputError(
+            f"the checkpoint cannot be written ({why}); {kept}. Make room and pass --resume.",
+            file=file,
+        ) from None
+
+
+def read_state(file: Path, network: nn.Module) -> State:
+    """A checkpoint that was written for a network of this architecture.
+
+    Raises:
+        InputError: it is damaged, or of another architecture.
+    """
+    try:
+        with safe_open(file, framework="pt") as stream:
+            header = stream.metadata() or {}
+            if header.get("format") != FORMAT:
+                raise InputError("is no checkpoint of contrapose tune.", file=file)
+            about = json.loads(header["about"])
+            if about["architecture"] != architecture(network):
+                raise InputError(
+                    "is a checkpoint of another architecture; --resume needs the model that the "
+                    "run began with.",
+                    file=file,
+                )
+            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+            return State(int(header["step"]), tensors, about)
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        first = str(error).split("\n", maxsplit=1)[0].rstrip(".:")
+        raise InputError(
+            f"the checkpoint is damaged ({first}); delete it to go on from the one before.",
+            file=file,
+        ) from None
+
+
+def name_of(step: int) -> str:
+    """The file name of a step's checkpoint."""
+    return f"step-{step:08d}.safetensors"
+
+
+def latest(folder: Path) -> Path | None:
+    """The newest checkpoint of a folder."""
+    return max(folder.glob("step-*.safetensors"), default=None)
+
+
+def prune(folder: Path, keep: int = 2) -> None:
+    """Delete all but the newest checkpoints; the best one has a name of its own."""
+    for old in sorted(folder.glob("step-*.safetensors"))[:-keep]:
+        old.unlink(missing_ok=True)

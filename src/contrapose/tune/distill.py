@@ -1,0 +1,125 @@
+"""Teaching a dual encoder what a captioner knows: its likelihoods, without its language prior.
+
+For each image the teacher scores the caption, a hard negative of it and captions of other images by
+log s_α = lm − α · log P(T), lm the mean log-probability of the tokens and P(T) its mean under noise
+images; the student's softmax over the same captions follows the teacher's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from contrapose import metrics
+from contrapose.errors import InputError
+from contrapose.metrics import FloatArray
+from contrapose.models import load_model
+from contrapose.tune.data.rows import Numbers
+from contrapose.tune.feed import Batch, Feed
+from contrapose.tune.losses.gather import mean_of
+from contrapose.tune.students.student import Student
+
+OTHERS = 4
+"""Captions of other images that are scored with each image."""
+SHARPNESS = 10.0
+"""What debiased mean log-probabilities are multiplied with before the teacher's softmax."""
+NOISE = 3
+"""Noise images that the prior is taken under."""
+
+
+class Distiller:
+    """A teacher at work on the batches of one feed."""
+
+    def __init__(
+        self, teacher: Any, feed: Feed, *, alpha: float = 1.0, others: int = OTHERS, seed: int = 0
+    ):
+        """A teacher.
+
+        Args:
+            teacher: gives token log-probabilities, and noise images.
+            feed: whose table of texts is spoken of.
+            alpha: how much of the prior is taken out.
+            others: captions of other images.
+            seed: of the noise.
+
+        Raises:
+            InputError: it gives no likelihoods.
+        """
+        if not (hasattr(teacher, "token_logprobs") and hasattr(teacher, "noise_images")):
+            raise InputError(f"{teacher.name} gives no likelihoods: --teacher needs a captioner.")
+        if not 0 <= alpha <= 1:
+            raise InputError(f"α lies between 0 and 1, and is {alpha}.")
+        self.teacher, self.feed, self.alpha, self.others = teacher, feed, alpha, others
+        self._noise = teacher.noise_images(NOISE, seed)
+        self._prior: dict[int, float] = {}
+
+    def loss(self, student: Student, batch: Batch, image: Tensor) -> Tensor:
+        """KL divergence of the student's choice from the teacher's, mean over images."""
+        choices = self.choices(batch)
+        aim = torch.from_numpy(self.aims(batch, choices)).to(image.device, torch.float32)
+        distinct, places = np.unique(np.maximum(choices, 0), return_inverse=True)
+        tokens = self.feed.read(distinct)
+        where = torch.from_numpy(places.reshape(choices.shape)).to(image.device)
+        vectors = student.read(tokens)[where]
+        scale, _ = student.scale()
+        with torch.autocast(image.device.type, enabled=False):
+            cosines = torch.einsum("bd,bkd->bk", image.float(), vectors.float())
+            logits = scale.to(image.device).float() * cosines
+            gone = torch.from_numpy(choices < 0).to(image.device)
+            told = logits.masked_fill(gone, -1e4).log_softmax(1)
+            return mean_of((aim * (aim.clamp(min=1e-12).log() - told)).sum(1))
+
+    def choices(self, batch: Batch) -> Numbers:
+        """(b, 2 + others) of each image caption, negative, others' captions; −1 for none."""
+        own = batch.captions.cpu().numpy()
+        found = [own, batch.negatives]
+        for step in range(1, min(self.others, len(own) - 1) + 1):
+            other = np.roll(own, step)
+            found.append(np.where(other == own, -1, other))
+        return np.stack(found, axis=1)
+
+    def aims(self, batch: Batch, choices: Numbers) -> FloatArray:
+        """The teacher's choice among them."""
+        pictures = [
+            self.teacher.prepare_image(image)
+            for image in self.feed.rows.images.open(batch.rows.tolist())
+        ]
+        rows, columns = np.nonzero(choices >= 0)
+        texts = choices[rows, columns]
+        scores = np.full(choices.shape, -np.inf)
+        means = self._means([pictures[row] for row in rows], texts)
+        scores[rows, columns] = means - self.alpha * self._priors(texts)
+        scores = SHARPNESS * (scores - scores.max(axis=1, keepdims=True))
+        chances = np.exp(scores)
+        return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+
+    def _priors(self, texts: Numbers) -> FloatArray:
+        if self.alpha == 0:
+            return np.zeros(len(texts))
+        fresh = [text for text in np.unique(texts).tolist() if text not in self._prior]
+        if fresh:
+            each = [self._means([noise] * len(fresh), np.array(fresh)) for noise in self._noise]
+            logs = metrics.log_prior(np.stack(each))
+            self._prior |= dict(zip(fresh, logs.tolist(), strict=True))
+        return np.array([self._prior[text] for text in texts.tolist()])
+
+    def _means(self, pictures: list[Any], texts: Numbers) -> FloatArray:
+        """Mean log-probabilities of pairs, image after image."""
+        captions = [self.feed.rows.texts[text] for text in texts.tolist()]
+        size = self.teacher.batch_size
+        parts = []
+        for start in range(0, len(captions), size):
+            some = slice(start, start + size)
+            found = self.teacher.token_logprobs(pictures[some], captions[some])
+            parts.append(
+                metrics.token_mean(found.values.float().cpu().numpy(), np.asarray(found.offsets))
+            )
+        return np.concatenate(parts).astype(np.float64)
+
+
+def load_teacher(name: str, device: str) -> Any:
+    """The captioner of this name, which reads what it can of long captions."""
+    return load_model(name, device=device, cut=True)

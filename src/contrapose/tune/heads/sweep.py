@@ -1,0 +1,229 @@
+"""Heads at several temperatures, measured and written: the τ × λ sweep of the SIMAT paper."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from contrapose.errors import InputError
+from contrapose.files import new_folder, require_free, write_bytes, write_text
+from contrapose.models.joined.spec import HEADS, SPEC, Joining, Side, read_joining, save_joined
+from contrapose.tune.heads.features import Features, has_features, read_features
+from contrapose.tune.heads.measuring import Measured, measure
+from contrapose.tune.heads.settings import HeadSettings
+from contrapose.tune.heads.training import Told, Trained, train_heads
+
+FORMAT = "contrapose-heads-1"
+RESULTS = "results.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """Heads at one temperature.
+
+    Attributes:
+        trained: the heads.
+        measured: on the test features; None without any.
+        seconds: that training took.
+    """
+
+    trained: Trained
+    measured: Measured | None
+    seconds: float
+
+    @property
+    def tau(self) -> float:
+        """The temperature."""
+        return self.trained.settings.tau
+
+    @property
+    def folder(self) -> str:
+        """What its folder is called."""
+        return f"tau-{self.tau:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What `sweep_folder` is to do.
+
+    Attributes:
+        features: the folder of arrays.
+        out: where the heads go; None writes nothing.
+        taus: temperatures.
+        scales: λ of the deltas to measure.
+        settings: all else of the training.
+        image: the image encoder's name; None takes the `joined.json` of the features, if any.
+        text: the sentence encoder's.
+        device: where to train.
+        overwrite: let `out` take the place of an earlier sweep.
+    """
+
+    features: Path
+    out: Path | None = None
+    taus: tuple[float, ...] = (0.1, 0.05, 0.01)
+    scales: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0)
+    settings: HeadSettings = field(default_factory=HeadSettings)
+    image: str | None = None
+    text: str | None = None
+    device: str = "cpu"
+    overwrite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A whole sweep.
+
+    Attributes:
+        runs: one a temperature.
+        joining: the encoders, where they are known.
+        counts: images and captions, learnt from and measured on.
+    """
+
+    runs: tuple[Swept, ...]
+    joining: Joining | None
+    counts: dict[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """All but the heads themselves."""
+        return {
+            "format": FORMAT,
+            "counts": self.counts,
+            "encoders": None if self.joining is None else asdict(self.joining),
+            "runs": [_as_dict(run) for run in self.runs],
+        }
+
+
+def sweep_folder(request: Request, progress: Told | None = None) -> Sweep:
+    """Train heads at each temperature on the features of a folder, measure them, write them.
+
+    Raises:
+        InputError: the features, a setting or the place to write cannot be used.
+    """
+    if request.out is not None:
+        _require_place(request.out, overwrite=request.overwrite)
+    joining = _encoders(request)
+    settings = request.settings
+    if joining is not None:
+        unit = (joining.image.normalise, joining.text.normalise)
+        settings = replace(settings, unit=unit)
+    learnt = read_features(request.features, "train")
+    test = None
+    if has_features(request.features, "test"):
+        test = read_features(request.features, "test")
+        _alike(learnt, test, request.features)
+    runs = sweep(
+        learnt,
+        test,
+        request.taus,
+        request.scales,
+        settings,
+        device=request.device,
+        progress=progress,
+    )
+    counts = {"train_images": len(learnt.images), "train_captions": len(learnt.texts)}
+    if test is not None:
+        counts |= {"test_images": len(test.images), "test_captions": len(test.texts)}
+    found = Sweep(runs, joining, counts)
+    if request.out is not None:
+        _write(found, request.out, overwrite=request.overwrite)
+    return found
+
+
+def sweep(
+    features: Features,
+    test: Features | None,
+    taus: Sequence[float],
+    scales: Sequence[float] = (),
+    settings: HeadSettings | None = None,
+    *,
+    device: str = "cpu",
+    progress: Told | None = None,
+) -> tuple[Swept, ...]:
+    """Heads at each temperature, all else alike.
+
+    Raises:
+        InputError: a temperature or a scale makes no sense, or training fails.
+    """
+    settings = settings or HeadSettings()
+    wanted = [replace(settings, tau=tau) for tau in dict.fromkeys(taus)]
+    if not wanted:
+        raise InputError("there is no temperature to train at.")
+    if any(scale < 0 for scale in scales):
+        raise InputError("the scale of a delta must not be negative.")
+    runs = []
+    for each in wanted:
+        start = time.perf_counter()
+        trained = train_heads(features, each, device=device, progress=progress)
+        seconds = time.perf_counter() - start
+        measured = None
+        if test is not None:
+            measured = measure(trained, test, scales=tuple(dict.fromkeys(scales)), seed=each.seed)
+        runs.append(Swept(trained, measured, seconds))
+    return tuple(runs)
+
+
+def _as_dict(run: Swept) -> dict[str, Any]:
+    trained, measured = run.trained, run.measured
+    found: dict[str, Any] = {
+        "folder": run.folder,
+        "settings": asdict(trained.settings),
+        "epoch": trained.epoch,
+        "losses": list(trained.losses),
+        "held_out": list(trained.held_out),
+        "seconds": run.seconds,
+    }
+    if measured is not None:
+        found["retrieval"] = {name: asdict(value) for name, value in measured.retrieval.items()}
+        found["deltas"] = [
+            {"scale": scale} | {name: asdict(value) for name, value in values.items()}
+            for scale, values in measured.deltas.items()
+        ]
+    return found
+
+
+def _encoders(request: Request) -> Joining | None:
+    """The encoders by name, or as the features' own `joined.json` says."""
+    if (request.image is None) != (request.text is None):
+        raise InputError("name both encoders, --image-encoder and --text-encoder, or neither.")
+    if request.image is not None and request.text is not None:
+        return Joining(Side(request.image), Side(request.text)).placed(Path())
+    spec = request.features / SPEC
+    if not spec.is_file():
+        return None
+    return read_joining(spec).placed(spec.parent)
+
+
+def _alike(learnt: Features, test: Features, folder: Path) -> None:
+    for name in ("images", "texts"):
+        wide = [getattr(each, name).shape[1] for each in (learnt, test)]
+        if wide[0] != wide[1]:
+            raise InputError(
+                f"{name} have {wide[0]} numbers a row to learn from and {wide[1]} to measure on: "
+                "they are of different encoders.",
+                file=folder,
+            )
+
+
+def _require_place(out: Path, *, overwrite: bool) -> None:
+    """Only an earlier sweep may be written over."""
+    require_free(out, overwrite=overwrite)
+    if out.is_dir() and any(out.iterdir()) and not (out / RESULTS).is_file():
+        raise InputError("holds no heads, and is not written over; choose another.", file=out)
+
+
+def _write(found: Sweep, out: Path, *, overwrite: bool) -> None:
+    """A folder a temperature and the results, whole or not at all."""
+    from safetensors.torch import save
+
+    with new_folder(out, overwrite=overwrite) as place:
+        for run in found.runs:
+            heads = {name: head.cpu().contiguous() for name, head in run.trained.heads.items()}
+            if found.joining is None:
+                write_bytes(place / run.folder / HEADS, save(heads))
+            else:
+                save_joined(place / run.folder, found.joining, heads)
+        write_text(place / RESULTS, json.dumps(found.as_dict(), indent=2) + "\n")

@@ -1,0 +1,154 @@
+"""CLIP, SigLIP and BLIP of the transformers library as students."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from contrapose.errors import InputError
+from contrapose.models.hf.blip import Blip
+from contrapose.models.hf.dual import DualEncoder
+from contrapose.models.hf.fusion import log_odds, unit
+from contrapose.models.hf.inputs import Captions, Pictures
+from contrapose.models.hf.quiet import quiet
+from contrapose.tune.data.rows import Images
+from contrapose.tune.students.student import Inputs, Seen
+
+WEIGHTS = (".safetensors", ".bin", ".pt", ".h5", ".msgpack", ".onnx", ".index.json")
+"""Ends of the names of files that are written anew."""
+WORKERS = 8
+"""Threads that prepare images."""
+
+
+class _Saved:
+    """What the students of this library share: preparing, and saving beside the other files."""
+
+    network: Any
+    source: Path
+
+    def __init__(self, captions: Captions, pictures: Pictures):
+        self._captions, self._pictures = captions, pictures
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(WORKERS)
+
+    def tokens(self, texts: Sequence[str]) -> Inputs:
+        """Token numbers and what goes with them."""
+        return self._captions.tensors(texts, "cpu")
+
+    def pixels(self, images: Images, rows: Sequence[int]) -> Inputs:
+        """Normalised pixels, by the library's image processor."""
+        prepared = list(self._pool.map(self._pictures.prepare, images.open(rows)))
+        return dict(self._pictures.stack(prepared, "cpu", torch.float32))
+
+    def save(self, folder: Path, recipe: Mapping[str, Any]) -> None:
+        """The library's own files; tokeniser and preprocessing are as the model came with."""
+        for file in self.source.iterdir():
+            if file.is_file() and not file.name.endswith(WEIGHTS):
+                shutil.copyfile(file, folder / file.name)
+        with quiet():
+            self.network.save_pretrained(folder)
+
+
+class DualStudent(_Saved):
+    """CLIP or SigLIP."""
+
+    rate = 1e-5
+    matches = writes = False
+
+    def __init__(self, model: DualEncoder, source: Path):
+        super().__init__(model._captions, model._pictures)
+        self.model, self.source = model, source
+        self.network = model._network
+        kind = type(self.network).__name__
+        if kind not in ("CLIPModel", "SiglipModel"):
+            raise InputError(f"a {kind} cannot be tuned here: CLIP, SigLIP and BLIP can.")
+        self.contrast: Literal["softmax", "sigmoid"] = (
+            "sigmoid" if kind == "SiglipModel" else "softmax"
+        )
+
+    @property
+    def towers(self) -> Mapping[str, Sequence[nn.Module]]:
+        """With their projections, where they have some."""
+        net = self.network
+        heads = {"image": "visual_projection", "text": "text_projection"}
+        main = {"image": net.vision_model, "text": net.text_model}
+        return {
+            side: [tower, *([getattr(net, heads[side])] if hasattr(net, heads[side]) else [])]
+            for side, tower in main.items()
+        }
+
+    def see(self, pixels: Inputs) -> Seen:
+        """Vectors alone."""
+        return Seen(unit(self.network.get_image_features(**pixels).pooler_output), None)
+
+    def read(self, tokens: Inputs) -> Tensor:
+        """Vectors of captions."""
+        return unit(self.network.get_text_features(**tokens).pooler_output)
+
+    def scale(self) -> tuple[Tensor, Tensor | float]:
+        """As the library has it; CLIP's is kept below 100, as in its training."""
+        scale = self.network.logit_scale.exp()
+        if self.contrast == "sigmoid":
+            return scale.squeeze(), self.network.logit_bias.squeeze()
+        return scale.clamp(max=100), 0.0
+
+    def match(self, states: Tensor, tokens: Inputs) -> Tensor:
+        """It judges no pairs."""
+        raise NotImplementedError
+
+    def write(self, states: Tensor, tokens: Inputs) -> tuple[Tensor, Tensor]:
+        """It writes nothing."""
+        raise NotImplementedError
+
+
+class BlipStudent(_Saved):
+    """BLIP with its matching head."""
+
+    rate = 1e-5
+    contrast: Literal["softmax", "sigmoid"] = "softmax"
+    matches, writes = True, False
+    TAU = 0.07
+    """The library's model has lost its temperature; this is where its training began."""
+
+    def __init__(self, model: Blip, source: Path):
+        super().__init__(model.captions, model.pictures)
+        self.model, self.source = model, source
+        self.network = model.network
+
+    @property
+    def towers(self) -> Mapping[str, Sequence[nn.Module]]:
+        """With their projections; the text network also judges pairs."""
+        net = self.network
+        text = [net.text_encoder, net.text_proj, net.itm_head]
+        return {"image": [net.vision_model, net.vision_proj], "text": text}
+
+    def see(self, pixels: Inputs) -> Seen:
+        """Vectors, and the states that the text network looks at."""
+        states = self.network.vision_model(pixels["pixel_values"])[0]
+        return Seen(unit(self.network.vision_proj(states[:, 0])), states)
+
+    def read(self, tokens: Inputs) -> Tensor:
+        """Vectors of captions."""
+        return unit(self.network.text_proj(self.network.text_encoder(**tokens)[0][:, 0]))
+
+    def scale(self) -> tuple[Tensor, float]:
+        """Fixed."""
+        return torch.tensor(1 / self.TAU), 0.0
+
+    def match(self, states: Tensor, tokens: Inputs) -> Tensor:
+        """Log-odds of a match."""
+        read = self.network.text_encoder(**tokens, encoder_hidden_states=states)[0]
+        return log_odds(self.network.itm_head(read[:, 0]))
+
+    def write(self, states: Tensor, tokens: Inputs) -> tuple[Tensor, Tensor]:
+        """It writes nothing."""
+        raise NotImplementedError

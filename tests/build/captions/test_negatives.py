@@ -1,0 +1,148 @@
+"""Hard negatives one by one: contrasts, exchanges, orders and negations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from contrapose.build.captions import Rewrite, Sentence, applied, parse
+from contrapose.build.captions.contrast import attributes, numbers, objects, relations
+from contrapose.build.captions.exchange import exchanged_attributes, exchanged_objects
+from contrapose.build.captions.lexicon import lexicon, side_of
+from contrapose.build.captions.negation import negations
+from contrapose.build.captions.order import KINDS, shuffles
+from contrapose.build.captions.verify import same_words
+
+
+def texts(make: Callable[[Sentence], Iterator[Rewrite]], caption: str) -> set[str]:
+    made = list(make(parse(caption)))
+    for one in made:
+        assert one.text != caption
+        assert applied(caption, one.changes) == one.text
+    return {one.text for one in made}
+
+
+def test_an_attribute_for_one_that_excludes_it() -> None:
+    assert texts(attributes, "an open door") == {"a closed door"}
+    assert texts(attributes, "a large dog") == {"a small dog"}
+    colours = texts(attributes, "a red cube")
+    assert {"a blue cube", "an orange cube"} <= colours
+    assert not colours & {"a crimson cube", "a maroon cube", "a red cube"}
+    assert "the door is closed" in texts(attributes, "the door is open")
+
+
+def test_attributes_that_are_none() -> None:
+    assert texts(attributes, "two hot dogs") == set()
+    assert texts(attributes, "a red and white bus") == set()
+
+
+def test_an_object_for_another_of_its_class() -> None:
+    made = texts(objects, "two dogs")
+    assert {"two cats", "two sheep", "two horses"} <= made
+    assert not {"two puppies", "two dogs"} & made
+    assert "an elephant" in texts(objects, "a dog")
+    assert "A dog chasing a dog" not in texts(objects, "A dog chasing a cat")
+    assert texts(objects, "a teddy bear") == set()
+
+
+def test_an_object_keeps_its_number() -> None:
+    assert "a man wearing gloves" not in texts(objects, "a man wearing a hat")
+    assert not any(" a shoes" in text for text in texts(objects, "a man in a hat"))
+
+
+@pytest.mark.parametrize(
+    ("caption", "expected"),
+    [
+        ("a cat in front of a sofa", {"a cat behind a sofa"}),
+        ("a cat on top of a box", {"a cat under a box"}),
+        ("a cat on a table", {"a cat under a table"}),
+        ("a picture on a wall", set()),
+        ("a man next to a fence", {"a man far from a fence"}),
+        ("men pushing a car", {"men pulling a car"}),
+        ("a man pushes a car", {"a man pulls a car"}),
+        ("a dog in the background", {"a dog in the foreground"}),
+        ("a man without a hat", {"a man with a hat"}),
+        ("a pen sitting on a rug", set()),
+    ],
+)
+def test_a_relation_for_one_that_excludes_it(caption: str, expected: set[str]) -> None:
+    assert texts(relations, caption) == expected
+
+
+def test_postures_of_the_living() -> None:
+    made = texts(relations, "a man sitting on a rug")
+    assert made == {
+        "a man standing on a rug", "a man lying on a rug", "a man kneeling on a rug",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("caption", "holds", "lacks"),
+    [
+        ("two dogs are running", "one dog is running", "two dog is running"),
+        ("one dog is running", "two dogs are running", "two dog are running"),
+        ("3 boats", "2 boats", "3 boats"),
+        ("Two dogs", "Three dogs", "three dogs"),
+        ("two sheep", "three sheep", "one sheep"),
+        ("two dogs run", "three dogs run", "one dog run"),
+    ],
+)
+def test_a_number_for_another(caption: str, holds: str, lacks: str) -> None:
+    made = texts(numbers, caption)
+    assert holds in made
+    assert lacks not in made
+
+
+def test_numbers_that_count_nothing() -> None:
+    assert texts(numbers, "two of the dogs") == set()
+    assert texts(numbers, "a dog of number 7 is here") == set()
+
+
+def test_exchanges() -> None:
+    caption = "a red cube on an orange ball"
+    assert texts(exchanged_attributes, caption) == {"an orange cube on a red ball"}
+    assert texts(exchanged_objects, caption) == {"a red ball on an orange cube"}
+    assert texts(exchanged_objects, "a dog chasing two cats") == set()
+    assert texts(exchanged_objects, "a dog chasing a dog") == set()
+    assert texts(exchanged_objects, "a piece of cake") == set()
+    assert texts(exchanged_attributes, "many people on a large boat") == set()
+    assert texts(exchanged_attributes, "two dogs and three cats") == {"three dogs and two cats"}
+    assert texts(exchanged_objects, "Dogs chasing cats") == {"Cats chasing dogs"}
+
+
+def test_orders_keep_words_case_and_marks() -> None:
+    caption = "A red cube on top of a blue ball."
+    made = list(shuffles(parse(caption), seed=0))
+    assert [one.kind for one in made] == list(KINDS)
+    for one in made:
+        assert same_words(caption, one.text)
+        assert one.text.endswith(".")
+        assert one.text[0].isupper()
+        assert one.text[1:] == one.text[1:].lower()
+        assert applied(caption, one.changes) == one.text
+    assert made == list(shuffles(parse(caption), seed=0))
+    assert made != list(shuffles(parse(caption), seed=1))
+    assert list(shuffles(parse("Dogs."), seed=0)) == []
+
+
+@pytest.mark.parametrize(
+    ("caption", "expected"),
+    [
+        ("There is a cat on a bed", {"There is no cat on a bed"}),
+        ("there are dogs on a bed", {"there are no dogs on a bed"}),
+        ("A dog is running", {"A dog is not running"}),
+        ("a man riding a horse", {"a man not riding a horse"}),
+        ("a man with a hat", {"a man without a hat"}),
+        ("a man without a hat", set()),
+        ("a man who isn't here", set()),
+        ("two dogs", set()),
+    ],
+)
+def test_negations(caption: str, expected: set[str]) -> None:
+    assert texts(negations, caption) == expected
+
+
+def test_no_word_stands_on_two_sides() -> None:
+    for sides in (*lexicon().attributes.values(), *lexicon().objects.values()):
+        assert len(side_of(sides)) == sum(map(len, sides))

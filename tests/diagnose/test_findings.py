@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from contrapose.diagnose.findings import CLAIMS, NOISE, Finding, findings
+from contrapose.diagnose.fourteen import KEYS
+from contrapose.diagnose.played import Played
+from contrapose.diagnose.sensitivity import diagnose_played
+from contrapose.metrics import clusters_of, holm, mean_of, paired_bootstrap
+from tests.diagnose.scorers import additive, bag_of_words, conjunction, play, random
+
+FEW = 400
+
+
+def found(*played: Played) -> dict[str, Finding]:
+    diagnosis = diagnose_played(played, resamples=FEW)
+    return {one.interaction: one for one in findings(diagnosis, resamples=FEW)}
+
+
+def test_claims_are_about_metrics_of_their_family() -> None:
+    for claim in CLAIMS:
+        assert {claim.interaction, *claim.parts} <= set(claim.family.keys) <= set(KEYS)
+
+
+def test_a_conjunction_dominates_on_every_side() -> None:
+    all_found = found(play(conjunction, 30))
+    for key in ("Q_R&O", "D_O1&O2", "Q_T:R&O->I:O1&O2", "D_I:O1&O2->T:R&O"):
+        one = all_found[key]
+        assert one.verdict == "dominates"
+        assert one.share == 1
+        assert (one.count, one.examples) == (60, 30)
+        assert all(test.p < 0.05 and test.difference > 0 for test in one.tests)
+    assert all_found["Q_R&O"].side == "text"
+    assert all_found["D_I:O1&O2->T:R&O"].side == "mutual"
+
+
+def test_the_sentence_has_the_numbers() -> None:
+    sentence = found(play(conjunction, 30))["Q_R&O"].sentence
+    assert sentence.startswith(
+        "text side: the interaction of relation and object words dominates, as it should when "
+        "objects change places: Q_R&O = "
+    )
+    assert ", 100 % of the three (noise: 50 %), against Q_O = 0 (difference +" in sentence
+    assert sentence.endswith("; 60 comparisons of 30 examples, p after Holm.")
+
+
+def test_an_additive_scorer_is_dominated_by_its_parts() -> None:
+    one = found(play(additive, 30))["Q_R&O"]
+    assert one.verdict == "does not dominate"
+    assert one.share == pytest.approx(0)
+    assert "does not dominate, though it should when objects change places" in one.sentence
+
+
+def test_noise_has_about_half_of_it_in_the_interaction() -> None:
+    for one in found(play(random, 150)).values():
+        if one.verdict != "absent":
+            assert one.share == pytest.approx(NOISE / 100, abs=0.06)
+
+
+def test_nothing_is_shown_of_a_bag_of_words() -> None:
+    one = found(play(bag_of_words, 30))["Q_R&O"]
+    assert one.verdict == "undecided"
+    assert one.share is None
+    assert [test.p for test in one.tests] == [1, 1]
+    assert "is not shown to dominate" in one.sentence
+    assert "%" not in one.sentence
+
+
+def test_what_cannot_be_tested_says_why() -> None:
+    all_found = found(play(random, 8))
+    absent = all_found["Q_A&O"]
+    assert absent.verdict == "absent"
+    assert absent.sentence == (
+        "text side: Q_A&O was not tested: no example has the players A and O."
+    )
+    one = play(random, 1)
+    assert found(one)["Q_R&O"].sentence.endswith("all comparisons share one image.")
+    assert [finding.verdict for finding in found().values()] == 5 * ["absent"]
+
+
+def test_p_values_are_corrected_over_all_comparisons_of_a_model() -> None:
+    played = play(random, 20, words=("O", "R", "A"))
+    diagnosis = diagnose_played([played], resamples=FEW)
+    raw = []
+    for claim in CLAIMS:
+        compared = diagnosis.comparisons[claim.family.name]
+        values = dict(zip(claim.family.keys, compared.sensitivities.T, strict=True))
+        raw += [
+            paired_bootstrap(
+                mean_of(values[part]),
+                mean_of(values[claim.interaction]),
+                clusters_of([(id_,) for id_ in compared.ids]),
+                FEW,
+            ).p
+            for part in claim.parts
+        ]
+    ours = [test.p for one in findings(diagnosis, resamples=FEW) for test in one.tests]
+    assert len(ours) == 10
+    np.testing.assert_allclose(ours, holm(raw))
+
+
+def test_only_comparisons_with_all_three_are_tested() -> None:
+    with_r = play(conjunction, 10)
+    without = play(random, 10, words=("O", "A"), start=10)
+    one = found(with_r, without)["Q_R&O"]
+    assert (one.count, one.examples) == (20, 10)

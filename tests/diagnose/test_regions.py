@@ -1,0 +1,206 @@
+"""Regions: what the renderer drew, what the user marked, and patches of like colour."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from contrapose.data import Example, ImageRef, open_images
+from contrapose.data.example import one_right
+from contrapose.diagnose.marked import UserRegions
+from contrapose.diagnose.players import MOST, Masks, Missing
+from contrapose.diagnose.regions import SceneRegions, regions_for
+from contrapose.diagnose.superpixels import Superpixels, superpixels
+from contrapose.errors import InputError
+from contrapose.files import Strict
+from contrapose.world.benchmark import mentioned, regions, scenes
+
+
+def part(name: str, count: int = 6) -> list[Example]:
+    data: Any = scenes(examples=count).parts[name].read(Path(), Strict())
+    return list(data)
+
+
+def masks(found: Any) -> list[Masks]:
+    assert not isinstance(found, Missing), found
+    return list(found)
+
+
+@pytest.mark.parametrize("name", ["location", "swap-relation", "attribute"])
+def test_the_renderer_knows_where_the_two_things_are(name: str) -> None:
+    played = 0
+    examples = part(name)
+    for example, found in zip(examples, SceneRegions().find(examples), strict=True):
+        if isinstance(found, Missing):
+            continue
+        played += 1
+        for image, each in enumerate(found):
+            own = next(j for j, ok in enumerate(example.match[image]) if ok)
+            things = regions(example, image)
+            said = mentioned(example, own, image)
+            whole = {
+                frozenset(np.flatnonzero(things[list(fits)].any(axis=0).ravel())) for fits in said
+            }
+            seen = {frozenset(np.flatnonzero(mask.array().ravel())) for mask in each.values()}
+            assert list(each) == ["O1", "O2"]
+            assert seen == whole
+            assert not (each["O1"].array() & each["O2"].array()).any()
+    assert played >= 3
+
+
+def test_in_both_images_o1_is_the_same_thing() -> None:
+    examples = part("location")
+    for example, found in zip(examples, SceneRegions().find(examples), strict=True):
+        for image, each in enumerate(masks(found)):
+            first, _ = mentioned(example, 0, image)
+            wanted = regions(example, image)[list(first)].any(axis=0)
+            assert np.array_equal(each["O1"].array(), wanted)
+
+
+def test_captions_of_one_thing_have_no_two_regions() -> None:
+    reasons = {
+        found.reason
+        for found in SceneRegions().find(part("counting", 20))
+        if isinstance(found, Missing)
+    }
+    assert reasons == {"its caption does not speak of two things"}
+    shown = Example("1", (ImageRef("a", Path("a.png")),), ("a cube",), ((True,),))
+    assert SceneRegions().find([shown]) == [Missing("its images are not drawn from scenes")]
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Example:
+    values = np.random.default_rng(0).integers(0, 256, (8, 10, 3), dtype=np.uint8)
+    Image.fromarray(values).save(tmp_path / "photo.png")
+    ref = ImageRef("photo.png", tmp_path / "photo.png")
+    return Example("7", (ref,), ("a man", "a horse"), one_right(2, 0))
+
+
+def lines(folder: Path, *marked: Any, **changes: Any) -> Path:
+    file = folder / "regions.jsonl"
+    file.write_text(
+        "".join(
+            json.dumps({"id": "7", "image": 0, "regions": each, **changes}) + "\n"
+            for each in marked
+        )
+    )
+    return file
+
+
+def test_the_users_own_regions(example: Example, tmp_path: Path) -> None:
+    grey = np.zeros((8, 10), dtype=np.uint8)
+    grey[:2] = 255
+    Image.fromarray(grey).save(tmp_path / "top.png")
+    file = lines(tmp_path, {"O1": "top.png", "O2": [0, 4, 10, 2], "sky": {"box": [0, 7, 3, 1]}})
+    source = regions_for([example], file=file)
+    assert source is not None
+    (found,) = source.find([example])
+    (each,) = masks(found)
+    assert {name: int(mask.array().sum()) for name, mask in each.items()} == {
+        "O1": 20,
+        "O2": 20,
+        "sky": 3,
+    }
+    other = Example("8", example.images, example.texts, example.match)
+    assert isinstance(source.find([other])[0], Missing)
+
+
+def test_a_folder_of_masks(example: Example, tmp_path: Path) -> None:
+    place = tmp_path / "masks" / "7" / "0"
+    place.mkdir(parents=True)
+    for row, name in enumerate(("O1", "O2")):
+        grey = np.zeros((8, 10), dtype=np.uint8)
+        grey[row] = 255
+        Image.fromarray(grey).save(place / f"{name}.png")
+    (found,) = UserRegions.read(tmp_path / "masks").find([example])
+    (each,) = masks(found)
+    assert [int(mask.array().sum()) for mask in each.values()] == [10, 10]
+    (tmp_path / "masks" / "O3.png").write_bytes(b"")
+    with pytest.raises(InputError, match=r"must lie at ID/IMAGE/NAME\.png"):
+        UserRegions.read(tmp_path / "masks")
+
+
+def test_masks_of_the_whole_photograph_are_cropped_with_it(
+    example: Example, tmp_path: Path
+) -> None:
+    whole = ImageRef("photo.png", tmp_path / "photo.png", crop=(2, 1, 6, 5))
+    shown = Example("7", (whole,), example.texts, example.match)
+    grey = np.zeros((8, 10), dtype=np.uint8)
+    grey[0:3, 0:4] = 255
+    Image.fromarray(grey).save(tmp_path / "part.png")
+    (found,) = UserRegions.read(lines(tmp_path, {"O1": "part.png"})).find([shown])
+    (each,) = masks(found)
+    assert np.array_equal(each["O1"].array(), grey[1:6, 2:8] > 0)
+
+
+@pytest.mark.parametrize(
+    ("marked", "message"),
+    [
+        ({"O1": [0, 0, 5, 5], "O2": [4, 4, 3, 3]}, "'O1' and 'O2' overlap"),
+        (
+            {"O1": {"size": [4, 4], "counts": [0, 16]}},
+            "the mask of 'O1' is 4 × 4, and the image 10",
+        ),
+        ({"O1": [50, 50, 2, 2]}, "the region 'O1' is empty"),
+        ({"O1": "nowhere.png"}, "is not there"),
+    ],
+)
+def test_regions_that_do_not_fit_are_refused(
+    marked: Any, message: str, example: Example, tmp_path: Path
+) -> None:
+    source = UserRegions.read(lines(tmp_path, marked))
+    with pytest.raises(
+        InputError, match=rf"regions.jsonl, line 1: example 7, image 0: .*{message}"
+    ):
+        source.find([example])
+
+
+def test_bad_lists_of_regions_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"line 1: .*must name at least one region"):
+        UserRegions.read(lines(tmp_path, {}))
+    many = {f"r{i}": [i, 0, 1, 1] for i in range(MOST + 1)}
+    with pytest.raises(InputError, match=r"line 1: .*there are 17 regions, and 16 is the most"):
+        UserRegions.read(lines(tmp_path, many))
+    with pytest.raises(InputError, match="line 2: example 7 has image 0 twice"):
+        UserRegions.read(lines(tmp_path, {"O1": [0, 0, 1, 1]}, {"O1": [0, 0, 1, 1]}))
+    with pytest.raises(InputError, match="holds no regions"):
+        UserRegions.read(lines(tmp_path))
+
+
+def test_superpixels_part_the_image(example: Example) -> None:
+    (found,) = Superpixels(6).find([example])
+    (each,) = masks(found)
+    whole = np.stack([mask.array() for mask in each.values()])
+    assert 2 <= len(each) <= 6
+    assert (whole.sum(axis=0) == 1).all()
+    assert whole.any(axis=(1, 2)).all()
+
+
+def test_superpixels_follow_colour() -> None:
+    """Two halves that meet off the grid's line are told apart there."""
+    values = np.zeros((60, 90, 3), dtype=np.uint8)
+    values[:, 52:] = 255
+    labels = superpixels(Image.fromarray(values), 2)
+    assert set(np.unique(labels[:, :52])) != set(np.unique(labels[:, 52:]))
+    assert len(np.unique(labels[:, :52])) == len(np.unique(labels[:, 52:])) == 1
+    again = superpixels(Image.fromarray(values), 2)
+    assert np.array_equal(labels, again)
+
+
+def test_too_many_superpixels_are_refused() -> None:
+    with pytest.raises(InputError, match="there are 17 superpixels, and 16 is the most"):
+        Superpixels(17)
+    with pytest.raises(InputError, match="at least one superpixel"):
+        regions_for([], "superpixels", count=0)
+
+
+def test_where_regions_come_from(example: Example) -> None:
+    assert regions_for([example]) is None
+    assert isinstance(regions_for(part("location", 1)), SceneRegions)
+    assert isinstance(regions_for([example], "superpixels"), Superpixels)
+    assert open_images(example.images)[0].size == (10, 8)

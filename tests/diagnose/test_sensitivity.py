@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from contrapose.diagnose.fourteen import FAMILIES, KEYS, Family, Pattern
+from contrapose.diagnose.played import Played
+from contrapose.diagnose.sensitivity import diagnose_played
+from contrapose.errors import InputError
+from tests.diagnose.scorers import (
+    additive,
+    bag_of_words,
+    conjunction,
+    number,
+    play,
+    present,
+    random,
+)
+
+FEW = 200
+
+
+def test_the_keys_are_those_of_the_methods() -> None:
+    assert (
+        *("Q_O", "Q_R", "Q_A", "Q_R&O", "Q_A&O"),
+        *("D_O1", "D_O2", "D_O1&O2"),
+        *("Q_T:R&O->I:O1", "Q_T:R&O->I:O2", "Q_T:R&O->I:O1&O2"),
+        *("D_I:O1&O2->T:R", "D_I:O1&O2->T:O", "D_I:O1&O2->T:R&O"),
+    ) == KEYS
+
+
+def dividend(played: Played, cell: tuple[int, int, int], pattern: Pattern) -> float:
+    """The definition, term by term; all players of a side that is not looked at are present."""
+    image = set(played.image_players) if pattern.image is None else set(pattern.image.split("&"))
+    text = set(played.text_players) if pattern.text is None else set(pattern.text.split("&"))
+    total = 0.0
+    sides = product(range(played.values.shape[3]), range(played.values.shape[4]))
+    for s, t in sides:
+        regions, words = present(played.image_players, s), present(played.text_players, t)
+        if (pattern.image is None and regions != image) or (pattern.text is None and words != text):
+            continue
+        if regions <= image and words <= text:
+            sign = (-1) ** (len(image - regions) + len(text - words))
+            total += sign * float(played.values[*cell, s, t])
+    return total
+
+
+def by_definition(played: Played, family: Family) -> dict[str, list[tuple[float, float, float]]]:
+    """Sensitivity, dividend difference and reward difference of every comparison."""
+    found: dict[str, list[tuple[float, float, float]]] = {key: [] for key in family.keys}
+    k, m, n = played.match.shape
+    for e in range(k):
+        kept, exchanged = (m, n) if family.exchanged == "captions" else (n, m)
+        for fixed, right, wrong in product(range(kept), range(exchanged), range(exchanged)):
+            cells = [
+                (e, fixed, other) if family.exchanged == "captions" else (e, other, fixed)
+                for other in (right, wrong)
+            ]
+            if not played.match[cells[0]] or played.match[cells[1]]:
+                continue
+            w = {p.key: [dividend(played, cell, p) for cell in cells] for p in family.patterns}
+            z = float(np.mean([value**2 for pair in w.values() for value in pair]))
+            reward = played.values[*cells[0], -1, -1] - played.values[*cells[1], -1, -1]
+            for key, (first, second) in w.items():
+                found[key].append(((first - second) ** 2 / z, first - second, reward))
+    return found
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("shape", [(2, 2), (3, 2), (2, 4)])
+def test_all_fourteen_by_definition(family: Family, shape: tuple[int, int]) -> None:
+    played = play(random, 5, images=shape[0], texts=shape[1], words=("O", "R", "A"))
+    diagnosis = diagnose_played([played], resamples=FEW)
+    for key, rows in by_definition(played, family).items():
+        found = diagnosis.metrics[key]
+        sensitivity, changes, rewards = np.array(rows).T
+        assert found.side == family.side
+        assert found.count == len(rows)
+        assert found.examples == 5
+        assert found.mean == pytest.approx(sensitivity.mean(), rel=1e-9)
+        assert found.rho == pytest.approx(stats.pearsonr(rewards, changes).statistic, abs=1e-9)
+        assert found.accuracy == pytest.approx((rewards > 0).mean())
+        assert found.notes == ()
+        place = family.keys.index(key)
+        compared = diagnosis.comparisons[family.name]
+        np.testing.assert_allclose(compared.sensitivities[:, place], sensitivity, rtol=1e-9)
+        assert compared.by_example(key)["e0"] == pytest.approx(
+            np.mean([s for s, id_ in zip(sensitivity, compared.ids, strict=True) if id_ == "e0"])
+        )
+
+
+def test_an_additive_scorer_has_no_interaction() -> None:
+    metrics = diagnose_played([play(additive)], resamples=FEW).metrics
+    for key in ("Q_R&O", "D_O1&O2"):
+        assert metrics[key].mean == pytest.approx(0, abs=1e-20)
+    for key in ("Q_O", "Q_R", "D_O1", "D_O2"):
+        mean = metrics[key].mean
+        assert mean is not None
+        assert mean > 0.1
+    for key in KEYS[8:]:
+        assert metrics[key].mean is None
+        assert metrics[key].notes[0].startswith("24 of 24 comparisons are not in the mean: no ")
+
+
+def test_a_conjunction_has_interaction_alone() -> None:
+    metrics = diagnose_played([play(conjunction)], resamples=FEW).metrics
+    for whole, parts in (
+        ("Q_R&O", ("Q_O", "Q_R")),
+        ("D_O1&O2", ("D_O1", "D_O2")),
+        ("Q_T:R&O->I:O1&O2", ("Q_T:R&O->I:O1", "Q_T:R&O->I:O2")),
+        ("D_I:O1&O2->T:R&O", ("D_I:O1&O2->T:R", "D_I:O1&O2->T:O")),
+    ):
+        wrong = np.array([0.1 * abs(number(k)) for k in range(12)])
+        expected = (6 * (1 - wrong) ** 2 / (1 + wrong**2)).mean()
+        assert metrics[whole].mean == pytest.approx(expected)
+        assert metrics[whole].rho == pytest.approx(1)
+        assert metrics[whole].accuracy == 1
+        for part in parts:
+            assert metrics[part].mean == 0
+            assert metrics[part].rho is None
+            assert metrics[part].notes == (
+                "ρ is undefined: the differences of the dividend do not vary.",
+            )
+
+
+def test_a_bag_of_words_does_not_react_to_a_swap() -> None:
+    metrics = diagnose_played([play(bag_of_words)], resamples=FEW).metrics
+    for key in ("Q_O", "Q_R", "Q_R&O"):
+        assert metrics[key].mean == 0
+        assert metrics[key].ci95 == (0, 0)
+        assert metrics[key].accuracy == 0
+        assert metrics[key].notes == ("ρ is undefined: the differences of the score do not vary.",)
+    assert metrics["D_O1"].count == 24
+
+
+@pytest.mark.parametrize("score", [0.0, 0.1])
+def test_a_constant_scorer_has_nothing_to_be_sensitive_with(score: float) -> None:
+    metrics = diagnose_played([play(lambda *_: score)], resamples=FEW).metrics
+    assert {metric.mean for metric in metrics.values()} == {None}
+    assert metrics["Q_O"].count == 24
+    assert "24 of 24" in metrics["Q_O"].notes[0]
+    assert "ρ is undefined" in metrics["Q_O"].notes[1]
+
+
+def test_players_that_are_not_there() -> None:
+    diagnosis = diagnose_played([play(random, words=("O", "A"), regions=())], resamples=FEW)
+    absent = diagnosis.metrics["Q_T:R&O->I:O1"]
+    assert (absent.count, absent.examples, absent.mean, absent.ci95, absent.rho) == (
+        0,
+        0,
+        *3 * [None],
+    )
+    assert absent.notes == ("no example has the players R and O with O1.",)
+    assert diagnosis.metrics["Q_R"].notes == ("no example has the players R.",)
+    assert diagnosis.metrics["Q_A&O"].count == 24
+
+
+def test_blocks_with_other_players_are_put_together() -> None:
+    with_r, with_a = play(random, 6), play(random, 4, words=("O", "A"), start=6)
+    both = diagnose_played([with_r, with_a], resamples=FEW).metrics
+    assert (both["Q_R"].count, both["Q_A"].count, both["Q_O"].count) == (12, 8, 20)
+    alone = diagnose_played([with_a], resamples=FEW).metrics
+    assert both["Q_A&O"].mean == pytest.approx(alone["Q_A&O"].mean)
+    assert both["Q_A&O"].rho == pytest.approx(alone["Q_A&O"].rho)
+    assert both["Q_A&O"].accuracy == pytest.approx(alone["Q_A&O"].accuracy)
+
+
+def test_a_side_that_was_not_asked() -> None:
+    played = play(random)
+    values = played.values.copy()
+    values[:, :, :, :-1, :] = np.nan
+    text_only = dataclasses.replace(played, values=values)
+    metrics = diagnose_played([text_only], resamples=FEW).metrics
+    assert metrics["Q_R&O"] == diagnose_played([played], resamples=FEW).metrics["Q_R&O"]
+    for key in KEYS[5:]:
+        assert metrics[key].count == 0
+        assert metrics[key].notes == ("its scores were not asked.",)
+
+
+def test_coalitions_that_no_pattern_needs_may_be_missing() -> None:
+    played = play(random, words=("O", "R", "A"))
+    values = played.values.copy()
+    values[..., 0b110] = np.nan
+    assert (
+        diagnose_played([dataclasses.replace(played, values=values)], resamples=FEW).metrics
+        == diagnose_played([played], resamples=FEW).metrics
+    )
+
+
+def test_one_image_has_no_image_side() -> None:
+    metrics = diagnose_played([play(random, images=1)], resamples=FEW).metrics
+    assert metrics["Q_O"].count == 12
+    assert metrics["D_O1"].notes == ("no example has both right and wrong images.",)
+
+
+def test_no_games_at_all() -> None:
+    for played in ([], [play(random, 0)]):
+        metrics = diagnose_played(played, resamples=FEW).metrics
+        assert tuple(metrics) == KEYS
+        assert {metric.count for metric in metrics.values()} == {0}
+
+
+def test_examples_that_share_an_image_are_drawn_together() -> None:
+    played = play(random, 40, images=1)
+    apart = diagnose_played([played], resamples=2000).metrics["Q_O"]
+    shared = dataclasses.replace(
+        played, images=tuple(("one" if k < 20 else "other",) for k in range(40))
+    )
+    together = diagnose_played([shared], resamples=2000).metrics["Q_O"]
+    assert together.mean == apart.mean
+    assert together.ci95 != apart.ci95
+    halves = diagnose_played([shared], resamples=1).comparisons["text"].sensitivities[:, 0]
+    assert together.ci95 == pytest.approx(sorted((halves[:20].mean(), halves[20:].mean())))
+    one = dataclasses.replace(played, images=40 * (("one",),))
+    alone = diagnose_played([one], resamples=FEW).metrics["Q_O"]
+    assert (alone.mean, alone.ci95, alone.rho_ci95) == (apart.mean, None, None)
+    assert alone.notes == ("no interval: all comparisons share one image.",)
+
+
+def test_is_fit_for_json() -> None:
+    for scorer in (random, additive, bag_of_words, conjunction):
+        metrics = diagnose_played([play(scorer)], resamples=FEW).metrics
+        for metric in metrics.values():
+            json.dumps(dataclasses.asdict(metric), allow_nan=False)
+
+
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    played = [play(random)]
+    assert (
+        diagnose_played(played, resamples=FEW).metrics
+        == diagnose_played(played, resamples=FEW).metrics
+    )
+
+
+def test_refuses_infinite_scores() -> None:
+    with pytest.raises(InputError, match="infinite"):
+        diagnose_played([play(lambda *_: float("inf"))], resamples=FEW)

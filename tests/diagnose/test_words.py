@@ -1,0 +1,165 @@
+"""Word groups: by grammar, by template, by parts of speech, or by the user's own places."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contrapose.data import Example, ImageRef
+from contrapose.data.example import one_right
+from contrapose.diagnose.players import MOST, Groups, Missing
+from contrapose.diagnose.spans import UserWords
+from contrapose.diagnose.templates import REPEATED, TemplateWords, attributed, related
+from contrapose.diagnose.words import (
+    EachWord,
+    SceneWords,
+    TaggedWords,
+    UsualWords,
+    group_of,
+    words_for,
+)
+from contrapose.errors import InputError
+from contrapose.files import Strict
+from contrapose.world.benchmark import scenes
+
+RELATION = ("the grass is to the left of the horse", "the horse is to the left of the grass")
+ATTRIBUTES = ("the open cat and the light brown door", "the light brown cat and the open door")
+
+
+def example(*texts: str, id_: str = "7", **tags: str) -> Example:
+    return Example(id_, (ImageRef("a", Path("a.png")),), texts, one_right(len(texts), 0), tags)
+
+
+def said(groups: Groups, text: str) -> dict[str, list[str]]:
+    return {name: [text[a:b] for a, b in spans] for name, spans in groups.items()}
+
+
+def found(words: Any, one: Example) -> list[dict[str, list[str]]]:
+    (groups,) = words.find([one])
+    assert not isinstance(groups, Missing), groups
+    return [said(each, text) for each, text in zip(groups, one.texts, strict=True)]
+
+
+def test_scenes_by_their_grammar() -> None:
+    suite = scenes(examples=3)
+    for part in ("swap-relation", "swap-attribute", "counting"):
+        examples: Any = suite.parts[part].read(Path(), Strict())
+        for one in examples:
+            for groups in found(SceneWords(), one):
+                assert groups["O"]
+                assert ("R" in groups) or ("A" in groups)
+            assert found(UsualWords(), one) == found(SceneWords(), one)
+
+
+def test_relations_of_aro() -> None:
+    one = example(*RELATION, relation="to the left of")
+    assert found(TemplateWords(), one) == [
+        {"O": ["grass", "horse"], "R": ["to the left of"]},
+        {"O": ["horse", "grass"], "R": ["to the left of"]},
+    ]
+    assert found(UsualWords(), one) == found(TemplateWords(), one)
+    assert related("a grass is to the left of the horse", "to the left of") is None
+
+
+def test_attributes_of_aro() -> None:
+    one = example(*ATTRIBUTES, attributes="light brown_open")
+    assert found(TemplateWords(), one) == [
+        {"O": ["cat", "door"], "A": ["open", "light brown"]},
+        {"O": ["cat", "door"], "A": ["light brown", "open"]},
+    ]
+    assert attributed("the cat and the door", "red_blue") is None
+
+
+def test_as_released_the_word_before_the_relation_belongs_to_it() -> None:
+    words = words_for(preset="released")
+    one = example("the man is riding the horse", "the horse is riding the man", relation="riding")
+    assert [groups["R"] for groups in found(words, one)] == [["is riding"], ["is riding"]]
+    again = example("the man is on the rug on", "the rug on is on the man", relation="on")
+    assert words.find([again]) == [Missing(REPEATED)]
+    assert not isinstance(TemplateWords().find([again])[0], Missing)
+
+
+def test_parts_of_speech() -> None:
+    one = example("a small dog sits on two red chairs")
+    assert found(TaggedWords(), one) == [
+        {"O": ["dog", "chairs"], "R": ["sits", "on"], "A": ["small", "two", "red"]}
+    ]
+    assert found(UsualWords(), one) == found(TaggedWords(), one)
+    assert [group_of(penn) for penn in ("NNS", "VBZ", "IN", "JJR", "CD", "DT", "RB")] == [
+        *("O", "R", "R", "A", "A"),
+        None,
+        None,
+    ]
+
+
+def test_every_word_by_itself() -> None:
+    (groups,) = found(EachWord(), example("the cat, the dog and the t-shirt"))
+    assert groups == {
+        "the": ["the"], "cat": ["cat"], "the·2": ["the"], "dog": ["dog"], "and": ["and"],
+        "the·3": ["the"], "t-shirt": ["t-shirt"],
+    }  # fmt: skip
+
+
+def lines(folder: Path, *records: Any) -> Path:
+    file = folder / "spans.jsonl"
+    file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return file
+
+
+def test_the_users_own_places(tmp_path: Path) -> None:
+    file = lines(
+        tmp_path,
+        {"id": 7, "caption": 0, "spans": {"X": [[4, 9]], "Y": [[13, 27], [32, 37]]}},
+        {"id": "7", "caption": 1, "spans": {"X": [[4, 9]]}},
+    )
+    words = words_for(spans=file)
+    assert found(words, example(*RELATION)) == [
+        {"X": ["grass"], "Y": ["to the left of", "horse"]},
+        {"X": ["horse"]},
+    ]
+    (missing,) = words.find([example(*RELATION, id_="8")])
+    assert isinstance(missing, Missing)
+    assert "spans.jsonl has no word groups" in missing.reason
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"id": "7", "caption": 0, "spans": {}}, "must name at least one group"),
+        ({"id": "7", "caption": 0, "spans": {"O": []}}, "the group 'O' is empty"),
+        ({"id": "7", "caption": 0, "spans": {"O": [[1, 2, 3]]}}, r"must be \[start, end\]"),
+        ({"id": "7", "spans": {"O": [[1, 2]]}}, "'caption' is missing"),
+        (
+            {"id": "7", "caption": 0, "spans": {f"w{i}": [[i, i + 1]] for i in range(MOST + 1)}},
+            "there are 17 groups of words, and 16 is the most",
+        ),
+    ],
+)
+def test_bad_places_are_refused_with_their_line(record: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=rf"spans.jsonl, line 1: .*{message}"):
+        UserWords.read(lines(tmp_path, record))
+
+
+def test_places_that_do_not_fit_the_caption(tmp_path: Path) -> None:
+    for spans, message in (
+        ({"O": [[4, 99]]}, "are not in the caption"),
+        ({"O": [[4, 9]], "R": [[8, 12]]}, "'O' and 'R' share words"),
+    ):
+        words = UserWords.read(lines(tmp_path, {"id": "7", "caption": 0, "spans": spans}))
+        with pytest.raises(InputError, match=f"line 1: .*{message}"):
+            words.find([example(RELATION[0])])
+    twice = {"id": "7", "caption": 0, "spans": {"O": [[0, 3]]}}
+    with pytest.raises(InputError, match="line 2: example 7 has caption 0 twice"):
+        UserWords.read(lines(tmp_path, twice, twice))
+    with pytest.raises(InputError, match="holds no word groups"):
+        UserWords.read(lines(tmp_path))
+
+
+def test_an_unknown_preset_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no preset 'mine'"):
+        words_for(preset="mine")
+    with pytest.raises(InputError, match="word groups of its own"):
+        words_for("words", preset="released")

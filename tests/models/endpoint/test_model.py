@@ -1,0 +1,330 @@
+"""An endpoint asked over a real connection: a server that behaves, and all the ways it may not."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from contrapose.errors import InputError
+from contrapose.models import (
+    Answerer,
+    Chat,
+    Described,
+    Prompt,
+    QuestionTemplate,
+    check_model,
+)
+from contrapose.models.endpoint import StoppedError
+from contrapose.models.endpoint.model import Endpoint
+from contrapose.models.endpoint.pace import Pace
+from contrapose.models.endpoint.settings import parse_settings
+from tests.chatting import Response, Server, said, serving, shown
+
+KEY = "not-a-real-key"
+ASKED = QuestionTemplate()
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+
+class Waits:
+    """A clock that only waiting moves."""
+
+    def __init__(self) -> None:
+        self.now, self.slept = 0.0, list[float]()
+        self.lock = threading.Lock()
+
+    def sleep(self, seconds: float) -> None:
+        with self.lock:
+            self.slept.append(seconds)
+            self.now += seconds
+
+
+def endpoint(server: Server | str, settings: str = "", waits: Waits | None = None) -> Endpoint:
+    url = server if isinstance(server, str) else server.url
+    waits = waits or Waits()
+    pace = Pace(0, lambda: waits.now, waits.sleep, lambda: 1.0)
+    return Endpoint(parse_settings(f"openai:m?url={url}{settings}"), pace)
+
+
+def prompt(text: str, colour: str = "red") -> Prompt:
+    return Prompt((Image.new("RGB", (4, 4), colour),), text)
+
+
+def echo(request: Mapping[str, Any]) -> Response:
+    image, text = shown(request)
+    return Response(said(f"{text} {image.getpixel((0, 0))}"))
+
+
+def then(*responses: Response | Callable[[Mapping[str, Any]], Response]) -> Callable[..., Response]:
+    """One response after the other; the last again and again."""
+    left = list(responses)
+    lock = threading.Lock()
+
+    def answer(request: Mapping[str, Any]) -> Response:
+        with lock:
+            one = left.pop(0) if len(left) > 1 else left[0]
+        return one if isinstance(one, Response) else one(request)
+
+    return answer
+
+
+def test_one_reply_a_prompt_in_order() -> None:
+    with serving(echo) as server:
+        model = endpoint(server, "&parallel=3")
+        assert isinstance(model, Chat)
+        assert isinstance(model, Answerer)
+        assert isinstance(model, Described)
+        replies = model.reply([prompt(f"q{i}", "blue" if i % 2 else "red") for i in range(10)])
+    colours = ["(255, 0, 0)", "(0, 0, 255)"]
+    assert [each.text for each in replies] == [f"q{i} {colours[i % 2]}" for i in range(10)]
+    assert {(each.tokens_in, each.tokens_out) for each in replies} == {(100, 3)}
+    assert Counter(server.paths) == {"/v1/chat/completions": 10}
+    assert {each["Authorization"] for each in server.headers} == {f"Bearer {KEY}"}
+    assert model.reply([]) == []
+
+
+def test_credentials_and_query_of_the_address() -> None:
+    with serving(echo) as server:
+        target = server.url.replace("http://", "http://me:pass%20word@") + "?api-version=1"
+        endpoint(target).reply([prompt("q")])
+    assert server.paths == ["/v1/chat/completions?api-version=1"]
+    assert server.headers[0]["Authorization"] == "Basic bWU6cGFzcyB3b3Jk"
+
+
+def test_another_variable_for_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTHER", "other")
+    with serving(echo) as server:
+        endpoint(server, "&key_env=OTHER").reply([prompt("q")])
+        endpoint(server, "&key_env=NONE_SUCH").reply([prompt("q")])
+    assert server.headers[0]["Authorization"] == "Bearer other"
+    assert "Authorization" not in server.headers[1]
+
+
+def test_too_many_requests_and_failures_are_tried_again() -> None:
+    busy = Response({"error": {"message": "slow down"}}, 429, {"Retry-After": "7"})
+    waits = Waits()
+    with serving(then(busy, Response(b"oops", 503), Response(b"<html>", 200), echo)) as server:
+        (reply,) = endpoint(server, waits=waits).reply([prompt("q")])
+    assert reply.text == "q (255, 0, 0)"
+    assert len(server.requests) == 4
+    # As long as the server asked, then longer each time: the second try, the third.
+    assert waits.slept == [7, 1, 2]
+
+
+def test_in_the_end_it_stops() -> None:
+    with (
+        serving(then(Response({"error": {"message": "Overloaded."}}, 503))) as server,
+        pytest.raises(StoppedError, match=r"failed 3 times in a row: status 503, Overloaded; answ"),
+    ):
+        endpoint(server, "&retries=2").reply([prompt("q")])
+    assert len(server.requests) == 3
+    later = Response(b"", 429, {"Retry-After": "86400"})
+    with serving(then(later)) as server, pytest.raises(StoppedError, match="wait 86,400 seconds"):
+        endpoint(server).reply([prompt("q")])
+
+
+def test_down() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    waits = Waits()
+    with pytest.raises(StoppedError, match=r"it cannot be reached \(connection refused\)"):
+        endpoint(f"http://127.0.0.1:{port}/v1", "&retries=2", waits).reply([prompt("q")])
+    assert waits.slept == [0.5, 1]
+
+
+def test_slow() -> None:
+    release = threading.Event()
+
+    def late(request: Mapping[str, Any]) -> Response:
+        release.wait(10)
+        return echo(request)
+
+    with serving(then(late, echo)) as server:
+        (reply,) = endpoint(server, "&timeout=0.05&retries=1").reply([prompt("q")])
+        assert reply.text.startswith("q")
+        server.answer = late
+        with pytest.raises(StoppedError, match=r"once: no answer within 0.05 seconds \(timeout="):
+            endpoint(server, "&timeout=0.05&retries=0").reply([prompt("q")])
+        release.set()
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b"<html>hello</html>", "what came back is not JSON: <html>hello</html>"),
+        ({"answer": 3}, "what came back is no reply: {.answer.: 3}"),
+    ],
+)
+def test_garbage(body: object, sentence: str) -> None:
+    with serving(then(Response(body))) as server, pytest.raises(StoppedError, match=sentence):
+        endpoint(server, "&retries=1").reply([prompt("q")])
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "sentence"),
+    [
+        (
+            401,
+            "Incorrect key",
+            r"refuses access \(status 401, Incorrect key\): the key in OPENAI_API",
+        ),
+        (404, "The model does not exist", "knows no model 'm', or is not at this address"),
+        (400, "images not supported", r"refuses the question \(status 400, images not supported\)"),
+        (302, "moved", r"refuses the question \(status 302"),
+    ],
+)
+def test_what_trying_again_does_not_help(status: int, words: str, sentence: str) -> None:
+    answer = Response({"error": {"message": words}}, status, {"Location": "http://127.0.0.1:9/"})
+    with serving(then(answer)) as server, pytest.raises(StoppedError, match=sentence) as stopped:
+        endpoint(server).reply([prompt("q")])
+    assert len(server.requests) == 1
+    assert KEY not in str(stopped.value)
+
+
+def test_an_empty_purse_is_not_waited_for() -> None:
+    body = {"error": {"code": "insufficient_quota", "message": "You exceeded your quota"}}
+    with serving(then(Response(body, 429))) as server, pytest.raises(StoppedError, match="quota"):
+        endpoint(server).reply([prompt("q")])
+    assert len(server.requests) == 1
+
+
+def test_no_key_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with (
+        serving(then(Response(b"", 401))) as server,
+        pytest.raises(StoppedError, match="there is no key in OPENAI_API_KEY"),
+    ):
+        endpoint(server).reply([prompt("q")])
+
+
+def test_a_refusal_is_a_reply() -> None:
+    body = {"error": {"code": "content_filter", "message": "Filtered (1)."}}
+    refusal = {"choices": [{"message": {"content": None, "refusal": "I won't."}}]}
+    with serving(then(Response(body, 400), Response(refusal))) as server:
+        model = endpoint(server)
+        assert model.reply([prompt("q")])[0].text == "refused: Filtered (1)"
+        reply = model.reply([prompt("q")])[0]
+    assert (reply.text, reply.tokens_in) == ("I won't.", 0)
+
+
+def test_what_came_before_it_stopped_is_not_lost() -> None:
+    def answer(request: Mapping[str, Any]) -> Response:
+        _, text = shown(request)
+        return Response(b"", 401) if text == "q2" else echo(request)
+
+    with serving(answer) as server:
+        model = endpoint(server, "&parallel=1")
+        with pytest.raises(StoppedError) as stopped:
+            model.reply([prompt(f"q{i}") for i in range(5)])
+        got = [each and each.text.split()[0] for each in stopped.value.replies]
+        assert got[:3] == ["q0", "q1", None]
+        assert len(got) == 5
+        assert model.reply([prompt("q0")])[0].text.startswith("q0")  # it may be asked again
+
+
+def test_the_other_name_of_the_most_tokens() -> None:
+    def answer(request: Mapping[str, Any]) -> Response:
+        if "max_tokens" in request:
+            words = "Unsupported parameter: use 'max_completion_tokens' instead."
+            return Response({"error": {"message": words}}, 400)
+        assert request["max_completion_tokens"] == 64
+        return echo(request)
+
+    with serving(answer) as server:
+        model = endpoint(server)
+        model.reply([prompt("a")])
+        model.reply([prompt("b")])
+    assert ["max_tokens" in each for each in server.requests] == [True, False, False]
+
+
+def likely(request: Mapping[str, Any]) -> Response:
+    """P(yes) is spread over two spellings; of "rare" it is not among the likeliest."""
+    assert (request["logprobs"], request["top_logprobs"], request["max_tokens"]) == (True, 20, 1)
+    _, text = shown(request)
+    top = {"Yes": 0.5, " yes": 0.25, "No": 0.2} if "rare" not in text else {"No": 0.9}
+    tokens = [{"token": token, "logprob": math.log(p)} for token, p in top.items()]
+    return Response(said("Yes", logprobs={"content": [{**tokens[0], "top_logprobs": tokens}]}))
+
+
+def test_vqa_from_log_probabilities() -> None:
+    with serving(likely) as server:
+        model = endpoint(server)
+        images = [Image.new("RGB", (4, 4), "red")] * 2
+        found = np.asarray(model.answer_logprobs(images, ["a cat", "a dog"], ASKED))
+        no = model.answer_logprobs(images[:1], ["a cat"], QuestionTemplate(ASKED.text, "No"))
+    assert np.exp(found) == pytest.approx([0.75, 0.75])
+    assert np.exp(np.asarray(no)) == pytest.approx([0.2])
+    assert sorted(shown(each)[1] for each in server.requests[:2]) == [
+        ASKED.about("a cat"), ASKED.about("a dog"),
+    ]  # fmt: skip
+
+
+def test_an_answer_whose_probability_is_not_known() -> None:
+    with serving(likely) as server:
+        model = endpoint(server)
+        image = Image.new("RGB", (4, 4), "red")
+        with pytest.raises(InputError, match="'Yes' is not among the 1 likeliest first tokens"):
+            model.answer_logprobs([image] * 3, ["a", "rare", "b"], ASKED)
+        assert len(server.requests) == 3
+        # Whoever then asks one by one, as the engine does, sends nothing twice.
+        assert np.exp(np.asarray(model.answer_logprobs([image], ["a"], ASKED))) == pytest.approx(
+            0.75
+        )
+        with pytest.raises(InputError, match="not among"):
+            model.answer_logprobs([image], ["rare"], ASKED)
+        assert len(server.requests) == 3
+        model.answer_logprobs([image], ["a"], ASKED)
+        assert len(server.requests) == 4  # asked anew, it is asked
+
+
+def test_no_log_probabilities() -> None:
+    with serving(echo) as server, pytest.raises(StoppedError, match="ask it with --score chat"):
+        endpoint(server).answer_logprobs([Image.new("RGB", (4, 4))], ["a"], ASKED)
+
+
+def test_noise_is_seeded_and_free_of_content() -> None:
+    model = endpoint("http://localhost/v1")
+    one, two = model.noise_images(2, 0)
+    assert np.array_equal(np.asarray(one), np.asarray(model.noise_images(2, 0)[0]))
+    assert not np.array_equal(np.asarray(one), np.asarray(two))
+    assert not np.array_equal(np.asarray(one), np.asarray(model.noise_images(1, 1)[0]))
+    pixels = np.asarray(one) / 255
+    assert pixels.shape == (336, 336, 3)
+    assert pixels.mean(axis=(0, 1)) == pytest.approx([0.481, 0.458, 0.408], abs=0.02)
+
+
+def steady(request: Mapping[str, Any]) -> Response:
+    """Words and probabilities that are a function of what is shown and asked, and of no more."""
+    content = json.dumps(request["messages"]).encode()
+    share = int.from_bytes(hashlib.blake2b(content, digest_size=4).digest(), "big") / 2**32
+    yes = 0.1 + 0.8 * share
+    tokens = [
+        {"token": "Yes", "logprob": math.log(yes)},
+        {"token": "No", "logprob": math.log(1 - yes)},
+    ]
+    whole = {"logprobs": {"content": [{**tokens[0], "top_logprobs": tokens}]}}
+    return Response(said(f"{share:.6f}", **(whole if request.get("logprobs") else {})))
+
+
+def test_the_conformance_suite() -> None:
+    with serving(steady) as server:
+        report = check_model(endpoint(server), load=lambda: endpoint(server))
+    assert [(each.name, each.detail) for each in report.findings if each.outcome == "failed"] == []
+    passed = {each.name for each in report.findings if each.outcome == "passed"}
+    assert {"replies", "steady-replies", "replies-in-order", "templates"} <= passed

@@ -1,0 +1,131 @@
+"""What is asked: templates, ends, identities, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from contrapose.errors import InputError
+from contrapose.models import load_model
+from contrapose.models.capabilities import Prompt, QuestionTemplate
+from tests.models.hf.vlm.small_vlm import CHATML, VICUNA, llava, opened, picture, qwen
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("llava")
+    llava(folder)
+    return opened(folder)
+
+
+def test_a_folder_is_enough(tmp_path: Path) -> None:
+    llava(tmp_path)
+    model: Any = load_model(str(tmp_path))
+    assert model.card.family == "llava"
+    assert model.token_counts(["a red cube"]) == [4]
+
+
+def test_the_prompt_and_the_template_are_in_the_identity(tmp_path: Path, model: Any) -> None:
+    assert model.lm_tokens.startswith("caption+end|prompt=Describe this image in one sentence.|")
+    llava(tmp_path, template=VICUNA.replace("ASSISTANT", "BOT"))
+    other = opened(tmp_path)
+    assert other.lm_tokens != model.lm_tokens
+    assert other.fingerprint != model.fingerprint
+
+
+def test_the_end_is_what_the_template_puts_there(tmp_path: Path, model: Any) -> None:
+    assert model.prompts.end_text == "</s>"
+    llava(tmp_path, template=CHATML)
+    assert opened(tmp_path).prompts.end_text == "<|im_end|>"
+
+
+def test_an_end_in_the_template_needs_none_in_the_tokeniser(tmp_path: Path) -> None:
+    llava(tmp_path, template=CHATML, eos=False)
+    assert opened(tmp_path).prompts.end_text == "<|im_end|>"
+
+
+def test_without_an_end_token_it_is_refused(tmp_path: Path) -> None:
+    llava(tmp_path, eos=False)
+    with pytest.raises(InputError, match=r"no end token.*eos_token"):
+        opened(tmp_path)
+
+
+def test_without_a_chat_template_it_is_refused(tmp_path: Path) -> None:
+    llava(tmp_path, template=None)
+    with pytest.raises(InputError, match=r"no chat template.*chat_template\.jinja"):
+        opened(tmp_path)
+
+
+def test_a_template_without_images_is_refused(tmp_path: Path) -> None:
+    llava(tmp_path, template=VICUNA.replace("IMAGE", ""))
+    with pytest.raises(InputError, match="no place"):
+        opened(tmp_path)
+
+
+def test_a_template_that_fails_is_one_sentence(tmp_path: Path) -> None:
+    llava(tmp_path, template="{{ raise_exception('text only') }}")
+    with pytest.raises(InputError, match=r"takes no image with a text \(text only\)"):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n"])
+def test_an_empty_caption_is_refused(model: Any, text: str) -> None:
+    with pytest.raises(InputError, match="empty"):
+        model.token_logprobs([picture(32, 32)], [text])
+    with pytest.raises(InputError, match="empty"):
+        model.answer_logprobs([picture(32, 32)], [text], QuestionTemplate())
+
+
+def test_a_caption_may_not_hold_the_model_s_own_marks(model: Any) -> None:
+    with pytest.raises(InputError, match="'<image>', a mark"):
+        model.token_logprobs([picture(32, 32)], ["a red <image> cube"])
+
+
+def test_an_answer_without_tokens_is_refused(model: Any) -> None:
+    with pytest.raises(InputError, match="nothing in the answer"):
+        model.answer_logprobs([picture(32, 32)], ["a"], QuestionTemplate(answer=" "))
+
+
+def test_captions_that_begin_unlike_share_less_of_a_question(model: Any) -> None:
+    question = QuestionTemplate("Is it{}?", "Yes")
+    shared, whole = model.prompts.questions([" a", "x"], question)
+    for text, rest in zip([" a", "x"], whole, strict=True):
+        asked = model.prompts.turn(model.prompts.ask(question.about(text)))
+        assert (*shared, *rest.ids[: -rest.counted]) == asked
+
+
+def test_several_images_in_one_turn(tmp_path: Path) -> None:
+    qwen(tmp_path)
+    model = opened(tmp_path)
+    one, other = picture(48, 48, 1), picture(64, 40, 2)
+    both, swapped = model.reply([Prompt((one, other), "Which?"), Prompt((other, one), "Which?")])
+    assert (
+        both.tokens_in == swapped.tokens_in > model.reply([Prompt((one,), "Which?")])[0].tokens_in
+    )
+    assert both.first != swapped.first
+    with pytest.raises(InputError, match="not prepared ones"):
+        model.reply([Prompt((model.prepare_image(one), other), "Which?")])
+
+
+def test_a_window_cannot_be_packed_and_is_scored_whole(tmp_path: Path) -> None:
+    def windowed(**facts: Any) -> Any:
+        library: Any = transformers
+        return library.MistralConfig(sliding_window=8, **facts)
+
+    llava(tmp_path, text=windowed)
+    model = opened(tmp_path)
+    assert model._decoder is None
+    assert "sliding window" in model.card.notes[-1]
+    image = picture(40, 40)
+    found = model.token_logprobs([image, image], ["a red cube", "two dogs"])
+    inputs = model._processor(
+        images=[image], text=[model.prompts.text + " two dogs</s>"], return_tensors="pt"
+    )
+    with torch.no_grad():
+        logits = model.network(**inputs).logits[0, -4:-1].log_softmax(dim=-1)
+    wanted = logits.gather(1, inputs["input_ids"][0, -3:, None]).squeeze(1)
+    torch.testing.assert_close(found.values[-3:], wanted, atol=1e-4, rtol=1e-4)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from contrapose.tune.feed import Feed
+from contrapose.tune.losses import InfoNCE
+from contrapose.tune.objective import parse_objective
+from contrapose.tune.pieces import backward_in_pieces
+from contrapose.tune.settings import Settings
+from contrapose.tune.step import Lesson
+from tests.tune.small import small_rows, small_student
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 7])
+def test_gradients_are_those_of_the_whole_batch(pieces: int) -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(7, 5, dtype=torch.float64), torch.randn(7, 5, dtype=torch.float64)
+    one, other = (nn.Linear(5, 3, dtype=torch.float64) for _ in range(2))
+
+    def unit(v: Tensor) -> Tensor:
+        return nn.functional.normalize(v, dim=-1)
+
+    InfoNCE()(unit(one(x)), unit(other(y))).backward()  # type: ignore[no-untyped-call]
+    expected = [weight.grad for weight in (*one.parameters(), *other.parameters())]
+    one.zero_grad()
+    other.zero_grad()
+    encoders = {"image": lambda rows: unit(one(x[rows])), "text": lambda rows: unit(other(y[rows]))}
+    backward_in_pieces(encoders, 7, pieces, lambda v: InfoNCE()(v["image"], v["text"]))
+    found = [weight.grad for weight in (*one.parameters(), *other.parameters())]
+    for mine, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_dropout_draws_the_same_twice() -> None:
+    torch.manual_seed(1)
+    layer = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
+    x = torch.randn(6, 4)
+    drawn: list[Tensor] = []
+
+    def kept(rows: slice) -> Tensor:
+        made = layer(x[rows])
+        drawn.append(made.detach().clone())
+        return made  # type: ignore[no-any-return]
+
+    backward_in_pieces({"x": kept}, 6, 2, lambda v: v["x"].square().sum())
+    assert len(drawn) == 4
+    assert torch.equal(drawn[0], drawn[2])
+    assert torch.equal(drawn[1], drawn[3])
+    assert not torch.equal(drawn[0], drawn[1])
+
+
+@pytest.mark.parametrize("objective", ["plain", "hp+hn", "eqsim+hn"])
+def test_a_lesson_in_pieces_teaches_the_same(objective: str) -> None:
+    found = []
+    for pieces in (1, 3):
+        student = small_student()
+        settings = Settings(steps=1, batch=6, pieces=pieces)
+        feed = Feed(small_rows(), student, settings, negatives=True, positives=True)
+        chosen = parse_objective(objective).for_model(matches=False, writes=False)
+        lesson = Lesson(student, chosen, settings, feed, None, "cpu")
+        losses = lesson.backward(feed.batch(0))
+        grads = {n: w.grad for n, w in student.network.named_parameters() if w.grad is not None}
+        found.append((losses, grads))
+    (whole, expected), (pieced, grads) = found
+    assert whole.keys() == pieced.keys()
+    assert grads.keys() == expected.keys()
+    for name, grad in grads.items():
+        torch.testing.assert_close(grad, expected[name], rtol=1e-4, atol=1e-6, msg=name)

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+from contrapose.errors import InputError
+from contrapose.models import load_model
+from contrapose.tune import run as running
+from contrapose.tune.guard import Guard
+from contrapose.tune.run import Request, tune
+from contrapose.tune.settings import Settings
+from tests.tune.small import small_rows, small_student
+
+SETTINGS = Settings(steps=4, batch=4, rate=1e-2, save_every=2, log_every=1)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pictures and a file of pairs."""
+    root = tmp_path_factory.mktemp("pairs")
+    rows = small_rows(12)
+    for i, image in enumerate(rows.images.open(range(12))):
+        image.save(root / f"{i}.png")
+    lines = [
+        {
+            "image": f"{i}.png",
+            "caption": saying.caption,
+            "negatives": [text for text, _ in saying.negatives],
+            "positives": [text for text, _ in saying.positives],
+            "kinds": {
+                "negatives": [kind for _, kind in saying.negatives],
+                "positives": [kind for _, kind in saying.positives],
+            },
+        }
+        for i, row in enumerate(rows.sayings)
+        for saying in row
+    ]
+    file = root / "pairs.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("small")
+    small_student().save(folder, {})
+    return folder
+
+
+def request(model: Path, pairs: Path, out: Path, **changes: Any) -> Request:
+    plain = Request(str(model), str(pairs), out, "hp+hn", SETTINGS, held_out=0.5, device="cpu")
+    return replace(plain, **changes)
+
+
+def test_the_whole_way(model: Path, pairs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tuned"
+    tuned = tune(request(model, pairs, out))
+    assert tuned.bill is not None
+    names = [item.name for item in tuned.bill.items]
+    for name in ("replacements", "group", "equivariance", "augmented", "brittleness",
+                 "right_score", "image_to_text_r1", "text_to_image_r10"):  # fmt: skip
+        assert name in names
+    assert tuned.trained.step == 4
+    first: Any = load_model(str(model))
+    after: Any = load_model(str(out))
+    assert not torch.equal(first.embed_texts(["a red ball"]), after.embed_texts(["a red ball"]))
+    written = json.loads((out / "training" / "bill.json").read_text())
+    assert [item["name"] for item in written["items"]] == names
+    asked = json.loads((out / "training" / "request.json").read_text())
+    assert asked["objective"]["hp"] == 1.0
+    assert asked["settings"]["steps"] == 4
+    assert {each.name for each in out.iterdir()} == {"training", "contrapose-tiny.safetensors"}
+
+
+def test_killed_and_resumed(
+    model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    tune(request(model, pairs, whole))
+
+    def kill(step: int, steps: int, losses: object) -> None:
+        if step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tune(request(model, pairs, part), told=kill)
+    with pytest.raises(InputError, match="pass --resume to go on, or --overwrite"):
+        tune(request(model, pairs, part))
+    tune(request(model, pairs, part, resume=True))
+    name = "contrapose-tiny.safetensors"
+    one, other = (load_model(str(folder)) for folder in (whole, part))
+    assert one.fingerprint != ""
+    for mine, theirs in zip(_weights(one), _weights(other), strict=True):
+        assert torch.equal(mine, theirs)
+    assert (part / name).is_file()
+    again = tune(request(model, pairs, part, overwrite=True))
+    assert again.trained.step == 4
+
+
+def _weights(model: Any) -> list[torch.Tensor]:
+    return list(model.network.state_dict().values())
+
+
+def test_a_guard_goes_back(
+    model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    class Late(Guard):
+        def __call__(self, step: int) -> tuple[str, bool]:
+            asked.append(step)
+            return ("too much was lost" if step == 4 else ""), False
+
+    monkeypatch.setattr(running, "Guard", Late)
+    out = tmp_path / "tuned"
+    tuned = tune(request(model, pairs, out, guards={"replacements": 0.1}))
+    assert asked == [2, 4]
+    assert tuned.bill is not None
+    assert any("too much was lost" in note for note in tuned.bill.notes)
+    assert any("step 2" in note for note in tuned.bill.notes)
+    from contrapose.tune.checkpoint import read_state
+
+    loaded: Any = load_model(str(out))
+    state = read_state(out / "training/checkpoints/step-00000002.safetensors", loaded.network)
+    kept = state.tensors["weights.image.project.weight"].half()
+    assert torch.equal(loaded.network.image.project.weight.half(), kept)
+
+
+def test_a_guard_that_trips_at_once(
+    model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Strict(Guard):
+        def __call__(self, step: int) -> tuple[str, bool]:
+            return "too much was lost", False
+
+    monkeypatch.setattr(running, "Guard", Strict)
+    with pytest.raises(InputError, match="no checkpoint was within it"):
+        tune(request(model, pairs, tmp_path / "tuned", guards={"replacements": 0.1}))
+    assert not (tmp_path / "tuned" / "contrapose-tiny.safetensors").exists()
+
+
+def test_the_best_checkpoint_is_taken(model: Path, pairs: Path, tmp_path: Path) -> None:
+    tuned = tune(request(model, pairs, tmp_path / "tuned", best="right_score"))
+    assert tuned.trained.best is not None
+    assert tuned.trained.best.is_file()
+
+
+def test_distilled(model: Path, pairs: Path, tmp_path: Path) -> None:
+    teacher = tmp_path / "teacher"
+    teacher.mkdir()
+    small_student(fusion=True, seed=2).save(teacher, {})
+    tuned = tune(
+        request(model, pairs, tmp_path / "tuned", objective="distill", teacher=str(teacher))
+    )
+    assert "distill" in tuned.trained.losses
+
+
+def test_a_model_that_judges_pairs_has_both_bills(pairs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "fused"
+    folder.mkdir()
+    small_student(fusion=True).save(folder, {})
+    tuned = tune(request(folder, pairs, tmp_path / "tuned"))
+    assert tuned.bill is not None
+    names = [item.name for item in tuned.bill.items]
+    assert "itm_replacements" in names
+    assert {"itm", "lm", "itm_hn"} <= set(tuned.trained.losses)
+
+
+def test_nothing_is_left_when_it_cannot_begin(model: Path, pairs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tuned"
+    for changes, said in (
+        ({"settings": replace(SETTINGS, batch=64)}, "--batch-size"),
+        ({"data": str(pairs.parent / "gone.jsonl")}, "is not there"),
+        ({"objective": "distill"}, "go together"),
+        ({"guards": {"nonsense": 0.1}}, "no measure"),
+        ({"held_out": 1.5}, "--held-out"),
+        ({"resume": True}, "no run to resume"),
+    ):
+        with pytest.raises(InputError, match=said):
+            tune(request(model, pairs, out, **changes))
+    assert not out.exists() or not any(out.rglob("*.safetensors"))
+
+
+def test_a_folder_of_something_else_is_not_touched(
+    model: Path, pairs: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "mine"
+    out.mkdir()
+    Image.new("RGB", (2, 2)).save(out / "photo.png")
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match="choose another --out"):
+            tune(request(model, pairs, out, overwrite=overwrite))
+    assert [each.name for each in out.iterdir()] == ["photo.png"]
+
+
+def test_a_full_disk_at_the_end(
+    model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import errno
+
+    from contrapose.tune.students.tiny import TinyStudent
+
+    def full(self: Any, folder: Path, recipe: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    out = tmp_path / "tuned"
+    with monkeypatch.context() as patch:
+        patch.setattr(TinyStudent, "save", full)
+        with pytest.raises(InputError, match=r"No space left.*--resume"):
+            tune(request(model, pairs, out))
+    assert {each.name for each in out.iterdir()} == {"training"}
+    tuned = tune(request(model, pairs, out, resume=True))
+    assert tuned.bill is not None
+    load_model(str(out))

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from contrapose.errors import InputError
+from contrapose.tune.settings import Settings, schedule
+
+
+def test_the_rate_rises_and_falls() -> None:
+    settings = Settings(steps=100, warm=0.1)
+    rates = [schedule(step, settings) for step in range(100)]
+    assert rates[0] == pytest.approx(0.1)
+    assert rates[9] == rates[10] == 1.0
+    assert all(one > other for one, other in pairwise(rates[10:]))
+    assert rates[55] == pytest.approx(0.5)
+    assert rates[99] < 0.001
+
+
+def test_without_warm_up() -> None:
+    assert schedule(0, Settings(steps=1, warm=0.0)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"steps": 0}, "steps must be at least 1"),
+        ({"batch": 1}, "batch must be at least 2"),
+        ({"rate": 0.0}, "learning rate"),
+        ({"rate": float("nan")}, "learning rate"),
+        ({"ema": 1.0}, "running mean"),
+        ({"lora": 0}, "rank"),
+        ({"warm": 1.0}, "warm-up"),
+        ({"freeze": ("image", "text")}, "nothing to teach"),
+        ({"batch": 4, "pieces": 5}, "cannot be cut"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Settings(**changes)
