@@ -2,7 +2,7 @@
 
     python studies/repair.py [--seeds 3] [--steps 400] [--batch 256] [--scenes 10000]
                              [--examples 200] [--eqsim eqsim] [--device auto] [--workers 8]
-                             [--out FILE]
+                             [--stop-after SECONDS] [--out FILE]
 
 Starting from `tiny-clip`: plain fine-tuning, hard negatives (HN), hard positives and negatives
 (HP+HN), EqSim, EqSim+HN, on the same scenes and with the same steps. The claims are those of Kamath
@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -71,7 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Teach, measure, judge, print."""
     chosen = _arguments(arguments)
     begun = time.perf_counter()
-    torch.set_float32_matmul_precision("high")
     device = chosen.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -80,6 +80,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"panel: {_since(begun)}", flush=True)
     found: dict[str, list[Lines]] = {method: [] for method in METHODS}
     for seed in range(chosen.seeds):
+        gone = time.perf_counter() - begun
+        if seed and gone * (seed + 1) / seed > chosen.stop_after:
+            print(f"no time for seed {seed} and those after it", flush=True)
+            break
         rows = scene_rows(chosen.scenes, seed, device=device, workers=chosen.workers)
         print(f"seed {seed}: {len(rows):,} scenes: {_since(begun)}", flush=True)
         for method in METHODS:
@@ -89,7 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             )  # fmt: skip
             student = load_student(chosen.model, device=device)
             objective = parse_objective(method.replace("eqsim", chosen.eqsim))
+            torch.set_float32_matmul_precision("high")  # TF32 to learn, float32 to measure
             trained = train(student, rows, objective, settings, device=device)
+            torch.set_float32_matmul_precision("highest")
             found[method].append(measurer.measure(student.model))
             losses = ", ".join(f"{name} {value:.3f}" for name, value in trained.losses.items())
             print(f"seed {seed}, {method}: {losses}: {_since(begun)}", flush=True)
@@ -132,10 +138,13 @@ def table(before: Lines, found: Mapping[str, Sequence[Lines]]) -> str:
 
 def judge(before: Lines, found: Mapping[str, Sequence[Lines]]) -> list[Judged]:
     """What became of the claims."""
+    gain = _more("1. HN raises accuracy on swaps", found, "swaps", "plain", "hn")
+    kept = _kept(found)
     return [
-        _more("1. HN raises accuracy on swaps", found, "swaps", "plain", "hn"),
+        gain,
         _more("2. HN raises brittleness", found, "brittleness", "plain", "hn"),
-        _kept(found),
+        # Of a gain that is not there nothing can be kept.
+        kept if gain.verdict == "confirmed" else replace(kept, verdict="open"),
         _more("4. HP+HN is less brittle than HN", found, "brittleness", "hp+hn", "hn"),
         _closer(before, found),
         _more("6. EqSim raises the group score", found, "group", "plain", "eqsim"),
@@ -231,6 +240,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--examples", type=int, default=200, help="Of each part of the panel.")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--workers", type=int, default=8, help="Processes that make captions.")
+    parser.add_argument("--stop-after", type=float, default=math.inf, help="Seconds; whole seeds.")
     parser.add_argument("--out", type=Path, help="Write all numbers here as JSON.")
     return parser.parse_args(arguments)
 

@@ -92,9 +92,12 @@ class Feed:
                     f"--with {loss} needs {name}, and no caption of the data has any: "
                     "contrapose build pairs makes them."
                 )
+        key = student.model.fingerprint
+        if key not in rows.tokens:  # another run on the same data may have made them
+            rows.tokens[key] = student.tokens(rows.texts)
         self.tokens = {
             name: values.to(device) if values.nbytes < KEPT else values
-            for name, values in student.tokens(rows.texts).items()
+            for name, values in rows.tokens[key].items()
         }
         self._round: tuple[int, tuple[Numbers, ...]] | None = None
 

@@ -23,6 +23,7 @@ from contrapose.tune.objective import Objective
 from contrapose.tune.settings import Settings, schedule
 from contrapose.tune.step import Lesson
 from contrapose.tune.students.student import Student
+from contrapose.tune.taught import average, decided, optimiser_of, taught
 
 Told = Callable[[int, int, Mapping[str, float]], None]
 """Told after some steps: how many are done, of how many, and the losses."""
@@ -155,7 +156,7 @@ class _Run:
         self.student, self.settings, self.folder = student, settings, folder
         self.rate = student.rate if settings.rate is None else settings.rate
         self.taught = taught(student, settings)
-        self.optimiser = _optimiser(self.taught, settings, self.rate, device)
+        self.optimiser = optimiser_of(self.taught, settings, self.rate, device)
         self.mean = (
             {name: weight.detach().clone() for name, weight in self.taught.items()}
             if settings.ema
@@ -260,67 +261,6 @@ class _as_kept:  # noqa: N801 - reads as a phrase where it is used
                 weight.copy_(self.last[name])
         for module, mode in self.modes:
             module.training = mode
-
-
-def taught(student: Student, settings: Settings) -> dict[str, nn.Parameter]:
-    """The weights that change, by name; all others are set not to.
-
-    With low-rank updates those alone change; they have been put in before.
-    """
-    network = student.network
-    frozen = {
-        id(weight)
-        for side in settings.freeze
-        for module in student.towers[side]
-        for weight in module.parameters()
-    }
-    found = {}
-    for name, weight in network.named_parameters():
-        free = id(weight) not in frozen and (settings.lora is None or "lora_" in name)
-        weight.requires_grad_(free)
-        if free:
-            found[name] = weight
-    if not found:
-        raise InputError("nothing is left to teach: thaw a tower.")
-    network.train()
-    for side in settings.freeze:
-        for module in student.towers[side]:
-            module.eval()
-    return found
-
-
-def average(weights: list[nn.Parameter]) -> None:
-    """Gradients become their means over the processes; what has none counts as zero."""
-    job = processes()
-    if job.count == 1:
-        return
-    for weight in weights:
-        if weight.grad is None:
-            weight.grad = torch.zeros_like(weight)
-        dist.all_reduce(weight.grad)
-        weight.grad /= job.count
-
-
-def decided(mine: bool) -> bool:
-    """What the first process decided, in all of them."""
-    if processes().count == 1:
-        return mine
-    found = [mine]
-    dist.broadcast_object_list(found, src=0)
-    return found[0]
-
-
-def _optimiser(
-    weights: Mapping[str, nn.Parameter], settings: Settings, rate: float, device: str
-) -> torch.optim.AdamW:
-    groups = [
-        {"params": [w for w in weights.values() if w.dim() > 1], "weight_decay": settings.decay},
-        {"params": [w for w in weights.values() if w.dim() <= 1], "weight_decay": 0.0},
-    ]
-    fused = device.startswith("cuda")
-    return torch.optim.AdamW(
-        [group for group in groups if group["params"]], lr=rate, betas=(0.9, 0.98), fused=fused
-    )
 
 
 def _no_number(step: int, losses: Mapping[str, Tensor], folder: Path | None) -> InputError:

@@ -25,12 +25,13 @@ from contrapose.tune.data.rows import Rows
 from contrapose.tune.distill import Distiller, load_teacher
 from contrapose.tune.feed import Feed
 from contrapose.tune.guard import Guard
-from contrapose.tune.loop import Told, Trained, taught, train
+from contrapose.tune.loop import Told, Trained, train
 from contrapose.tune.lora import add_lora, merge_lora
 from contrapose.tune.losses.gather import processes
 from contrapose.tune.objective import Objective, parse_objective
 from contrapose.tune.settings import Settings
 from contrapose.tune.students import Student, load_student
+from contrapose.tune.taught import taught
 from contrapose.tune.together import joined
 
 TRAINING = "training"

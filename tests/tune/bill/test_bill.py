@@ -61,8 +61,12 @@ def test_pictures_that_repeat_are_drawn_together() -> None:
     found = bill(
         {"a": line("a", [0.0] * 60, clusters=clusters)}, {"a": line("a", values, clusters=clusters)}
     )
-    assert found.item("a").test == "paired-bootstrap"
+    assert found.item("a").test == "too few"
     assert found.item("a").verdict == "no evidence"
+    many = np.repeat(np.arange(30), 2)
+    one, other = (line("a", [v] * 60, clusters=many) for v in (0.0, 1.0))
+    assert bill({"a": one}, {"a": other}).item("a").test == "paired-bootstrap"
+    assert bill({"a": one}, {"a": other}).item("a").verdict == "better"
 
 
 def test_other_examples_are_refused() -> None:

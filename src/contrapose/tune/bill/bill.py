@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from contrapose import metrics
 from contrapose.errors import InputError
 from contrapose.tune.bill.measure import Better, Line
@@ -13,6 +15,8 @@ from contrapose.tune.bill.measure import Better, Line
 Verdict = Literal["better", "worse", "no evidence"]
 RESAMPLES = 4000
 LEVEL = 0.05
+LEAST = 20
+"""Pictures below which a bootstrap is no evidence: three that agree would always give some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,8 @@ def bill(
     """The bill of two looks at one panel.
 
     McNemar's test where outcomes are 0 or 1 and no picture comes twice; else the paired bootstrap,
-    over pictures. Verdicts are at 5 %, after Holm's correction over all items.
+    over pictures, where there are enough of them. Verdicts are at 5 %, after Holm's correction
+    over all items.
 
     Raises:
         InputError: the two are not of the same examples.
@@ -110,6 +115,8 @@ def bill(
         if first.binary and first.clusters is None:
             found = metrics.mcnemar(first.values, second.values, method="midp")
             test, p = "mcnemar-midp", found.p
+        elif _units(first) < LEAST:
+            test, p = "too few", 1.0
         drawn.append((first, one.value(), other.value(), boot.ci95, test, p))
     corrected = metrics.holm([p for *_, p in drawn])
     items = tuple(
@@ -120,6 +127,10 @@ def bill(
         for (first, a, b, ci95, test, p), holm in zip(drawn, corrected, strict=True)
     )  # fmt: skip
     return Bill(model, objective, source, items, notes)
+
+
+def _units(line: Line) -> int:
+    return len(line.values) if line.clusters is None else len(np.unique(line.clusters))
 
 
 def _verdict(difference: float, p: float, better: Better) -> Verdict:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from contrapose.data import Example, Gallery, ImageRef
+from contrapose.data import Data, EditSet, Example, Gallery, ImageRef
 from contrapose.files import Strict
 from contrapose.tune.bill.panel import Collector, Kind, Opened, Panel, Trial
 from contrapose.world.benchmark import SceneImage, scenes
@@ -72,8 +72,9 @@ def scene_panel(examples: int = 100, *, seed: int = SEED, device: str = "cpu") -
     return Panel("scenes", Opened(keys, opened), list(found.captions), tests)
 
 
-def _examples(data: object) -> Iterator[Example]:
-    return iter(data)  # type: ignore[call-overload]
+def _examples(data: Data) -> Iterator[Example]:
+    """Those of a part that is no gallery and no set of edits."""
+    return iter(()) if isinstance(data, Gallery | EditSet) else iter(data)
 
 
 def _right_first(example: Example) -> list[str]:

@@ -53,6 +53,7 @@ class Rows:
         sayings: of each image, at least one.
         texts: every text once.
         kinds: every kind of change once.
+        tokens: of all texts, by the fingerprint of the model whose they are.
     """
 
     images: Images
@@ -62,6 +63,7 @@ class Rows:
     captions: Ragged = field(init=False)
     negatives: Ragged = field(init=False)
     positives: Ragged = field(init=False)
+    tokens: dict[str, dict[str, Tensor]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if not self.sayings:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from functools import partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
@@ -78,21 +79,22 @@ def scene_rows(
     pictures: list[Tensor] = []
     sayings: list[list[Saying]] = []
     block = min(BLOCK, 2 * count)
-    for packed, said in _blocks(seed + FAR, world, block, workers):
-        there = packed.to(device)
-        fine = seen_well(there).tolist()
-        keep = [i for i, (good, some) in enumerate(zip(fine, said, strict=True)) if good and some]
-        keep = keep[: count - len(sayings)]
-        pictures.append(render_packed(there, size).images[keep])
-        sayings += [said[i] for i in keep]
-        if progress is not None:
-            progress("scenes", len(sayings), count)
-        if len(sayings) >= count:
-            break
+    with closing(_blocks(seed + FAR, world, block, workers)) as blocks:
+        for packed, said in blocks:
+            there = packed.to(device)
+            fine = zip(seen_well(there).tolist(), said, strict=True)
+            keep = [i for i, (good, some) in enumerate(fine) if good and some]
+            keep = keep[: count - len(sayings)]
+            pictures.append(render_packed(there, size).images[keep])
+            sayings += [said[i] for i in keep]
+            if progress is not None:
+                progress("scenes", len(sayings), count)
+            if len(sayings) >= count:
+                break
     return Rows(Drawn(torch.cat(pictures)), sayings)
 
 
-def _blocks(seed: int, world: World, block: int, workers: int) -> Iterator[Said]:
+def _blocks(seed: int, world: World, block: int, workers: int) -> Generator[Said, None, None]:
     job = partial(_described, count=block, seed=seed, world=world)
     firsts = (i * block for i in range(1 << 40))
     if workers < 2:

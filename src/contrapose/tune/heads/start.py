@@ -72,24 +72,25 @@ def canonical(
     Raises:
         InputError: a side's features are all alike.
     """
+    # On the CPU, whose sums are always in the same order: the same start on every device.
+    place = images.device
+    images, texts, owners = images.cpu(), texts.cpu(), owners.cpu()
     count = torch.bincount(owners, minlength=len(images)).double()
     left, image_mean = _centred(images, count)
-    right, text_mean = _centred(texts, torch.ones(len(texts), device=texts.device).double())
-    sums = torch.zeros(len(images), texts.shape[1], device=texts.device).double()
-    sums.index_add_(0, owners, right)
+    right, text_mean = _centred(texts, torch.ones(len(texts)).double())
+    sums = torch.zeros(len(images), texts.shape[1]).double().index_add_(0, owners, right)
     own = _inverse_root((left.T * count) @ left / len(texts), ridges[0], "images")
     theirs = _inverse_root(right.T @ right / len(texts), ridges[1], "captions")
-    # On the CPU, where a matrix of this size costs a second: the same start on every device.
-    both = (own @ (left.T @ sums / len(texts)) @ theirs).cpu()
+    both = own @ (left.T @ sums / len(texts)) @ theirs
     across, strength, down = torch.linalg.svd(both, full_matrices=False)
     kept = min(width, len(strength))
     weight = strength[:kept, None] ** power
     heads = [_sized(across[:, :kept].T * weight), _sized(down[:kept] * weight)]
     heads = [_padded(head, width, generator) for head in heads]
     return Start(
-        Whitening(image_mean.float(), own.float()),
-        Whitening(text_mean.float(), theirs.float()),
-        *(head.float().contiguous().to(images.device) for head in heads),
+        Whitening(image_mean.float().to(place), own.float().to(place)),
+        Whitening(text_mean.float().to(place), theirs.float().to(place)),
+        *(head.float().contiguous().to(place) for head in heads),
     )
 
 
@@ -102,10 +103,10 @@ def _inverse_root(variances: Tensor, ridge: float, what: str) -> Tensor:
     mean = variances.diagonal().mean()
     if not float(mean) > 0:
         raise InputError(f"the features of all {what} are alike: there is nothing to learn from.")
-    values, vectors = torch.linalg.eigh(variances.cpu())
-    values = values.clamp(min=0) + ridge * mean.cpu()
+    values, vectors = torch.linalg.eigh(variances)
+    values = values.clamp(min=0) + ridge * mean
     root: Tensor = (vectors * values.rsqrt()) @ vectors.T
-    return root.to(variances.device)
+    return root
 
 
 def _sized(head: Tensor) -> Tensor:

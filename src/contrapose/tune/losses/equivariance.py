@@ -68,10 +68,9 @@ class Equivariance:
         sums = batch.texts.new_zeros(3, dtype=batch.wide)
         if self.near is not None:
             self.scattered = Scattered(batch, self.near)
-            if settings.v2 == "close":
-                self.count_v2 = size * self.near.shape[1]
-                self.apart = self._apart(self.near)
-                sums[1], sums[2] = (self._total(it) for it in self._terms(*self.apart))
+            self.count_v2 = size * self.near.shape[1]
+            self.apart = self._apart(self.near)
+            sums[1], sums[2] = (self._total(it) for it in self._terms(*self.apart))
         if self.by_tiles:
             for rows in batch.tiles():
                 d, e = self._tile(rows, self._rows(rows, batch.cosines(rows)))
@@ -110,11 +109,14 @@ class Equivariance:
         similar = cosines if plain else self._rows(rows, cosines)
         if self.by_tiles:
             d, e = self._tile(rows, similar)
-            found = self._whole(rows, d, e, weights)
-            target = found if target is None else target.add_(found)
+            if e is None and target is not None:
+                target.addcmul_(self._kept(d, v1=True), 4 * weights[0])
+            else:
+                found = self._whole(rows, d, e, weights)
+                target = found if target is None else target.add_(found)
         if target is None:
             target = torch.zeros_like(cosines)
-        if self.settings.v2 == "close" and self.scattered is not None:
+        if self.scattered is not None:
             if not self.scattered.ready:
                 self.scattered.prepare(*self._by_d_and_e(*self.apart))
             self.scattered.add(rows, target, weight.to(target.dtype))
