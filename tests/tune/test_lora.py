@@ -28,7 +28,6 @@ def test_without_peft_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_updates_alone_are_taught_and_then_added(tmp_path: Path) -> None:
-    pytest.importorskip("peft")
     student = small_student()
     before = weights(student)
     add_lora(student, SETTINGS)
@@ -52,7 +51,6 @@ def test_updates_alone_are_taught_and_then_added(tmp_path: Path) -> None:
 
 
 def test_of_the_transformers_library(tmp_path: Path) -> None:
-    pytest.importorskip("peft")
     from tests.models.hf.small import save_clip
 
     save_clip(tmp_path / "clip")

