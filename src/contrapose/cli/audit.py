@@ -7,9 +7,25 @@ from typing import Annotated
 
 import typer
 
-from contrapose import models as models_of
 from contrapose.cli.console import console, errors
-from contrapose.cli.eval import Asked
+from contrapose.cli.options import (
+    Ask,
+    Asked,
+    BatchSize,
+    Cache,
+    Device,
+    Dtype,
+    Include,
+    NoCache,
+    Quiet,
+    Resamples,
+    Seed,
+    TrustRemoteCode,
+    cache_option,
+    include_files,
+    require_positive,
+    words_option,
+)
 from contrapose.cli.progress import progress
 from contrapose.errors import InputError
 from contrapose.files import new_folder, require_free, write_text
@@ -17,7 +33,7 @@ from contrapose.models.language import DEFAULT
 from contrapose.models.options import parse_dtype
 from contrapose.report import audit_tables, show
 from contrapose.results.audit import AuditReport, AuditRequest, audit_benchmark
-from contrapose.scoring import default_folder, parse_prior
+from contrapose.scoring import parse_prior
 
 NONE = "none"
 RESULTS, REPORT = "audit.json", "report.html"
@@ -66,58 +82,35 @@ def audit(
             help="A captioner's scores under the images: which parts does it win by prior alone?"
         ),
     ] = None,
-    device: Annotated[
-        str, typer.Option(help="cpu, cuda, cuda:1, …; auto takes cuda where there is some.")
-    ] = "auto",
-    dtype: Annotated[
-        str | None, typer.Option(help="fp32, bf16 or fp16: what the models compute in.")
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Captions at once. Left out: found by itself.")
-    ] = None,
-    cache: Annotated[
-        str | None,
-        typer.Option(help="Where answers are kept. Left out: the user's cache folder."),
-    ] = None,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Keep nothing, and ask everything again.")
-    ] = False,
-    ask: Annotated[
-        Asked,
-        typer.Option(help="What the cache does not know, everything again, or nothing."),
-    ] = Asked.missing,
-    include: Annotated[
-        list[Path] | None,
-        typer.Option(help="A Python file that registers models or benchmarks; may be repeated."),
-    ] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the weights.")
-    ] = False,
+    device: Device = "auto",
+    dtype: Dtype = None,
+    batch_size: BatchSize = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    ask: Ask = Asked.missing,
+    include: Include = None,
+    trust_remote_code: TrustRemoteCode = False,
     out: Annotated[
         Path | None, typer.Option(help="Write audit.json and report.html to this folder.")
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let --out take the place of an earlier audit.")
     ] = False,
-    resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    resamples: Resamples = 10_000,
+    seed: Seed = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the audit as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Solve a benchmark without its images: by a language model, priors, length and n-grams."""
-    for path in include or ():
-        models_of.include(path)
-    if batch_size is not None and batch_size < 1:
-        raise InputError(f"--batch-size must be at least 1, found {batch_size}.")
-    if cache is not None and no_cache:
-        raise InputError("--cache and --no-cache do not go together.")
+    include_files(include)
+    require_positive(batch_size=batch_size)
     request = AuditRequest(
         benchmark=benchmark,
-        models=_words(model),
+        models=words_option(model),
         lm=None if lm == NONE else lm or DEFAULT,
         lm_needed=lm is not None,
         root=root,
-        subsets=_words(subset),
+        subsets=words_option(subset),
         limit=limit,
         sample=sample,
         prior=parse_prior(prior, seed=seed),
@@ -126,7 +119,7 @@ def audit(
         device=device,
         dtype=None if dtype is None else parse_dtype(dtype),
         batch_size=batch_size,
-        cache=None if no_cache else cache or default_folder(),
+        cache=cache_option(cache, none=no_cache),
         ask=ask.value,
         trust_remote_code=trust_remote_code,
         resamples=resamples,
@@ -163,9 +156,3 @@ def _write(report: AuditReport, out: Path, *, overwrite: bool) -> None:
     with new_folder(out, overwrite=overwrite) as folder:
         write_text(folder / RESULTS, report.model_dump_json(indent=2) + "\n")
         write_text(folder / REPORT, render_audit(report))
-
-
-def _words(given: list[str] | None) -> tuple[str, ...]:
-    """Options that may be repeated or separated by commas."""
-    words = [word.strip() for text in given or () for word in text.split(",")]
-    return tuple(dict.fromkeys(word for word in words if word))

@@ -8,14 +8,30 @@ from typing import Annotated
 
 import typer
 
-from contrapose import models as models_of
 from contrapose.cli.console import console, errors
-from contrapose.cli.eval import Asked
+from contrapose.cli.options import (
+    Ask,
+    Asked,
+    BatchSize,
+    Cache,
+    Device,
+    Dtype,
+    Include,
+    NoCache,
+    Quiet,
+    Resamples,
+    Seed,
+    TrustRemoteCode,
+    Workers,
+    cache_option,
+    include_files,
+    require_positive,
+    words_option,
+)
 from contrapose.cli.progress import progress
 from contrapose.errors import InputError
 from contrapose.models.options import parse_dtype
 from contrapose.report import show
-from contrapose.scoring import default_folder
 
 REPORT = "report.html"
 
@@ -98,34 +114,15 @@ def diagnose(
     preset: Annotated[
         str | None, typer.Option(help="released: as the authors' script of the text side does.")
     ] = None,
-    device: Annotated[
-        str, typer.Option(help="cpu, cuda, cuda:1, …; auto takes cuda where there is some.")
-    ] = "auto",
-    dtype: Annotated[
-        str | None, typer.Option(help="fp32, bf16 or fp16: what the model computes in.")
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Images, captions or pairs at once. Left out: by itself.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Threads that decode images. Left out: one a core.")
-    ] = None,
-    cache: Annotated[
-        str | None, typer.Option(help="Where answers are kept. Left out: the user's cache folder.")
-    ] = None,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Keep nothing, and ask everything again.")
-    ] = False,
-    ask: Annotated[
-        Asked, typer.Option(help="What the cache does not know, everything again, or nothing.")
-    ] = Asked.missing,
-    include: Annotated[
-        list[Path] | None,
-        typer.Option(help="A Python file that registers models or benchmarks; may be repeated."),
-    ] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the weights.")
-    ] = False,
+    device: Device = "auto",
+    dtype: Dtype = None,
+    batch_size: BatchSize = None,
+    workers: Workers = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    ask: Ask = Asked.missing,
+    include: Include = None,
+    trust_remote_code: TrustRemoteCode = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Write diagnosis.json, per-example tables and report.html here."),
@@ -133,10 +130,10 @@ def diagnose(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let --out take the place of an earlier diagnosis.")
     ] = False,
-    resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    resamples: Resamples = 10_000,
+    seed: Seed = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Hide words and regions, and see what a model reacts to when captions or images change."""
     from contrapose.diagnose.folder import require_diagnosis_place, write_diagnosis
@@ -145,13 +142,8 @@ def diagnose(
     from contrapose.diagnose.superpixels import USUAL
     from contrapose.report.diagnosis import diagnosis_tables
 
-    for path in include or ():
-        models_of.include(path)
-    for name, given in (("--batch-size", batch_size), ("--workers", workers)):
-        if given is not None and given < 1:
-            raise InputError(f"{name} must be at least 1, found {given}.")
-    if cache is not None and no_cache:
-        raise InputError("--cache and --no-cache do not go together.")
+    include_files(include)
+    require_positive(batch_size=batch_size, workers=workers)
     if superpixels is not None and players != PlayersOption.superpixels:
         raise InputError("--superpixels says how many: pass --players superpixels too.")
     request = DiagnoseRequest(
@@ -162,7 +154,7 @@ def diagnose(
         baseline=baseline_for(baseline, preset, seed),
         score=score,
         root=root,
-        subsets=_words(subset),
+        subsets=words_option(subset),
         limit=limit,
         groups=groups,
         regions=regions,
@@ -172,7 +164,7 @@ def diagnose(
         dtype=None if dtype is None else parse_dtype(dtype),
         batch_size=batch_size,
         workers=workers,
-        cache=None if no_cache else cache or default_folder(),
+        cache=cache_option(cache, none=no_cache),
         ask=ask.value,
         trust_remote_code=trust_remote_code,
         resamples=resamples,
@@ -193,9 +185,3 @@ def diagnose(
         show(console(), diagnosis_tables(run.report))
     if out is not None and not quiet:
         errors().print(f"Written to {out}")
-
-
-def _words(given: list[str] | None) -> tuple[str, ...]:
-    """Options that may be repeated or separated by commas."""
-    words = [word.strip() for text in given or () for word in text.split(",")]
-    return tuple(dict.fromkeys(word for word in words if word))

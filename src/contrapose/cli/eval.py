@@ -9,9 +9,27 @@ from typing import Annotated
 
 import typer
 
-from contrapose import models as models_of
 from contrapose.cli.console import console, errors
-from contrapose.cli.options import alpha_option
+from contrapose.cli.options import (
+    Ask,
+    Asked,
+    BatchSize,
+    Cache,
+    Device,
+    Dtype,
+    Include,
+    NoCache,
+    Quiet,
+    Resamples,
+    Seed,
+    TrustRemoteCode,
+    Workers,
+    alpha_option,
+    cache_option,
+    include_files,
+    require_positive,
+    words_option,
+)
 from contrapose.cli.progress import progress
 from contrapose.errors import InputError
 from contrapose.models.options import parse_dtype
@@ -24,18 +42,10 @@ from contrapose.results import (
     require_run_place,
     write_run,
 )
-from contrapose.scoring import default_folder, parse_prior, parse_question
+from contrapose.scoring import parse_prior, parse_question
 
 USUAL_PRIOR = "noise:3"
 REPORT = "report.html"
-
-
-class Asked(StrEnum):
-    """What to do with what the cache knows."""
-
-    missing = "missing"
-    all = "all"
-    none = "none"
 
 
 class Long(StrEnum):
@@ -65,32 +75,13 @@ def evaluate(
         list[str] | None, typer.Option(help="Only this subset or part; A,B or repeated.")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="At most N examples of each subset.")] = None,
-    device: Annotated[
-        str, typer.Option(help="cpu, cuda, cuda:1, …; auto takes cuda where there is some.")
-    ] = "auto",
-    dtype: Annotated[
-        str | None, typer.Option(help="fp32, bf16 or fp16: what the model computes in.")
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Pairs at once. Left out: found by itself.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Threads that decode images. Left out: one a core.")
-    ] = None,
-    cache: Annotated[
-        str | None,
-        typer.Option(
-            help="Where answers are kept: a folder, or a URL such as s3://…. Left out: the user's "
-            "cache folder."
-        ),
-    ] = None,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Keep nothing, and ask everything again.")
-    ] = False,
-    ask: Annotated[
-        Asked,
-        typer.Option(help="What the cache does not know, everything again, or nothing."),
-    ] = Asked.missing,
+    device: Device = "auto",
+    dtype: Dtype = None,
+    batch_size: BatchSize = None,
+    workers: Workers = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    ask: Ask = Asked.missing,
     strict: Annotated[
         bool, typer.Option("--strict", help="Whatever cannot be asked ends the run.")
     ] = False,
@@ -104,13 +95,8 @@ def evaluate(
             "every pair. Left out: 16 in large galleries."
         ),
     ] = None,
-    include: Annotated[
-        list[Path] | None,
-        typer.Option(help="A Python file that registers models or benchmarks; may be repeated."),
-    ] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the weights.")
-    ] = False,
+    include: Include = None,
+    trust_remote_code: TrustRemoteCode = False,
     prior: Annotated[
         str | None,
         typer.Option(
@@ -135,32 +121,27 @@ def evaluate(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let --out take the place of an earlier run.")
     ] = False,
-    resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    resamples: Resamples = 10_000,
+    seed: Seed = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Ask models about benchmarks: scores, accuracies, intervals. Nothing is asked twice."""
-    for path in include or ():
-        models_of.include(path)
-    for name, number in (("--batch-size", batch_size), ("--workers", workers)):
-        if number is not None and number < 1:
-            raise InputError(f"{name} must be at least 1, found {number}.")
-    if cache is not None and no_cache:
-        raise InputError("--cache and --no-cache do not go together.")
+    include_files(include)
+    require_positive(batch_size=batch_size, workers=workers)
     if prior is None and alpha is not None:
         prior = USUAL_PRIOR
     request = EvalRequest(
-        benchmarks=_words(on),
-        scores=_words(score),
+        benchmarks=words_option(on),
+        scores=words_option(score),
         root=root,
-        subsets=_words(subset),
+        subsets=words_option(subset),
         limit=limit,
         device=device,
         dtype=None if dtype is None else parse_dtype(dtype),
         batch_size=batch_size,
         workers=workers,
-        cache=None if no_cache else cache or default_folder(),
+        cache=cache_option(cache, none=no_cache),
         ask=ask.value,
         strict=strict,
         long=long.value,
@@ -209,9 +190,3 @@ def _rerank(text: str | None) -> int | None:
     if not text.isdecimal():
         raise InputError(f"--rerank must be a number or all, found {text!r}.")
     return int(text)
-
-
-def _words(given: list[str] | None) -> tuple[str, ...]:
-    """Options that may be repeated or separated by commas."""
-    words = [word.strip() for text in given or () for word in text.split(",")]
-    return tuple(dict.fromkeys(word for word in words if word))

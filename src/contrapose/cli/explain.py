@@ -7,15 +7,25 @@ from typing import Annotated
 
 import typer
 
-from contrapose import models as models_of
 from contrapose.cli.console import console, errors
 from contrapose.cli.diagnose import PlayersOption, TaggerOption
+from contrapose.cli.options import (
+    Cache,
+    Device,
+    Dtype,
+    Include,
+    NoCache,
+    Quiet,
+    Seed,
+    TrustRemoteCode,
+    cache_option,
+    include_files,
+)
 from contrapose.cli.progress import progress
 from contrapose.errors import InputError
 from contrapose.files import write_text
 from contrapose.models.options import parse_dtype
 from contrapose.report import show
-from contrapose.scoring import default_folder
 
 
 def explain(
@@ -53,27 +63,16 @@ def explain(
     tagger: Annotated[
         TaggerOption, typer.Option(help="Parts of speech of captions that follow no template.")
     ] = TaggerOption.textblob,
-    device: Annotated[
-        str, typer.Option(help="cpu, cuda, cuda:1, …; auto takes cuda where there is some.")
-    ] = "auto",
-    dtype: Annotated[
-        str | None, typer.Option(help="fp32, bf16 or fp16: what the model computes in.")
-    ] = None,
-    cache: Annotated[
-        str | None, typer.Option(help="Where answers are kept. Left out: the user's cache folder.")
-    ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep nothing.")] = False,
-    include: Annotated[
-        list[Path] | None,
-        typer.Option(help="A Python file that registers models; may be repeated."),
-    ] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the weights.")
-    ] = False,
+    device: Device = "auto",
+    dtype: Dtype = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    include: Include = None,
+    trust_remote_code: TrustRemoteCode = False,
     out: Annotated[Path | None, typer.Option(help="Write a page to this .html file.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of noise.")] = 0,
+    seed: Seed = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Say what each word group and region of one pair adds to a model's score."""
     from contrapose.diagnose.explain import ExplainRequest, explain_pair
@@ -81,10 +80,7 @@ def explain(
     from contrapose.diagnose.superpixels import USUAL
     from contrapose.report.explanation import explanation_tables
 
-    for path in include or ():
-        models_of.include(path)
-    if cache is not None and no_cache:
-        raise InputError("--cache and --no-cache do not go together.")
+    include_files(include)
     if superpixels is not None and players != PlayersOption.superpixels:
         raise InputError("--superpixels says how many: pass --players superpixels too.")
     if out is not None and (out.is_dir() or out.suffix != ".html"):
@@ -102,7 +98,7 @@ def explain(
         score=score,
         device=device,
         dtype=None if dtype is None else parse_dtype(dtype),
-        cache=None if no_cache else cache or default_folder(),
+        cache=cache_option(cache, none=no_cache),
         trust_remote_code=trust_remote_code,
     )
     with progress(quiet=quiet) as told:

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from contrapose.cli.console import console, errors
+from contrapose.cli.options import cache_option
 from contrapose.cli.progress import progress
 from contrapose.errors import InputError
 from contrapose.report import show
-from contrapose.scoring import default_folder
 
 
 class Taggers(StrEnum):
@@ -96,12 +96,11 @@ def pairs(
         raise InputError("these kinds are written by a language model: pass --rewriter too.")
     if rewriter is not None and not set(chosen) & set(REWRITTEN):
         raise InputError("--rewriter has nothing to do: add rewrite to --kinds.")
-    if cache is not None and no_cache:
-        raise InputError("--cache and --no-cache do not go together.")
+    kept = cache_option(cache, none=no_cache)
     places = places_of(out, overwrite=overwrite)
     writes = None
     if rewriter is not None:
-        writes = load_rewriter(rewriter, None if no_cache else cache or default_folder(), attempts)
+        writes = load_rewriter(rewriter, kept, attempts)
     rows = list(read_captions(captions, caption_field=caption_field, image_field=image_field))
     with progress(quiet=quiet) as told:
         if told is not None:
