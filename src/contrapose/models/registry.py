@@ -81,8 +81,10 @@ def load_model(
         MissingExtraError: a library that it needs is not installed.
     """
     parsed = parse_name(name, model_names())
+    # To look for a device is to import torch, which not every model needs.
+    place = device if device == "auto" else find_device(device)
     options = load_options(
-        parsed.settings, find_device(device), dtype, cut=cut, trust_remote_code=trust_remote_code
+        parsed.settings, place, dtype, cut=cut, trust_remote_code=trust_remote_code
     )
     if parsed.scheme in ("registered", "python"):
         return _call(_loader(parsed), parsed, options)
@@ -92,6 +94,7 @@ def load_model(
         from contrapose.models import endpoint
 
         return endpoint.load(name.strip())  # whole, with the credentials that the name leaves out
+    options = replace(options, device=find_device(place))
     _no_activation(parsed)
     activation = parsed.settings.get("activation")
     settings = {**options.settings(), **({"activation": activation} if activation else {})}
@@ -181,7 +184,7 @@ def _call(loader: Any, name: ModelName, options: LoadOptions) -> Model:
         _refuse_ignored(name, options, parameters)
         given = {
             "name": name.without_settings(),
-            "device": options.device,
+            "device": find_device(options.device) if "device" in parameters else "",
             "dtype": options.dtype,
             "cut": options.cut,
             "trust_remote_code": options.trust_remote_code,
