@@ -15,12 +15,12 @@ from torch.nn.functional import normalize
 
 from contrapose.errors import InputError
 from contrapose.models.joined.maps import HIDDEN, through
+from contrapose.tune.heads.contrast import contrast
 from contrapose.tune.heads.features import Features
 from contrapose.tune.heads.measuring import mean_recall_of
 from contrapose.tune.heads.order import batches, steps
 from contrapose.tune.heads.settings import HeadSettings
 from contrapose.tune.heads.start import Start, Whitening, canonical
-from contrapose.tune.losses.info_nce import InfoNCE
 
 SIDES = ("image", "text")
 Heads = dict[str, Tensor]
@@ -113,7 +113,6 @@ class Training:
         self.optimiser = torch.optim.AdamW(
             self.heads.values(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
         )
-        self.loss = InfoNCE(tau=settings.tau)
         self.noise = torch.Generator(device).manual_seed(settings.seed)
         self.order = batches(owners, settings.batch_size, settings.epochs, settings.seed)
         self.total = steps(len(owners), settings.batch_size, settings.epochs)
@@ -159,7 +158,7 @@ class Training:
             normalize(through(self._dropped(given), self.heads, side), dim=1)
             for side, given in zip(SIDES, (self.images[own], self.texts[taken]), strict=True)
         )
-        loss = self.loss(image, text, same=own if twice else None)
+        loss = contrast(image, text, settings.tau, own if twice else None)
         self.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
