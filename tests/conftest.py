@@ -12,6 +12,10 @@ import pytest
 # Tests run side by side: two threads each on few cores wait for each other far longer than they
 # compute. This must be said before torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Without a GPU the kernels of tune/losses run in Triton's interpreter; it must be known before
+# anything imports Triton.
+if not Path("/proc/driver/nvidia").exists():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -10,7 +10,7 @@ import pytest
 
 from contrapose.models import load_model
 from tests.conftest import Cli
-from tests.tune.small import small_rows, small_student
+from tests.tune.small import class_folders, small_rows, small_student, write_pairs
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +65,62 @@ def test_the_word_model_may_be_said(cli: Cli, root: Path, tmp_path: Path) -> Non
     assert "heads" in cli("tune", "--help").out
 
 
+def test_kinds_and_a_form_of_hard_positives(cli: Cli, root: Path, tmp_path: Path) -> None:
+    write_pairs(tmp_path, 10)
+    said = cli(
+        "tune", root / "model", "--data", tmp_path / "pairs.jsonl", "--out", tmp_path / "out",
+        "--steps", 2, "--batch-size", 4, "--held-out", 0.4, "--device", "cpu", "--quiet",
+        "--with", "hp-even+hn", "--kinds", "replace, synonym",
+    )  # fmt: skip
+    assert said.status == 0, said.err
+    asked = json.loads((tmp_path / "out/training/request.json").read_text())
+    assert asked["kinds"] == ["replace", "synonym"]
+    assert asked["objective"]["positive"]["form"] == "even"
+
+
+def test_scenes_of_the_balanced_world(cli: Cli, root: Path, tmp_path: Path) -> None:
+    said = cli(
+        "tune", root / "model", "--data", "scenes", "--out", tmp_path / "out", "--scenes", 8,
+        "--steps", 1, "--batch-size", 4, "--examples", 2, "--device", "cpu", "--quiet",
+        "--world", "balanced", "--with", "plain",
+    )  # fmt: skip
+    assert said.status == 0, said.err
+    asked = json.loads((tmp_path / "out/training/request.json").read_text())
+    assert asked["world"] == "balanced"
+
+
+def test_heads(cli: Cli, root: Path, tmp_path: Path) -> None:
+    out, folder = tmp_path / "out", class_folders(tmp_path / "classes", classes=3, each=2)
+    said = cli(*command(root, out, "--with", "heads", "--tau", 0.05, "--zero-shot", folder))
+    assert said.status == 0, said.err
+    assert "with heads" in said.out
+    assert "zero_shot" in said.out
+    assert "was not measured" not in said.out
+    assert "images to vectors: 6 of 6" in said.err
+    assert "step 2 of 2: contrast" in said.err
+    asked = json.loads((out / "training/request.json").read_text())["heads"]
+    assert (asked["tau"], asked["steps"], asked["batch_size"]) == (0.05, 2, 4)
+    again = cli(*command(root, out, "--with", "heads", "--resume"))
+    assert again.status == 0, again.err
+    assert "to vectors" not in again.err
+    assert "--zero-shot DIR" in " ".join(again.out.split())
+    seen = cli(
+        "eval", out, "--on", "class-folders", "--root", folder, "--cache", tmp_path / "cache",
+        "--device", "cpu", "--json",
+    )  # fmt: skip
+    assert seen.status == 0, seen.err
+
+
+def test_heads_by_default(cli: Cli, root: Path, tmp_path: Path) -> None:
+    """Those of the paper, but for the width, which is the model's."""
+    words = ("tune", root / "model", "--data", root / "pairs.jsonl", "--with", "heads")
+    said = cli(*words, "--out", tmp_path / "out", "--held-out", 0.4, "--quiet")
+    assert said.status == 0, said.err
+    asked = json.loads((tmp_path / "out/training/request.json").read_text())["heads"]
+    assert (asked["tau"], asked["epochs"], asked["batch_size"]) == (0.1, 30, 4096)
+    assert asked["kind"] == "linear"
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -76,6 +132,13 @@ def test_the_word_model_may_be_said(cli: Cli, root: Path, tmp_path: Path) -> Non
         (("--data", "gone.jsonl"), "is not there"),
         (("--best", "nonsense"), "there is no measure 'nonsense'"),
         (("--lr", 0), "learning rate"),
+        (("--kinds", "swop"), "no caption has a change of kind 'swop'"),
+        (("--with", "heads+hn"), "stands alone"),
+        (("--with", "heads", "--lora", 4), "--lora cannot go with --with heads"),
+        (("--with", "heads", "--epochs", 2), "pass one of them"),
+        (("--with", "heads", "--tau", 0), "temperature must be above zero"),
+        (("--tau", 0.1), "are for --with heads"),
+        (("--zero-shot", "gone"), "gone"),
     ],
 )
 def test_bad_input_is_one_sentence(

@@ -8,11 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies.repair import METHODS, judge, main, table
+from studies.repair import main
+from studies.repair_claims import judge, table
+from studies.repair_kept import once
 
 from contrapose.tune.bill.measure import Line
+from studies import repair, repair_log
 
 K = 200
+LOGS = Path(repair_log.__file__).parent / "logs"
+METHODS = ("plain", "hn", "hp+hn", "eqsim", "eqsim+hn")
 
 
 def lines(**values: float) -> dict[str, Line]:
@@ -71,14 +76,95 @@ def test_the_table() -> None:
     assert "0.900 ± 0.000" in row
 
 
-def test_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(
-        ["--seeds", "2", "--steps", "1", "--batch", "4", "--scenes", "5", "--examples", "2",
-         "--device", "cpu", "--workers", "1", "--out", str(tmp_path / "all.json")]
-    )  # fmt: skip
+SMALL = [
+    "--steps", "1", "--batch", "4", "--scenes", "5", "--examples", "2", "--device", "cpu",
+    "--workers", "1", "--kinds", "replace",
+]  # fmt: skip
+
+
+def test_it_runs_and_is_not_taught_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [*SMALL, "--seeds", "2", "--keep", str(tmp_path), "--out", str(tmp_path / "all.json")]
+    main(asked)
     said = capsys.readouterr().out
     assert said.count("HP+HN") >= 3
     assert "in all" in said
     written = json.loads((tmp_path / "all.json").read_text())
-    assert set(written["after"]) == set(METHODS)
-    assert len(written["claims"]) == 7
+    (point,) = written["points"]
+    assert set(point["after"]) == set(METHODS)
+    assert len(point["claims"]) == 7
+    assert {len(runs) for runs in point["after"].values()} == {2}
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("taught again")
+
+    monkeypatch.setattr(repair, "train", refused)
+    main(asked)
+    assert json.loads((tmp_path / "all.json").read_text()) == written
+
+
+def test_forms_of_eqsim_and_other_objectives(capsys: pytest.CaptureFixture[str]) -> None:
+    main([*SMALL, "--seeds", "1", "--only", "hp-even+hn", "eqsim=4"])
+    said = capsys.readouterr().out
+    assert "hp-even+hn" in said
+    assert "confirmed" not in said
+
+
+def test_what_is_kept_comes_back(tmp_path: Path) -> None:
+    calls = []
+
+    def made() -> dict[str, Line]:
+        calls.append(1)
+        return {
+            "swaps": Line("swaps", np.array([0.0, 1.0]), clusters=np.array([3, 3])),
+            "equivariance_sd": Line(
+                "equivariance_sd", np.array([0.1, 0.7]), "lower", spread=True, binary=False
+            ),
+        }
+
+    first, second = (once(tmp_path, ("one", 2), made) for _ in range(2))
+    assert len(calls) == 1
+    assert list(first) == list(second)
+    for name, line in first.items():
+        other = second[name]
+        assert line.value == other.value
+        assert (line.better, line.spread, line.binary) == (other.better, other.spread, other.binary)
+    assert second["swaps"].clusters is not None
+    once(tmp_path, ("one", 3), made)
+    assert len(calls) == 2
+
+
+LOG = """a point: scenes: 3.0 s
+before; swaps 0.500, brittleness 0.100, right_score 0.500, group 0.100, equivariance_sd 0.600: 1.0 s
+a point, seed 0, plain; swaps 0.50, brittleness 0.10, right_score 0.40, group 0.10, equivariance_sd 0.70: 9.1 s
+a point, seed 1, plain: contrast 1.3; swaps 0.52, brittleness 0.12, right_score 0.41, group 0.12, equivariance_sd 0.72: 9.2 s
+a point, seed 1, hn; swaps 0.72, brittleness 0.12, right_score 0.31, group 0.12, equivariance_sd 0.72: 9.3 s
+a point, seed 0, hn; swaps 0.71, brittleness 0.11, right_score 0.32, group 0.10, equivariance_sd 0.70: 9.4 s
+a point, seed 0, hp+hn; swaps 0.70, brittleness 0.05, right_score 0.45, group 0.10, equivariance_sd 0.70: 9.5 s
+a point, seed 1, hp+hn; swaps 0.70, brittleness 0.06, right_score 0.44, group 0.12, equivariance_sd 0.72: 9.6 s
+"""  # noqa: E501 - as it is logged
+
+
+def test_a_log_is_judged_over_its_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, points = repair_log.read(LOG)
+    assert before["right_score"] == 0.5
+    runs = points["a point"]
+    assert runs["plain"][1]["swaps"] == 0.52
+    claims = repair_log.judge(before, runs)
+    verdicts = [each.verdict for each in claims]
+    assert verdicts == ["confirmed", "open", "open", "confirmed", "confirmed"]
+    gain = claims[0]
+    assert gain.difference == pytest.approx(0.205)
+    assert gain.low == pytest.approx(0.205 - 12.706 * 0.0070711 / 2**0.5, abs=1e-4)
+    (tmp_path / "log.txt").write_text(LOG)
+    repair_log.main([str(tmp_path / "log.txt")])
+    assert "0.510 ± 0.014" in capsys.readouterr().out
+
+
+def test_the_logs_in_the_repository_are_read() -> None:
+    before, points = repair_log.read((LOGS / "repair.txt").read_text())
+    ((_, runs),) = points.items()
+    assert {len(seeds) for seeds in runs.values()} == {3}
+    assert set(runs) == {"plain", "hn", "hp+hn", "eqsim=4", "eqsim=4+hn"}
+    assert len(repair_log.judge(before, runs)) == 7

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
 
+from contrapose.tune import paired
+from contrapose.tune.distill import Distiller
+from contrapose.tune.feed import Feed
 from contrapose.tune.loop import train
+from contrapose.tune.losses import Match, processes
 from contrapose.tune.objective import parse_objective
 from contrapose.tune.settings import Settings
+from contrapose.tune.step import Lesson
+from contrapose.tune.taught import average, taught
 from tests.tune.small import small_rows, small_student, weights
 
 SETTINGS = Settings(steps=3, batch=6, rate=1e-2, save_every=2, log_every=1)
+LONG = replace(SETTINGS, steps=6, ema=0.9, pieces=2)
+
+
 RUNS = {
     "hp+hn": SETTINGS,
     "eqsim+hn": Settings(steps=2, batch=6, rate=1e-2, save_every=0, pieces=3),
 }
+PIECES = (1, 2, 5)
 
 
 def run(objective: str, folder: Path | None = None) -> dict[str, torch.Tensor]:
@@ -25,11 +40,58 @@ def run(objective: str, folder: Path | None = None) -> dict[str, torch.Tensor]:
     return weights(student)
 
 
-def main(rank: int, count: int, folder: str) -> None:
+def judged(pieces: int) -> dict[str, dict[str, torch.Tensor]]:
+    """Losses and gradients of a step of a student that judges and writes too.
+
+    Wrong pairs are the hardest, since draws of several processes are not those of one.
+    """
+    student = small_student(fusion=True)
+    settings = Settings(steps=1, batch=6, pieces=pieces)
+    feed = Feed(
+        small_rows(), student, settings, negatives=True, positives=True, job=processes()
+    )  # fmt: skip
+    objective = parse_objective("hp+hn").for_model(matches=True, writes=True)
+    changing = taught(student, settings)
+    with patch.object(paired, "Match", partial(Match, draw="hardest")):
+        losses = Lesson(student, objective, settings, feed, None, "cpu").backward(feed.batch(0))
+    average(list(changing.values()))
+    grads = {name: weight.grad for name, weight in changing.items() if weight.grad is not None}
+    return {"losses": losses, "gradients": grads}
+
+
+def join(rank: int, count: int, meet: Path) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=Path(folder, "meet").as_uri(), rank=rank, world_size=count
-    )
+    dist.init_process_group("gloo", init_method=meet.as_uri(), rank=rank, world_size=count)
+
+
+def main(rank: int, count: int, folder: str) -> None:
+    join(rank, count, Path(folder, "meet"))
     for number, name in enumerate(RUNS):
         torch.save(run(name, Path(folder, f"run{number}")), Path(folder, f"{number}-{rank}.pt"))
+    for pieces in PIECES:
+        torch.save(judged(pieces), Path(folder, f"judged-{pieces}-{rank}.pt"))
+    long(rank, folder, "whole")
+    dist.destroy_process_group()
+
+
+def long(rank: int, folder: str, name: str, *, kill: bool = False, resume: bool = False) -> None:
+    """A longer run with all that is kept, of which the first process may be killed."""
+
+    def told(done: int, steps: int, losses: object) -> None:
+        if kill and done == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    student, rows = small_student(fusion=True), small_rows()
+    feed = Feed(rows, student, LONG, negatives=True)
+    teacher = Distiller(small_student(fusion=True, seed=4).model, feed, others=2)
+    train(
+        student, rows, parse_objective("hp+hn+distill"), LONG,
+        folder=Path(folder, name), resume=resume, told=told, teacher=teacher,
+    )  # fmt: skip
+    torch.save(weights(student), Path(folder, f"{name}-{rank}.pt"))
+
+
+def broken(rank: int, count: int, folder: str, resume: bool) -> None:
+    join(rank, count, Path(folder, f"meet-{resume}"))
+    long(rank, folder, "part", kill=not resume, resume=resume)
     dist.destroy_process_group()

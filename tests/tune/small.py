@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +15,7 @@ from contrapose.models.options import LoadOptions
 from contrapose.models.tiny.model import Tiny, TinyClip
 from contrapose.models.tiny.network import Config, Network
 from contrapose.models.tiny.tokeniser import Tokeniser
+from contrapose.tune.data.marks import pixels_mark
 from contrapose.tune.data.rows import Rows, Saying
 from contrapose.tune.students.tiny import TinyStudent
 
@@ -48,6 +51,9 @@ class Painted:
     def open(self, rows: Sequence[int]) -> list[Image.Image]:
         return [Image.fromarray(self.all[row].numpy()) for row in rows]
 
+    def mark(self, row: int) -> str:
+        return pixels_mark(self.all[row])
+
 
 def small_rows(count: int = 12, *, kept: bool = True, **lacking: bool) -> Rows:
     """Images of one colour each, whose captions name it."""
@@ -68,6 +74,41 @@ def sayings(i: int, *, negatives: bool = True, positives: bool = True) -> list[S
         caption, wrong if negatives and some else (), right if positives and some else ()
     )
     return [first, Saying(f"{caption} of a {shape}")]
+
+
+def write_pairs(root: Path, count: int) -> Path:
+    """Pictures, and a file of pairs beside them."""
+    rows = small_rows(count)
+    for i, image in enumerate(rows.images.open(range(count))):
+        image.save(root / f"{i}.png")
+    lines = [
+        {
+            "image": f"{i}.png",
+            "caption": saying.caption,
+            "negatives": [text for text, _ in saying.negatives],
+            "positives": [text for text, _ in saying.positives],
+            "kinds": {
+                "negatives": [kind for _, kind in saying.negatives],
+                "positives": [kind for _, kind in saying.positives],
+            },
+        }
+        for i, row in enumerate(rows.sayings)
+        for saying in row
+    ]
+    file = root / "pairs.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return file
+
+
+def class_folders(root: Path, *, classes: int, each: int) -> Path:
+    """Pictures in a folder a class, named by colour and shape."""
+    names = [f"{colour} {shape}" for shape in SHAPES for colour in COLOURS][:classes]
+    pictures = small_rows(classes * each).images.open(range(classes * each))
+    for i, picture in enumerate(pictures):
+        folder = root / names[i % classes]
+        folder.mkdir(parents=True, exist_ok=True)
+        picture.save(folder / f"{i}.png")
+    return root
 
 
 def weights(student: Any) -> dict[str, Tensor]:

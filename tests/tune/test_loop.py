@@ -9,9 +9,14 @@ import pytest
 import torch
 
 from contrapose.errors import InputError
+from contrapose.tune import learner
+from contrapose.tune.checkpoint import read_state
 from contrapose.tune.loop import Told, train
+from contrapose.tune.lora import add_lora
+from contrapose.tune.losses.gather import Processes
 from contrapose.tune.objective import parse_objective
 from contrapose.tune.settings import Settings
+from contrapose.tune.step import Lesson
 from tests.tune.small import small_rows, small_student, weights
 
 SETTINGS = Settings(steps=6, batch=6, rate=1e-2, save_every=2, log_every=1, ema=0.9)
@@ -43,6 +48,114 @@ def test_resumed_is_as_unbroken(tmp_path: Path, fusion: bool) -> None:
     assert all(torch.equal(found[name], expected[name]) for name in expected)
     lines = [json.loads(line) for line in (tmp_path / "part/log.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if "step" in line] == list(range(1, 7))
+
+
+def test_draws_are_those_of_the_step_and_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that is done again, whatever came before, draws as it did; others draw otherwise."""
+    drawn: list[torch.Tensor] = []
+
+    def backward(self: Lesson, batch: object) -> dict[str, torch.Tensor]:
+        drawn.append(torch.rand(3))
+        return {"contrast": torch.zeros(())}
+
+    monkeypatch.setattr(Lesson, "backward", backward)
+    settings = replace(SETTINGS, steps=2, ema=None)
+    for rank in (0, 0, 1):
+        monkeypatch.setattr(learner, "processes", lambda rank=rank: Processes(rank))
+        train(small_student(), small_rows(), parse_objective("plain"), settings)
+        torch.rand(5)
+    assert all(torch.equal(drawn[i], drawn[i + 2]) for i in range(2))
+    assert len({tuple(each.tolist()) for each in drawn}) == 4
+
+
+def test_killed_before_a_checkpoint_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objective, rows, whole = parse_objective("hp+hn"), small_rows(), small_student()
+    train(whole, rows, objective, SETTINGS)
+    place, named = tmp_path / "checkpoints", Path.replace
+
+    def replaced(self: Path, target: Path) -> Path:
+        if "00000004" in self.name:
+            raise KilledError
+        return named(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", replaced)
+        with pytest.raises(KilledError):
+            train(small_student(), rows, objective, SETTINGS, folder=tmp_path)
+    names = sorted(each.name for each in place.iterdir())
+    assert len(names) == 2
+    assert names[0].startswith(".step-00000004")
+    assert names[1] == "step-00000002.safetensors"
+    again = small_student()
+    train(again, rows, objective, SETTINGS, folder=tmp_path, resume=True)
+    expected, found = weights(whole), weights(again)
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert {each.name[:5] for each in place.iterdir()} == {"step-"}
+
+
+@pytest.mark.parametrize("kill", [3, 5])
+def test_resumed_the_best_is_as_unbroken(tmp_path: Path, kill: int) -> None:
+    """Best at step 2 or at step 4; the run goes on from 2 or from 4."""
+    objective, rows = parse_objective("plain"), small_rows()
+    for best in (2, 4):
+        files = []
+        for name in ("whole", "part"):
+            folder = tmp_path / f"{best}-{name}"
+            check = Measured(best)
+            if name == "part":
+                with pytest.raises(KilledError):
+                    train(
+                        small_student(), rows, objective, SETTINGS, folder=folder, check=check,
+                        told=killed_at(kill),
+                    )  # fmt: skip
+                check = Measured(best)
+            trained = train(
+                small_student(), rows, objective, SETTINGS, folder=folder, check=check,
+                resume=name == "part",
+            )  # fmt: skip
+            assert trained.best == folder / "checkpoints" / "best.safetensors"
+            assert check.highest == 1.0
+            files.append(trained.best)
+        whole, part = (read_state(file, small_student().network) for file in files)
+        assert whole.step == part.step == best
+        assert all(torch.equal(part.tensors[name], it) for name, it in whole.tensors.items())
+
+
+class Measured:
+    """Knows one step as the best, as a guard does: by what was highest so far."""
+
+    def __init__(self, best: int):
+        self.best = best
+        self.highest = float("-inf")
+
+    def __call__(self, step: int) -> tuple[str, bool]:
+        value = 1.0 if step == self.best else 0.5
+        better = value > self.highest
+        self.highest = max(value, self.highest)
+        return "", better
+
+
+def test_resumed_with_low_rank_updates(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    objective, rows, settings = parse_objective("hn"), small_rows(), replace(SETTINGS, lora=2)
+
+    def student() -> Any:
+        made = small_student(fusion=True)
+        add_lora(made, settings)
+        return made
+
+    torch.manual_seed(1)
+    whole = student()
+    train(whole, rows, objective, settings)
+    torch.manual_seed(1)
+    with pytest.raises(KilledError):
+        train(student(), rows, objective, settings, folder=tmp_path, told=killed_at(5))
+    again = student()  # begun with other updates: the checkpoint has them all
+    train(again, rows, objective, settings, folder=tmp_path, resume=True)
+    expected, found = weights(whole), weights(again)
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
 def test_it_learns() -> None:
@@ -121,6 +234,10 @@ def test_another_run_is_not_gone_on_with(tmp_path: Path) -> None:
             small_student(), small_rows(), parse_objective("hp"), SETTINGS,
             folder=tmp_path, resume=True,
         )  # fmt: skip
+    other: Any = small_student()
+    other.model.fingerprint = "another"
+    with pytest.raises(InputError, match=r"other model \(small, now another\)"):
+        train(other, small_rows(), parse_objective("hn"), SETTINGS, folder=tmp_path, resume=True)
     with pytest.raises(InputError, match="another architecture"):
         train(
             small_student(width=24), small_rows(), parse_objective("hn"), SETTINGS,

@@ -20,15 +20,23 @@ def test_forms_of_eqsim() -> None:
     assert parse_objective("eqsim-released").regulariser == EqSim.released()
 
 
+def test_forms_of_hard_positives() -> None:
+    assert parse_objective("hp").positive.form == "analogy"
+    assert parse_objective("hp-even=0.5+hn").positive.form == "even"
+    assert parse_objective("hp-even=0.5+hn").hp == 0.5
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("hm", "did you mean"),
         ("hn+hn", "twice"),
         ("eqsim+eqsim-paper", "twice"),
+        ("hp+hp-even", "twice"),
         ("hn=zero", "above zero"),
         ("hn=-1", "above zero"),
-        ("heads", "contrapose tune heads"),
+        ("heads+hn", "stands alone"),
+        ("head", "did you mean heads"),
         ("", "no loss"),
     ],
 )

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from contrapose.tune.feed import Feed
 from contrapose.tune.losses import InfoNCE
 from contrapose.tune.objective import parse_objective
-from contrapose.tune.pieces import backward_in_pieces
+from contrapose.tune.pieces import Made, backward_in_pieces, cut
 from contrapose.tune.settings import Settings
 from contrapose.tune.step import Lesson
 from tests.tune.small import small_rows, small_student
@@ -26,11 +26,53 @@ def test_gradients_are_those_of_the_whole_batch(pieces: int) -> None:
     expected = [weight.grad for weight in (*one.parameters(), *other.parameters())]
     one.zero_grad()
     other.zero_grad()
-    encoders = {"image": lambda rows: unit(one(x[rows])), "text": lambda rows: unit(other(y[rows]))}
-    backward_in_pieces(encoders, 7, pieces, lambda v: InfoNCE()(v["image"], v["text"]))
+    encoders = {
+        "image": lambda rows: (unit(one(x[rows])),),
+        "text": lambda rows: (unit(other(y[rows])),),
+    }
+    backward_in_pieces(encoders, cut(7, pieces), lambda v: InfoNCE()(v["image"], v["text"]))
     found = [weight.grad for weight in (*one.parameters(), *other.parameters())]
     for mine, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_further_losses_of_a_piece_add_to_its_gradients() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(5, 4, dtype=torch.float64)
+    body, head = (nn.Linear(4, 4, dtype=torch.float64) for _ in range(2))
+
+    def encode(rows: slice) -> Made:
+        states = body(x[rows]).tanh()
+        return states.mean(1, keepdim=True), states
+
+    def further(vectors: Tensor, states: Tensor) -> Tensor:
+        return (head(states).square().sum() * 0.3) + vectors.pow(3).sum()  # type: ignore[no-any-return]
+
+    def whole(vectors: Tensor) -> Tensor:
+        return (vectors @ vectors.T).logsumexp(1).sum()
+
+    vectors, states = encode(slice(0, 5))
+    (whole(vectors) + further(vectors, states)).backward()  # type: ignore[no-untyped-call]
+    weights = [*body.parameters(), *head.parameters()]
+    expected = [weight.grad for weight in weights]
+    body.zero_grad()
+    head.zero_grad()
+    some = cut(5, 3)
+    asked: list[int] = []
+
+    def beside(number: int, made: Made) -> None:
+        asked.append(number)
+        further(*made).backward()  # type: ignore[no-untyped-call]
+
+    backward_in_pieces({"x": encode}, some, lambda v: whole(v["x"]), {"x": beside})
+    assert asked == [0, 1, 2]
+    for weight, theirs in zip(weights, expected, strict=True):
+        torch.testing.assert_close(weight.grad, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_no_piece_is_empty() -> None:
+    assert cut(7, 3) == [slice(0, 2), slice(2, 4), slice(4, 7)]
+    assert cut(2, 5) == [slice(0, 1), slice(1, 2)]
 
 
 def test_dropout_draws_the_same_twice() -> None:
@@ -39,12 +81,12 @@ def test_dropout_draws_the_same_twice() -> None:
     x = torch.randn(6, 4)
     drawn: list[Tensor] = []
 
-    def kept(rows: slice) -> Tensor:
+    def kept(rows: slice) -> Made:
         made = layer(x[rows])
         drawn.append(made.detach().clone())
-        return made  # type: ignore[no-any-return]
+        return (made,)
 
-    backward_in_pieces({"x": kept}, 6, 2, lambda v: v["x"].square().sum())
+    backward_in_pieces({"x": kept}, cut(6, 2), lambda v: v["x"].square().sum())
     assert len(drawn) == 4
     assert torch.equal(drawn[0], drawn[2])
     assert torch.equal(drawn[1], drawn[3])

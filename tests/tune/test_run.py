@@ -15,7 +15,7 @@ from contrapose.tune import run as running
 from contrapose.tune.guard import Guard
 from contrapose.tune.run import Request, tune
 from contrapose.tune.settings import Settings
-from tests.tune.small import small_rows, small_student
+from tests.tune.small import class_folders, small_student, write_pairs
 
 SETTINGS = Settings(steps=4, batch=4, rate=1e-2, save_every=2, log_every=1)
 
@@ -24,26 +24,7 @@ SETTINGS = Settings(steps=4, batch=4, rate=1e-2, save_every=2, log_every=1)
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pictures and a file of pairs."""
     root = tmp_path_factory.mktemp("pairs")
-    rows = small_rows(12)
-    for i, image in enumerate(rows.images.open(range(12))):
-        image.save(root / f"{i}.png")
-    lines = [
-        {
-            "image": f"{i}.png",
-            "caption": saying.caption,
-            "negatives": [text for text, _ in saying.negatives],
-            "positives": [text for text, _ in saying.positives],
-            "kinds": {
-                "negatives": [kind for _, kind in saying.negatives],
-                "positives": [kind for _, kind in saying.positives],
-            },
-        }
-        for i, row in enumerate(rows.sayings)
-        for saying in row
-    ]
-    file = root / "pairs.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return file
+    return write_pairs(root, 12)
 
 
 @pytest.fixture(scope="module")
@@ -218,3 +199,49 @@ def test_a_full_disk_at_the_end(
     tuned = tune(request(model, pairs, out, resume=True))
     assert tuned.bill is not None
     load_model(str(out))
+
+
+def test_zero_shot_is_a_line_and_can_be_guarded(model: Path, pairs: Path, tmp_path: Path) -> None:
+    from contrapose.data.benchmarks.classes import TEMPLATE
+
+    folder = class_folders(tmp_path / "classes", classes=7, each=3)
+    asked = request(model, pairs, tmp_path / "tuned", zero_shot=folder)
+    tuned = tune(asked)
+    assert tuned.bill is not None
+    item = tuned.bill.item("zero_shot")
+    assert (item.n, tuned.bill.item("zero_shot_top5").n) == (21, 21)
+    before, after = _right(model, folder, TEMPLATE), _right(tmp_path / "tuned", folder, TEMPLATE)
+    assert (item.before, item.after) == (before, after)
+    assert not any("zero-shot" in note for note in tuned.bill.notes)
+    assert "21 images of 7 classes" in tuned.bill.source
+    with pytest.raises(InputError, match="did you mean zero_shot"):
+        tune(request(model, pairs, tmp_path / "b", zero_shot=folder, guards={"zeroshot": 0.1}))
+    held = tune(request(model, pairs, tmp_path / "c", zero_shot=folder, guards={"zero_shot": 1}))
+    assert held.trained.step == 4
+    without = tune(request(model, pairs, tmp_path / "d"))
+    assert without.bill is not None
+    assert any("--zero-shot DIR" in note for note in without.bill.notes)
+
+
+def _right(model: Path, folder: Path, template: str) -> float:
+    """The share of pictures that are nearest to their own class, one by one."""
+    asked: Any = load_model(str(model))
+    names = sorted(each.name for each in folder.iterdir())
+    texts = asked.embed_texts([template.replace("{}", name) for name in names])
+    wins = [
+        int((asked.embed_images([Image.open(file)]) @ texts.T).argmax()) == i
+        for i, name in enumerate(names)
+        for file in sorted((folder / name).iterdir())
+    ]
+    return sum(wins) / len(wins)
+
+
+def test_a_run_of_another_kind_is_not_resumed(model: Path, pairs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tuned"
+    tune(request(model, pairs, out))
+    with pytest.raises(InputError, match=r"holds a run --with hp\+hn"):
+        tune(request(model, pairs, out, objective="heads", settings=Settings(), resume=True))
+    tune(request(model, pairs, out, objective="heads", settings=Settings(), overwrite=True))
+    assert {each.name for each in out.iterdir()} == {"training", "joined.json", "heads.safetensors"}
+    with pytest.raises(InputError, match="holds a run --with heads"):
+        tune(request(model, pairs, out, resume=True))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,13 +14,13 @@ from typer.core import TyperGroup
 
 from contrapose.cli.console import console, errors
 from contrapose.cli.progress import progress
+from contrapose.cli.steps import steps_told
+from contrapose.cli.tune_heads import HeadOption
+from contrapose.errors import InputError
 from contrapose.report import show
 
 if TYPE_CHECKING:
-    from contrapose.tune.loop import Told
-
-EVERY = 10.0
-"""Seconds between plain lines."""
+    from contrapose.tune.heads import HeadSettings
 
 
 class _Verbs(TyperGroup):
@@ -56,6 +54,13 @@ class DtypeOption(StrEnum):
     bf16 = "bf16"
 
 
+class WorldOption(StrEnum):
+    """Which of the two built-in worlds."""
+
+    skewed = "skewed"
+    balanced = "balanced"
+
+
 @app.command("model")
 def tune(
     model: Annotated[str, typer.Argument(help="tiny, tiny-clip, or a CLIP, SigLIP or BLIP.")],
@@ -63,7 +68,8 @@ def tune(
         str,
         typer.Option(
             help="Pairs: a .jsonl, .csv or .parquet file with image, caption, negatives and "
-            "positives; COCO's captions; webdataset tars; or scenes, which are made."
+            "positives; COCO's captions; webdataset tars; scenes, which are made; for heads also "
+            "a folder of cached .npy features."
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder that the tuned model goes to.")],
@@ -71,12 +77,20 @@ def tune(
         str,
         typer.Option(
             "--with",
-            help="plain, hn, hp, eqsim, eqsim-paper, eqsim-released, itm, lm, distill; joined by "
-            "+, with weights as eqsim=0.2+hn.",
+            help="plain, hn, hp, hp-even, eqsim, eqsim-paper, eqsim-released, itm, lm, distill; "
+            "joined by +, with weights as eqsim=0.2+hn. Or heads: the model stays, a map a side "
+            "is learnt.",
         ),
     ] = "hp+hn",
-    steps: Annotated[int, typer.Option(help="How many.")] = 300,
-    batch_size: Annotated[int, typer.Option(help="Images a step, over all processes.")] = 128,
+    steps: Annotated[
+        int | None, typer.Option(help="How many. Left out: 300; for heads by --epochs.")
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            help="Images a step, over all processes. Left out: 128; for heads 4096 captions."
+        ),
+    ] = None,
     lr: Annotated[
         float | None, typer.Option(help="Highest learning rate. Left out: what suits the model.")
     ] = None,
@@ -94,6 +108,16 @@ def tune(
         int,
         typer.Option(help="Compute a batch in so many pieces; the contrast still sees all of it."),
     ] = 1,
+    tau: Annotated[
+        float | None, typer.Option(help="Of heads: the fixed temperature. Left out: 0.1.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Of heads: how often each caption is seen. Left out: 30.")
+    ] = None,
+    head: Annotated[
+        HeadOption | None,
+        typer.Option(help="Of heads: one linear map a side, or a hidden layer beside it."),
+    ] = None,
     ema: Annotated[
         float | None, typer.Option(help="Keep a running mean of the weights, such as 0.999.")
     ] = None,
@@ -117,18 +141,35 @@ def tune(
         Path | None, typer.Option(help="Where paths of images start. Left out: beside --data.")
     ] = None,
     scenes: Annotated[int, typer.Option(help="How many are made, with --data scenes.")] = 4000,
+    world: Annotated[
+        WorldOption, typer.Option(help="Whose odds scenes have, with --data scenes.")
+    ] = WorldOption.skewed,
+    kinds: Annotated[
+        str,
+        typer.Option(
+            help="Learn from changed captions of these kinds alone, as swap or "
+            "replace-color,swap-relation. Left out: all that the data has."
+        ),
+    ] = "",
     held_out: Annotated[
         float, typer.Option(help="Share of your own pairs that is kept for the bill.")
     ] = 0.05,
     examples: Annotated[
         int, typer.Option(min=2, help="Of each part of the bill, with --data scenes.")
     ] = 100,
+    zero_shot: Annotated[
+        Path | None,
+        typer.Option(help="A folder with a folder of images a class: a line of the bill."),
+    ] = None,
     teacher: Annotated[
         str | None, typer.Option(help="A captioner whose likelihoods are taught, with distill.")
     ] = None,
     alpha: Annotated[
         float, typer.Option(help="How much of the teacher's language prior is taken out.")
     ] = 1.0,
+    sharpness: Annotated[
+        float, typer.Option(help="How sure the teacher is of its choice; lower is softer.")
+    ] = 10.0,
     device: Annotated[
         str, typer.Option(help="cpu, cuda, cuda:1, …; auto takes cuda where there is some.")
     ] = "auto",
@@ -146,9 +187,11 @@ def tune(
     from contrapose.tune.run import Request, tune
     from contrapose.tune.settings import Settings
 
+    plain = Settings()
+    for_heads = objective.strip().lower() == "heads"
     settings = Settings(
-        steps=steps,
-        batch=batch_size,
+        steps=plain.steps if steps is None or for_heads else steps,
+        batch=plain.batch if batch_size is None or for_heads else batch_size,
         rate=lr,
         seed=seed,
         freeze=tuple(each.value for each in dict.fromkeys(freeze or ())),
@@ -164,21 +207,29 @@ def tune(
         out=out,
         objective=objective,
         settings=settings,
+        heads=_heads(
+            {"tau": tau, "epochs": epochs, "kind": None if head is None else head.value},
+            {"steps": steps, "batch_size": batch_size, "lr": lr, "seed": seed} if for_heads else {},
+        ),
         images=images,
+        kinds=tuple(kind.strip() for kind in kinds.split(",") if kind.strip()),
         scenes=scenes,
+        world=world.value,
         held_out=held_out,
         examples=examples,
+        zero_shot=zero_shot,
         guards=parse_guards(guard or ()),
         best=best,
         teacher=teacher,
         alpha=alpha,
+        sharpness=sharpness,
         resume=resume,
         overwrite=overwrite,
         device=device,
         workers=workers,
     )
     quiet = quiet or os.environ.get("RANK", "0") != "0"  # of several processes the first speaks
-    with progress(quiet=quiet) as making, _steps(quiet=quiet) as told:
+    with progress(quiet=quiet) as making, steps_told(quiet=quiet) as told:
         tuned = tune(request, told=told, progress=making)
     if tuned.bill is None:
         return
@@ -190,28 +241,18 @@ def tune(
         errors().print(f"Written to {out}: use it as a model by this name.")
 
 
-@contextmanager
-def _steps(*, quiet: bool) -> Iterator[Told | None]:
-    """A function to be told steps and losses: a line in its place, or one now and then."""
-    screen = errors()
-    if quiet:
-        yield None
-        return
-    start = last = time.monotonic()
+def _heads(own: Mapping[str, Any], shared: Mapping[str, Any]) -> HeadSettings | None:
+    """How heads are learnt, where something is said of them.
 
-    def told(done: int, total: int, losses: Mapping[str, float]) -> None:
-        nonlocal last
-        now = time.monotonic()
-        terms = ", ".join(f"{name} {value:.4g}" for name, value in losses.items())
-        left = (now - start) * (total - done) / done
-        text = f"step {done:,} of {total:,}: {terms}; {left:.0f} s left"
-        if screen.is_terminal:
-            screen.print(f"{text:<{screen.width - 1}}", end="\n" if done == total else "\r")
-        elif now - last >= EVERY or done == total:
-            last = now
-            screen.print(text)
+    Raises:
+        InputError: both --steps and --epochs.
+    """
+    from contrapose.tune.heads import HeadSettings
 
-    yield told
+    said = {name: value for name, value in {**own, **shared}.items() if value is not None}
+    if {"steps", "epochs"} <= set(said):
+        raise InputError("--steps and --epochs say the same of heads: pass one of them.")
+    return HeadSettings(**said) if said else None
 
 
 def _require_torch(model: str) -> None:

@@ -1,11 +1,14 @@
-"""Checkpoints: weights, optimiser, step and random state in one file, whole or not at all."""
+"""Checkpoints: weights, optimiser and step in one file, whole or not at all.
+
+There is no random state: what a step draws is a function of the seed and its number.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +30,8 @@ class State:
 
     Attributes:
         step: how many are done.
-        tensors: weights that are taught, moments of the optimiser, running means, random state.
+        tensors: weights that are taught, moments of the optimiser, running means, what
+            teachers have found out.
         about: what else is to be known, as JSON values.
     """
 
@@ -55,9 +59,6 @@ def capture(
         for key, value in optimiser.state[weight].items():
             tensors[f"optimiser.{key}.{name}"] = torch.as_tensor(value)
     tensors |= {f"mean.{name}": value for name, value in (mean or {}).items()}
-    tensors["random.cpu"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["random.cuda"] = torch.cuda.get_rng_state()
     return State(step, tensors, dict(about))
 
 
@@ -80,9 +81,23 @@ def restore(
             optimiser.state[weight] = own
         for name in mean or ():
             mean[name].copy_(state.tensors[f"mean.{name}"])  # type: ignore[index]
-    torch.set_rng_state(state.tensors["random.cpu"].cpu())
-    if "random.cuda" in state.tensors and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state.tensors["random.cuda"].cpu())
+
+
+def remembered(memories: Sequence[Mapping[int, float]]) -> dict[str, Tensor]:
+    """What each process's teacher has found out, as tensors of a state."""
+    found = {}
+    for rank, memory in enumerate(memories):
+        found[f"teacher.texts.{rank}"] = torch.tensor(list(memory), dtype=torch.int64)
+        found[f"teacher.found.{rank}"] = torch.tensor(list(memory.values()), dtype=torch.float64)
+    return found
+
+
+def memory_of(state: State, rank: int) -> dict[int, float]:
+    """What a process's teacher had found out; nothing where there was no such process."""
+    texts = state.tensors.get(f"teacher.texts.{rank}")
+    if texts is None:
+        return {}
+    return dict(zip(texts.tolist(), state.tensors[f"teacher.found.{rank}"].tolist(), strict=True))
 
 
 def write_state(file: Path, state: State) -> None:
@@ -150,6 +165,11 @@ def latest(folder: Path) -> Path | None:
 
 
 def prune(folder: Path, keep: int = 2) -> None:
-    """Delete all but the newest checkpoints; the best one has a name of its own."""
+    """Delete all but the newest checkpoints, and what a killed run left half-written.
+
+    The best one has a name of its own, and stays.
+    """
+    for left in folder.glob(".*.safetensors.*"):
+        left.unlink(missing_ok=True)
     for old in sorted(folder.glob("step-*.safetensors"))[:-keep]:
         old.unlink(missing_ok=True)

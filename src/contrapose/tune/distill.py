@@ -1,12 +1,18 @@
 """Teaching a dual encoder what a captioner knows: its likelihoods, without its language prior.
 
-For each image the teacher scores the caption, a hard negative of it and captions of other images by
-log s_α = lm − α · log P(T), lm the mean log-probability of the tokens and P(T) its mean under noise
-images; the student's softmax over the same captions follows the teacher's.
+For image I_i there are captions T_k to choose from: its own, a hard negative of it, captions of
+other images. With lm(I, T) the mean log-probability of T's tokens and log P(T) = log mean_n exp
+lm(N_n, T) over noise images N_n, the teacher's choice is
+
+    q_ik = softmax_k(s · (lm(I_i, T_k) − α · log P(T_k))),
+
+the student's p_ik = softmax_k(S(I_i, T_k)/τ), and the loss 1/B · Σ_i Σ_k q_ik log(q_ik / p_ik). At
+α = 0 the teacher is taken at its word, at 1 by its pointwise mutual information.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -25,16 +31,26 @@ from contrapose.tune.students.student import Student
 OTHERS = 4
 """Captions of other images that are scored with each image."""
 SHARPNESS = 10.0
-"""What debiased mean log-probabilities are multiplied with before the teacher's softmax."""
+"""s, which debiased means are multiplied with before the teacher's softmax. With a caption's number
+of tokens, about ten, they are sums again: the captioner's own odds of one caption against another.
+Lower is softer; the higher, the surer is the teacher of the one caption that it scores highest."""
 NOISE = 3
 """Noise images that the prior is taken under."""
+EVERY = slice(None)
 
 
 class Distiller:
     """A teacher at work on the batches of one feed."""
 
     def __init__(
-        self, teacher: Any, feed: Feed, *, alpha: float = 1.0, others: int = OTHERS, seed: int = 0
+        self,
+        teacher: Any,
+        feed: Feed,
+        *,
+        alpha: float = 1.0,
+        sharpness: float = SHARPNESS,
+        others: int = OTHERS,
+        seed: int = 0,
     ):
         """A teacher.
 
@@ -42,32 +58,55 @@ class Distiller:
             teacher: gives token log-probabilities, and noise images.
             feed: whose table of texts is spoken of.
             alpha: how much of the prior is taken out.
+            sharpness: how sure the teacher is of its choice.
             others: captions of other images.
             seed: of the noise.
 
         Raises:
-            InputError: it gives no likelihoods.
+            InputError: it gives no likelihoods, or a number is out of range.
         """
         if not (hasattr(teacher, "token_logprobs") and hasattr(teacher, "noise_images")):
             raise InputError(f"{teacher.name} gives no likelihoods: --teacher needs a captioner.")
         if not 0 <= alpha <= 1:
             raise InputError(f"α lies between 0 and 1, and is {alpha}.")
+        if not 0 < sharpness < math.inf:
+            raise InputError(f"the teacher's sharpness must be above zero, not {sharpness}.")
         self.teacher, self.feed, self.alpha, self.others = teacher, feed, alpha, others
+        self.sharpness, self.seed = sharpness, seed
         self._noise = teacher.noise_images(NOISE, seed)
-        self._prior: dict[int, float] = {}
+        self.memory: dict[int, float] = {}
 
-    def loss(self, student: Student, batch: Batch, image: Tensor) -> Tensor:
-        """KL divergence of the student's choice from the teacher's, mean over images."""
-        choices = self.choices(batch)
-        aim = torch.from_numpy(self.aims(batch, choices)).to(image.device, torch.float32)
+    @property
+    def about(self) -> dict[str, Any]:
+        """What its choices hang on, but for the batch."""
+        return {
+            "model": self.teacher.fingerprint,
+            "alpha": self.alpha,
+            "sharpness": self.sharpness,
+            "others": self.others,
+            "seed": self.seed,
+        }
+
+    def loss(self, student: Student, batch: Batch, image: Tensor, rows: slice = EVERY) -> Tensor:
+        """KL divergence of the student's choice from the teacher's, mean over images.
+
+        Args:
+            student: reads the captions.
+            batch: of images, whose captions are those to choose from.
+            image: (r, d) the student's vectors of the images of some rows.
+            rows: which.
+        """
+        choices = self.choices(batch)[rows]
+        exact = torch.promote_types(image.dtype, torch.float32)
+        aim = torch.from_numpy(self.aims(batch, choices, rows)).to(image.device, exact)
         distinct, places = np.unique(np.maximum(choices, 0), return_inverse=True)
         tokens = self.feed.read(distinct)
         where = torch.from_numpy(places.reshape(choices.shape)).to(image.device)
         vectors = student.read(tokens)[where]
         scale, _ = student.scale()
         with torch.autocast(image.device.type, enabled=False):
-            cosines = torch.einsum("bd,bkd->bk", image.float(), vectors.float())
-            logits = scale.to(image.device).float() * cosines
+            cosines = torch.einsum("bd,bkd->bk", image.to(exact), vectors.to(exact))
+            logits = scale.to(image.device, exact) * cosines
             gone = torch.from_numpy(choices < 0).to(image.device)
             told = logits.masked_fill(gone, -1e4).log_softmax(1)
             return mean_of((aim * (aim.clamp(min=1e-12).log() - told)).sum(1))
@@ -81,30 +120,30 @@ class Distiller:
             found.append(np.where(other == own, -1, other))
         return np.stack(found, axis=1)
 
-    def aims(self, batch: Batch, choices: Numbers) -> FloatArray:
-        """The teacher's choice among them."""
+    def aims(self, batch: Batch, choices: Numbers, rows: slice = EVERY) -> FloatArray:
+        """(r, k) the teacher's choice among those of some rows."""
         pictures = [
             self.teacher.prepare_image(image)
-            for image in self.feed.rows.images.open(batch.rows.tolist())
+            for image in self.feed.rows.images.open(batch.rows[rows].tolist())
         ]
-        rows, columns = np.nonzero(choices >= 0)
-        texts = choices[rows, columns]
+        places = np.nonzero(choices >= 0)
+        texts = choices[places]
         scores = np.full(choices.shape, -np.inf)
-        means = self._means([pictures[row] for row in rows], texts)
-        scores[rows, columns] = means - self.alpha * self._priors(texts)
-        scores = SHARPNESS * (scores - scores.max(axis=1, keepdims=True))
+        means = self._means([pictures[row] for row in places[0]], texts)
+        scores[places] = means - self.alpha * self._priors(texts)
+        scores = self.sharpness * (scores - scores.max(axis=1, keepdims=True))
         chances = np.exp(scores)
         return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
     def _priors(self, texts: Numbers) -> FloatArray:
         if self.alpha == 0:
             return np.zeros(len(texts))
-        fresh = [text for text in np.unique(texts).tolist() if text not in self._prior]
+        fresh = [text for text in np.unique(texts).tolist() if text not in self.memory]
         if fresh:
             each = [self._means([noise] * len(fresh), np.array(fresh)) for noise in self._noise]
             logs = metrics.log_prior(np.stack(each))
-            self._prior |= dict(zip(fresh, logs.tolist(), strict=True))
-        return np.array([self._prior[text] for text in texts.tolist()])
+            self.memory |= dict(zip(fresh, logs.tolist(), strict=True))
+        return np.array([self.memory[text] for text in texts.tolist()])
 
     def _means(self, pictures: list[Any], texts: Numbers) -> FloatArray:
         """Mean log-probabilities of pairs, image after image."""

@@ -125,20 +125,20 @@ class Feed:
         return Batch(
             rows=rows,
             pixels={name: self._there(values) for name, values in pixels.items()},
-            captions=torch.from_numpy(captions).to(self.device),
+            captions=self._there(torch.from_numpy(captions)),
             negatives=negatives,
             positives=positives,
             text=self.read(captions),
             negative=self._changed(captions, negatives) if self.wanted[0] else None,
             positive=self._changed(captions, positives) if self.wanted[1] else None,
-            has_negative=torch.from_numpy(negatives >= 0).to(self.device),
-            has_positive=torch.from_numpy(positives >= 0).to(self.device),
+            has_negative=self._there(torch.from_numpy(negatives >= 0)),
+            has_positive=self._there(torch.from_numpy(positives >= 0)),
         )
 
     def read(self, texts: Numbers) -> Inputs:
         """Tokens of some texts of the table, no longer than they need to be."""
         found = {
-            name: self._there(values[torch.from_numpy(texts).to(values.device)])
+            name: self._there(values[torch.from_numpy(texts).to(values.device, non_blocking=True)])
             for name, values in self.tokens.items()
         }
         # Processes gather tokens from each other, and must have them of one length.

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from contrapose.errors import InputError
 from contrapose.files.near import did_you_mean
-from contrapose.models.capabilities import Model
-from contrapose.tune.bill.measure import Line, Measurer
+from contrapose.tune.bill.measure import Line
+
+
+class Measures(Protocol):
+    """What asks a model, as `Measurer` does."""
+
+    def measure(self, model: Any) -> dict[str, Line]:
+        """Every measure of a model."""
 
 
 class Guard:
@@ -16,8 +23,8 @@ class Guard:
 
     def __init__(
         self,
-        measurer: Measurer,
-        model: Model,
+        measurer: Measures,
+        model: Any,
         before: Mapping[str, Line],
         drops: Mapping[str, float],
         best: str | None = None,

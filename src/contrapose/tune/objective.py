@@ -10,11 +10,13 @@ from typing import Any
 from contrapose.errors import InputError
 from contrapose.files.near import did_you_mean
 from contrapose.tune.losses.eqsim import EqSim
+from contrapose.tune.losses.hard import HardPositive
 
 NAMES: Mapping[str, str] = {
     "plain": "the model's own losses alone",
     "hn": "each image tells its caption from a false change of it",
     "hp": "each image keeps its caption and a true rewording together",
+    "hp-even": "a true rewording scores as the caption does, and nothing more",
     "eqsim": "similarities change as the meaning does (cosines)",
     "eqsim-paper": "the same as the paper writes it",
     "eqsim-released": "the same as the authors' code computes it",
@@ -23,12 +25,15 @@ NAMES: Mapping[str, str] = {
     "distill": "a captioner's likelihoods, with its language prior taken out",
 }
 """Every part of an objective, and what it asks."""
+HEADS = "heads"
+"""No part of an objective: the model stays as it is, and a map a side is learnt on its vectors."""
 
 _REGULARISERS = {
     "eqsim": EqSim(),
     "eqsim-paper": EqSim.paper(),
     "eqsim-released": EqSim.released(),
 }
+_POSITIVES: Mapping[str, HardPositive] = {"hp": HardPositive(), "hp-even": HardPositive("even")}
 _WEIGHTS = {"hn": 1.0, "hp": 1.0, "eqsim": 0.5, "itm": 0.5, "lm": 1.0, "distill": 1.0}
 
 
@@ -46,6 +51,7 @@ class Objective:
         lm: of captioning; None likewise.
         distill: of a teacher's likelihoods.
         regulariser: which form of EqSim.
+        positive: which form of the loss on hard positives.
     """
 
     name: str = "plain"
@@ -57,6 +63,7 @@ class Objective:
     lm: float | None = None
     distill: float = 0.0
     regulariser: EqSim = field(default_factory=EqSim)
+    positive: HardPositive = field(default_factory=HardPositive)
 
     def for_model(self, *, matches: bool, writes: bool) -> Objective:
         """The same with what the model decides filled in.
@@ -89,10 +96,10 @@ def parse_objective(text: str) -> Objective:
     found: dict[str, Any] = {}
     for part in text.lower().split("+"):
         name, _, said = (each.strip() for each in part.partition("="))
-        if name == "heads":
-            raise InputError("heads have a command of their own: contrapose tune heads.")
+        if name == HEADS:
+            raise InputError("heads leave the model as it is: --with heads stands alone.")
         if name not in NAMES:
-            raise InputError(f"there is no loss {name!r}: {did_you_mean(name, NAMES)}")
+            raise InputError(f"there is no loss {name!r}: {did_you_mean(name, [*NAMES, HEADS])}")
         slot = name.partition("-")[0]
         if slot in found:
             raise InputError(f"--with {text} says {slot} twice.")
@@ -101,6 +108,8 @@ def parse_objective(text: str) -> Objective:
         found[slot] = _weight(said, name) if said else _WEIGHTS[slot]
         if name in _REGULARISERS:
             found["regulariser"] = _REGULARISERS[name]
+        if name in _POSITIVES:
+            found["positive"] = _POSITIVES[name]
     return Objective(text.lower(), **found)
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
 from contrapose.tune.feed import Batch, Feed
+from contrapose.tune.losses.gather import processes
 from contrapose.tune.objective import Objective
-from contrapose.tune.pieces import Encode, backward_in_pieces
+from contrapose.tune.paired import PairLosses, Teacher
+from contrapose.tune.pieces import Encode, Made, backward_in_pieces, cut
 from contrapose.tune.settings import Settings
-from contrapose.tune.students.student import Inputs, Student
-from contrapose.tune.terms import Vectors, pair_losses, total, vector_losses
-
-if TYPE_CHECKING:
-    from contrapose.tune.loop import Teacher
+from contrapose.tune.students.student import Inputs, Seen, Student
+from contrapose.tune.terms import Vectors, total, vector_losses, weights
 
 
 class Lesson:
@@ -38,28 +35,28 @@ class Lesson:
         """
         self.student, self.objective, self.settings = student, objective, settings
         self.feed, self.teacher, self.device = feed, teacher, device
-        self.pairs = bool(objective.itm or objective.lm)
         if bool(objective.distill) != (teacher is not None):
             raise InputError("--with distill and --teacher MODEL go together.")
-        if settings.pieces > 1 and (self.pairs or teacher is not None):
-            raise InputError(
-                "--accumulate is for losses on vectors: leave it out with itm, lm and distill, "
-                "which look at pairs."
-            )
+        self.pairs = bool(objective.itm or objective.lm or teacher is not None)
 
     def backward(self, batch: Batch) -> dict[str, Tensor]:
         """Leaves gradients; gives the losses."""
-        return self._in_pieces(batch) if self.settings.pieces > 1 else self._whole(batch)
+        found = self._in_pieces(batch) if self.settings.pieces > 1 else self._whole(batch)
+        job = processes()
+        if self.pairs and job.count > 1:  # processes have parts of losses on pairs
+            values = job.sum(torch.stack([loss.float() for loss in found.values()])) / job.count
+            return dict(zip(found, values, strict=True))
+        return found
 
     def _whole(self, batch: Batch) -> dict[str, Tensor]:
         with self._cast():
             seen = self.student.see(batch.pixels)
             vectors = self._vectors(seen.vectors, batch)
             losses = vector_losses(self.student, self.objective, vectors, batch)
-            if self.pairs and seen.states is not None:
-                losses |= pair_losses(self.student, self.objective, vectors, seen.states, batch)
-            if self.teacher is not None:
-                losses["distill"] = self.teacher.loss(self.student, batch, seen.vectors)
+            if self.pairs:
+                every = [slice(0, len(batch))]
+                asked = self._paired(batch, vectors, every).of(0, seen)
+                losses |= {name: ask() for name, ask in asked}
         total(self.objective, losses).backward()  # type: ignore[no-untyped-call]
         return {name: loss.detach() for name, loss in losses.items()}
 
@@ -79,30 +76,59 @@ class Lesson:
         return Vectors(image, text, *changed)
 
     def _in_pieces(self, batch: Batch) -> dict[str, Tensor]:
-        def reads(tokens: Inputs) -> Encode:
-            def encode(rows: slice) -> Tensor:
-                with self._cast():
-                    return self.student.read({name: it[rows] for name, it in tokens.items()})
-
-            return encode
-
-        def see(rows: slice) -> Tensor:
-            with self._cast():
-                return self.student.see({k: it[rows] for k, it in batch.pixels.items()}).vectors
-
-        texts = {"text": batch.text, "negative": batch.negative, "positive": batch.positive}
-        encoders: dict[str, Encode] = {"image": see}
-        encoders |= {name: reads(it) for name, it in texts.items() if it is not None}
+        some = cut(len(batch), self.settings.pieces)
         found: dict[str, Tensor] = {}
+        paired: list[PairLosses] = []
 
         def losses(vectors: dict[str, Tensor]) -> Tensor:
-            made = vector_losses(self.student, self.objective, Vectors(**vectors), batch)
+            each = Vectors(**vectors)
+            made = vector_losses(self.student, self.objective, each, batch)
             found.update({name: loss.detach() for name, loss in made.items()})
+            if self.pairs:
+                with self._cast():
+                    paired.append(self._paired(batch, each, some))
             return total(self.objective, made)
 
-        backward_in_pieces(encoders, len(batch), self.settings.pieces, losses)
+        def beside(number: int, made: Made) -> None:
+            """Each loss there and back before the next, so that memory holds one."""
+            counts = weights(self.objective)
+            most = 3 * (some[number].stop - some[number].start)
+            for name, ask in paired[0].of(number, Seen(made[0], *(made[1:] or [None])), most):
+                with self._cast():
+                    loss = ask()
+                if loss.requires_grad:  # all that it goes through may be frozen
+                    (counts[name] * loss).backward()  # type: ignore[no-untyped-call]
+                found[name] = found.get(name, 0) + loss.detach()
+
+        encoders = self._encoders(batch)
+        backward_in_pieces(encoders, some, losses, {"image": beside} if self.pairs else None)
         return found
+
+    def _encoders(self, batch: Batch) -> dict[str, Encode]:
+        """What makes vectors of some rows, and states of images where something looks at them."""
+
+        def see(rows: slice) -> Made:
+            with self._cast():
+                vectors, states = self.student.see(_rows(batch.pixels, rows))
+            return (vectors,) if states is None else (vectors, states)
+
+        def reads(tokens: Inputs) -> Encode:
+            def read(rows: slice) -> Made:
+                with self._cast():
+                    return (self.student.read(_rows(tokens, rows)),)
+
+            return read
+
+        texts = {"text": batch.text, "negative": batch.negative, "positive": batch.positive}
+        return {"image": see, **{name: reads(it) for name, it in texts.items() if it is not None}}
+
+    def _paired(self, batch: Batch, vectors: Vectors, some: list[slice]) -> PairLosses:
+        return PairLosses(self.student, self.objective, self.teacher, batch, vectors, some)
 
     def _cast(self) -> torch.autocast:
         kind = torch.device(self.device).type
         return torch.autocast(kind, torch.bfloat16, enabled=self.settings.dtype == "bf16")
+
+
+def _rows(inputs: Inputs, rows: slice) -> Inputs:
+    return {name: it[rows] for name, it in inputs.items()}

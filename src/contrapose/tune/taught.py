@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -12,6 +13,8 @@ from contrapose.errors import InputError
 from contrapose.tune.losses.gather import processes
 from contrapose.tune.settings import Settings
 from contrapose.tune.students.student import Student
+
+T = TypeVar("T")
 
 
 def taught(student: Student, settings: Settings) -> dict[str, nn.Parameter]:
@@ -53,13 +56,23 @@ def average(weights: list[nn.Parameter]) -> None:
         weight.grad /= job.count
 
 
-def decided(mine: bool) -> bool:
+def decided(mine: T) -> T:
     """What the first process decided, in all of them."""
     if processes().count == 1:
         return mine
     found = [mine]
     dist.broadcast_object_list(found, src=0)
     return found[0]
+
+
+def everyones(mine: T) -> list[T]:
+    """What each process has, in all of them."""
+    count = processes().count
+    if count == 1:
+        return [mine]
+    found: list[T] = [mine] * count
+    dist.all_gather_object(found, mine)
+    return found
 
 
 def optimiser_of(

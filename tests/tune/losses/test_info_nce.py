@@ -95,3 +95,13 @@ def test_temperature() -> None:
     torch.autograd.backward(InfoNCE()(image, text, scale=learnt()))
     assert learnt.log_scale.grad is not None
     assert learnt.log_scale.grad != 0
+
+
+def test_a_scale_of_one_number_in_a_list() -> None:
+    image, text = leaves(*naive.features(6))
+    scale = torch.tensor([5.0], dtype=torch.float64, requires_grad=True)
+    assert_same(
+        InfoNCE()(image, text, scale=scale),
+        naive.info_nce(image, text, scale[0]),
+        (image, text, scale),
+    )

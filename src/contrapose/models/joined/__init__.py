@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contrapose.errors import MissingExtraError
-from contrapose.models.joined.spec import Joining, Side, read_joined, save_joined
+from contrapose.models.joined.spec import (
+    SPEC,
+    Joining,
+    Side,
+    read_joined,
+    read_joining,
+    save_joined,
+)
 from contrapose.models.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -22,9 +29,12 @@ def load(folder: Path, name: str, options: LoadOptions) -> Joined:
         InputError: the folder, its heads or an encoder cannot be used.
         MissingExtraError: torch or transformers is not installed.
     """
+    sides = read_joining(folder / SPEC)
     try:
         import torch  # noqa: F401
-        import transformers  # noqa: F401
+
+        if "hf" in (sides.image.kind, sides.text.kind):
+            import transformers  # noqa: F401
     except ImportError as error:
         missing = error.name or "transformers"
         raise MissingExtraError(missing, "hf", f"The model {name}") from None

@@ -16,6 +16,7 @@ from contrapose.models.joined.image import HfImageSide, TimmImageSide
 from contrapose.models.joined.maps import through
 from contrapose.models.joined.spec import HEADS, SPEC, Joining, Side, read_joined
 from contrapose.models.joined.text import TextSide
+from contrapose.models.joined.whole import WholeImages, WholeTexts, load_whole
 from contrapose.models.options import LoadOptions
 from contrapose.models.precise import precise
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from contrapose.models.capabilities import Picture, Prepared
+
+ImageSide = HfImageSide | TimmImageSide | WholeImages
 
 
 class Joined:
@@ -45,10 +48,8 @@ class Joined:
         joining, heads = read_joined(folder)
         self.name = name
         self.batch_size = 64
-        self.image = image_side(joining, folder, name, options)
-        self.text = text_side(joining, folder, name, options)
+        self.image, self.text = both_sides(joining, folder, name, options)
         self._heads = {key: head.to(options.device) for key, head in heads.items()}
-        self._cut = options.cut
         self.text_masks = self.text.masks
         self.pixel_mean = self.image.mean
         self.fingerprint = fingerprint(
@@ -61,16 +62,11 @@ class Joined:
         )
         self.card = ModelCard(
             family="joined encoders",
-            parameters=self.image.parameters
-            + self.text.parameters
-            + sum(head.numel() for head in heads.values()),
+            parameters=self._encoders() + sum(head.numel() for head in heads.values()),
             dtype=options.dtype,
             preprocessing=self.image.preprocessing,
             context=self.context,
-            notes=(
-                f"images by {joining.image.source}, captions by {joining.text.source}, joined in "
-                f"{heads['image.weight'].shape[0]} dimensions",
-            ),
+            notes=(f"{_said(joining)} in {heads['image.weight'].shape[0]} dimensions",),
         )
 
     @precise
@@ -98,23 +94,39 @@ class Joined:
     @property
     def context(self) -> int:
         """Most tokens of a caption, with start and end."""
-        return self.text.captions.context
+        return self.text.context
 
     @property
     def cuts(self) -> bool:
         """Whether longer captions are cut."""
-        return self._cut
+        return self.text.cuts
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each caption before any cut, with start and end."""
-        return self.text.captions.counts(texts)
+        return self.text.counts(texts)
+
+    def _encoders(self) -> int:
+        """Weights of both encoders; of a model that is both, once."""
+        models = [getattr(side, "model", None) for side in (self.image, self.text)]
+        twice = models[0] is not None and models[0] is models[1]
+        return self.image.parameters + (0 if twice else self.text.parameters)
 
 
-def image_side(
+def both_sides(
     joining: Joining, folder: Path, name: str, options: LoadOptions
-) -> HfImageSide | TimmImageSide:
+) -> tuple[ImageSide, TextSide | WholeTexts]:
+    """Both encoders; a model that is both is loaded once."""
+    image = image_side(joining, folder, name, options)
+    if isinstance(image, WholeImages) and joining.image == joining.text:
+        return image, WholeTexts(image.model)
+    return image, text_side(joining, folder, name, options)
+
+
+def image_side(joining: Joining, folder: Path, name: str, options: LoadOptions) -> ImageSide:
     """The image encoder alone, as training a head needs it."""
     side = joining.image
+    if side.kind == "model":
+        return WholeImages(load_whole(_source(side, folder), folder, options))
     if side.kind == "hf":
         return HfImageSide(side, _source(side, folder), name, options)
     if side.weights is None:
@@ -125,10 +137,14 @@ def image_side(
     return TimmImageSide(side, weights, name, options)
 
 
-def text_side(joining: Joining, folder: Path, name: str, options: LoadOptions) -> TextSide:
+def text_side(
+    joining: Joining, folder: Path, name: str, options: LoadOptions
+) -> TextSide | WholeTexts:
     """The sentence encoder alone, as training a head needs it."""
+    if joining.text.kind == "model":
+        return WholeTexts(load_whole(_source(joining.text, folder), folder, options))
     if joining.text.kind != "hf":
-        raise InputError("its text encoder must be of kind hf.", file=folder / SPEC)
+        raise InputError("its text encoder must be of kind hf or model.", file=folder / SPEC)
     return TextSide(joining.text, _source(joining.text, folder), name, options)
 
 
@@ -145,6 +161,13 @@ def mapped(vectors: Tensor, heads: Mapping[str, Tensor], side: str, name: str) -
             f"{vectors.shape[1]}: it belongs to another encoder."
         )
     return normalize(through(vectors, heads, side), dim=-1)
+
+
+def _said(joining: Joining) -> str:
+    image, text = joining.image.source, joining.text.source
+    if joining.image.kind == "model" and joining.image == joining.text:
+        return f"{image} with a head a side,"
+    return f"images by {image}, captions by {text}, joined"
 
 
 def _source(side: Side, folder: Path) -> str:

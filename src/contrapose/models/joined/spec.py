@@ -21,7 +21,7 @@ HEADS = "heads.safetensors"
 
 Pool = Literal["pooler", "first", "mean", "last", "max"]
 """What of an encoder's output is its vector: its own pooler's, its first place's, the mean …"""
-Kind = Literal["hf", "timm"]
+Kind = Literal["hf", "timm", "model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,11 @@ class Side:
     """One encoder.
 
     Attributes:
-        source: a folder (from the joined folder, where relative), an id on the hub, or, for timm,
-            the name of the architecture.
+        source: a folder (from the joined folder, where relative), an id on the hub, for timm the
+            name of the architecture, or, for a whole model, what `load_model` takes.
         pool: what of its output is its vector; empty: as the encoder itself says.
-        kind: `hf` for transformers and sentence-transformers, `timm` for images only.
+        kind: `hf` for transformers and sentence-transformers, `timm` for images only, `model` for a
+            dual encoder's own vectors.
         revision: on the hub.
         weights: for timm: the file of its weights, from the joined folder where relative.
         normalise: bring its vector to unit length before the map.
@@ -149,6 +150,6 @@ def _side(content: Any) -> Side:
 
 def _placed(side: Side, start: Path) -> Side:
     near = start / Path(side.source).expanduser()
-    source = str(near.resolve()) if side.kind == "hf" and near.is_dir() else side.source
+    source = str(near.resolve()) if side.kind != "timm" and near.is_dir() else side.source
     weights = None if side.weights is None else str((start / side.weights).resolve())
     return replace(side, source=source, weights=weights)

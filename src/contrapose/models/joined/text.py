@@ -60,6 +60,20 @@ class TextSide:
         self.fingerprint = checkpoint.fingerprint
         self.parameters: int = self._network.num_parameters()
 
+    @property
+    def context(self) -> int:
+        """Most tokens of a caption, with start and end."""
+        return self.captions.context
+
+    @property
+    def cuts(self) -> bool:
+        """Whether longer captions are cut."""
+        return self.captions.cut
+
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each caption before any cut, with start and end."""
+        return self.captions.counts(texts)
+
     def features(self, texts: Sequence[str]) -> Tensor:
         """Vectors (n, d) in float32.
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch.nn.functional import normalize
 
 from contrapose import metrics
 from contrapose.errors import InputError
@@ -72,18 +73,13 @@ class Measurer:
         Raises:
             InputError: it gives a number that is none.
         """
-        ask = self._cosines(model) if score == "itc" else self._judged(model)
-        lines: dict[str, Line] = {}
-        for test in self.panel.tests:
-            if not len(test.images) or (score == "itm" and test.kind in ("gallery", "classes")):
-                continue
-            scores = ask(test)
-            if not np.isfinite(scores).all():
-                raise InputError(f"the model gives scores that are no numbers, on {test.name}.")
-            lines |= {line.name: line for line in lines_of(test, scores)}
-        return lines
+        if score == "itc":
+            return lines_of_vectors(self.panel.tests, *self.vectors(model))
+        tests = [test for test in self.panel.tests if test.kind not in ("gallery", "classes")]
+        return _asked(tests, self._judged(model))
 
-    def _cosines(self, model: Any) -> Callable[[Trial], FloatArray]:
+    def vectors(self, model: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """A model's unit vectors of all pictures and of all captions, on the CPU."""
         images = self._all(model, len(self.panel.images), model.embed_images)
         size = max(1, model.batch_size)
         texts = torch.cat(
@@ -92,15 +88,7 @@ class Measurer:
                 for start in range(0, len(self.panel.texts), size)
             ]
         )
-
-        def ask(test: Trial) -> FloatArray:
-            if test.kind in ("gallery", "classes"):
-                found = images[test.images[:, 0]] @ texts[test.texts.reshape(-1)].T
-                return found.numpy().astype(np.float64)
-            left, right = images[test.images], texts[test.texts]
-            return (left @ right.transpose(1, 2)).numpy().astype(np.float64)
-
-        return ask
+        return images, texts
 
     def _judged(self, model: Any) -> Callable[[Trial], FloatArray]:
         def ask(test: Trial) -> FloatArray:
@@ -120,6 +108,8 @@ class Measurer:
     def _all(self, model: Any, count: int, embed: Callable[[list[Any]], Any]) -> torch.Tensor:
         parts = []
         size = max(1, model.batch_size)
+        if self.told is not None:
+            self.told("pictures", 0, count)
         for start in range(0, count, size):
             shown = self._shown(model, range(start, min(start + size, count)))
             parts.append(embed(shown).float().cpu())
@@ -142,6 +132,45 @@ class Measurer:
                     self._prepared[place] = ready
                     self._bytes += size
         return [self._prepared.get(place, fresh.get(place)) for place in places]
+
+
+def lines_of_vectors(
+    tests: Sequence[Trial], images: torch.Tensor, texts: torch.Tensor
+) -> dict[str, Line]:
+    """Every measure by the cosines of unit vectors.
+
+    Args:
+        tests: what is asked.
+        images: (n, d) of all pictures.
+        texts: (m, d) of all captions.
+
+    Raises:
+        InputError: a cosine is no number.
+    """
+
+    def ask(test: Trial) -> FloatArray:
+        if test.kind == "classes":
+            prompts = texts[test.texts.reshape(len(test.texts), -1)]
+            found = images[test.images[:, 0]] @ normalize(prompts.mean(dim=1), dim=-1).T
+        elif test.kind == "gallery":
+            found = images[test.images[:, 0]] @ texts[test.texts.reshape(-1)].T
+        else:
+            found = images[test.images] @ texts[test.texts].transpose(1, 2)
+        return found.numpy().astype(np.float64)
+
+    return _asked(tests, ask)
+
+
+def _asked(tests: Sequence[Trial], ask: Callable[[Trial], FloatArray]) -> dict[str, Line]:
+    lines: dict[str, Line] = {}
+    for test in tests:
+        if not len(test.images):
+            continue
+        scores = ask(test)
+        if not np.isfinite(scores).all():
+            raise InputError(f"the model gives scores that are no numbers, on {test.name}.")
+        lines |= {line.name: line for line in lines_of(test, scores)}
+    return lines
 
 
 def lines_of(test: Trial, scores: FloatArray) -> list[Line]:
@@ -182,7 +211,13 @@ def lines_of(test: Trial, scores: FloatArray) -> list[Line]:
         ]
     if test.kind == "classes":
         assert test.right is not None  # noqa: S101 - tests of this kind have one
-        return [line(test.name, metrics.top_k(scores, test.right).values)]
+        return [
+            line(
+                test.name if k == 1 else f"{test.name}_top{k}",
+                metrics.top_k(scores, test.right, k).values,
+            )
+            for k in test.ks
+        ]
     pairs = np.stack([np.arange(len(scores))] * 2, axis=1)
     found = metrics.recalls(scores, pairs)
     return [line(name, outcome.values, clusters=None) for name, outcome in found.items()]

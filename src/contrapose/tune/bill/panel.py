@@ -27,8 +27,10 @@ class Trial:
             captions; `triple`: an image and a caption, a hard negative, a hard positive; `gallery`:
             images and a caption of each; `classes`: images, and the captions of all classes.
         images: (k, m) places of images.
-        texts: (k, n) places of captions; (c,) of classes.
+        texts: (k, n) places of captions; (c,) of classes, or (c, t) where each has several prompts,
+            whose vectors are averaged.
         right: (k,) the right class.
+        ks: among the first how many the right class is to be.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Trial:
     images: Numbers
     texts: Numbers
     right: Numbers | None = None
+    ks: tuple[int, ...] = (1,)
 
 
 class Shown(Protocol):

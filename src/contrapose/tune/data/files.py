@@ -20,6 +20,7 @@ from contrapose.files import (
     resolve_name,
     table_records,
 )
+from contrapose.tune.data.marks import file_mark
 from contrapose.tune.data.rows import Rows, Saying
 from contrapose.tune.data.tars import is_tar, tar_rows
 
@@ -51,6 +52,10 @@ class Photographs:
     def open(self, rows: Sequence[int]) -> list[Image]:
         """Some of them, decoded."""
         return list(open_images([ImageRef(str(p), p) for p in (self.paths[row] for row in rows)]))
+
+    def mark(self, row: int) -> str:
+        """What tells an image from another, and from itself when it was changed."""
+        return file_mark(self.paths[row])
 
 
 def read_rows(path: Path, images: Path | None = None) -> Rows:

@@ -28,6 +28,9 @@ class Images(Protocol):
     def open(self, rows: Sequence[int]) -> list[Image]:
         """Some of them, decoded."""
 
+    def mark(self, row: int) -> str:
+        """What tells an image from another, and from itself when it was changed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Saying:
@@ -128,3 +131,7 @@ class Some:
     def open(self, rows: Sequence[int]) -> list[Image]:
         """Some of these, decoded."""
         return self.whole.open([self.rows[row] for row in rows])
+
+    def mark(self, row: int) -> str:
+        """What tells an image from another."""
+        return self.whole.mark(self.rows[row])

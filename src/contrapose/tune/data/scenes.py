@@ -15,6 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from contrapose.errors import InputError
+from contrapose.tune.data.marks import pixels_mark
 from contrapose.tune.data.rows import Rows, Saying
 from contrapose.world.captions import CHANGES, REWRITES, Caption, describe
 from contrapose.world.odds import World
@@ -48,6 +49,11 @@ class Drawn:
         """Some of them."""
         assert self.pixels is not None  # noqa: S101 - they are there from the beginning
         return [Image.fromarray(self.pixels[row].cpu().numpy()) for row in rows]
+
+    def mark(self, row: int) -> str:
+        """A name for its pixels."""
+        assert self.pixels is not None  # noqa: S101 - they are there from the beginning
+        return pixels_mark(self.pixels[row])
 
 
 def scene_rows(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from contrapose.errors import InputError
 from contrapose.files import IMAGE_SUFFIXES
+from contrapose.tune.data.marks import file_mark
 from contrapose.tune.data.rows import Rows, Saying
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ class TarImages:
             InputError: one cannot be decoded.
         """
         return [_opened(self.places[row]) for row in rows]
+
+    def mark(self, row: int) -> str:
+        """What tells an image from another, and from itself when its tar was changed."""
+        place = self.places[row]
+        return f"{file_mark(place.tar)} {place.start} {place.size}"
 
 
 def is_tar(path: Path) -> bool:

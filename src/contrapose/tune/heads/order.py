@@ -39,6 +39,11 @@ def steps(captions: int, size: int, epochs: int) -> int:
     return captions * epochs // min(size, captions)
 
 
+def epochs_of(captions: int, size: int, count: int) -> int:
+    """The fewest epochs that have so many batches."""
+    return -(-count * min(size, captions) // captions)
+
+
 def _rounds(owners: Rows, draw: np.random.Generator) -> Iterator[Rows]:
     """Each image's captions in a random order: all first ones, all second ones …, each shuffled."""
     shuffled = draw.permutation(len(owners))

@@ -21,6 +21,7 @@ class HeadSettings:
         width: of the common space.
         hidden: of the hidden layer.
         epochs: how often each caption is seen.
+        steps: so many steps, whatever that is in epochs; None goes by `epochs`.
         batch_size: captions a step.
         lr: of AdamW, from which it falls to zero by a cosine.
         drop: share of the whitened features that are left out at each step.
@@ -28,6 +29,9 @@ class HeadSettings:
         hold_out: share of the images that are not learnt from; the epoch with the best mean recall
             on them is kept. Zero learns from all and keeps the last.
         unit: bring features to unit length first, as `normalise` in a `joined.json` says, a side.
+        start: where heads begin: `canonical` by what goes together in the features, `own` as maps
+            that change nothing, for encoders that share a space already; None as the caller has
+            the one or the other.
         seed: of everything random.
     """
 
@@ -36,12 +40,14 @@ class HeadSettings:
     width: int = 512
     hidden: int = 1024
     epochs: int = 30
+    steps: int | None = None
     batch_size: int = 4096
     lr: float = 1e-3
     drop: float = 0.2
     weight_decay: float = 0.0
     hold_out: float = 0.0
     unit: tuple[bool, bool] = (True, True)
+    start: Literal["canonical", "own"] | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -57,6 +63,10 @@ class HeadSettings:
         for name in ("width", "hidden", "epochs"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, found {getattr(self, name)}.")
+        if self.steps is not None and self.steps < 1:
+            raise InputError(f"steps must be at least 1, found {self.steps}.")
+        if self.start not in (None, "canonical", "own"):
+            raise InputError(f"heads start canonical or own, not {self.start!r}.")
         if self.batch_size < 2:
             raise InputError(f"a batch needs at least 2 captions, found {self.batch_size}.")
         if not 0 < self.lr < math.inf or not 0 <= self.weight_decay < math.inf:

@@ -39,12 +39,17 @@ class Whitening:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Both sides' whitening, and the first heads on whitened features, (d, p) and (d, q)."""
+    """Both sides' whitening, and the first heads on whitened features, (d, p) and (d, q).
+
+    The first biases (d,) are zero where none are given.
+    """
 
     image: Whitening
     text: Whitening
     image_head: Tensor
     text_head: Tensor
+    image_bias: Tensor | None = None
+    text_bias: Tensor | None = None
 
 
 def canonical(
@@ -92,6 +97,29 @@ def canonical(
         Whitening(text_mean.float().to(place), theirs.float().to(place)),
         *(head.float().contiguous().to(place) for head in heads),
     )
+
+
+def own(start: Start) -> Start:
+    """The same whitening with heads that undo it: every vector keeps its direction.
+
+    For encoders that share a space already, as those of a CLIP: training goes on from there.
+
+    Raises:
+        InputError: the two sides' vectors are not of one width.
+    """
+    wide = len(start.image.mean), len(start.text.mean)
+    if wide[0] != wide[1]:
+        raise InputError(
+            f"images have {wide[0]} numbers and captions {wide[1]}: there is no common space to "
+            "start in."
+        )
+    heads, biases = [], []
+    for side in (start.image, start.text):
+        head = torch.linalg.inv(side.matrix.double().cpu())
+        size = SIZE / head.square().mean().sqrt()
+        heads.append((head * size).float().contiguous().to(side.mean.device))
+        biases.append(side.mean * size.float().to(side.mean.device))
+    return Start(start.image, start.text, *heads, *biases)
 
 
 def _centred(features: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import torch
@@ -18,9 +19,9 @@ from contrapose.models.joined.maps import HIDDEN, through
 from contrapose.tune.heads.contrast import contrast
 from contrapose.tune.heads.features import Features
 from contrapose.tune.heads.measuring import mean_recall_of
-from contrapose.tune.heads.order import batches, steps
+from contrapose.tune.heads.order import batches, epochs_of, steps
 from contrapose.tune.heads.settings import HeadSettings
-from contrapose.tune.heads.start import Start, Whitening, canonical
+from contrapose.tune.heads.start import Start, Whitening, canonical, own
 
 SIDES = ("image", "text")
 Heads = dict[str, Tensor]
@@ -107,17 +108,21 @@ class Training:
         draw = torch.Generator().manual_seed(settings.seed)
         images, texts = tensors(self.learnt, settings, device)
         self.owners = torch.from_numpy(owners).to(device)
-        self.start = canonical(images, texts, self.owners, settings.width, generator=draw)
+        start = canonical(images, texts, self.owners, settings.width, generator=draw)
+        self.start = own(start) if settings.start == "own" else start
         self.images, self.texts = self.start.image(images), self.start.text(texts)
         self.heads = _first(self.start, settings, draw)
         self.optimiser = torch.optim.AdamW(
             self.heads.values(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
         )
         self.noise = torch.Generator(device).manual_seed(settings.seed)
-        self.order = batches(owners, settings.batch_size, settings.epochs, settings.seed)
-        self.total = steps(len(owners), settings.batch_size, settings.epochs)
+        size, epochs = settings.batch_size, settings.epochs
+        if settings.steps is not None:
+            epochs = epochs_of(len(owners), size, settings.steps)
+        self.total = settings.steps or steps(len(owners), size, epochs)
+        self.order = islice(batches(owners, size, epochs, settings.seed), self.total)
         self.done, self.seen = 0, 0
-        self.losses: list[list[Tensor]] = [[] for _ in range(settings.epochs)]
+        self.losses: list[list[Tensor]] = [[] for _ in range(epochs)]
         self.best: tuple[int, Heads] | None = None
         self.held_out: list[float] = []
 
@@ -215,9 +220,13 @@ def fold(heads: Mapping[str, Tensor], start: Start) -> Heads:
 def _first(start: Start, settings: HeadSettings, draw: torch.Generator) -> Heads:
     """The heads that training starts from, on whitened features."""
     heads: Heads = {}
-    for side, first in (("image", start.image_head), ("text", start.text_head)):
+    for side, first, bias in (
+        ("image", start.image_head, start.image_bias),
+        ("text", start.text_head, start.text_bias),
+    ):
         place, (width, given) = first.device, first.shape
-        heads |= {f"{side}.weight": first.clone(), f"{side}.bias": torch.zeros(width, device=place)}
+        moved = torch.zeros(width, device=place) if bias is None else bias.clone()
+        heads |= {f"{side}.weight": first.clone(), f"{side}.bias": moved}
         if settings.kind == "mlp":
             weight = torch.randn(settings.hidden, given, generator=draw) / given**0.5
             layer = (

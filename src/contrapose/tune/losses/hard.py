@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -95,9 +96,7 @@ class HardPositive:
         scale = 1 / self.tau if scale is None else scale
         if self.form == "even":
             apart = scale * (image * (text - positive)).sum(1)
-            losses = -(F.logsigmoid(apart) + F.logsigmoid(-apart)) / 2 - torch.log(
-                apart.new_tensor(2.0)
-            )
+            losses = -(F.logsigmoid(apart) + F.logsigmoid(-apart)) / 2 - math.log(2)
             return mean_of(losses, has[:, 0].to(losses.dtype))
         positive = torch.where(has, positive, text)
         nce = InfoNCE()

@@ -51,6 +51,17 @@ class Match:
             captions: (b, B) logits of this process's images with the captions of all.
             images: (b, B) logits of this process's captions with the images of all.
         """
+        rows = len(captions)
+        answers = judge(*self.pairs(captions, images))
+        if answers.shape != (3 * rows,):
+            raise InputError(f"the judge gave {tuple(answers.shape)} for {3 * rows} pairs.")
+        return mean_of(self.each(answers, rows))
+
+    def pairs(self, captions: Tensor, images: Tensor) -> tuple[Tensor, Tensor]:
+        """(3b,) images and (3b,) captions to judge, as places in the whole batch.
+
+        First the right pairs, then images with wrong captions, then wrong images with captions.
+        """
         job = processes()
         rows = len(captions)
         if captions.ndim != 2 or captions.shape != images.shape:
@@ -67,11 +78,12 @@ class Match:
         wrong_captions, wrong_images = (
             self._negatives(logits.detach(), job.rank * rows) for logits in (captions, images)
         )
-        answers = judge(torch.cat([own, own, wrong_images]), torch.cat([own, wrong_captions, own]))
-        if answers.shape != (3 * rows,):
-            raise InputError(f"the judge gave {tuple(answers.shape)} for {3 * rows} pairs.")
+        return torch.cat([own, own, wrong_images]), torch.cat([own, wrong_captions, own])
+
+    def each(self, answers: Tensor, rights: int) -> Tensor:
+        """The loss of each answer, of which the first are about right pairs."""
         exact = torch.promote_types(answers.dtype, torch.float32)
-        return mean_of(told_apart(answers.to(exact), rows, self.weight))
+        return told_apart(answers.to(exact), rights, self.weight)
 
     def _negatives(self, logits: Tensor, first: int) -> Tensor:
         away = logits.to(torch.promote_types(logits.dtype, torch.float32), copy=True)

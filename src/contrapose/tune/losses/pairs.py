@@ -3,7 +3,9 @@
 A loss on pairs (a `Term`) looks at each tile of cosines once on the way to its value, and once more
 on the way back, where it gives its derivative by them. So InfoNCE and EqSim together cost one
 product of images and captions forwards, and beyond the features the memory of a few tiles. A matrix
-that fits in `keep` bytes is kept for the way back; a larger one is computed again.
+that fits in `keep` bytes is kept for the way back; a larger one is computed again. On a GPU with
+Triton, `InfoNCE` and `EqSim` on cosines have kernels of their own where the matrix is kept
+(`fused`).
 
 In a job of several processes each has the rows of its own images and the captions of all.
 """
@@ -19,6 +21,7 @@ from torch.autograd.function import once_differentiable
 
 from contrapose.errors import InputError
 from contrapose.tune.losses.batch import Batch, Rows
+from contrapose.tune.losses.fused import fused, suits
 from contrapose.tune.losses.gather import processes
 
 TILE = {"cpu": 2**21, "cuda": 2**25}
@@ -90,13 +93,23 @@ def pairwise(
     if tile is not None and tile < 1:
         raise InputError(f"a tile of {tile} rows is not possible: give at least one.")
     exact = torch.promote_types(torch.promote_types(image.dtype, text.dtype), torch.float32)
+    image, text = image.to(exact), text.to(exact)
+    scale = torch.as_tensor(scale, dtype=exact, device=image.device).reshape(())
+    if tile is None and suits(image, text, terms, keep=kept(image.device, keep)):
+        return fused(image, text, terms, scale=scale, same=same, tile=TILE["cuda"])
+    bias = torch.as_tensor(bias, dtype=exact, device=image.device).reshape(())
     with torch.autocast(image.device.type, enabled=False):
-        image, text = image.to(exact), text.to(exact)
-        one = [torch.as_tensor(it, dtype=exact, device=image.device) for it in (scale, bias)]
         found: tuple[Tensor, ...] = _Pairwise.apply(  # type: ignore[no-untyped-call]
-            image, text, *one, tuple(terms), same, tile, keep
+            image, text, scale, bias, tuple(terms), same, tile, keep
         )
     return found
+
+
+def kept(device: torch.device, asked: int | None) -> int:
+    """Bytes of cosines that may be kept."""
+    if asked is not None or device.type != "cuda":
+        return KEPT if asked is None else asked
+    return torch.cuda.get_device_properties(device).total_memory // 32
 
 
 def checked(image: Tensor, text: Tensor) -> None:
@@ -130,10 +143,7 @@ class _Pairwise(torch.autograd.Function):
         size = len(image) * job.count
         device = image.device
         tile = tile or max(64, TILE.get(device.type, TILE["cuda"]) // size)
-        if keep is None:
-            keep = KEPT
-            if device.type == "cuda":
-                keep = torch.cuda.get_device_properties(device).total_memory // 32
+        keep = kept(device, keep)
         batch = Batch(
             images=job.gather(image),
             texts=job.gather(text),

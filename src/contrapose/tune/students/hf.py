@@ -32,6 +32,7 @@ class _Saved:
 
     network: Any
     source: Path
+    steady = False
 
     def __init__(self, captions: Captions, pictures: Pictures):
         self._captions, self._pictures = captions, pictures
@@ -105,7 +106,11 @@ class DualStudent(_Saved):
         """It judges no pairs."""
         raise NotImplementedError
 
-    def write(self, states: Tensor, tokens: Inputs) -> tuple[Tensor, Tensor]:
+    def write(self, states: Tensor, tokens: Inputs) -> Tensor:
+        """It writes nothing."""
+        raise NotImplementedError
+
+    def targets(self, tokens: Inputs) -> Tensor:
         """It writes nothing."""
         raise NotImplementedError
 
@@ -149,6 +154,10 @@ class BlipStudent(_Saved):
         read = self.network.text_encoder(**tokens, encoder_hidden_states=states)[0]
         return log_odds(self.network.itm_head(read[:, 0]))
 
-    def write(self, states: Tensor, tokens: Inputs) -> tuple[Tensor, Tensor]:
+    def write(self, states: Tensor, tokens: Inputs) -> Tensor:
+        """It writes nothing."""
+        raise NotImplementedError
+
+    def targets(self, tokens: Inputs) -> Tensor:
         """It writes nothing."""
         raise NotImplementedError

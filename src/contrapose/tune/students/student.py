@@ -55,6 +55,10 @@ class Student(Protocol):
         """Whether it writes captions."""
 
     @property
+    def steady(self) -> bool:
+        """Whether its inputs always have the same shapes, and it never waits for the device."""
+
+    @property
     def towers(self) -> Mapping[str, Sequence[nn.Module]]:
         """The parts of the network that see images and those that read captions."""
 
@@ -76,8 +80,11 @@ class Student(Protocol):
     def match(self, states: Tensor, tokens: Inputs) -> Tensor:
         """(b,) match logits; only where it judges pairs."""
 
-    def write(self, states: Tensor, tokens: Inputs) -> tuple[Tensor, Tensor]:
-        """(b, n, v) logits and the tokens they are compared with, −100 where none counts."""
+    def write(self, states: Tensor, tokens: Inputs) -> Tensor:
+        """(b, n, v) logits of the token after each; only where it writes captions."""
+
+    def targets(self, tokens: Inputs) -> Tensor:
+        """(b, n) the tokens that logits are compared with, −100 where none counts."""
 
     def save(self, folder: Path, recipe: Mapping[str, Any]) -> None:
         """Write it in its own format into a folder that is there, so that `load_model` finds it."""

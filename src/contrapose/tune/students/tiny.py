@@ -21,6 +21,7 @@ class TinyStudent:
 
     rate = 2e-4
     contrast: Literal["softmax", "sigmoid"] = "softmax"
+    steady = True
 
     def __init__(self, model: TinyClip):
         self.model = model
@@ -40,7 +41,7 @@ class TinyStudent:
         """Bytes where they lie in memory at the right size; prepared pixels otherwise."""
         kept, size = images.pixels, self.network.config.image_size
         if kept is not None and kept.shape[1:3] == (size, size):
-            return {"pixels": kept[torch.as_tensor(rows, device=kept.device)]}
+            return {"pixels": kept[torch.as_tensor(rows).to(kept.device, non_blocking=True)]}
         return {"pixels": torch.stack([self.model.prepare_image(i) for i in images.open(rows)])}
 
     def see(self, pixels: Inputs) -> Seen:
@@ -65,11 +66,14 @@ class TinyStudent:
         judged[:, 0] = MATCH
         return self.network.fusion.match(judged, states)
 
-    def write(self, states: Tensor, tokens: Inputs) -> tuple[Tensor, Tensor]:
-        """Logits of the token after each; padding does not count."""
+    def write(self, states: Tensor, tokens: Inputs) -> Tensor:
+        """Logits of the token after each."""
         assert self.network.fusion is not None  # noqa: S101 - `writes` says so
-        given = tokens["tokens"]
-        return self.network.fusion.logits(given, states), given.masked_fill(given == PAD, -100)
+        return self.network.fusion.logits(tokens["tokens"], states)
+
+    def targets(self, tokens: Inputs) -> Tensor:
+        """The tokens; padding does not count."""
+        return tokens["tokens"].masked_fill(tokens["tokens"] == PAD, -100)
 
     def save(self, folder: Path, recipe: Mapping[str, Any]) -> None:
         """The weight file that a folder of this kind holds."""

@@ -1,0 +1,187 @@
+"""The losses of one batch on pairs: matching, its hard captions, captioning, a teacher's choice.
+
+A batch may be looked at piece by piece. What a piece gives are its shares of the whole batch's
+losses, so that pieces add up to them: each pair weighs as much as in one go. Wrong pairs to judge
+are drawn from the whole batch by its vectors; each is judged with the piece, and in the process,
+that has its image. So no image's states are needed anywhere but where they were made.
+
+In a job of several processes a loss is the mean of what they give, and gradients follow the rule of
+`losses.gather`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - its usual name
+
+from contrapose.tune.feed import Batch
+from contrapose.tune.losses import Captioning, Match, mean_of, processes
+from contrapose.tune.losses.batch import wide
+from contrapose.tune.objective import Objective
+from contrapose.tune.students.student import Inputs, Seen, Student
+from contrapose.tune.terms import Vectors
+
+Asked = tuple[str, Callable[[], Tensor]]
+"""The name of a loss, and what computes it."""
+
+
+class Teacher(Protocol):
+    """Adds a loss of its own; see `distill.Distiller`.
+
+    Attributes:
+        memory: what it has found out about texts so far. With what stands in it a run asks for the
+            rest in the same batches, and so gets the same digits.
+    """
+
+    memory: dict[int, float]
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a run that goes on must have again."""
+
+    def loss(self, student: Student, batch: Batch, image: Tensor, rows: slice = ...) -> Tensor:
+        """The mean loss of some rows of a batch, of the student's vectors of their images."""
+
+
+class PairLosses:
+    """Those of one batch."""
+
+    def __init__(
+        self,
+        student: Student,
+        objective: Objective,
+        teacher: Teacher | None,
+        batch: Batch,
+        vectors: Vectors,
+        pieces: Sequence[slice],
+    ):
+        """Draws the pairs to judge, and weighs the pieces.
+
+        Args:
+            student: judges and writes.
+            objective: which losses.
+            teacher: where the objective has one.
+            batch: this process's.
+            vectors: of all of it.
+            pieces: the rows of each piece.
+        """
+        self.student, self.objective, self.teacher = student, objective, teacher
+        self.batch, self.pieces = batch, pieces
+        self._shares = self._weighed()
+        if objective.itm:
+            self._tokens = {name: processes().gather(it) for name, it in batch.text.items()}
+            self._judged = _drawn(student, vectors, batch)
+
+    def of(self, number: int, seen: Seen, most: int | None = None) -> Iterator[Asked]:
+        """What a piece adds to each loss; a loss may come several times.
+
+        Args:
+            number: which piece.
+            seen: its images.
+            most: pairs to judge at once.
+        """
+        rows, states = self.pieces[number], seen.states
+        if states is not None:
+            if self.objective.itm:
+                for some in self._some(rows, most):
+                    yield "itm", partial(self._match, rows, states, some)
+            for name, tokens, has, right in self._hard():
+                ask = partial(self._told, rows, states, tokens, has, right)
+                yield name, partial(self._share, name, number, ask)
+            if self.objective.lm:
+                yield "lm", partial(self._share, "lm", number, partial(self._written, rows, states))
+        if self.teacher is not None:
+            ask = partial(self.teacher.loss, self.student, self.batch, seen.vectors, rows)
+            yield "distill", partial(self._share, "distill", number, ask)
+
+    def _hard(self) -> Iterator[tuple[str, Inputs, Tensor, float]]:
+        batch = self.batch
+        for name, tokens, has, right in (
+            ("itm_hn", batch.negative, batch.has_negative, 0.0),
+            ("itm_hp", batch.positive, batch.has_positive, 1.0),
+        ):
+            if self.objective.itm and tokens is not None and getattr(self.objective, name[-2:]):
+                yield name, tokens, has, right
+
+    def _weighed(self) -> dict[str, Tensor]:
+        """(pieces,) the share of each loss's terms, those of all processes, that a piece has."""
+        counted = {name: has for name, _, has, _ in self._hard()}
+        if self.objective.lm:
+            counted["lm"] = (self.student.targets(self.batch.text)[:, 1:] != -100).sum(1)
+        if self.teacher is not None:
+            counted["distill"] = torch.ones_like(self.batch.captions)
+        if not counted:
+            return {}
+        exact = wide(self.batch.captions.device)
+        terms = [[it[rows].sum() for rows in self.pieces] for it in counted.values()]
+        sums = processes().sum(torch.stack([torch.stack(it) for it in terms]).to(exact))
+        return dict(zip(counted, sums / sums.sum(1, keepdim=True).clamp(min=1), strict=True))
+
+    def _share(self, name: str, number: int, ask: Callable[[], Tensor]) -> Tensor:
+        loss = ask()
+        return loss * self._shares[name][number].to(loss.dtype)
+
+    def _some(self, rows: slice, most: int | None) -> Iterator[tuple[Tensor, Tensor, int]]:
+        """Images, captions and how many of the first are right pairs, of the pairs of a piece."""
+        images, texts = self._judged
+        rights = rows.stop - rows.start
+        if rights < len(self.batch):
+            here = (images >= rows.start) & (images < rows.stop)
+            images, texts = images[here], texts[here]
+        step = most or len(images)
+        for start in range(0, len(images), step):
+            some = slice(start, start + step)
+            yield images[some], texts[some], min(max(rights - start, 0), step)
+
+    def _match(self, rows: slice, states: Tensor, some: tuple[Tensor, Tensor, int]) -> Tensor:
+        images, texts, rights = some
+        tokens = {name: it[texts] for name, it in self._tokens.items()}
+        answers = self.student.match(states[images - rows.start], tokens)
+        return Match().each(answers, rights).sum() / (3 * len(self.batch))
+
+    def _told(
+        self, rows: slice, states: Tensor, tokens: Inputs, has: Tensor, right: float
+    ) -> Tensor:
+        """Hard captions are judged too."""
+        answers = self.student.match(states, _rows(tokens, rows))
+        answers = answers.to(torch.promote_types(answers.dtype, torch.float32))
+        aim = torch.full_like(answers, right)
+        each = F.binary_cross_entropy_with_logits(answers, aim, reduction="none")
+        return mean_of(each, has[rows].to(each.dtype))
+
+    def _written(self, rows: slice, states: Tensor) -> Tensor:
+        tokens = _rows(self.batch.text, rows)
+        return Captioning()(self.student.write(states, tokens), self.student.targets(tokens))
+
+
+def _rows(inputs: Inputs, rows: slice) -> Inputs:
+    return {name: it[rows] for name, it in inputs.items()}
+
+
+@torch.no_grad()
+def _drawn(student: Student, vectors: Vectors, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Right and hard wrong pairs with this process's images: rows of those, places of captions."""
+    job = processes()
+    size, first = len(batch), job.rank * len(batch)
+    scale = student.scale()[0].to(vectors.image.device)
+    images, texts = job.gather(vectors.image), job.gather(vectors.text)
+    same = job.gather(batch.captions)
+    twice = batch.captions[:, None] == same
+    twice.diagonal(first).fill_(False)
+    logits = (
+        (scale * a.float() @ b.float().T).masked_fill(twice, -1e4)
+        for a, b in ((vectors.image, texts), (vectors.text, images))
+    )
+    pictures, captions = Match().pairs(*logits)
+    if job.count == 1:
+        return pictures, captions
+    # Of wrong images with captions, those where the image is here, whosever the caption is.
+    wrong = job.gather(pictures[2 * size :])
+    (here,) = torch.nonzero((wrong >= first) & (wrong < first + size), as_tuple=True)
+    pictures = torch.cat([pictures[: 2 * size], wrong[here]]) - first
+    return pictures, torch.cat([captions[: 2 * size], here])
