@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from contrapose.tune.losses import EqSim, InfoNCE, Sigmoid, pairwise
-from contrapose.tune.losses.fused import fused, known, suits
+from contrapose.tune.losses.fused import fused, known, starts, suits
 from contrapose.tune.losses.pairs import Term
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -139,3 +139,23 @@ def test_where_they_do_not_suit() -> None:
 def test_a_cpu_takes_the_tiles() -> None:
     image, text = (it.cpu() for it in features(10))
     assert not suits(image, text, [InfoNCE()], keep=ROOM)
+
+
+@runs
+def test_kernels_that_do_not_run_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from contrapose.tune.losses import kernels
+
+    starts.cache_clear()
+    device = torch.device(DEVICE)
+    assert starts(device)
+
+    class Broken:
+        def __getitem__(self, grid: object) -> object:
+            raise RuntimeError("Failed to find C compiler.\nPlease set CC.")
+
+    starts.cache_clear()
+    monkeypatch.setattr(kernels, "finish", Broken())
+    with pytest.warns(UserWarning, match=r"do not run on .* \(Failed to find C compiler\.\)"):
+        assert not starts(device)
+    assert not starts(device)  # said once
+    starts.cache_clear()

@@ -7,6 +7,7 @@ kernels of `kernels` do in five. They need Triton, which comes with PyTorch for 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import lru_cache
@@ -51,7 +52,7 @@ def suits(
     size = len(image)
     if 4 * size * size > keep or -(-size // COLUMNS) > BLOCKS:
         return False
-    return known(terms, size)
+    return known(terms, size) and (triton is not None or starts(image.device))
 
 
 def known(terms: Sequence[object], size: int) -> bool:
@@ -79,6 +80,28 @@ def known(terms: Sequence[object], size: int) -> bool:
 def has_triton() -> bool:
     """Whether Triton is installed."""
     return find_spec("triton") is not None
+
+
+@lru_cache(maxsize=8)
+def starts(device: torch.device) -> bool:
+    """Whether a kernel runs there: Triton needs a C compiler, and knows not every GPU."""
+    rows, nce, eq, found = (torch.zeros(it, device=device) for it in (12, 1, 1, 3))
+    try:
+        from contrapose.tune.losses import kernels
+
+        with _on(rows):
+            kernels.finish[(1,)](
+                rows, nce, eq, found, 2, 0.5, 0.5, 0.0, 0.0, N=1024, EVEN=True, CLOSE=True
+            )
+    except Exception as error:  # whatever it is, there is another way
+        why = str(error).strip().partition("\n")[0] or type(error).__name__
+        warnings.warn(
+            f"Triton's kernels do not run on {device} ({why}); losses go by tiles, which is slower "
+            "for small batches.",
+            stacklevel=2,
+        )
+        return False
+    return True
 
 
 def fused(
