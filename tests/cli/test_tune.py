@@ -148,6 +148,21 @@ def test_bad_input_is_one_sentence(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_model_that_cannot_hide_words(
+    cli: Cli, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from contrapose.tune.students.tiny import TinyStudent
+
+    asked = command(root, tmp_path / "out", "--quiet", "--with", "dividend+hn")
+    monkeypatch.setattr(TinyStudent, "hides", False)
+    assert "cannot hide words, which --with dividend needs" in cli(*asked).refused()
+    assert not (tmp_path / "out").exists()
+    monkeypatch.undo()
+    said = cli(*asked)
+    assert said.status == 0, said.err
+    assert "dividend:" in said.out
+
+
 def test_a_caption_without_an_image(cli: Cli, root: Path, tmp_path: Path) -> None:
     file = root / "lost.jsonl"
     file.write_text('{"image": "0.png", "caption": "a"}\n{"caption": "b"}\n')

@@ -18,7 +18,6 @@ from contrapose.diagnose.words import (
     SceneWords,
     TaggedWords,
     UsualWords,
-    group_of,
     words_for,
 )
 from contrapose.errors import InputError
@@ -88,11 +87,6 @@ def test_parts_of_speech() -> None:
         {"O": ["dog", "chairs"], "R": ["sits", "on"], "A": ["small", "two", "red"]}
     ]
     assert found(UsualWords(), one) == found(TaggedWords(), one)
-    assert [group_of(penn) for penn in ("NNS", "VBZ", "IN", "JJR", "CD", "DT", "RB")] == [
-        *("O", "R", "R", "A", "A"),
-        None,
-        None,
-    ]
 
 
 def test_every_word_by_itself() -> None:

@@ -29,6 +29,7 @@ LONG = replace(SETTINGS, steps=6, ema=0.9, pieces=2)
 
 RUNS = {
     "hp+hn": SETTINGS,
+    "dividend=1+hn": SETTINGS,
     "eqsim+hn": Settings(steps=2, batch=6, rate=1e-2, save_every=0, pieces=3),
 }
 PIECES = (1, 2, 5)

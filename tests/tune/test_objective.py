@@ -52,5 +52,7 @@ def test_models_decide_what_is_left_open() -> None:
     both = plain.for_model(matches=True, writes=True)
     assert both.itm
     assert both.lm
+    with pytest.raises(InputError, match="cannot hide words, which --with dividend needs"):
+        parse_objective("dividend+hn").for_model(matches=False, writes=False)
     with pytest.raises(InputError, match="nothing that --with itm"):
         parse_objective("itm").for_model(matches=False, writes=False)

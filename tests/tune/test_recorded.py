@@ -20,7 +20,7 @@ def lesson(objective: str = "hp+hn", device: str = "cpu", pieces: int = 1) -> Le
     student = small_student(fusion=objective == "itm")
     rows, how = small_rows(), Settings(steps=4, batch=6, pieces=pieces)
     feed = Feed(rows, student, how, negatives=True, positives=True)
-    chosen = parse_objective(objective).for_model(matches=student.matches, writes=False)
+    chosen = parse_objective(objective).for_model(matches=student.matches, writes=False, hides=True)
     return Lesson(student, chosen, how, feed, None, device)
 
 
@@ -72,6 +72,7 @@ def test_where_it_cannot() -> None:
     assert can_record(lesson(device="cuda"))
     assert not can_record(lesson(device="cuda", pieces=2))
     assert not can_record(lesson("itm", device="cuda"))  # wrong pairs are chosen on the way
+    assert not can_record(lesson("dividend", device="cuda"))
     moody = lesson(device="cuda")
     moody.student.steady = False  # type: ignore[misc]
     assert not can_record(moody)

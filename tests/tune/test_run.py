@@ -15,6 +15,7 @@ from contrapose.tune import run as running
 from contrapose.tune.guard import Guard
 from contrapose.tune.run import Request, tune
 from contrapose.tune.settings import Settings
+from contrapose.tune.students.tiny import TinyStudent
 from tests.tune.small import class_folders, small_student, write_pairs
 
 SETTINGS = Settings(steps=4, batch=4, rate=1e-2, save_every=2, log_every=1)
@@ -57,6 +58,25 @@ def test_the_whole_way(model: Path, pairs: Path, tmp_path: Path) -> None:
     assert asked["objective"]["hp"] == 1.0
     assert asked["settings"]["steps"] == 4
     assert {each.name for each in out.iterdir()} == {"training", "contrapose-tiny.safetensors"}
+
+
+def test_the_bill_has_the_interactions_share(
+    model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = pairs.read_text(encoding="utf-8").replace("replace-color", "swap-attribute")
+    file = pairs.with_name("swaps.jsonl")
+    file.write_text(said, encoding="utf-8")
+    tuned = tune(request(model, file, tmp_path / "tuned", objective="dividend+hn"))
+    assert tuned.bill is not None
+    assert 0 < tuned.bill.item("interaction_share").before < 1
+    assert tuned.bill.notes[0].startswith("dividend: ")
+    plain = tune(request(model, file, tmp_path / "plain", objective="hn"))
+    assert plain.bill is not None
+    assert "interaction_share" not in [item.name for item in plain.bill.items]
+    monkeypatch.setattr(TinyStudent, "hides", False)
+    with pytest.raises(InputError, match="cannot hide words"):
+        tune(request(model, file, tmp_path / "third", objective="dividend"))
+    assert not (tmp_path / "third").exists()
 
 
 def test_killed_and_resumed(

@@ -77,7 +77,8 @@ def tune(
         str,
         typer.Option(
             "--with",
-            help="plain, hn, hp, hp-even, eqsim, eqsim-paper, eqsim-released, itm, lm, distill; "
+            help="plain, hn, hp, hp-even, eqsim, eqsim-paper, eqsim-released, dividend, itm, lm, "
+            "distill; "
             "joined by +, with weights as eqsim=0.2+hn. Or heads: the model stays, a map a side "
             "is learnt.",
         ),

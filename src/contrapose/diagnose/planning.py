@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from contrapose.data import Example, ImageRef
+from contrapose.data.groups import GROUPS
 from contrapose.diagnose.masking import Baseline, image_coalitions, text_coalitions
 from contrapose.diagnose.played import LeftOut
 from contrapose.diagnose.players import MOST, Groups, Masks, Missing, Regions, Words, shared
 from contrapose.diagnose.regions import OBJECTS
-from contrapose.diagnose.words import GROUPS
 from contrapose.scoring.hidden import Filling
 
 T = TypeVar("T", Groups, Masks)

@@ -13,17 +13,14 @@ from pathlib import Path
 from typing import Literal
 
 from contrapose.data import Example
-from contrapose.data.tagging import WORD, Tagger, tag
+from contrapose.data.groups import tagged_groups
+from contrapose.data.tagging import WORD, Tagger
 from contrapose.diagnose.players import Groups, Missing, Words
 from contrapose.diagnose.spans import UserWords
 from contrapose.diagnose.templates import TemplateWords
 from contrapose.errors import InputError
 from contrapose.models.masks import Span
-from contrapose.world.benchmark import SceneImage, read_caption, spans_of
-
-O, R, A = GROUPS = ("O", "R", "A")  # noqa: E741 - the paper's letters
-"""Objects, relations, attributes: in the order of the players."""
-ROLES = {"object": O, "relation": R, "attribute": A, "number": A}
+from contrapose.world.benchmark import SceneImage, read_caption, scene_groups
 
 Players = Literal["groups", "words", "superpixels"]
 Preset = Literal["released"]
@@ -38,14 +35,7 @@ class SceneWords:
 
     def find(self, examples: Sequence[Example]) -> list[Sequence[Groups] | Missing]:
         """The groups of each caption; shuffled ones are read word by word."""
-        return [[_grouped(text) for text in example.texts] for example in examples]
-
-
-def _grouped(text: str) -> Groups:
-    found: dict[str, list[Span]] = {}
-    for span in spans_of(text):
-        found.setdefault(ROLES[span.role], []).append((span.start, span.end))
-    return {name: tuple(found[name]) for name in GROUPS if name in found}
+        return [[scene_groups(text) for text in example.texts] for example in examples]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +52,9 @@ class TaggedWords:
 
     def find(self, examples: Sequence[Example]) -> list[Sequence[Groups] | Missing]:
         """Nouns, verbs and prepositions, adjectives and numerals of each caption."""
-        return [[self._tagged(text) for text in example.texts] for example in examples]
-
-    def _tagged(self, text: str) -> Groups:
-        found: dict[str, list[Span]] = {}
-        places = [match.span() for match in WORD.finditer(text)]
-        for place, (_, penn) in zip(places, tag(text, self.tagger), strict=True):
-            group = group_of(penn)
-            if group is not None:
-                found.setdefault(group, []).append(place)
-        return {name: tuple(found[name]) for name in GROUPS if name in found}
-
-
-def group_of(penn: str) -> str | None:
-    """The group of a Penn Treebank tag; None for articles, adverbs, marks and the like."""
-    if penn.startswith("NN"):
-        return O
-    if penn.startswith("VB") or penn in ("IN", "TO", "RP"):
-        return R
-    return A if penn.startswith("JJ") or penn == "CD" else None
+        return [
+            [tagged_groups(text, self.tagger) for text in example.texts] for example in examples
+        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from contrapose.errors import InputError
 from contrapose.tune.data.rows import Numbers, Rows
+from contrapose.tune.games import KEPT, Games, Players
 from contrapose.tune.losses.gather import Processes
 from contrapose.tune.settings import Settings
 from contrapose.tune.students.student import Inputs, Student
@@ -34,6 +35,7 @@ class Batch:
         positive: likewise.
         has_negative: (b,) whether there is one.
         has_positive: (b,) likewise.
+        games: captions and negatives with words hidden; None where no loss asks for them.
     """
 
     rows: Numbers
@@ -46,6 +48,7 @@ class Batch:
     positive: Inputs | None
     has_negative: Tensor
     has_positive: Tensor
+    games: Games | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -62,6 +65,7 @@ class Feed:
         *,
         negatives: bool = False,
         positives: bool = False,
+        games: bool = False,
         device: str = "cpu",
         job: Processes | None = None,
     ):
@@ -84,7 +88,7 @@ class Feed:
                 f"{self.job.count} processes cannot share a batch of {settings.batch} evenly."
             )
         for wanted, made, name, loss in (
-            (negatives, rows.negatives, "negatives", "hn"),
+            (negatives, rows.negatives, "negatives", "dividend" if games else "hn"),
             (positives, rows.positives, "positives", "hp"),
         ):
             if wanted and not len(made.values):
@@ -99,6 +103,7 @@ class Feed:
             name: values.to(device) if values.nbytes < KEPT else values
             for name, values in rows.tokens[key].items()
         }
+        self.players = Players(rows, student, rows.tokens[key], device) if games else None
         self._round: tuple[int, tuple[Numbers, ...]] | None = None
 
     def batches(self, first: int, stop: int) -> Iterator[Batch]:
@@ -133,6 +138,7 @@ class Feed:
             positive=self._changed(captions, positives) if self.wanted[1] else None,
             has_negative=self._there(torch.from_numpy(negatives >= 0)),
             has_positive=self._there(torch.from_numpy(positives >= 0)),
+            games=self._games(captions, negatives),
         )
 
     def read(self, texts: Numbers) -> Inputs:
@@ -146,6 +152,13 @@ class Feed:
 
     def _changed(self, captions: Numbers, changed: Numbers) -> Inputs:
         return self.read(np.where(changed < 0, captions, changed))
+
+    def _games(self, captions: Numbers, negatives: Numbers) -> Games | None:
+        if self.players is None:
+            return None
+        both = np.stack([captions, np.where(negatives < 0, captions, negatives)], axis=1)
+        tokens = self.read(both.reshape(-1))
+        return self.players.games(tokens, both, negatives >= 0, self.device)
 
     def _there(self, values: Tensor) -> Tensor:
         return values.to(self.device, non_blocking=True)
@@ -166,10 +179,6 @@ class Feed:
             columns = (order, rows.captions.values[sayings], negatives, positives)
             self._round = round_, columns
         return self._round[1]
-
-
-KEPT = 1 << 28
-"""Bytes of tokens that are kept on the device."""
 
 
 def _at(values: Numbers, places: Numbers) -> Numbers:

@@ -36,12 +36,14 @@ class Trained:
         stopped: why it ended early; empty when it did not.
         losses: at the end.
         best: the checkpoint that was found best, where that was looked for.
+        notes: what of the data was learnt from, where that is not all of it.
     """
 
     step: int
     stopped: str = ""
     losses: dict[str, float] = field(default_factory=dict)
     best: Path | None = None
+    notes: tuple[str, ...] = ()
 
 
 def train(
@@ -78,11 +80,11 @@ def train(
             written or belongs to another run.
     """
     job = processes()
-    objective = objective.for_model(matches=student.matches, writes=student.writes)
+    objective = fitted(objective, student)
     feed = Feed(
         rows, student, settings,
-        negatives=bool(objective.hn or objective.distill), positives=bool(objective.hp),
-        device=device, job=job,
+        negatives=bool(objective.hn or objective.distill or objective.dividend),
+        positives=bool(objective.hp), games=bool(objective.dividend), device=device, job=job,
     )  # fmt: skip
     learner = Learner(student, objective, settings, feed, folder, teacher, device)
     if begin is not None:
@@ -90,7 +92,8 @@ def train(
     done, best = learner.resumed(check) if resume else (0, None)
     begun = time.perf_counter()
     journal = Journal(folder / "log.jsonl" if folder and job.rank == 0 else None, done)
-    trained = Trained(done, best=best)
+    notes = () if feed.players is None else (feed.players.note,)
+    trained = Trained(done, best=best, notes=notes)
     fine = torch.ones((), dtype=torch.bool, device=device)
     for step, batch in enumerate(feed.batches(done, settings.steps), start=done):
         losses = learner.step(step, batch)
@@ -115,6 +118,15 @@ def train(
     learner.to_mean()
     student.network.eval()
     return trained
+
+
+def fitted(objective: Objective, student: Student) -> Objective:
+    """The objective with what the model decides filled in.
+
+    Raises:
+        InputError: the model lacks what a loss is for.
+    """
+    return objective.for_model(matches=student.matches, writes=student.writes, hides=student.hides)
 
 
 def _no_number(step: int, losses: Mapping[str, Tensor], folder: Path | None) -> InputError:

@@ -20,6 +20,7 @@ NAMES: Mapping[str, str] = {
     "eqsim": "similarities change as the meaning does (cosines)",
     "eqsim-paper": "the same as the paper writes it",
     "eqsim-released": "the same as the authors' code computes it",
+    "dividend": "what changed is seen in objects together with what binds them, not in either",
     "itm": "match of image and caption, for models that judge pairs",
     "lm": "captions word by word, for models that write them",
     "distill": "a captioner's likelihoods, with its language prior taken out",
@@ -34,7 +35,9 @@ _REGULARISERS = {
     "eqsim-released": EqSim.released(),
 }
 _POSITIVES: Mapping[str, HardPositive] = {"hp": HardPositive(), "hp-even": HardPositive("even")}
-_WEIGHTS = {"hn": 1.0, "hp": 1.0, "eqsim": 0.5, "itm": 0.5, "lm": 1.0, "distill": 1.0}
+_WEIGHTS = {
+    "hn": 1.0, "hp": 1.0, "eqsim": 0.5, "dividend": 0.1, "itm": 0.5, "lm": 1.0, "distill": 1.0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class Objective:
         hn: of hard negatives.
         hp: of hard positives.
         eqsim: of the equivariance regulariser.
+        dividend: of the interaction's share of what tells a caption from its negative.
         itm: of matching; None where the model decides: some for one that judges pairs.
         lm: of captioning; None likewise.
         distill: of a teacher's likelihoods.
@@ -59,13 +63,14 @@ class Objective:
     hn: float = 0.0
     hp: float = 0.0
     eqsim: float = 0.0
+    dividend: float = 0.0
     itm: float | None = None
     lm: float | None = None
     distill: float = 0.0
     regulariser: EqSim = field(default_factory=EqSim)
     positive: HardPositive = field(default_factory=HardPositive)
 
-    def for_model(self, *, matches: bool, writes: bool) -> Objective:
+    def for_model(self, *, matches: bool, writes: bool, hides: bool = False) -> Objective:
         """The same with what the model decides filled in.
 
         Raises:
@@ -74,6 +79,8 @@ class Objective:
         for name, can in (("itm", matches), ("lm", writes)):
             if getattr(self, name) and not can:
                 raise InputError(f"the model has nothing that --with {name} could teach.")
+        if self.dividend and not hides:
+            raise InputError("the model cannot hide words, which --with dividend needs.")
         return replace(
             self,
             itm=(_WEIGHTS["itm"] if matches else 0.0) if self.itm is None else self.itm,

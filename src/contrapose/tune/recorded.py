@@ -23,13 +23,15 @@ FLAT = ("captions", "has_negative", "has_positive")
 def can_record(lesson: Lesson) -> bool:
     """Whether all batches of a lesson have the same shapes and nothing in it waits for the device.
 
-    Losses on pairs draw and choose on the way; processes wait for each other.
+    Losses on pairs draw and choose on the way; games send the places of their patterns to the
+    device; processes wait for each other.
     """
     return (
         torch.device(lesson.device).type == "cuda"
         and lesson.student.steady
         and lesson.settings.pieces == 1
         and not lesson.pairs
+        and not lesson.objective.dividend
         and processes().count == 1
     )
 

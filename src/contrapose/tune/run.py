@@ -17,7 +17,7 @@ from contrapose.tune.distill import Distiller, load_teacher
 from contrapose.tune.feed import Feed
 from contrapose.tune.frozen import tune_heads
 from contrapose.tune.guard import Guard
-from contrapose.tune.loop import Told, Trained, train
+from contrapose.tune.loop import Told, Trained, fitted, train
 from contrapose.tune.lora import add_lora, merge_lora
 from contrapose.tune.losses.gather import processes
 from contrapose.tune.material import material, unmeasured
@@ -60,11 +60,12 @@ def _tune(
 ) -> Tuned:
     settings = request.settings
     student = load_student(request.model, device=device)
+    objective = fitted(objective, student)
     if settings.lora is not None:
         torch.manual_seed(settings.seed)
         add_lora(student, settings)
     rows, panel = material(request, student.model, device, progress)
-    measurer = Measurer(panel, told=progress)
+    measurer = Measurer(panel, told=progress, share=bool(objective.dividend))
     before = _lines(measurer, student.model, student)
     guard = None
     if request.guards or request.best:
@@ -100,7 +101,7 @@ def _tune(
     after = _lines(measurer, saved, student)
     found = bill(
         before, after, model=request.model, objective=request.objective, source=panel.source,
-        notes=(*notes, *unmeasured(request)),
+        notes=(*trained.notes, *notes, *unmeasured(request)),
     )  # fmt: skip
     write_bill(request.out, found)
     return Tuned(request.out, trained, found)

@@ -71,9 +71,10 @@ class Lesson:
             together = {name: torch.cat([each[name] for each in there]) for name in there[0]}
             read = list(self.student.read(together).chunk(len(there)))
         parts = iter(read)
-        text, *changed = (None if tokens is None else next(parts) for tokens in given)
+        text, negative, positive = (None if it is None else next(parts) for it in given)
         assert text is not None  # noqa: S101 - a batch has captions
-        return Vectors(image, text, *changed)
+        masked = None if batch.games is None else batch.games.read(self.student)
+        return Vectors(image, text, negative, positive, masked)
 
     def _in_pieces(self, batch: Batch) -> dict[str, Tensor]:
         some = cut(len(batch), self.settings.pieces)
@@ -119,8 +120,14 @@ class Lesson:
 
             return read
 
+        def play(rows: slice) -> Made:
+            assert batch.games is not None  # noqa: S101 - asked only where there are some
+            with self._cast():
+                return (batch.games.read(self.student, rows),)
+
         texts = {"text": batch.text, "negative": batch.negative, "positive": batch.positive}
-        return {"image": see, **{name: reads(it) for name, it in texts.items() if it is not None}}
+        found = {name: reads(it) for name, it in texts.items() if it is not None}
+        return {"image": see, **found, **({} if batch.games is None else {"masked": play})}
 
     def _paired(self, batch: Batch, vectors: Vectors, some: list[slice]) -> PairLosses:
         return PairLosses(self.student, self.objective, self.teacher, batch, vectors, some)

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from contrapose.tune.feed import Batch
-from contrapose.tune.losses import HardNegative, InfoNCE, Sigmoid, pairwise
+from contrapose.tune.games import both_games
+from contrapose.tune.losses import Dividend, HardNegative, InfoNCE, Sigmoid, pairwise
 from contrapose.tune.losses.pairs import Term
 from contrapose.tune.objective import Objective
 from contrapose.tune.students.student import Student
@@ -22,12 +23,13 @@ class Vectors(NamedTuple):
     text: Tensor
     negative: Tensor | None = None
     positive: Tensor | None = None
+    masked: Tensor | None = None
 
 
 def vector_losses(
     student: Student, objective: Objective, vectors: Vectors, batch: Batch
 ) -> dict[str, Tensor]:
-    """Contrast, EqSim, hard negatives and hard positives, over the whole batch."""
+    """Contrast, EqSim, hard negatives, hard positives and dividends, over the whole batch."""
     scale, bias = student.scale()
     image, text = vectors.image, vectors.text
     scale = scale.to(image.device)
@@ -46,6 +48,9 @@ def vector_losses(
         losses["hp"] = objective.positive(
             image, text, vectors.positive, has=batch.has_positive, scale=scale
         )
+    if vectors.masked is not None and vectors.negative is not None and batch.games is not None:
+        games = both_games(vectors.masked, text, vectors.negative)
+        losses["dividend"] = Dividend()(image[:, None], *games, has=batch.games.has)
     return losses
 
 
@@ -57,6 +62,7 @@ def weights(objective: Objective) -> Mapping[str, float]:
         "eqsim": objective.eqsim,
         "hn": objective.hn,
         "hp": objective.hp,
+        "dividend": objective.dividend,
         "itm": itm,
         "itm_hn": itm * objective.hn,
         "itm_hp": itm * objective.hp,

@@ -10,6 +10,9 @@ from contrapose.errors import InputError
 from contrapose.tune.bill.measure import Measurer, lines_of
 from contrapose.tune.bill.panel import Panel, Trial
 from contrapose.tune.bill.rows import rows_panel
+from contrapose.tune.data.rows import Rows
+from contrapose.tune.games import masked_texts
+from contrapose.tune.losses import Dividend
 from tests.tune.small import small_rows, small_student
 
 
@@ -50,6 +53,39 @@ def test_gallery_and_classes() -> None:
     assert found["image_to_text_r1"] == pytest.approx(2 / 3)
     assert found["image_to_text_r5"] == 1
     assert of("classes", scores, right=[1, 1, 0]) == {"it": pytest.approx(2 / 3)}
+
+
+def test_the_share_of_interactions() -> None:
+    rows = small_rows()
+    texts = ["a red ball", "a blue cube", "a ball", "a red cube left of a ball"]
+    swaps = Trial("swaps", "choice", np.array([[0], [1], [1]]), np.array([[0, 1], [2, 1], [3, 0]]))
+    panel = Panel("it", Shown(rows), texts, [swaps])
+    student = small_student()
+    assert set(Measurer(panel).measure(student.model)) == {"swaps"}
+    line = Measurer(panel, share=True).measure(student.model)["interaction_share"]
+    assert (len(line.values), line.better, line.binary) == (2, "higher", False)
+    images = student.model.embed_images(rows.images.open([0, 1]))
+    for value, image, pair in zip(line.values, images, ((0, 1), (3, 0)), strict=True):
+        games = [
+            student.model.embed_texts([*(masked_texts(texts[it]) or ()), texts[it]])[None]
+            for it in pair
+        ]
+        assert value == pytest.approx(Dividend().shares(image[None, None], *games).item(), rel=1e-4)
+    student.model.text_masks = ()  # type: ignore[assignment]
+    assert set(Measurer(panel, share=True).measure(student.model)) == {"swaps"}
+
+
+class Shown:
+    """The pictures of some rows."""
+
+    def __init__(self, rows: Rows):
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def open(self, places: Any) -> Any:
+        return self.rows.images.open(places)
 
 
 def test_a_picture_that_comes_twice_is_a_cluster() -> None:

@@ -10,7 +10,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from contrapose.diagnose.losses import dividend_loss
 from contrapose.errors import InputError
 from contrapose.tune.losses import (
     Captioning,
@@ -134,8 +133,9 @@ LOSSES: dict[str, Callable[[Part], Tensor]] = {
     ),
     "match": _match,
     "caption": lambda it: Captioning()(it.masked, it.tokens),
-    "dividend": lambda it: Dividend(dividend_loss, interaction=3, parts=(1, 2))(
-        it.image[:, None], it.masked, it.masked.roll(1, dims=2)
+    "dividend": lambda it: Dividend()(it.image[:, None], it.masked, it.masked.roll(1, dims=2)),
+    "dividend, some": lambda it: Dividend()(
+        it.image[:, None], it.masked, it.masked.roll(1, dims=2), has=it.has
     ),
 }
 

@@ -8,6 +8,7 @@ import torch
 
 from contrapose.errors import InputError
 from contrapose.models import load_model
+from contrapose.models.masks import captions_of, hide
 from contrapose.models.tiny.weights import SAVED
 from contrapose.tune.loop import train
 from contrapose.tune.objective import parse_objective
@@ -47,6 +48,38 @@ def test_what_is_taught_is_what_is_asked(kind: str, folders: dict[str, Path]) ->
     asked = vectors(student.model)
     torch.testing.assert_close(seen, asked[0], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(read, asked[1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hidden_words_are_hidden_as_when_asked(kind: str, folders: dict[str, Path]) -> None:
+    student: Any = load_student(str(folders[kind]))
+    assert student.hides
+    texts = ["a red dog", hide("the blue cat", [(4, 8)]), hide("the blue cat", [(4, 8), (9, 12)])]
+    tokens = student.tokens(captions_of(texts))
+    flags = student.flags(texts, tokens)
+    assert flags.any(dim=1).tolist() == [False, True, True]
+    assert not student.flags(["a red dog"], tokens).any()
+    weight = student._words.weight.requires_grad_()
+    read = student.read(tokens, flags)
+    torch.testing.assert_close(
+        read.detach(), student.model.embed_texts(texts), rtol=1e-4, atol=1e-5
+    )
+    whole = student.read(tokens).detach()
+    assert torch.allclose(read[0], whole[0], atol=1e-5)
+    assert not torch.allclose(read[1], whole[1], atol=1e-4)
+    (slope,) = torch.autograd.grad(read[2].sum(), weight)
+    ids = tokens["input_ids"][2]
+    gone = sorted(set(ids[flags[2]].tolist()) - set(ids[~flags[2]].tolist()))
+    assert gone
+    assert slope.any()
+    assert not slope[gone].any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_games_are_taught(kind: str, folders: dict[str, Path]) -> None:
+    student: Any = load_student(str(folders[kind]))
+    trained = train(student, small_rows(kept=False), parse_objective("dividend+hn"), SETTINGS)
+    assert trained.losses["dividend"] > 0
 
 
 def test_a_match_is_what_is_asked(folders: dict[str, Path]) -> None:

@@ -15,6 +15,7 @@ from contrapose.errors import InputError
 from contrapose.metrics import FloatArray, IntArray, Statistic
 from contrapose.models.capabilities import Model
 from contrapose.tune.bill.panel import Panel, Trial
+from contrapose.tune.bill.shares import playable, shares
 
 Better = Literal["higher", "lower"]
 CHUNK = 128
@@ -58,8 +59,16 @@ class Line:
 class Measurer:
     """Asks models about one panel; pictures are opened and prepared once."""
 
-    def __init__(self, panel: Panel, *, told: Callable[[str, int, int], None] | None = None):
+    def __init__(
+        self,
+        panel: Panel,
+        *,
+        told: Callable[[str, int, int], None] | None = None,
+        share: bool = False,
+    ):
+        """A measurer; `share` adds the interaction's share on swaps."""
         self.panel, self.told = panel, told
+        self.swaps = playable(panel) if share else None
         self._prepared: dict[int, Any] = {}
         self._bytes = 0
 
@@ -74,7 +83,8 @@ class Measurer:
             InputError: it gives a number that is none.
         """
         if score == "itc":
-            return lines_of_vectors(self.panel.tests, *self.vectors(model))
+            vectors = self.vectors(model)
+            return lines_of_vectors(self.panel.tests, *vectors) | self._share(model, *vectors)
         tests = [test for test in self.panel.tests if test.kind not in ("gallery", "classes")]
         return _asked(tests, self._judged(model))
 
@@ -89,6 +99,13 @@ class Measurer:
             ]
         )
         return images, texts
+
+    def _share(self, model: Model, *vectors: torch.Tensor) -> dict[str, Line]:
+        values = None if self.swaps is None else shares(self.swaps, model, *vectors)
+        if values is None or self.swaps is None:
+            return {}
+        name = "interaction_share"
+        return {name: Line(name, values, clusters=self.swaps.images, binary=False)}
 
     def _judged(self, model: Any) -> Callable[[Trial], FloatArray]:
         def ask(test: Trial) -> FloatArray:

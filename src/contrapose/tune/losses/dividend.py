@@ -1,58 +1,57 @@
-"""Dividend losses on a dual encoder: what changed should be seen in the interaction of words."""
+"""Dividend loss on a dual encoder: what changed should be seen in the interaction of words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
 from contrapose.tune.losses.gather import mean_of
-
-
-class GameLoss(Protocol):
-    """A loss on games, such as `contrapose.diagnose.losses.dividend_loss`."""
-
-    def __call__(
-        self, right: Tensor, wrong: Tensor, *, interaction: int, parts: Sequence[int]
-    ) -> Tensor:
-        """Of games (…, 2**n) of the right and the wrong caption (or image)."""
+from contrapose.tune.losses.shares import log_share
 
 
 @dataclass(frozen=True, slots=True)
 class Dividend:
-    """Plays the games of features with parts hidden, and gives them to a loss on dividends.
+    """Raises the interaction's share of what tells the right caption from the wrong one.
 
     When to use: beside `HardNegative`, where a model tells hard captions apart by single words; it
-    needs 2**n masked captions a caption, so few groups of words.
+    needs 2**n masked captions a caption, so few groups of words. It does not say which caption is
+    right. A model whose interaction does not change at all (a bag of words on a swap) is a saddle,
+    from which only that other loss leads.
 
     Inputs: unit vectors (b, m, d) of images with regions hidden (m = 2**a; 1 for whole images), and
-    (b, 2**n, d) of right and wrong captions with words hidden, in the order of masks.
+    (b, 2**n, d) of right and wrong captions with words hidden, in the order of masks: bit i of a
+    mask says that group i is there. `has` (b,) where some have no such groups.
 
-    Equation: the games are v(s, t) = S(I_s, T_t); the loss on them is given, since `tune` and
-    `diagnose` do not know each other: −log of the interaction's share of the squared differences of
-    dividends, in `contrapose.diagnose.losses.dividend_loss`.
+    Equation: the games are v(s, t) = S(I_s, T_t), w their dividends, X the interaction and P its
+    parts: −1/B · Σ_i log [Δw_X² / (Δw_X² + Σ_{p ∈ P} Δw_p²)], Δw = w(right) − w(wrong).
 
     Example:
-        from contrapose.diagnose.losses import dividend_loss
-        loss = Dividend(dividend_loss, interaction=0b11, parts=(0b01, 0b10))(image, right, wrong)
+        loss = Dividend()(image[:, None], right, wrong)
     """
 
-    of: GameLoss
-    interaction: int
-    parts: Sequence[int]
+    interaction: int = 0b11
+    """The mask of the interaction; bits of regions stand above those of words."""
+    parts: Sequence[int] = (0b01, 0b10)
+    """Masks of the patterns that it should exceed."""
 
-    def __call__(self, image: Tensor, right: Tensor, wrong: Tensor) -> Tensor:
+    def __call__(
+        self, image: Tensor, right: Tensor, wrong: Tensor, *, has: Tensor | None = None
+    ) -> Tensor:
         """The mean over the whole batch."""
+        losses = -self._logs(image, right, wrong)
+        return mean_of(losses, None if has is None else has.to(losses.dtype))
+
+    def shares(self, image: Tensor, right: Tensor, wrong: Tensor) -> Tensor:
+        """(b,) the interaction's share of each, from 0 to 1."""
+        return self._logs(image, right, wrong).exp()
+
+    def _logs(self, image: Tensor, right: Tensor, wrong: Tensor) -> Tensor:
         games = [_games(image, text) for text in (right, wrong)]
-        losses = self.of(*games, interaction=self.interaction, parts=self.parts)
-        if losses.ndim:
-            return mean_of(losses)
-        weight = losses.new_tensor(float(len(image)))
-        return mean_of(losses[None], weight[None])
+        return log_share(*games, interaction=self.interaction, parts=self.parts)
 
 
 def _games(image: Tensor, text: Tensor) -> Tensor:

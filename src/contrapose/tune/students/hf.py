@@ -18,6 +18,8 @@ from contrapose.models.hf.dual import DualEncoder
 from contrapose.models.hf.fusion import log_odds, unit
 from contrapose.models.hf.inputs import Captions, Pictures
 from contrapose.models.hf.quiet import quiet
+from contrapose.models.hiding import zeroed
+from contrapose.models.masks import ZERO
 from contrapose.tune.data.rows import Images
 from contrapose.tune.students.student import Inputs, Seen
 
@@ -34,8 +36,9 @@ class _Saved:
     source: Path
     steady = False
 
-    def __init__(self, captions: Captions, pictures: Pictures):
+    def __init__(self, captions: Captions, pictures: Pictures, model: DualEncoder | Blip):
         self._captions, self._pictures = captions, pictures
+        self._words, self.hides = model._words, ZERO in model.text_masks
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
@@ -44,6 +47,12 @@ class _Saved:
     def tokens(self, texts: Sequence[str]) -> Inputs:
         """Token numbers and what goes with them."""
         return self._captions.tensors(texts, "cpu")
+
+    def flags(self, texts: Sequence[str], tokens: Inputs) -> Tensor:
+        """The tokens of hidden words."""
+        found = self._captions.zeros(texts, tokens)
+        shape = len(texts), tokens["input_ids"].shape[1]
+        return torch.zeros(shape, dtype=torch.bool) if found is None else found
 
     def pixels(self, images: Images, rows: Sequence[int]) -> Inputs:
         """Normalised pixels, by the library's image processor."""
@@ -66,7 +75,7 @@ class DualStudent(_Saved):
     matches = writes = False
 
     def __init__(self, model: DualEncoder, source: Path):
-        super().__init__(model._captions, model._pictures)
+        super().__init__(model._captions, model._pictures, model)
         self.model, self.source = model, source
         self.network = model._network
         kind = type(self.network).__name__
@@ -91,9 +100,10 @@ class DualStudent(_Saved):
         """Vectors alone."""
         return Seen(unit(self.network.get_image_features(**pixels).pooler_output), None)
 
-    def read(self, tokens: Inputs) -> Tensor:
+    def read(self, tokens: Inputs, hidden: Tensor | None = None) -> Tensor:
         """Vectors of captions."""
-        return unit(self.network.get_text_features(**tokens).pooler_output)
+        with zeroed(self._words, hidden):
+            return unit(self.network.get_text_features(**tokens).pooler_output)
 
     def scale(self) -> tuple[Tensor, Tensor | float]:
         """As the library has it; CLIP's is kept below 100, as in its training."""
@@ -125,7 +135,7 @@ class BlipStudent(_Saved):
     """The library's model has lost its temperature; this is where its training began."""
 
     def __init__(self, model: Blip, source: Path):
-        super().__init__(model.captions, model.pictures)
+        super().__init__(model.captions, model.pictures, model)
         self.model, self.source = model, source
         self.network = model.network
 
@@ -141,9 +151,10 @@ class BlipStudent(_Saved):
         states = self.network.vision_model(pixels["pixel_values"])[0]
         return Seen(unit(self.network.vision_proj(states[:, 0])), states)
 
-    def read(self, tokens: Inputs) -> Tensor:
+    def read(self, tokens: Inputs, hidden: Tensor | None = None) -> Tensor:
         """Vectors of captions."""
-        return unit(self.network.text_proj(self.network.text_encoder(**tokens)[0][:, 0]))
+        with zeroed(self._words, hidden):
+            return unit(self.network.text_proj(self.network.text_encoder(**tokens)[0][:, 0]))
 
     def scale(self) -> tuple[Tensor, float]:
         """Fixed."""

@@ -55,6 +55,10 @@ class Student(Protocol):
         """Whether it writes captions."""
 
     @property
+    def hides(self) -> bool:
+        """Whether it reads captions with hidden words."""
+
+    @property
     def steady(self) -> bool:
         """Whether its inputs always have the same shapes, and it never waits for the device."""
 
@@ -71,8 +75,24 @@ class Student(Protocol):
     def see(self, pixels: Inputs) -> Seen:
         """What it makes of images."""
 
-    def read(self, tokens: Inputs) -> Tensor:
-        """(b, d) what it makes of captions, of unit length."""
+    def flags(self, texts: Sequence[str], tokens: Inputs) -> Tensor:
+        """(n, l) the tokens of hidden words, on the CPU; only where it hides words.
+
+        Args:
+            texts: some of them `MaskedText`.
+            tokens: such as `tokens` gives, which tell the length of a row.
+
+        Raises:
+            InputError: the words of a text cannot be told apart.
+        """
+
+    def read(self, tokens: Inputs, hidden: Tensor | None = None) -> Tensor:
+        """(b, d) what it makes of captions, of unit length.
+
+        Args:
+            tokens: of the captions.
+            hidden: (b, l) those whose word vectors are to be zeros.
+        """
 
     def scale(self) -> tuple[Tensor, Tensor | float]:
         """What cosines are multiplied with, and what is added."""

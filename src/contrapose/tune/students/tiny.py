@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from contrapose.models.hiding import flags_of, zeroed
 from contrapose.models.tiny.model import TinyClip, to_range
 from contrapose.models.tiny.tokeniser import MATCH, PAD, START
 from contrapose.models.tiny.weights import SAVED, write_weights
@@ -21,7 +22,7 @@ class TinyStudent:
 
     rate = 2e-4
     contrast: Literal["softmax", "sigmoid"] = "softmax"
-    steady = True
+    steady = hides = True
 
     def __init__(self, model: TinyClip):
         self.model = model
@@ -50,9 +51,16 @@ class TinyStudent:
         tokens: Tensor = self.network.image(to_range(x) if x.dtype == torch.uint8 else x)
         return Seen(self.network.image.embed(tokens), tokens if self.matches else None)
 
-    def read(self, tokens: Inputs) -> Tensor:
+    def flags(self, texts: Sequence[str], tokens: Inputs) -> Tensor:
+        """The tokens of hidden words."""
+        width = tokens["tokens"].shape[1]
+        found = flags_of([self.model.hidden(text) for text in texts], texts, width)
+        return torch.zeros(len(texts), width, dtype=torch.bool) if found is None else found
+
+    def read(self, tokens: Inputs, hidden: Tensor | None = None) -> Tensor:
         """Vectors of captions."""
-        vectors: Tensor = self.network.text(tokens["tokens"])
+        with zeroed(self.network.text.words, hidden):
+            vectors: Tensor = self.network.text(tokens["tokens"])
         return vectors
 
     def scale(self) -> tuple[Tensor, float]:

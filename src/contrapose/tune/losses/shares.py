@@ -1,8 +1,8 @@
-"""Dividend metrics as losses: train a model to react to the interaction, not to its parts.
+"""Dividends and the interaction's share as tensors that carry gradients.
 
-The games are those of `played`, as tensors that carry gradients: for a dual encoder the scores of
-2**a masked images with 2**b masked captions are one matrix product. Right and wrong caption (or
-image) of one comparison are two games.
+The games are those that `diagnose` plays: for a dual encoder the scores of 2**a masked images with
+2**b masked captions are one matrix product. Right and wrong caption (or image) of one comparison
+are two games.
 
 - One side: `(…, 2**n)`, the other side with nothing hidden. The pattern R&O of the players (O, R)
   is the mask 0b11.
@@ -77,17 +77,11 @@ def interaction_share(
         interaction: mask of the interaction.
         parts: masks of the patterns it should exceed.
     """
-    return _log_share(right, wrong, interaction, parts).exp()
+    return log_share(right, wrong, interaction=interaction, parts=parts).exp()
 
 
-def dividend_loss(
-    right: Tensor, wrong: Tensor, *, interaction: int, parts: Sequence[int]
-) -> Tensor:
-    """The mean of −log share: minimising it raises the interaction's share.
-
-    It does not say which caption is right: use it beside a loss that does. A model whose
-    interaction does not change at all (a bag of words on a swap) is a saddle, from which only that
-    other loss leads.
+def log_share(right: Tensor, wrong: Tensor, *, interaction: int, parts: Sequence[int]) -> Tensor:
+    """(…,) the share's logarithm, which is finite, with finite gradients, where nothing changes.
 
     Args:
         right: (…, 2**n) games of the right captions (or images).
@@ -95,10 +89,6 @@ def dividend_loss(
         interaction: mask of the interaction.
         parts: masks of the patterns it should exceed.
     """
-    return -_log_share(right, wrong, interaction, parts).mean()
-
-
-def _log_share(right: Tensor, wrong: Tensor, interaction: int, parts: Sequence[int]) -> Tensor:
     patterns = (interaction, *parts)
     change = _of(right, patterns) - _of(wrong, patterns)
     logs = (change.square() + TINY).log()

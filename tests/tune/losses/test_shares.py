@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 from contrapose.diagnose.comparisons import sensitivities_of
-from contrapose.diagnose.losses import (
-    dividend_loss,
-    dividends,
-    interaction_share,
-    sensitivities,
-)
 from contrapose.errors import InputError
 from contrapose.metrics.dividends import dividends as exact_of_two_sets
 from contrapose.metrics.dividends import moebius
+from contrapose.tune.losses.shares import (
+    dividends,
+    interaction_share,
+    log_share,
+    sensitivities,
+)
 
 O, R, RO = 0b01, 0b10, 0b11  # noqa: E741 - the players' names
 
@@ -53,11 +53,11 @@ def test_gradients_of_dividends() -> None:
     torch.testing.assert_close(ours, theirs)
 
 
-def test_gradients_of_the_loss() -> None:
+def test_gradients_of_the_share() -> None:
     right, wrong = random(5, 8).requires_grad_(), random(5, 8, seed=1).requires_grad_()
 
     def loss(right: Tensor, wrong: Tensor) -> Tensor:
-        return dividend_loss(right, wrong, interaction=RO, parts=(O, R))
+        return -log_share(right, wrong, interaction=RO, parts=(O, R)).mean()
 
     def naive(right: Tensor, wrong: Tensor) -> Tensor:
         change = (by_definition(right) - by_definition(wrong)).square()
@@ -101,7 +101,8 @@ def test_a_descent_raises_the_share() -> None:
     before = share()
     for _ in range(60):
         optimiser.zero_grad()
-        dividend_loss(*games(), interaction=RO, parts=(O, R)).backward()  # type: ignore[no-untyped-call]
+        loss = -log_share(*games(), interaction=RO, parts=(O, R))
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     assert share() > max(before, 0.5)
 
