@@ -23,7 +23,7 @@ from contrapose.tune.feed import Batch
 from contrapose.tune.losses import Captioning, Match, mean_of, processes
 from contrapose.tune.losses.batch import wide
 from contrapose.tune.objective import Objective
-from contrapose.tune.students.student import Inputs, Seen, Student
+from contrapose.tune.students.student import Inputs, Seen, Student, some_rows
 from contrapose.tune.terms import Vectors
 
 Asked = tuple[str, Callable[[], Tensor]]
@@ -148,19 +148,15 @@ class PairLosses:
         self, rows: slice, states: Tensor, tokens: Inputs, has: Tensor, right: float
     ) -> Tensor:
         """Hard captions are judged too."""
-        answers = self.student.match(states, _rows(tokens, rows))
+        answers = self.student.match(states, some_rows(tokens, rows))
         answers = answers.to(torch.promote_types(answers.dtype, torch.float32))
         aim = torch.full_like(answers, right)
         each = F.binary_cross_entropy_with_logits(answers, aim, reduction="none")
         return mean_of(each, has[rows].to(each.dtype))
 
     def _written(self, rows: slice, states: Tensor) -> Tensor:
-        tokens = _rows(self.batch.text, rows)
+        tokens = some_rows(self.batch.text, rows)
         return Captioning()(self.student.write(states, tokens), self.student.targets(tokens))
-
-
-def _rows(inputs: Inputs, rows: slice) -> Inputs:
-    return {name: it[rows] for name, it in inputs.items()}
 
 
 @torch.no_grad()

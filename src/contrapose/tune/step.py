@@ -12,7 +12,7 @@ from contrapose.tune.objective import Objective
 from contrapose.tune.paired import PairLosses, Teacher
 from contrapose.tune.pieces import Encode, Made, backward_in_pieces, cut
 from contrapose.tune.settings import Settings
-from contrapose.tune.students.student import Inputs, Seen, Student
+from contrapose.tune.students.student import Inputs, Seen, Student, some_rows
 from contrapose.tune.terms import Vectors, total, vector_losses, weights
 
 
@@ -110,13 +110,13 @@ class Lesson:
 
         def see(rows: slice) -> Made:
             with self._cast():
-                vectors, states = self.student.see(_rows(batch.pixels, rows))
+                vectors, states = self.student.see(some_rows(batch.pixels, rows))
             return (vectors,) if states is None else (vectors, states)
 
         def reads(tokens: Inputs) -> Encode:
             def read(rows: slice) -> Made:
                 with self._cast():
-                    return (self.student.read(_rows(tokens, rows)),)
+                    return (self.student.read(some_rows(tokens, rows)),)
 
             return read
 
@@ -135,7 +135,3 @@ class Lesson:
     def _cast(self) -> torch.autocast:
         kind = torch.device(self.device).type
         return torch.autocast(kind, torch.bfloat16, enabled=self.settings.dtype == "bf16")
-
-
-def _rows(inputs: Inputs, rows: slice) -> Inputs:
-    return {name: it[rows] for name, it in inputs.items()}

@@ -15,6 +15,11 @@ Inputs = dict[str, Tensor]
 """Named tensors with a row each, as the network takes them."""
 
 
+def some_rows(inputs: Inputs, rows: slice) -> Inputs:
+    """Some rows of each."""
+    return {name: it[rows] for name, it in inputs.items()}
+
+
 class Seen(NamedTuple):
     """Images after the encoder.
 
