@@ -34,15 +34,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from scorejob.weights import SHAPES, _image_processor
 
 from contrapose.data import Example, ImageRef
-from contrapose.data.example import one_right
-from contrapose.diagnose.findings import findings
-from contrapose.diagnose.games import Side, play
-from contrapose.diagnose.players import Masks, Missing
-from contrapose.diagnose.sensitivity import diagnose_played
-from contrapose.diagnose.templates import TemplateWords
+from contrapose.data.examples import single_match
+from contrapose.diagnose.findings import derive_findings
+from contrapose.diagnose.games import GameSide, play_games
+from contrapose.diagnose.players import MissingPlayers, RegionMasks
+from contrapose.diagnose.sensitivity import diagnose_blocks
+from contrapose.diagnose.words import TemplateWords
+from contrapose.engine import ScoringContext
+from contrapose.engine.images import RegionMask
 from contrapose.models import load_model
-from contrapose.scoring import Asking
-from contrapose.scoring.hidden import Mask
 
 WIDTH, HEIGHT = 500, 375
 THINGS = (
@@ -68,13 +68,13 @@ class Boxes:
     name: str = "two boxes"
     joint: bool = True
 
-    def find(self, examples: Sequence[Example]) -> list[Sequence[Masks] | Missing]:
+    def find(self, examples: Sequence[Example]) -> list[Sequence[RegionMasks] | MissingPlayers]:
         """The same for all."""
         found = {}
         for name, left in (("O1", 40), ("O2", 280)):
             mask = np.zeros((HEIGHT, WIDTH), dtype=np.bool_)
             mask[90:290, left : left + 180] = True
-            found[name] = Mask.of(mask)
+            found[name] = RegionMask.of(mask)
         return [[found]] * len(examples)
 
 
@@ -89,23 +89,23 @@ def main() -> None:
             dtype=asked.dtype,
         )
         print(f"{asked.shape}, {asked.dtype}, {_machine(asked.device)}; {len(examples):,} examples")
-        play(Asking(model), "itc", examples[:8], TemplateWords(), Boxes())
+        play_games(ScoringContext(model), "itc", examples[:8], TemplateWords(), Boxes())
         print(f"{'side':>6} {'players':>8} {'encodings':>10} {'naive':>9} {'ratio':>6} "
               f"{'games, s':>9} {'ms each':>8} {'statistics, s':>14}")  # fmt: skip
         for side, players in asked.sides:
             measure(model, examples, side, players)
 
 
-def measure(model: Any, examples: list[Example], side: Side, players: str) -> None:
+def measure(model: Any, examples: list[Example], side: GameSide, players: str) -> None:
     """One line of the table."""
     start = time.perf_counter()
-    played = play(Asking(model), "itc", examples, TemplateWords(), Boxes(), side=side)
+    played = play_games(ScoringContext(model), "itc", examples, TemplateWords(), Boxes(), side=side)
     games = time.perf_counter() - start
     left = [each for block in played for each in block.left_out]
     if left:
         raise SystemExit(f"{len(left)} examples were left out: {left[0].reason}")
     start = time.perf_counter()
-    findings(diagnose_played(played))
+    derive_findings(diagnose_blocks(played))
     statistics = time.perf_counter() - start
     made = sum(block.encodings for block in played)
     naive = sum(block.naive for block in played)
@@ -126,7 +126,7 @@ def make_examples(folder: Path, count: int) -> list[Example]:
         relation = str(random.choice(RELATIONS))
         texts = (f"the {one} is {relation} the {other}", f"the {other} is {relation} the {one}")
         ref = ImageRef(path.name, path)
-        found.append(Example(str(i), (ref,), texts, one_right(2, 0), {"relation": relation}))
+        found.append(Example(str(i), (ref,), texts, single_match(2, 0), {"relation": relation}))
     return found
 
 

@@ -35,7 +35,7 @@ from torch.profiler import ProfilerActivity, profile
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from contrapose.tune.losses import EqSim, InfoNCE, pairwise
+from contrapose.losses import EqSim, InfoNCE, pairwise
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 

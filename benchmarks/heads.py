@@ -31,10 +31,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 from contrapose.metrics import recalls
 from contrapose.metrics.retrieval import WAYS
 from contrapose.tune.heads.features import Features, read_features
-from contrapose.tune.heads.measuring import KS, vectors_of
-from contrapose.tune.heads.settings import HeadSettings
+from contrapose.tune.heads.measurement import KS, embed_features
 from contrapose.tune.heads.sweep import sweep
-from contrapose.tune.heads.training import Training
+from contrapose.tune.heads.training import HeadTrainer
+from contrapose.tune.settings import HeadSettings
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ class Ours:
     """What `train_heads` does, a part at a time."""
 
     def __init__(self, features: Features, settings: HeadSettings, device: str):
-        self.training = Training(features, settings, torch.device(device))
+        self.training = HeadTrainer(features, settings, torch.device(device))
         self.captions, self.batch = len(features.texts), settings.batch_size
         self.steps: Iterator[Tensor] = self.training.steps()
 
@@ -111,7 +111,7 @@ class Ours:
 
     def vectors(self, test: Features) -> tuple[Tensor, Tensor]:
         """Of test features."""
-        return vectors_of(self.training.trained(), test)
+        return embed_features(self.training.trained(), test)
 
 
 class Plain:
@@ -129,7 +129,7 @@ class Plain:
         self.heads = nn.ModuleList(
             nn.Linear(rows.shape[1], settings.width) for rows in (self.images, self.texts)
         ).to(device)
-        self.optimiser = torch.optim.AdamW(self.heads.parameters(), lr=settings.lr)
+        self.optimizer = torch.optim.AdamW(self.heads.parameters(), lr=settings.lr)
         self.settings, self.device = settings, device
 
     def run(self, _: int) -> None:
@@ -145,9 +145,9 @@ class Plain:
             logits = logits.masked_fill(same, -torch.inf)
             right = torch.arange(len(rows), device=self.device)
             loss = (cross_entropy(logits, right) + cross_entropy(logits.T, right)) / 2
-            self.optimiser.zero_grad()
+            self.optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            self.optimiser.step()
+            self.optimizer.step()
 
     @torch.no_grad()
     def vectors(self, test: Features) -> tuple[Tensor, Tensor]:

@@ -26,12 +26,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 import numpy as np
 
 from contrapose.data import Example, open_images
-from contrapose.models import Prepares, load_model
-from contrapose.results.selection import select
-from contrapose.scoring import Asking, Pictures, ask_examples
-from contrapose.scoring.batches import cut, order_of
-from contrapose.scoring.lengths import lengths_of, only_texts
-from contrapose.scoring.plan import plan_examples
+from contrapose.engine import ImageCache, ScoringContext, score_examples
+from contrapose.engine.batches import cut_batches, sort_pairs
+from contrapose.engine.plan import plan_examples
+from contrapose.engine.scoring import count_tokens, text_only_pairs
+from contrapose.evaluation.selection import select
+from contrapose.models import ImagePreparer, load_model
 
 
 def main() -> None:
@@ -49,8 +49,8 @@ def main() -> None:
     rounds = []
     for _ in range(options.rounds + 1):
         one = timed(lambda: [call() for call in bare])
-        asking = Asking(asked, batch_size=options.batch_size, pictures=pictures)
-        two = timed(lambda asking=asking: ask_examples(asking, options.score, examples))
+        asking = ScoringContext(asked, batch_size=options.batch_size, pictures=pictures)
+        two = timed(lambda asking=asking: score_examples(asking, options.score, examples))
         rounds.append((one, two))
     alone, engine = np.median(rounds[1:], axis=0)  # the first round warms up
     print(
@@ -92,22 +92,22 @@ def scenes(count: int) -> list[Example]:
 
 def ready(
     model: Any, score: str, examples: Sequence[Example], size: int
-) -> tuple[list[Callable[[], object]], Pictures, dict[int, Any]]:
+) -> tuple[list[Callable[[], object]], ImageCache, dict[int, Any]]:
     """The calls that must be made, their inputs prepared; the drawn images, open and prepared."""
     plan = plan_examples(examples)
     images = open_images(plan.images)
-    pictures = Pictures(budget=1 << 33)
+    pictures = ImageCache(budget=1 << 33)
     for name, image in zip(plan.image_ids, images, strict=True):
         pictures._keep(name, image)
     shown: list[Any] = list(images)
-    if isinstance(model, Prepares):
+    if isinstance(model, ImagePreparer):
         shown = [model.prepare_image(image) for image in images]
     prepared = {id(image): made for image, made in zip(images, shown, strict=True)}
-    lengths = lengths_of(Asking(model), plan.texts)
+    lengths = count_tokens(ScoringContext(model), plan.texts)
     if score == "itc":
-        seen = cut(np.arange(len(shown)), size)
-        order = order_of(only_texts(len(plan.texts)), lengths)
-        read = [order[places] for places in cut(np.arange(len(order)), size)]
+        seen = cut_batches(np.arange(len(shown)), size)
+        order = sort_pairs(text_only_pairs(len(plan.texts)), lengths)
+        read = [order[places] for places in cut_batches(np.arange(len(order)), size)]
         looks = [[shown[i] for i in some] for some in seen]
         texts = [[plan.texts[j] for j in some] for some in read]
         return (
@@ -118,8 +118,8 @@ def ready(
             pictures,
             prepared,
         )
-    order = order_of(plan.pairs, lengths)
-    batches = [order[places] for places in cut(plan.pairs[order, 0], size)]
+    order = sort_pairs(plan.pairs, lengths)
+    batches = [order[places] for places in cut_batches(plan.pairs[order, 0], size)]
     method = model.match if score == "itm" else model.token_logprobs
     given = [
         ([shown[i] for i, _ in plan.pairs[some]], [plan.texts[j] for _, j in plan.pairs[some]])

@@ -30,8 +30,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from contrapose.data import text_id
 from contrapose.data.images import ImageRef, content_id
-from contrapose.results import EvalRequest, evaluate_models, write_run
-from contrapose.scoring import Store
+from contrapose.engine import AnswerStore
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
+from contrapose.results import write_run
 
 MODEL = '''
 from contrapose.models import register_model
@@ -95,7 +97,7 @@ def build(folder: Path, options: argparse.Namespace) -> None:
             stream.write(json.dumps({**row, "texts": captions, "right": 0}) + "\n")
             images += [ids[k % options.images]] * len(captions)
             texts += map(text_id, captions)
-    shelf = Store(folder / "store").shelf("silent-1", "itm:logit")
+    shelf = AnswerStore(folder / "store").answer_table("silent-1", "itm:logit")
     for part in np.array_split(np.arange(len(images)), options.parts):
         values = draw.normal(size=len(part))
         shelf.place.write(shelf.folder, *written(shelf, part, images, texts, values))  # type: ignore[union-attr]
@@ -105,7 +107,7 @@ def written(
     shelf: Any, part: np.ndarray, images: list[str], texts: list[str], values: np.ndarray
 ) -> tuple[str, bytes]:
     """One part of the store, as `Shelf.add` writes it, without keeping it in memory."""
-    alone = Store(None).shelf(shelf.model, shelf.score)
+    alone = AnswerStore(None).answer_table(shelf.model, shelf.score)
     kept: dict[str, bytes] = {}
 
     class Sink:
@@ -146,9 +148,9 @@ def phases(folder: Path) -> dict[str, float]:
     evaluation_module, outcomes_module, asked_module = map(
         import_module,
         (
-            "contrapose.results.evaluation",
-            "contrapose.results.outcomes",
-            "contrapose.scoring.asked",
+            "contrapose.evaluation.evaluate",
+            "contrapose.evaluation.parts",
+            "contrapose.engine.examples",
         ),
     )
     watch(evaluation_module, "select", "read the benchmark's file")
@@ -158,7 +160,8 @@ def phases(folder: Path) -> dict[str, float]:
     watch(outcomes_module, "measure", "measure")
     watch(outcomes_module, "answers_table", "table of scores")
     watch(evaluation_module, "add_up", "add up, intervals")
-    from contrapose.models import include, load_model
+    from contrapose.files.plugins import include
+    from contrapose.models import load_model
 
     include(folder / "silent.py")
     request = EvalRequest(

@@ -37,21 +37,21 @@ from PIL import Image
 from contrapose import metrics
 from contrapose.data import Example, Gallery, open_images
 from contrapose.data.images import ImageSource
-from contrapose.metrics import FloatArray, IntArray, Intervals
-from contrapose.models import Model, load_model
-from contrapose.results.selection import Selection, select
-from contrapose.scoring import (
-    Asking,
+from contrapose.engine import (
+    AnswerStore,
     FolderImages,
-    Noise,
-    Pictures,
+    ImageCache,
+    NoiseImages,
     Prior,
-    Store,
-    ask_examples,
-    ask_prior,
-    default_folder,
-    prior_words,
+    ScoringContext,
+    default_store_folder,
+    describe_prior,
+    score_examples,
+    score_priors,
 )
+from contrapose.evaluation.selection import Selection, select
+from contrapose.metrics import AlphaIntervals, FloatArray, IntArray
+from contrapose.models import Model, load_model
 
 WORLDS = {"scenes-skewed": "scenario 1, skewed", "scenes": "scenario 2, balanced"}
 SWAPS = ("swap-attribute", "swap-relation")
@@ -110,7 +110,7 @@ class Pool:
         clusters: examples that share an image.
     """
 
-    intervals: Intervals
+    intervals: AlphaIntervals
     blind: FloatArray
     part: IntArray
     clusters: IntArray
@@ -120,7 +120,7 @@ class Pool:
         """Several parts as one."""
         sizes = np.cumsum([0, *(len(part.part) for part in parts)])
         return cls(
-            Intervals(
+            AlphaIntervals(
                 np.concatenate([part.intervals.lower for part in parts]),
                 np.concatenate([part.intervals.upper for part in parts]),
             ),
@@ -202,30 +202,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given.add_argument("--pixels", type=int, nargs="+", default=[FULL, 16], help="across")
     given.add_argument("--images", type=int, default=8, help="of the training world, as a prior")
     given.add_argument("--parts", nargs="+", default=[], help="only these parts")
-    given.add_argument("--cache", default=str(default_folder()))
+    given.add_argument("--cache", default=str(default_store_folder()))
     options = given.parse_args(arguments)
     model = load_model("tiny")
-    asking = Asking(model, Store(options.cache), pictures=Pictures(1 << 29))
+    asking = ScoringContext(model, AnswerStore(options.cache), pictures=ImageCache(1 << 29))
     worlds = {name: select(name, subsets=options.parts, limit=options.examples) for name in WORLDS}
     _swaps(asking, worlds["scenes"])
     with tempfile.TemporaryDirectory() as folder:
-        priors = (Noise(), FolderImages(_training_pictures(Path(folder), options.images)))
+        priors = (NoiseImages(), FolderImages(_training_pictures(Path(folder), options.images)))
         _priors(asking, worlds, options.pixels, priors, model)
 
 
-def _swaps(asking: Asking, world: Selection) -> None:
+def _swaps(asking: ScoringContext, world: Selection) -> None:
     parts = {name: world.parts[name][1] for name in SWAPS if name in world.parts}
     rows, verdicts = [], []
     for name, data in parts.items():
         examples = _listed(data)
-        scored = {score: ask_examples(asking, score, examples) for score in ("itc", "itm", "lm")}
+        scored = {score: score_examples(asking, score, examples) for score in ("itc", "itm", "lm")}
         frame = scored["lm"].frame
         right = {
             score: metrics.text_score(answers.scores, frame.match, frame.present).values
             for score, answers in scored.items()
         }
         none = np.zeros(len(frame))
-        whole = Pool(Intervals(none, none), none, none.astype(int), _codes(frame))
+        whole = Pool(AlphaIntervals(none, none), none, none.astype(int), _codes(frame))
         difference = whole.difference(right["lm"], right["itc"])
         rows.append(
             (name, *(f"{100 * right[score].mean():.1f}" for score in right), str(difference))
@@ -236,7 +236,7 @@ def _swaps(asking: Asking, world: Selection) -> None:
 
 
 def _priors(
-    asking: Asking,
+    asking: ScoringContext,
     worlds: dict[str, Selection],
     pixels: Sequence[int],
     priors: Sequence[Prior],
@@ -246,7 +246,7 @@ def _priors(
     verdicts: list[str] = []
     for size in pixels:
         for prior in priors:
-            named = "noise" if isinstance(prior, Noise) else "training pictures"
+            named = "noise" if isinstance(prior, NoiseImages) else "training pictures"
             for world, words in WORLDS.items():
                 parts = answered(asking, worlds[world], size, prior)
                 some = [part for name, part in parts.items() if name in ATTRIBUTES]
@@ -260,8 +260,8 @@ def _priors(
     _table(HEADER, sorted(rows, key=lambda row: (row[1] != "attributes", -int(row[2]), row[3])))
     print("\n".join(sorted(verdicts)), end="\n\n")
     for prior in priors:
-        if isinstance(prior, Noise):
-            print(f"Noise: {prior_words(prior, model)}.")
+        if isinstance(prior, NoiseImages):
+            print(f"Noise: {describe_prior(prior, model)}.")
 
 
 def _verdicts(found: Found, world: str, where: str) -> list[str]:
@@ -286,15 +286,17 @@ def _verdicts(found: Found, world: str, where: str) -> list[str]:
     ]
 
 
-def answered(asking: Asking, world: Selection, pixels: int, prior: Prior) -> dict[str, Pool]:
+def answered(
+    asking: ScoringContext, world: Selection, pixels: int, prior: Prior
+) -> dict[str, Pool]:
     """Where each example of a world's parts is right, pictures shown at so many pixels."""
     found: dict[str, Pool] = {}
     for name, (benchmark, data) in world.parts.items():
         if not isinstance(data, list) or benchmark.card.family not in ("choice", "pairs", "triple"):
             continue
-        answers = ask_examples(asking, "lm", [_coarse(example, pixels) for example in data])
+        answers = score_examples(asking, "lm", [_coarse(example, pixels) for example in data])
         frame, lm = answers.frame, answers.scores
-        log = ask_prior(replace(asking, prior=prior), frame)
+        log = score_priors(replace(asking, prior=prior), frame)
         alone = np.broadcast_to(log[:, None, :], lm.shape)
         if benchmark.card.family == "triple":
             intervals = metrics.augmented_intervals(lm[:, 0], log)

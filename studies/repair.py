@@ -43,19 +43,18 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import torch
-from studies.repair_claims import BASE, TOLD, Judged, Lines, judge, table
-from studies.repair_kept import once
 
-from contrapose.tune.bill.measure import Line, Measurer
-from contrapose.tune.bill.scenes import scene_panel
-from contrapose.tune.data.kinds import only
-from contrapose.tune.data.rows import Rows
-from contrapose.tune.data.scenes import scene_rows
-from contrapose.tune.loop import train
+from contrapose.tune.data.rows import TrainingSet, filter_kinds
+from contrapose.tune.data.scenes import make_scene_set
 from contrapose.tune.objective import parse_objective
+from contrapose.tune.report.measurement import Line, Measurer
+from contrapose.tune.report.scenes import make_scene_panel
 from contrapose.tune.settings import Settings
 from contrapose.tune.students import load_student
-from contrapose.world.odds import World
+from contrapose.tune.trainer import train
+from contrapose.world.sample import World
+from studies.repair_claims import BASE, TOLD, Judged, Lines, judge, table
+from studies.repair_kept import once
 
 Point = tuple[World, float, int]
 """A world, a learning rate and a number of steps."""
@@ -137,8 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def teach(course: Course, begun: float) -> tuple[Lines, dict[str, Lines]]:
     """What the panel says of the model before, and of it after each method."""
     device, keep = course.device, course.keep
-    measurer = Measurer(scene_panel(course.examples, device=device))
-    made: list[Rows] = []
+    measurer = Measurer(make_scene_panel(course.examples, device=device))
+    made: list[TrainingSet] = []
 
     def asked(method: str) -> Lines:
         how = course.settings.as_dict()
@@ -148,13 +147,13 @@ def teach(course: Course, begun: float) -> tuple[Lines, dict[str, Lines]]:
     def after(method: str) -> dict[str, Line]:
         if not made:
             made.append(
-                scene_rows(
+                make_scene_set(
                     course.scenes, course.settings.seed, device=device, workers=course.workers,
                     world=course.world,
                 )
             )  # fmt: skip
             print(f"{course.name}: scenes: {time.time() - begun:.1f} s", flush=True)
-            made[0] = only(made[0], course.kinds)
+            made[0] = filter_kinds(made[0], course.kinds)
         student = load_student(course.model, device=device)
         torch.set_float32_matmul_precision("high")  # TF32 to learn, float32 to measure
         parts = [f"hn={course.hn}" if it == "hn" else it for it in method.split("+")]

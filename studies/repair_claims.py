@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from contrapose import metrics
-from contrapose.tune.bill.measure import Line
+from contrapose.tune.report.measurement import Line
 
 BASE = ("plain", "hn", "hp+hn")
 """What is always compared; forms of EqSim come with and without HN."""

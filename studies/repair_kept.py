@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from contrapose.files import write_text
-from contrapose.tune.bill.measure import Line
+from contrapose.tune.report.measurement import Line
 
 
 def once(

@@ -26,10 +26,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from contrapose.build.captions import parse, replacement_beside, replacements, swapped
-from contrapose.build.captions.replacements import entries
+from contrapose.build.captions import (
+    parse_sentence,
+    replacement_for_negative,
+    replacements,
+    swap_conjuncts,
+)
+from contrapose.build.captions.replacements import load_rules
 from contrapose.data.benchmarks.hard_positives import read_replace
-from contrapose.files import Strict
+from contrapose.files import StrictProblems
 
 Half = Literal["relation", "attribute"]
 
@@ -84,7 +89,7 @@ class Miss:
 
 def rows_of(root: Path) -> Iterator[Row]:
     """The rows of both halves."""
-    for example in read_replace(root, Strict()):
+    for example in read_replace(root, StrictProblems()):
         half: Half = "relation" if example.tags["subset"] == "relations" else "attribute"
         yield Row(half, *example.texts)
 
@@ -96,7 +101,9 @@ def measure(rows: Sequence[Row]) -> tuple[dict[str, dict[str, Any]], list[Miss]]
     for row in rows:
         ours = _beside(row)
         kept = _beside(row, articles=False)
-        any_of = replacements(parse(row.caption), "published", articles=False, role=row.half)
+        any_of = replacements(
+            parse_sentence(row.caption), "published", articles=False, role=row.half
+        )
         found = {
             "published": ours == row.positive,
             "articles kept": kept == row.positive,
@@ -120,19 +127,21 @@ def measure(rows: Sequence[Row]) -> tuple[dict[str, dict[str, Any]], list[Miss]]
 def _beside(
     row: Row, *, style: Literal["safe", "published"] = "published", articles: bool = True
 ) -> str | None:
-    made = replacement_beside(row.caption, row.negative, style, articles=articles, role=row.half)
+    made = replacement_for_negative(
+        row.caption, row.negative, style, articles=articles, role=row.half
+    )
     return None if made is None else made.text
 
 
 def _why(row: Row, kept: str | None) -> str:
     if kept == row.positive:
         return ARTICLE
-    sentence = parse(row.caption)
+    sentence = parse_sentence(row.caption)
     if any(one.text == row.positive for one in replacements(sentence, "published", articles=False)):
         return ELSEWHERE
     if "traveling on" in row.positive:
         return PARTICLE
-    pairs = {(" ".join(entry.words), entry.to) for entry in entries() if entry.published}
+    pairs = {(" ".join(entry.words), entry.to) for entry in load_rules() if entry.published}
     if any(
         row.caption.replace(old, new) == row.positive and row.caption.count(old) > _whole(row, old)
         for old, new in pairs
@@ -163,7 +172,7 @@ def main(words: Sequence[str] | None = None) -> None:
     rows = list(rows_of(arguments.root))
     rates, misses = measure(rows)
     swaps = [(old, new, made and made.text) for old, new in PRINTED_SWAPS
-             for made in [swapped(parse(old))]]  # fmt: skip
+             for made in [swap_conjuncts(parse_sentence(old))]]  # fmt: skip
     if arguments.json:
         print(json.dumps({
             "rows": len(rows), "rates": rates,

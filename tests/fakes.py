@@ -24,7 +24,7 @@ from contrapose.data import (
     Micro,
     Suite,
 )
-from contrapose.data.example import diagonal, one_right
+from contrapose.data.examples import diagonal_match, single_match
 from contrapose.files import Problems
 from contrapose.models import Ragged
 
@@ -165,7 +165,7 @@ def pairs(count: int = 12) -> list[Example]:
         Example(
             f"p{i}", (patch(2 * i), patch(2 * i + 1)),
             (f"a patch {2 * i}", f"some patch {2 * i + 1} here"),
-            diagonal(2), {"subset": "pairs"},
+            diagonal_match(2), {"subset": "pairs"},
         )
         for i in range(count)
     ]  # fmt: skip
@@ -175,7 +175,7 @@ def choices(count: int = 12) -> list[Example]:
     return [
         Example(
             f"c{i}", (patch(i),), (f"a patch {i}", f"not {i}", "the same for all"),
-            one_right(3, 0), {"subset": "choices"},
+            single_match(3, 0), {"subset": "choices"},
         )
         for i in range(count)
     ]  # fmt: skip

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from contrapose.models.hf.blip_caption import cross_keys, read
-from contrapose.models.packing import LONGEST, pack, ragged
-from contrapose.models.seen import Seen
+from contrapose.models.encoded_images import EncodedImages
+from contrapose.models.hf.blip import cache_cross_attention, run_text_network
+from contrapose.models.packing import MAX_ROW_TOKENS, pack, ragged_logprobs
 from likelihoodjob.job import WORDS, Job, mean_logprobs, pairs_of
 
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
@@ -96,7 +96,9 @@ class Blip:
         """An image once, its captions in one row."""
         found = []
         for start in range(0, len(job.pixels), IMAGES):
-            seen = Seen((self.network.vision_model(job.pixels[start : start + IMAGES])[0],))
+            seen = EncodedImages(
+                (self.network.vision_model(job.pixels[start : start + IMAGES])[0],)
+            )
             found.append(self._read(seen, job.captions[start : start + IMAGES]))
         return torch.cat(found)
 
@@ -105,19 +107,21 @@ class Blip:
         text = self.network.text_decoder.bert
         found = []
         for pixels, captions in zip(job.pixels, job.captions, strict=True):
-            kept = cross_keys(text, Seen((self.network.vision_model(pixels[None])[0],)))
+            kept = cache_cross_attention(
+                text, EncodedImages((self.network.vision_model(pixels[None])[0],))
+            )
             parts = [self._read(kept, some[None]) for some in captions.split(CAPTIONS)]
             found.append(torch.cat(parts, dim=1))
         return torch.cat(found)
 
-    def _read(self, seen: Seen, captions: Tensor) -> Tensor:
+    def _read(self, seen: EncodedImages, captions: Tensor) -> Tensor:
         images, count = captions.shape[:2]
         rows = [[self._text.bos_token_id, *ids] for ids in captions.flatten(0, 1).tolist()]
         places = [image for image in range(images) for _ in range(count)]
         packed = pack(rows, places, counted=None, device=captions.device)
         decoder = self.network.text_decoder
-        states = read(decoder.bert, packed, seen.rows(packed.rows), causal=True)
-        values: Tensor = ragged(decoder.cls(packed.chosen(states)), packed).values
+        states = run_text_network(decoder.bert, packed, seen.rows(packed.rows), causal=True)
+        values: Tensor = ragged_logprobs(decoder.cls(packed.chosen(states)), packed).values
         return values.view(images, count, -1).mean(dim=2).to(captions.device)
 
     def plain_flops(self, job: Job) -> float:
@@ -129,7 +133,7 @@ class Blip:
     def packed_flops(self, job: Job) -> float:
         """Every image: tower, its keys, and its captions."""
         tokens = job.captions.shape[1] * (WORDS + 1)
-        words = tokens * (self._word() + min(tokens, LONGEST) * 4 * self._width())
+        words = tokens * (self._word() + min(tokens, MAX_ROW_TOKENS) * 4 * self._width())
         return float(len(job.pixels) * (self._tower() + self._image_keys() + words))
 
     def _width(self) -> float:

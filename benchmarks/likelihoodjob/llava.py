@@ -7,9 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from contrapose.models.hf.vlm.capture import embed, language_model
-from contrapose.models.hf.vlm.decoder import Decoder, unpackable
-from contrapose.models.hf.vlm.packed import ROW, Continuation, keep, score, score_kept
+from contrapose.models.hf.vlm.decoder import Decoder, find_packing_obstacle
+from contrapose.models.hf.vlm.prefix_scoring import (
+    ROW,
+    Continuation,
+    cache_prefixes,
+    embed_prefixes,
+    find_language_model,
+    score_cached,
+    score_prefixes,
+)
 from likelihoodjob.job import PROMPT, WORDS, Job, mean_logprobs, pairs_of
 
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
@@ -86,8 +93,8 @@ class Llava:
         self.side = vision.image_size
         self.vocabulary = text.vocab_size
         self._vision, self._text = vision, text
-        language, head = language_model(self.network), self.network.lm_head
-        if why := unpackable(language, head):
+        language, head = find_language_model(self.network), self.network.lm_head
+        if why := find_packing_obstacle(language, head):
             raise SystemExit(f"LLaVA cannot be packed here: {why}")
         self._decoder = Decoder(language, head)
         seen = [self.image] * (vision.image_size // vision.patch_size) ** 2
@@ -122,21 +129,21 @@ class Llava:
         for start in range(0, len(ids), size):
             texts = [[_continuation(row) for row in rows] for rows in ids[start : start + size]]
             prefixes = self._prefixes(job.pixels[start : start + size])
-            found += score(self._decoder, prefixes, texts)
+            found += score_prefixes(self._decoder, prefixes, texts)
         return torch.stack(found).view(len(ids), captions, -1).mean(dim=2)
 
     def prior(self, job: Job) -> Tensor:
         """Images looked at once, then all captions behind each of them."""
-        kept = keep(self._decoder, self._prefixes(job.pixels))
+        kept = cache_prefixes(self._decoder, self._prefixes(job.pixels))
         rows = []
         for one, ids in zip(kept, job.captions.tolist(), strict=True):
-            values = score_kept(self._decoder, one, [_continuation(row) for row in ids])
+            values = score_cached(self._decoder, one, [_continuation(row) for row in ids])
             rows.append(torch.stack(values).mean(dim=1))
         return torch.stack(rows)
 
     def _prefixes(self, pixels: Tensor) -> Any:
         prompt = self._prompt.expand(len(pixels), -1)
-        return embed(self.network, {"input_ids": prompt, "pixel_values": pixels})
+        return embed_prefixes(self.network, {"input_ids": prompt, "pixel_values": pixels})
 
     def plain_flops(self, job: Job) -> float:
         """Every pair: tower, prompt, caption, and the vocabulary at every position."""

@@ -46,14 +46,14 @@ class Bare:
             torch.stack(pixels[i : i + IMAGES]).to(device, DTYPES[dtype])
             for i in range(0, len(pixels), IMAGES)
         ]
-        tokeniser = AutoTokenizer.from_pretrained(weights)
-        ids = [tokeniser(text)["input_ids"] for text in job.captions]
+        tokenizer = AutoTokenizer.from_pretrained(weights)
+        ids = [tokenizer(text)["input_ids"] for text in job.captions]
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
         self.texts: list[Tensor] = []
         for i in range(0, len(ids), CAPTIONS):
             rows = [ids[j] for j in order[i : i + CAPTIONS]]
             wide = max(map(len, rows))
-            padded = [row + [tokeniser.pad_token_id] * (wide - len(row)) for row in rows]
+            padded = [row + [tokenizer.pad_token_id] * (wide - len(row)) for row in rows]
             self.texts.append(torch.tensor(padded, device=device))
         self.tokens = sum(map(len, ids))
         image_at = {name: i for i, name in enumerate(job.names)}

@@ -41,8 +41,9 @@ def contrapose_way(weights: Path, device: str, dtype: str) -> Way:
     """`contrapose eval DIR?dtype=… --on own.jsonl --score itc --no-cache`, intervals and all."""
 
     def load() -> Asked:
+        from contrapose.evaluation.evaluate import evaluate_models
+        from contrapose.evaluation.parts import EvalRequest
         from contrapose.models import load_model
-        from contrapose.results import EvalRequest, evaluate_models
 
         model = load_model(f"{weights}?dtype={dtype}", device=device)
 

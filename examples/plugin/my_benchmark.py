@@ -1,7 +1,7 @@
 """A benchmark of one's own: which colour is this? Every image is named after the right one."""
 
 from contrapose.data import Benchmark, Card, Example, ImageRef, Micro, register_benchmark
-from contrapose.data.example import one_right
+from contrapose.data.examples import single_match
 
 COLOURS = ("red", "green", "blue", "yellow")
 CARD = Card(
@@ -24,7 +24,7 @@ def read(root, problems):
     for right, colour in enumerate(COLOURS):
         image = ImageRef(colour, root / f"{colour}.png")
         texts = tuple(f"something {word}" for word in COLOURS)
-        yield Example(colour, (image,), texts, one_right(len(COLOURS), right), {})
+        yield Example(colour, (image,), texts, single_match(len(COLOURS), right), {})
 
 
 register_benchmark(Benchmark(CARD, read))

@@ -1,8 +1,12 @@
-"""The errors a user can cause, each one clear sentence."""
+"""Errors that a user can cause, each one clear sentence, in the language of who asked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+_command_line = False
 
 
 class ContraposeError(Exception):
@@ -10,14 +14,14 @@ class ContraposeError(Exception):
 
 
 class InputError(ContraposeError):
-    """A file or an argument is not what it should be; says where, when the place is known."""
+    """A file or an argument is not what it should be; names file and line where they are known."""
 
     def __init__(self, message: str, *, file: Path | str | None = None, line: int | None = None):
         self.message = message
         self.file = file
         self.line = line
-        place = "" if file is None else f"{file}: " if line is None else f"{file}, line {line}: "
-        super().__init__(f"{place}{message}")
+        where = "" if file is None else f"{file}: " if line is None else f"{file}, line {line}: "
+        super().__init__(f"{where}{message}")
 
 
 class MissingExtraError(ContraposeError):
@@ -27,3 +31,31 @@ class MissingExtraError(ContraposeError):
         super().__init__(
             f"{purpose} needs {package}, which is not installed: pip install 'contrapose[{extra}]'."
         )
+
+
+def option(name: str, value: object = None) -> str:
+    """Name of an option as the caller wrote it.
+
+    `option("batch_size")` is `batch_size` in Python and `--batch-size` on the command line;
+    `option("cache_use", "only")` is `cache_use='only'` and `--cache-use only`.
+    """
+    if _command_line:
+        flag = "--" + name.replace("_", "-")
+        return flag if value is None or value is True else f"{flag} {value}"
+    return name if value is None else f"{name}={value!r}"
+
+
+@contextmanager
+def command_line_names() -> Iterator[None]:
+    """Let `option` name flags for a while, because a command line asked."""
+    global _command_line  # noqa: PLW0603 - one process has one command line
+    before, _command_line = _command_line, True
+    try:
+        yield
+    finally:
+        _command_line = before
+
+
+def first_line(error: BaseException) -> str:
+    """First line of an error's message; the name of its class where it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -16,7 +16,7 @@ from PIL import Image
 
 from contrapose.data import (
     Benchmark,
-    Data,
+    BenchmarkData,
     EditSet,
     Example,
     Gallery,
@@ -24,10 +24,10 @@ from contrapose.data import (
     open_image,
     open_images,
 )
-from contrapose.files import Strict
-from contrapose.world.benchmark import PARTS, write
-from contrapose.world.benchmark.draw import Form
-from contrapose.world.benchmark.parts import data_of
+from contrapose.files import StrictProblems
+from contrapose.world.benchmark import PARTS, export
+from contrapose.world.benchmark.candidates import Form
+from contrapose.world.benchmark.suite import part_data
 from contrapose.world.scene import Scene
 from tests.conftest import Cli
 
@@ -37,20 +37,20 @@ COUNT = 4
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("build") / "scenes"
-    write.build_scenes(out, examples=COUNT, seed=7, size=24, masks=True)
+    export.build_scenes(out, examples=COUNT, seed=7, size=24, masks=True)
     return out
 
 
-def made(part: str, form: Form = "balanced") -> Data:
-    return data_of(part, form, COUNT, 7, 24)
+def made(part: str, form: Form = "balanced") -> BenchmarkData:
+    return part_data(part, form, COUNT, 7, 24)
 
 
-def read_back(folder: Path, manifest: dict[str, Any], part: str) -> Data:
+def read_back(folder: Path, manifest: dict[str, Any], part: str) -> BenchmarkData:
     reader = manifest["parts"][part]["read_with"]
     name = str(folder / part / reader) if reader.endswith(".jsonl") else reader
     benchmark = find_benchmark(name)
     assert isinstance(benchmark, Benchmark)
-    return benchmark.read(folder / part, Strict())
+    return benchmark.read(folder / part, StrictProblems())
 
 
 def captions(examples: Iterator[Example]) -> list[tuple[list[str], list[str]]]:
@@ -179,7 +179,7 @@ def test_a_full_disk_leaves_nothing(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
-    monkeypatch.setattr(write, "write_file", full)
+    monkeypatch.setattr(export, "write_file", full)
     out = tmp_path / "deep" / "out"
     said = cli("build", "scenes", "--out", out, "--part", "add", "--examples", 3, "--size", 8)
     assert "No space left on device" in said.refused()

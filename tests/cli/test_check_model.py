@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from contrapose.engine.score_types import SCORES
 from contrapose.models import families
 from contrapose.models.conformance import CHECKS
-from contrapose.scoring.scores import SCORES
 from tests.conftest import Cli
 
 MINE = """
@@ -78,7 +78,7 @@ def test_bad_input(cli: Cli, mine: Path, tmp_path: Path) -> None:
 
 
 def test_list_models(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contrapose.models.registry._registered", {})
+    monkeypatch.setattr("contrapose.models.registry._loaders", {})
     said = cli("list", "models")
     assert said.status == 0
     listed = json.loads(cli("list", "models", "--json").out)
@@ -101,7 +101,7 @@ def test_what_is_not_installed_is_said(cli: Cli, monkeypatch: pytest.MonkeyPatch
 def test_included_models_are_listed(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("contrapose.models.registry._registered", {})
+    monkeypatch.setattr("contrapose.models.registry._loaders", {})
     file = tmp_path / "more.py"
     file.write_text(
         "from contrapose.models import register_model\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contrapose.cli import demo
-from contrapose.results import selection
+from contrapose.evaluation import selection
 from tests.conftest import Cli
 from tests.fakes import Fake, Tower, patches
 from tests.report.html.checks import Balanced, finite

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from contrapose.diagnose.fourteen import KEYS
+from contrapose.diagnose.metrics import METRIC_KEYS
 from tests.conftest import Cli
 from tests.diagnose import swaps
 
@@ -39,7 +39,7 @@ def test_fourteen_metrics_of_two_models(cli: Cli, own: Path, regions: Path, tmp_
     report = json.loads(said.out)
     assert [model["model"] for model in report["models"]] == ["tiny", "tiny-clip"]
     for model in report["models"]:
-        assert tuple(model["metrics"]) == KEYS
+        assert tuple(model["metrics"]) == METRIC_KEYS
         for metric in model["metrics"].values():
             assert metric["n"] == 8
             assert metric["ci95"][0] <= metric["value"] <= metric["ci95"][1]
@@ -63,7 +63,7 @@ def test_fourteen_metrics_of_two_models(cli: Cli, own: Path, regions: Path, tmp_
 
     assert json.loads((out / "diagnosis.json").read_text(encoding="utf-8")) == report
     table = pq.read_table(out / "examples.parquet").to_pydict()
-    for key in KEYS:
+    for key in METRIC_KEYS:
         rows = [
             i
             for i, (metric, model) in enumerate(zip(table["metric"], table["model"], strict=True))
@@ -128,8 +128,8 @@ def test_the_renderers_masks_of_scenes(cli: Cli) -> None:
     assert report["parts"] == ["location", "attribute", "swap-attribute", "swap-relation"]
     assert report["examples"] == 8
     (model,) = report["models"]
-    assert tuple(model["metrics"]) == KEYS
-    assert all(model["metrics"][key]["n"] for key in KEYS)
+    assert tuple(model["metrics"]) == METRIC_KEYS
+    assert all(model["metrics"][key]["n"] for key in METRIC_KEYS)
     assert set(model["parts"]) == set(report["parts"])
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contrapose.data import EditSet, Example, Gallery, one_benchmark
-from contrapose.files import Strict
+from contrapose.data import EditSet, Example, Gallery, find_single_benchmark
+from contrapose.files import StrictProblems
 from tests.conftest import Cli
 
 
 def read(name: str, root: Path) -> list[Example]:
-    data = one_benchmark(name).read(root, Strict())
+    data = find_single_benchmark(name).read(root, StrictProblems())
     assert not isinstance(data, Gallery | EditSet)
     return list(data)
 

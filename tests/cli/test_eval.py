@@ -11,8 +11,8 @@ from PIL import Image
 from contrapose.data import registry as benchmarks
 from contrapose.models import registry as models
 from tests.conftest import Cli
+from tests.engine.models import Seeing
 from tests.fakes import Entry, Fake, Tower, patches
-from tests.scoring.models import Seeing
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def _plugged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "seeing": Entry("seeing", "tests:seeing", lambda name, device: Seeing()),
         "broken": Entry("broken", "tests:broken", lambda name, device: Fake(broken=float("nan"))),
     }
-    monkeypatch.setattr(models, "_plugins", lambda: entries)
+    monkeypatch.setattr(models, "_find_plugins", lambda: entries)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache-home"))
 
 
@@ -217,7 +217,7 @@ def test_ask(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_include_and_rerank(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "_registered", {})
+    monkeypatch.setattr(models, "_loaders", {})
     file = tmp_path / "mine.py"
     file.write_text(
         "from contrapose.models import register_model\n"

@@ -23,7 +23,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = []
     for i, image in enumerate(rows.images.open(range(10))):
         image.save(root / f"{i}.png")
-        first = rows.sayings[i][0]
+        first = rows.image_captions[i][0]
         changes = {
             "negatives": [text for text, _ in first.negatives],
             "positives": [text for text, _ in first.positives],

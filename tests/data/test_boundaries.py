@@ -9,7 +9,7 @@ import pytest
 
 from contrapose.data.boundaries import read_boundaries
 from contrapose.errors import InputError
-from contrapose.files import Collected, Strict
+from contrapose.files import ProblemList, StrictProblems
 
 GOOD = {
     "boundary_id": "v_0A",
@@ -31,7 +31,7 @@ def write(path: Path, value: object) -> Path:
 def test_boundaries(tmp_path: Path) -> None:
     shot = GOOD | {"subject": None, "status_before": None, "status_after": None}
     path = write(tmp_path / "val.json", {"v": [GOOD, shot | {"boundary_id": "v_1A"}]})
-    first, second = read_boundaries(path, Strict())
+    first, second = read_boundaries(path, StrictProblems())
     assert (first.video, first.time, first.before, first.after) == ("v", 2.0, "sits", "stands")
     assert second.subject == second.before == ""
 
@@ -40,14 +40,14 @@ def test_boundaries(tmp_path: Path) -> None:
 def test_malformed(tmp_path: Path, bad: dict[str, object]) -> None:
     path = write(tmp_path / "val.json", {"v": [GOOD | bad, GOOD], "w": 3})
     with pytest.raises(InputError, match=r"val.json, line 2"):
-        list(read_boundaries(path, Strict()))
-    problems = Collected()
+        list(read_boundaries(path, StrictProblems()))
+    problems = ProblemList()
     assert len(list(read_boundaries(path, problems))) == 1
     assert len(problems.found) == 2
 
 
 def test_real(shared: Path) -> None:
-    problems = Collected()
+    problems = ProblemList()
     boundaries = list(read_boundaries(shared / "gebc" / "val.json", problems))
     assert not problems.found
     assert len(boundaries) == 7279

@@ -15,15 +15,15 @@ from PIL import Image
 
 from contrapose.data import (
     Benchmark,
-    Data,
+    BenchmarkData,
     Example,
     ImageRef,
     check,
-    one_benchmark,
+    find_single_benchmark,
     open_image,
 )
 from contrapose.data.check import DataReport, check_data
-from contrapose.files import Malformed, Problems
+from contrapose.files import MalformedError, Problems
 
 CHOICE: dict[str, Any] = {"image": "a.png", "texts": ["x", "y"], "right": 0}
 
@@ -31,7 +31,7 @@ CHOICE: dict[str, Any] = {"image": "a.png", "texts": ["x", "y"], "right": 0}
 def own(root: Path, *records: Any) -> Benchmark:
     path = root / "mine.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in records))
-    return one_benchmark(str(path))
+    return find_single_benchmark(str(path))
 
 
 def picture(root: Path, name: str = "a.png", kind: str = "PNG") -> None:
@@ -128,11 +128,11 @@ def test_each_image_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(check, "open_image", counted)
     refs = [ImageRef("a", tmp_path / "a.png", crop=crop) for crop in (None, (0, 0, 2, 2), None)]
 
-    def read(root: Path, problems: Problems) -> Data:
+    def read(root: Path, problems: Problems) -> BenchmarkData:
         return [Example(str(i), (ref,), ("x", "y"), ((True, False),)) for i, ref in enumerate(refs)]
 
     done: list[tuple[int, int]] = []
-    benchmark = Benchmark(one_benchmark("cola").card, read)
+    benchmark = Benchmark(find_single_benchmark("cola").card, read)
     report = check_data(benchmark, tmp_path, progress=lambda *step: done.append(step))
     assert opened == {None: 1, (0, 0, 2, 2): 1}
     assert done == [(1, 2), (2, 2)]
@@ -150,7 +150,7 @@ def test_only_a_few_images_are_open_at_a_time(tmp_path: Path) -> None:
                 submitted += 1
                 yield ref
 
-    for taken, (ref, fault) in enumerate(check._opened(Counted(refs), workers=2), start=1):
+    for taken, (ref, fault) in enumerate(check._open_all(Counted(refs), workers=2), start=1):
         assert ref == refs[taken - 1]
         assert fault is not None
         assert submitted <= taken + 8
@@ -161,7 +161,7 @@ def test_counts_that_differ_are_notes(tmp_path: Path) -> None:
     record = {"filename": "a.jpg", "caption": "x", "negative_caption": "y"}
     (tmp_path / "add_att.json").write_text(json.dumps({str(i): record for i in range(692)}))
     (tmp_path / "swap_obj.json").write_text(json.dumps({"0": record}))
-    report = check_data(one_benchmark("sugarcrepe"), tmp_path, images=False)
+    report = check_data(find_single_benchmark("sugarcrepe"), tmp_path, images=False)
     assert report.ok
     assert report.examples == {"add_att": 692, "swap_obj": 1}
     assert report.expected["swap_obj"] == 245
@@ -173,10 +173,10 @@ def test_counts_that_differ_are_notes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["winoground", "sugarcrepe", "simat", "cola", "coco-retrieval"])
 def test_a_folder_without_the_files_is_a_problem(tmp_path: Path, name: str) -> None:
-    report = check_data(one_benchmark(name), tmp_path)
+    report = check_data(find_single_benchmark(name), tmp_path)
     assert [problem.kind for problem in report.problems] == ["unreadable file"]
     assert report.problems[0].file == tmp_path
-    report = check_data(one_benchmark(name), tmp_path / "none")
+    report = check_data(find_single_benchmark(name), tmp_path / "none")
     assert "is not a folder" in report.problems[0].message
 
 
@@ -184,7 +184,7 @@ def test_a_file_cut_off_is_a_problem_and_the_rest_is_read(tmp_path: Path) -> Non
     record = {"filename": "a.jpg", "caption": "x", "negative_caption": "y"}
     whole = json.dumps({"0": record, "1": record}, indent=1)
     (tmp_path / "add_att.json").write_text(whole[:-30])
-    report = check_data(one_benchmark("sugarcrepe"), tmp_path, images=False)
+    report = check_data(find_single_benchmark("sugarcrepe"), tmp_path, images=False)
     assert report.examples == {"add_att": 1}
     assert kinds(report) == {"unreadable file": 1}
     assert report.problems[0].file == tmp_path / "add_att.json"
@@ -192,12 +192,12 @@ def test_a_file_cut_off_is_a_problem_and_the_rest_is_read(tmp_path: Path) -> Non
 
 
 def test_readers_that_fall_over(tmp_path: Path) -> None:
-    card = one_benchmark("cola").card
+    card = find_single_benchmark("cola").card
 
-    def malformed(root: Path, problems: Problems) -> Data:
-        raise Malformed("a plug-in forgot to parse.")
+    def malformed(root: Path, problems: Problems) -> BenchmarkData:
+        raise MalformedError("a plug-in forgot to parse.")
 
-    def locked(root: Path, problems: Problems) -> Data:
+    def locked(root: Path, problems: Problems) -> BenchmarkData:
         raise PermissionError(13, "Permission denied", str(root / "x"))
 
     report = check_data(Benchmark(card, malformed), tmp_path)
@@ -212,7 +212,7 @@ def test_galleries(tmp_path: Path) -> None:
     picture(tmp_path, "dog/b.png")
     (tmp_path / "dog" / "c.jpg").write_bytes(b"")
     (tmp_path / "empty").mkdir()
-    report = check_data(one_benchmark("class-folders"), tmp_path)
+    report = check_data(find_single_benchmark("class-folders"), tmp_path)
     assert report.examples == {"class-folders": 3}
     assert (report.images, report.opened, report.captions) == (3, 2, 3)
     assert kinds(report) == {"unreadable image": 1}
@@ -230,7 +230,7 @@ def test_a_card_with_other_names_for_its_subsets(tmp_path: Path) -> None:
 
 def test_real_annotations_are_whole(shared: Path) -> None:
     found = {
-        name: check_data(one_benchmark(name), shared / folder, images=False)
+        name: check_data(find_single_benchmark(name), shared / folder, images=False)
         for name, folder in (
             ("sugarcrepe", "sugarcrepe"),
             ("sugarcrepe-pp", "sugarcrepe_pp"),
@@ -250,6 +250,6 @@ def test_real_annotations_are_whole(shared: Path) -> None:
 
 
 def test_real_annotations_without_images(shared: Path) -> None:
-    report = check_data(one_benchmark("cola"), shared / "cola")
+    report = check_data(find_single_benchmark("cola"), shared / "cola")
     assert kinds(report) == {"missing image": 218}
     assert (report.images, report.opened) == (218, 0)

@@ -14,8 +14,8 @@ from contrapose.data import (
     Suite,
     benchmark_names,
     find_benchmark,
-    is_own,
-    one_benchmark,
+    find_single_benchmark,
+    is_user_file,
     register_benchmark,
     registry,
 )
@@ -79,11 +79,11 @@ def test_plug_ins(plugged: list[Entry]) -> None:
     def read(root: Path, problems: Problems) -> list[Example]:
         return []
 
-    card = replace(one_benchmark("winoground").card, name="mine")
+    card = replace(find_single_benchmark("winoground").card, name="mine")
     registry._plugins.cache_clear()
     plugged.append(Entry("mine", "package:MINE", Benchmark(card, read)))
     assert "mine" in benchmark_names()
-    assert one_benchmark("mine").read is read
+    assert find_single_benchmark("mine").read is read
     with pytest.raises(InputError, match="did you mean mine"):
         find_benchmark("mines")
 
@@ -97,17 +97,17 @@ def test_a_plug_in_that_is_no_benchmark(plugged: list[Entry]) -> None:
 def test_files_are_benchmarks(tmp_path: Path) -> None:
     path = tmp_path / "mine.JSONL"
     path.write_text('{"images": ["a.png"], "texts": ["x", "y"], "right": 0}\n')
-    assert is_own(str(path))
-    assert not is_own("winoground")
-    assert not is_own("notes.txt")
-    assert one_benchmark(str(path)).card.name == str(path)
+    assert is_user_file(str(path))
+    assert not is_user_file("winoground")
+    assert not is_user_file("notes.txt")
+    assert find_single_benchmark(str(path)).card.name == str(path)
     with pytest.raises(InputError, match="does not exist"):
         find_benchmark(str(tmp_path / "none.csv"))
 
 
 def test_registered_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_registered", {})
-    taken = one_benchmark("winoground")
+    taken = find_single_benchmark("winoground")
     with pytest.raises(InputError, match="there is a benchmark 'winoground' already"):
         register_benchmark(taken)
     mine = Benchmark(replace(taken.card, name="mine"), taken.read)

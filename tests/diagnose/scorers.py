@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from contrapose.diagnose.played import Played
+from contrapose.diagnose.game_blocks import GameBlock
 
 Present = frozenset[str]
 Scorer = Callable[[int, int, int, Present, Present], float]
@@ -22,7 +22,7 @@ def play(
     regions: Sequence[str] = ("O1", "O2"),
     words: Sequence[str] = ("O", "R"),
     start: int = 0,
-) -> Played:
+) -> GameBlock:
     """Play every coalition of every cell; images and captions match along the diagonal."""
     shape = (examples, images, texts, 2 ** len(regions), 2 ** len(words))
     values = np.empty(shape)
@@ -30,7 +30,7 @@ def play(
         k, i, j, s, t = place
         values[place] = scorer(start + k, i, j, present(regions, s), present(words, t))
     ids = tuple(f"e{start + k}" for k in range(examples))
-    return Played(
+    return GameBlock(
         ids=ids,
         images=tuple(tuple(f"{id_}/{i}" for i in range(images)) for id_ in ids),
         match=np.broadcast_to(np.eye(images, texts, dtype=bool), shape[:3]),

@@ -3,24 +3,30 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from contrapose.diagnose.findings import CLAIMS, NOISE, Finding, findings
-from contrapose.diagnose.fourteen import KEYS
-from contrapose.diagnose.played import Played
-from contrapose.diagnose.sensitivity import diagnose_played
+from contrapose.diagnose.findings import (
+    CLAIMS,
+    NOISE_PERCENT,
+    Finding,
+    compare_diagnoses,
+    derive_findings,
+)
+from contrapose.diagnose.game_blocks import GameBlock
+from contrapose.diagnose.metrics import METRIC_KEYS
+from contrapose.diagnose.sensitivity import Diagnosis, diagnose_blocks
 from contrapose.metrics import clusters_of, holm, mean_of, paired_bootstrap
 from tests.diagnose.scorers import additive, bag_of_words, conjunction, play, random
 
-FEW = 400
+FEW_FINDINGS = 400
 
 
-def found(*played: Played) -> dict[str, Finding]:
-    diagnosis = diagnose_played(played, resamples=FEW)
-    return {one.interaction: one for one in findings(diagnosis, resamples=FEW)}
+def found(*played: GameBlock) -> dict[str, Finding]:
+    diagnosis = diagnose_blocks(played, resamples=FEW_FINDINGS)
+    return {one.interaction: one for one in derive_findings(diagnosis, resamples=FEW_FINDINGS)}
 
 
 def test_claims_are_about_metrics_of_their_family() -> None:
     for claim in CLAIMS:
-        assert {claim.interaction, *claim.parts} <= set(claim.family.keys) <= set(KEYS)
+        assert {claim.interaction, *claim.parts} <= set(claim.family.keys) <= set(METRIC_KEYS)
 
 
 def test_a_conjunction_dominates_on_every_side() -> None:
@@ -55,7 +61,7 @@ def test_an_additive_scorer_is_dominated_by_its_parts() -> None:
 def test_noise_has_about_half_of_it_in_the_interaction() -> None:
     for one in found(play(random, 150)).values():
         if one.verdict != "absent":
-            assert one.share == pytest.approx(NOISE / 100, abs=0.06)
+            assert one.share == pytest.approx(NOISE_PERCENT / 100, abs=0.06)
 
 
 def test_nothing_is_shown_of_a_bag_of_words() -> None:
@@ -81,7 +87,7 @@ def test_what_cannot_be_tested_says_why() -> None:
 
 def test_p_values_are_corrected_over_all_comparisons_of_a_model() -> None:
     played = play(random, 20, words=("O", "R", "A"))
-    diagnosis = diagnose_played([played], resamples=FEW)
+    diagnosis = diagnose_blocks([played], resamples=FEW_FINDINGS)
     raw = []
     for claim in CLAIMS:
         compared = diagnosis.comparisons[claim.family.name]
@@ -91,11 +97,13 @@ def test_p_values_are_corrected_over_all_comparisons_of_a_model() -> None:
                 mean_of(values[part]),
                 mean_of(values[claim.interaction]),
                 clusters_of([(id_,) for id_ in compared.ids]),
-                FEW,
+                FEW_FINDINGS,
             ).p
             for part in claim.parts
         ]
-    ours = [test.p for one in findings(diagnosis, resamples=FEW) for test in one.tests]
+    ours = [
+        test.p for one in derive_findings(diagnosis, resamples=FEW_FINDINGS) for test in one.tests
+    ]
     assert len(ours) == 10
     np.testing.assert_allclose(ours, holm(raw))
 
@@ -105,3 +113,55 @@ def test_only_comparisons_with_all_three_are_tested() -> None:
     without = play(random, 10, words=("O", "A"), start=10)
     one = found(with_r, without)["Q_R&O"]
     assert (one.count, one.examples) == (20, 10)
+
+
+FEW_DIFFERENCES = 400
+NAMES = ("bag", "and")
+
+
+def diagnosed(*played: GameBlock) -> Diagnosis:
+    return diagnose_blocks(played, resamples=FEW_DIFFERENCES)
+
+
+def test_two_models_that_differ() -> None:
+    bag, conj = diagnosed(play(bag_of_words, 30)), diagnosed(play(conjunction, 30))
+    found = compare_diagnoses(bag, conj, NAMES, resamples=FEW_DIFFERENCES)
+    by_key = {test.key: test for test in found.tests}
+    assert list(by_key) == [key for key in METRIC_KEYS if key in by_key]
+    test = by_key["Q_R&O"]
+    assert test.first == 0
+    assert test.second == pytest.approx(conj.metrics["Q_R&O"].mean)
+    assert test.difference == pytest.approx(test.second)
+    assert test.p < 0.05
+    assert by_key["Q_O"].p == 1
+    assert found.count == 60
+    assert found.sentence.startswith("and differs from bag in Q_R&O (")
+    assert "no difference is shown in Q_O and Q_R" in found.sentence
+    assert found.sentence.endswith("; on up to 60 comparisons that both have, p after Holm.")
+
+
+def test_scores_of_another_scale_are_not_another_model() -> None:
+    plain = diagnosed(play(random, 20))
+    scaled = diagnosed(play(lambda *cell: 100 * random(*cell), 20))
+    found = compare_diagnoses(plain, scaled, ("plain", "scaled"), resamples=FEW_DIFFERENCES)
+    assert {test.p for test in found.tests} == {1.0}
+    assert found.sentence.startswith("scaled is not shown to differ from plain in any metric, ")
+
+
+def test_they_are_paired_by_example_whatever_the_order() -> None:
+    whole = diagnosed(play(additive, 20))
+    blocks = diagnosed(play(additive, 8, start=12), play(additive, 10))
+    found = compare_diagnoses(whole, blocks, ("one", "two"), resamples=FEW_DIFFERENCES)
+    assert found.count == 36
+    assert max(abs(test.difference) for test in found.tests) == pytest.approx(0, abs=1e-12)
+
+
+def test_no_examples_in_common() -> None:
+    found = compare_diagnoses(
+        diagnosed(play(random, 4)),
+        diagnosed(play(random, 4, start=4)),
+        NAMES,
+        resamples=FEW_DIFFERENCES,
+    )
+    assert found.tests == ()
+    assert found.sentence == "bag and and have no comparisons in common to tell them apart by."

@@ -13,25 +13,24 @@ import torch
 from PIL import Image
 
 from contrapose.data import Example, ImageRef, open_images
-from contrapose.data.example import diagonal
-from contrapose.diagnose.games import play
-from contrapose.diagnose.masking import Baseline, image_coalitions, text_coalitions
-from contrapose.diagnose.played import Played
-from contrapose.diagnose.players import Masks, Missing
-from contrapose.diagnose.regions import SceneRegions, regions_for
-from contrapose.diagnose.superpixels import Superpixels
-from contrapose.diagnose.words import EachWord, SceneWords, words_for
+from contrapose.data.examples import diagonal_match
+from contrapose.diagnose.game_blocks import GameBlock
+from contrapose.diagnose.games import play_games
+from contrapose.diagnose.planning import Baseline, image_coalitions, text_coalitions
+from contrapose.diagnose.players import MissingPlayers, RegionMasks
+from contrapose.diagnose.regions import SceneRegions, Superpixels, choose_regions
+from contrapose.diagnose.words import SceneWords, SingleWords, choose_words
+from contrapose.engine import AnswerStore, ScoringContext, score_examples
+from contrapose.engine.images import Filling, RegionMask, prepare_image
 from contrapose.errors import InputError
-from contrapose.files import Strict
+from contrapose.files import StrictProblems
 from contrapose.models import load_model
-from contrapose.scoring import Asking, Store, ask_examples
-from contrapose.scoring.hidden import Filling, Mask, prepared
 from contrapose.world.benchmark import scenes
 from tests.fakes import Fake, Patch, Tower
 
 
 def part(name: str, count: int) -> list[Example]:
-    data: Any = scenes(examples=count).parts[name].read(Path(), Strict())
+    data: Any = scenes(examples=count).parts[name].read(Path(), StrictProblems())
     return list(data)
 
 
@@ -41,16 +40,16 @@ def tiny() -> Any:
 
 
 def scene_games(
-    asking: Asking, score: str, examples: Sequence[Example], **how: Any
-) -> list[Played]:
-    return play(asking, score, examples, SceneWords(), SceneRegions(), **how)
+    asking: ScoringContext, score: str, examples: Sequence[Example], **how: Any
+) -> list[GameBlock]:
+    return play_games(asking, score, examples, SceneWords(), SceneRegions(), **how)
 
 
 @pytest.mark.parametrize("score", ["itc", "itm", "lm"])
 def test_with_all_players_it_is_the_plain_score(score: str, tiny: Any) -> None:
     examples = [*part("location", 1), *[_renamed(each) for each in part("swap-relation", 1)]]
-    asking = Asking(tiny, batch_size=16)
-    plain = ask_examples(asking, score, examples)
+    asking = ScoringContext(tiny, batch_size=16)
+    plain = score_examples(asking, score, examples)
     place = {name: k for k, name in enumerate(plain.frame.ids)}
     played = scene_games(asking, score, examples)
     assert {id_ for block in played for id_ in block.ids} == set(place)
@@ -70,10 +69,10 @@ def _renamed(example: Example) -> Example:
 def test_every_cell_is_what_the_pair_is_given(score: str, tiny: Any) -> None:
     """The product of an encoder's vectors, and planned pairs, against one pair after another."""
     (example,) = part("location", 1)
-    (block,) = scene_games(Asking(tiny), score, [example])
+    (block,) = scene_games(ScoringContext(tiny), score, [example])
     (groups,), (masks,) = SceneWords().find([example]), SceneRegions().find([example])
-    assert not isinstance(groups, Missing)
-    assert not isinstance(masks, Missing)
+    assert not isinstance(groups, MissingPlayers)
+    assert not isinstance(masks, MissingPlayers)
     assert block.image_players == ("O1", "O2")
     assert block.text_players == ("O", "R", "A")
     generator = np.random.default_rng(0)
@@ -90,7 +89,7 @@ def test_every_cell_is_what_the_pair_is_given(score: str, tiny: Any) -> None:
         assert block.values[0, i, j, s, t] == pytest.approx(value, rel=1e-4, abs=1e-5)
 
 
-def _shown(model: Any, ref: ImageRef, masks: Masks, coalition: int) -> torch.Tensor:
+def _shown(model: Any, ref: ImageRef, masks: RegionMasks, coalition: int) -> torch.Tensor:
     """An image with a coalition present, made without the engine: pixels set to zero."""
     pixels: torch.Tensor = model.prepare_image(open_images([ref])[0]).clone()
     for place, name in enumerate(("O1", "O2")):
@@ -102,7 +101,7 @@ def _shown(model: Any, ref: ImageRef, masks: Masks, coalition: int) -> torch.Ten
 def test_hidden_words_of_a_captioner_add_nothing(tiny: Any) -> None:
     """Log P of the present tokens, divided by the number of all."""
     (example,) = part("location", 1)
-    (block,) = scene_games(Asking(tiny), "lm", [example], side="text")
+    (block,) = scene_games(ScoringContext(tiny), "lm", [example], side="text")
     ((groups, *_),) = SceneWords().find([example])  # type: ignore[misc]
     text = text_coalitions(example.texts[0], groups, block.text_players, "zero")[0]
     image = tiny.prepare_image(open_images(example.images[:1])[0])
@@ -118,7 +117,7 @@ def test_hidden_words_of_a_captioner_add_nothing(tiny: Any) -> None:
 
 def test_one_side_has_no_players_of_the_other(tiny: Any) -> None:
     examples = part("location", 2)
-    asking = Asking(tiny)
+    asking = ScoringContext(tiny)
     (whole,) = scene_games(asking, "itc", examples, side="all")
     (text,) = scene_games(asking, "itc", examples, side="text")
     (image,) = scene_games(asking, "itc", examples, side="image")
@@ -135,12 +134,12 @@ class Halves:
     name: str = "halves"
     joint: bool = True
 
-    def find(self, examples: Sequence[Example]) -> list[Sequence[Masks] | Missing]:
+    def find(self, examples: Sequence[Example]) -> list[Sequence[RegionMasks] | MissingPlayers]:
         top = np.zeros((4, 4), dtype=np.bool_)
         top[:2] = True
-        masks = {"O1": Mask.of(top), "O2": Mask.of(~top)}
+        masks = {"O1": RegionMask.of(top), "O2": RegionMask.of(~top)}
         return [
-            Missing("it has no halves")
+            MissingPlayers("it has no halves")
             if example.id.startswith("whole")
             else [masks] * len(example.images)
             for example in examples
@@ -154,7 +153,7 @@ def patches(count: int, name: str = "p") -> list[Example]:
             f"{name}{i}",
             tuple(ImageRef(f"{i + k}", source=Patch((40 * (i + k), 9, 200))) for k in range(2)),
             (f"a red cube on a blue ball {i}", f"a blue ball on a red cube {i}"),
-            diagonal(2),
+            diagonal_match(2),
         )
         for i in range(count)
     ]
@@ -163,8 +162,10 @@ def patches(count: int, name: str = "p") -> list[Example]:
 DELETE = Baseline(text="delete")
 
 
-def black_box(model: Any, score: str, examples: Sequence[Example], **how: Any) -> list[Played]:
-    return play(Asking(model, **how), score, examples, words_for(), Halves(), baseline=DELETE)
+def black_box(model: Any, score: str, examples: Sequence[Example], **how: Any) -> list[GameBlock]:
+    return play_games(
+        ScoringContext(model, **how), score, examples, choose_words(), Halves(), baseline=DELETE
+    )
 
 
 def test_a_black_box_is_asked_by_deletion_and_colour() -> None:
@@ -177,7 +178,7 @@ def test_a_black_box_is_asked_by_deletion_and_colour() -> None:
     assert block.naive == 2 * block.values.size
     assert block.encodings < block.naive / 10
     with pytest.raises(InputError, match="tower cannot hide words by 'zero' for itc: use --base"):
-        play(Asking(Tower()), "itc", patches(1), words_for(), Halves())
+        play_games(ScoringContext(Tower()), "itc", patches(1), choose_words(), Halves())
 
 
 def test_pairs_are_asked_once() -> None:
@@ -200,8 +201,8 @@ def test_blocks_count_what_no_block_before_had() -> None:
 def test_a_second_time_nothing_is_asked(tmp_path: Path) -> None:
     first, second = Fake(), Fake()
     for score in ("itc", "itm", "lm"):
-        (one,) = black_box(first, score, patches(2), store=Store(tmp_path))
-        (two,) = black_box(second, score, patches(2), store=Store(tmp_path), policy="none")
+        (one,) = black_box(first, score, patches(2), store=AnswerStore(tmp_path))
+        (two,) = black_box(second, score, patches(2), store=AnswerStore(tmp_path), policy="none")
         np.testing.assert_array_equal(one.values, two.values)
     assert not second.pairs
     assert not second.images
@@ -210,7 +211,7 @@ def test_a_second_time_nothing_is_asked(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     good, lost = patches(1)[0], patches(1, "lost")[0]
     gone = Example("gone", (ImageRef("x", tmp_path / "x.png"),), good.texts, ((True, False),))
-    empty = Example("empty", lost.images, ("cube", "ball"), diagonal(2))
+    empty = Example("empty", lost.images, ("cube", "ball"), diagonal_match(2))
     played = black_box(Tower(), "itc", [good, gone, empty])
     assert [id_ for block in played for id_ in block.ids] == [good.id]
     reasons = {left.id: left.reason for left in played[0].left_out}
@@ -226,11 +227,13 @@ def test_every_word_and_every_patch_may_play(tmp_path: Path) -> None:
     Image.fromarray(values).save(tmp_path / "photo.png")
     ref = ImageRef("photo", tmp_path / "photo.png")
     example = Example("7", (ref,), ("a red cube", "the ball is here"), ((True, False),))
-    (block,) = play(Asking(Tower()), "itc", [example], None, Superpixels(3), side="image")
+    (block,) = play_games(
+        ScoringContext(Tower()), "itc", [example], None, Superpixels(3), side="image"
+    )
     assert block.ids == ("7",)
     assert block.values.shape == (1, 1, 2, 2 ** len(block.image_players), 1)
-    tiny_clip = Asking(load_model("tiny-clip"))
-    first, second = play(tiny_clip, "itc", [example], EachWord(), None, side="text")
+    tiny_clip = ScoringContext(load_model("tiny-clip"))
+    first, second = play_games(tiny_clip, "itc", [example], SingleWords(), None, side="text")
     assert (first.ids, first.text_players) == (("7/text-0",), ("a", "red", "cube"))
     assert (second.ids, second.text_players) == (("7/text-1",), ("the", "ball", "is", "here"))
     assert second.match.tolist() == [[[False]]]
@@ -240,34 +243,36 @@ def test_every_word_and_every_patch_may_play(tmp_path: Path) -> None:
 def test_more_players_than_can_be_played() -> None:
     long = " ".join(f"w{i}" for i in range(17))
     example = Example("7", patches(1)[0].images[:1], (long,), ((True,),))
-    model = Asking(load_model("tiny-clip"))
+    model = ScoringContext(load_model("tiny-clip"))
     with pytest.raises(InputError, match="it has 17 players, and 16 is the most"):
-        play(model, "itc", [example], EachWord(), None, side="text")
+        play_games(model, "itc", [example], SingleWords(), None, side="text")
 
 
 def test_what_a_side_needs_is_said() -> None:
     examples = patches(1)
-    asking = Asking(Tower())
+    asking = ScoringContext(Tower())
     with pytest.raises(InputError, match=r"side all needs regions.*--side text"):
-        play(asking, "itc", examples, words_for(), regions_for(examples), baseline=DELETE)
+        play_games(
+            asking, "itc", examples, choose_words(), choose_regions(examples), baseline=DELETE
+        )
     with pytest.raises(InputError, match="side text needs word groups"):
-        play(asking, "itc", examples, None, None, side="text", baseline=DELETE)
+        play_games(asking, "itc", examples, None, None, side="text", baseline=DELETE)
     with pytest.raises(InputError, match="there is no side 'left'"):
-        play(asking, "itc", examples, None, None, side="left", baseline=DELETE)  # type: ignore[arg-type]
+        play_games(asking, "itc", examples, None, None, side="left", baseline=DELETE)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="'prior' is no score of an image with a caption"):
-        play(Asking(Fake()), "prior", examples, words_for(), None, baseline=DELETE)
+        play_games(ScoringContext(Fake()), "prior", examples, choose_words(), None, baseline=DELETE)
     with pytest.raises(InputError, match="two examples have the same id"):
-        play(asking, "itc", [*examples, *examples], words_for(), Halves(), baseline=DELETE)
+        play_games(asking, "itc", [*examples, *examples], choose_words(), Halves(), baseline=DELETE)
     with pytest.raises(InputError, match="there are no examples"):
-        play(asking, "itc", [], words_for(), Halves(), baseline=DELETE)
+        play_games(asking, "itc", [], choose_words(), Halves(), baseline=DELETE)
 
 
 def test_image_coalitions_are_prepared_as_the_engine_does(tiny: Any) -> None:
     (example,) = part("location", 1)
     (found,) = SceneRegions().find([example])
-    assert not isinstance(found, Missing)
+    assert not isinstance(found, MissingPlayers)
     refs = image_coalitions(example.images[0], "id", found[0], ("O1", "O2"), Filling())
     image = open_images(example.images[:1])[0]
     for coalition, ref in enumerate(refs):
         wanted = _shown(tiny, example.images[0], found[0], coalition)
-        assert torch.equal(torch.as_tensor(prepared(tiny, ref, image)), wanted)
+        assert torch.equal(torch.as_tensor(prepare_image(tiny, ref, image)), wanted)

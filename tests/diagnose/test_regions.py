@@ -11,23 +11,27 @@ import pytest
 from PIL import Image
 
 from contrapose.data import Example, ImageRef, open_images
-from contrapose.data.example import one_right
-from contrapose.diagnose.marked import UserRegions
-from contrapose.diagnose.players import MOST, Masks, Missing
-from contrapose.diagnose.regions import SceneRegions, regions_for
-from contrapose.diagnose.superpixels import Superpixels, superpixels
+from contrapose.data.examples import single_match
+from contrapose.diagnose.players import MAX_PLAYERS, MissingPlayers, RegionMasks
+from contrapose.diagnose.regions import (
+    SceneRegions,
+    Superpixels,
+    choose_regions,
+    compute_superpixels,
+)
+from contrapose.diagnose.user_regions import UserRegions
 from contrapose.errors import InputError
-from contrapose.files import Strict
-from contrapose.world.benchmark import mentioned, regions, scenes
+from contrapose.files import StrictProblems
+from contrapose.world.benchmark import find_mentioned_things, regions, scenes
 
 
 def part(name: str, count: int = 6) -> list[Example]:
-    data: Any = scenes(examples=count).parts[name].read(Path(), Strict())
+    data: Any = scenes(examples=count).parts[name].read(Path(), StrictProblems())
     return list(data)
 
 
-def masks(found: Any) -> list[Masks]:
-    assert not isinstance(found, Missing), found
+def masks(found: Any) -> list[RegionMasks]:
+    assert not isinstance(found, MissingPlayers), found
     return list(found)
 
 
@@ -36,13 +40,13 @@ def test_the_renderer_knows_where_the_two_things_are(name: str) -> None:
     played = 0
     examples = part(name)
     for example, found in zip(examples, SceneRegions().find(examples), strict=True):
-        if isinstance(found, Missing):
+        if isinstance(found, MissingPlayers):
             continue
         played += 1
         for image, each in enumerate(found):
             own = next(j for j, ok in enumerate(example.match[image]) if ok)
             things = regions(example, image)
-            said = mentioned(example, own, image)
+            said = find_mentioned_things(example, own, image)
             whole = {
                 frozenset(np.flatnonzero(things[list(fits)].any(axis=0).ravel())) for fits in said
             }
@@ -57,7 +61,7 @@ def test_in_both_images_o1_is_the_same_thing() -> None:
     examples = part("location")
     for example, found in zip(examples, SceneRegions().find(examples), strict=True):
         for image, each in enumerate(masks(found)):
-            first, _ = mentioned(example, 0, image)
+            first, _ = find_mentioned_things(example, 0, image)
             wanted = regions(example, image)[list(first)].any(axis=0)
             assert np.array_equal(each["O1"].array(), wanted)
 
@@ -66,11 +70,11 @@ def test_captions_of_one_thing_have_no_two_regions() -> None:
     reasons = {
         found.reason
         for found in SceneRegions().find(part("counting", 20))
-        if isinstance(found, Missing)
+        if isinstance(found, MissingPlayers)
     }
     assert reasons == {"its caption does not speak of two things"}
     shown = Example("1", (ImageRef("a", Path("a.png")),), ("a cube",), ((True,),))
-    assert SceneRegions().find([shown]) == [Missing("its images are not drawn from scenes")]
+    assert SceneRegions().find([shown]) == [MissingPlayers("its images are not drawn from scenes")]
 
 
 @pytest.fixture
@@ -78,7 +82,7 @@ def example(tmp_path: Path) -> Example:
     values = np.random.default_rng(0).integers(0, 256, (8, 10, 3), dtype=np.uint8)
     Image.fromarray(values).save(tmp_path / "photo.png")
     ref = ImageRef("photo.png", tmp_path / "photo.png")
-    return Example("7", (ref,), ("a man", "a horse"), one_right(2, 0))
+    return Example("7", (ref,), ("a man", "a horse"), single_match(2, 0))
 
 
 def lines(folder: Path, *marked: Any, **changes: Any) -> Path:
@@ -97,7 +101,7 @@ def test_the_users_own_regions(example: Example, tmp_path: Path) -> None:
     grey[:2] = 255
     Image.fromarray(grey).save(tmp_path / "top.png")
     file = lines(tmp_path, {"O1": "top.png", "O2": [0, 4, 10, 2], "sky": {"box": [0, 7, 3, 1]}})
-    source = regions_for([example], file=file)
+    source = choose_regions([example], file=file)
     assert source is not None
     (found,) = source.find([example])
     (each,) = masks(found)
@@ -107,7 +111,7 @@ def test_the_users_own_regions(example: Example, tmp_path: Path) -> None:
         "sky": 3,
     }
     other = Example("8", example.images, example.texts, example.match)
-    assert isinstance(source.find([other])[0], Missing)
+    assert isinstance(source.find([other])[0], MissingPlayers)
 
 
 def test_a_folder_of_masks(example: Example, tmp_path: Path) -> None:
@@ -163,7 +167,7 @@ def test_regions_that_do_not_fit_are_refused(
 def test_bad_lists_of_regions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"line 1: .*must name at least one region"):
         UserRegions.read(lines(tmp_path, {}))
-    many = {f"r{i}": [i, 0, 1, 1] for i in range(MOST + 1)}
+    many = {f"r{i}": [i, 0, 1, 1] for i in range(MAX_PLAYERS + 1)}
     with pytest.raises(InputError, match=r"line 1: .*there are 17 regions, and 16 is the most"):
         UserRegions.read(lines(tmp_path, many))
     with pytest.raises(InputError, match="line 2: example 7 has image 0 twice"):
@@ -185,10 +189,10 @@ def test_superpixels_follow_colour() -> None:
     """Two halves that meet off the grid's line are told apart there."""
     values = np.zeros((60, 90, 3), dtype=np.uint8)
     values[:, 52:] = 255
-    labels = superpixels(Image.fromarray(values), 2)
+    labels = compute_superpixels(Image.fromarray(values), 2)
     assert set(np.unique(labels[:, :52])) != set(np.unique(labels[:, 52:]))
     assert len(np.unique(labels[:, :52])) == len(np.unique(labels[:, 52:])) == 1
-    again = superpixels(Image.fromarray(values), 2)
+    again = compute_superpixels(Image.fromarray(values), 2)
     assert np.array_equal(labels, again)
 
 
@@ -196,11 +200,11 @@ def test_too_many_superpixels_are_refused() -> None:
     with pytest.raises(InputError, match="there are 17 superpixels, and 16 is the most"):
         Superpixels(17)
     with pytest.raises(InputError, match="at least one superpixel"):
-        regions_for([], "superpixels", count=0)
+        choose_regions([], "superpixels", count=0)
 
 
 def test_where_regions_come_from(example: Example) -> None:
-    assert regions_for([example]) is None
-    assert isinstance(regions_for(part("location", 1)), SceneRegions)
-    assert isinstance(regions_for([example], "superpixels"), Superpixels)
+    assert choose_regions([example]) is None
+    assert isinstance(choose_regions(part("location", 1)), SceneRegions)
+    assert isinstance(choose_regions([example], "superpixels"), Superpixels)
     assert open_images(example.images)[0].size == (10, 8)

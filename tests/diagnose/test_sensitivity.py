@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from contrapose.diagnose.fourteen import FAMILIES, KEYS, Family, Pattern
-from contrapose.diagnose.played import Played
-from contrapose.diagnose.sensitivity import diagnose_played
+from contrapose.diagnose.game_blocks import GameBlock
+from contrapose.diagnose.metrics import FAMILIES, METRIC_KEYS, MetricFamily, MetricPattern
+from contrapose.diagnose.sensitivity import diagnose_blocks
 from contrapose.errors import InputError
 from tests.diagnose.scorers import (
     additive,
@@ -31,10 +31,10 @@ def test_the_keys_are_those_of_the_methods() -> None:
         *("D_O1", "D_O2", "D_O1&O2"),
         *("Q_T:R&O->I:O1", "Q_T:R&O->I:O2", "Q_T:R&O->I:O1&O2"),
         *("D_I:O1&O2->T:R", "D_I:O1&O2->T:O", "D_I:O1&O2->T:R&O"),
-    ) == KEYS
+    ) == METRIC_KEYS
 
 
-def dividend(played: Played, cell: tuple[int, int, int], pattern: Pattern) -> float:
+def dividend(played: GameBlock, cell: tuple[int, int, int], pattern: MetricPattern) -> float:
     """The definition, term by term; all players of a side that is not looked at are present."""
     image = set(played.image_players) if pattern.image is None else set(pattern.image.split("&"))
     text = set(played.text_players) if pattern.text is None else set(pattern.text.split("&"))
@@ -50,7 +50,9 @@ def dividend(played: Played, cell: tuple[int, int, int], pattern: Pattern) -> fl
     return total
 
 
-def by_definition(played: Played, family: Family) -> dict[str, list[tuple[float, float, float]]]:
+def by_definition(
+    played: GameBlock, family: MetricFamily
+) -> dict[str, list[tuple[float, float, float]]]:
     """Sensitivity, dividend difference and reward difference of every comparison."""
     found: dict[str, list[tuple[float, float, float]]] = {key: [] for key in family.keys}
     k, m, n = played.match.shape
@@ -73,9 +75,9 @@ def by_definition(played: Played, family: Family) -> dict[str, list[tuple[float,
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 @pytest.mark.parametrize("shape", [(2, 2), (3, 2), (2, 4)])
-def test_all_fourteen_by_definition(family: Family, shape: tuple[int, int]) -> None:
+def test_all_fourteen_by_definition(family: MetricFamily, shape: tuple[int, int]) -> None:
     played = play(random, 5, images=shape[0], texts=shape[1], words=("O", "R", "A"))
-    diagnosis = diagnose_played([played], resamples=FEW)
+    diagnosis = diagnose_blocks([played], resamples=FEW)
     for key, rows in by_definition(played, family).items():
         found = diagnosis.metrics[key]
         sensitivity, changes, rewards = np.array(rows).T
@@ -95,20 +97,20 @@ def test_all_fourteen_by_definition(family: Family, shape: tuple[int, int]) -> N
 
 
 def test_an_additive_scorer_has_no_interaction() -> None:
-    metrics = diagnose_played([play(additive)], resamples=FEW).metrics
+    metrics = diagnose_blocks([play(additive)], resamples=FEW).metrics
     for key in ("Q_R&O", "D_O1&O2"):
         assert metrics[key].mean == pytest.approx(0, abs=1e-20)
     for key in ("Q_O", "Q_R", "D_O1", "D_O2"):
         mean = metrics[key].mean
         assert mean is not None
         assert mean > 0.1
-    for key in KEYS[8:]:
+    for key in METRIC_KEYS[8:]:
         assert metrics[key].mean is None
         assert metrics[key].notes[0].startswith("24 of 24 comparisons are not in the mean: no ")
 
 
 def test_a_conjunction_has_interaction_alone() -> None:
-    metrics = diagnose_played([play(conjunction)], resamples=FEW).metrics
+    metrics = diagnose_blocks([play(conjunction)], resamples=FEW).metrics
     for whole, parts in (
         ("Q_R&O", ("Q_O", "Q_R")),
         ("D_O1&O2", ("D_O1", "D_O2")),
@@ -129,7 +131,7 @@ def test_a_conjunction_has_interaction_alone() -> None:
 
 
 def test_a_bag_of_words_does_not_react_to_a_swap() -> None:
-    metrics = diagnose_played([play(bag_of_words)], resamples=FEW).metrics
+    metrics = diagnose_blocks([play(bag_of_words)], resamples=FEW).metrics
     for key in ("Q_O", "Q_R", "Q_R&O"):
         assert metrics[key].mean == 0
         assert metrics[key].ci95 == (0, 0)
@@ -140,7 +142,7 @@ def test_a_bag_of_words_does_not_react_to_a_swap() -> None:
 
 @pytest.mark.parametrize("score", [0.0, 0.1])
 def test_a_constant_scorer_has_nothing_to_be_sensitive_with(score: float) -> None:
-    metrics = diagnose_played([play(lambda *_: score)], resamples=FEW).metrics
+    metrics = diagnose_blocks([play(lambda *_: score)], resamples=FEW).metrics
     assert {metric.mean for metric in metrics.values()} == {None}
     assert metrics["Q_O"].count == 24
     assert "24 of 24" in metrics["Q_O"].notes[0]
@@ -148,7 +150,7 @@ def test_a_constant_scorer_has_nothing_to_be_sensitive_with(score: float) -> Non
 
 
 def test_players_that_are_not_there() -> None:
-    diagnosis = diagnose_played([play(random, words=("O", "A"), regions=())], resamples=FEW)
+    diagnosis = diagnose_blocks([play(random, words=("O", "A"), regions=())], resamples=FEW)
     absent = diagnosis.metrics["Q_T:R&O->I:O1"]
     assert (absent.count, absent.examples, absent.mean, absent.ci95, absent.rho) == (
         0,
@@ -162,9 +164,9 @@ def test_players_that_are_not_there() -> None:
 
 def test_blocks_with_other_players_are_put_together() -> None:
     with_r, with_a = play(random, 6), play(random, 4, words=("O", "A"), start=6)
-    both = diagnose_played([with_r, with_a], resamples=FEW).metrics
+    both = diagnose_blocks([with_r, with_a], resamples=FEW).metrics
     assert (both["Q_R"].count, both["Q_A"].count, both["Q_O"].count) == (12, 8, 20)
-    alone = diagnose_played([with_a], resamples=FEW).metrics
+    alone = diagnose_blocks([with_a], resamples=FEW).metrics
     assert both["Q_A&O"].mean == pytest.approx(alone["Q_A&O"].mean)
     assert both["Q_A&O"].rho == pytest.approx(alone["Q_A&O"].rho)
     assert both["Q_A&O"].accuracy == pytest.approx(alone["Q_A&O"].accuracy)
@@ -175,9 +177,9 @@ def test_a_side_that_was_not_asked() -> None:
     values = played.values.copy()
     values[:, :, :, :-1, :] = np.nan
     text_only = dataclasses.replace(played, values=values)
-    metrics = diagnose_played([text_only], resamples=FEW).metrics
-    assert metrics["Q_R&O"] == diagnose_played([played], resamples=FEW).metrics["Q_R&O"]
-    for key in KEYS[5:]:
+    metrics = diagnose_blocks([text_only], resamples=FEW).metrics
+    assert metrics["Q_R&O"] == diagnose_blocks([played], resamples=FEW).metrics["Q_R&O"]
+    for key in METRIC_KEYS[5:]:
         assert metrics[key].count == 0
         assert metrics[key].notes == ("its scores were not asked.",)
 
@@ -187,44 +189,44 @@ def test_coalitions_that_no_pattern_needs_may_be_missing() -> None:
     values = played.values.copy()
     values[..., 0b110] = np.nan
     assert (
-        diagnose_played([dataclasses.replace(played, values=values)], resamples=FEW).metrics
-        == diagnose_played([played], resamples=FEW).metrics
+        diagnose_blocks([dataclasses.replace(played, values=values)], resamples=FEW).metrics
+        == diagnose_blocks([played], resamples=FEW).metrics
     )
 
 
 def test_one_image_has_no_image_side() -> None:
-    metrics = diagnose_played([play(random, images=1)], resamples=FEW).metrics
+    metrics = diagnose_blocks([play(random, images=1)], resamples=FEW).metrics
     assert metrics["Q_O"].count == 12
     assert metrics["D_O1"].notes == ("no example has both right and wrong images.",)
 
 
 def test_no_games_at_all() -> None:
     for played in ([], [play(random, 0)]):
-        metrics = diagnose_played(played, resamples=FEW).metrics
-        assert tuple(metrics) == KEYS
+        metrics = diagnose_blocks(played, resamples=FEW).metrics
+        assert tuple(metrics) == METRIC_KEYS
         assert {metric.count for metric in metrics.values()} == {0}
 
 
 def test_examples_that_share_an_image_are_drawn_together() -> None:
     played = play(random, 40, images=1)
-    apart = diagnose_played([played], resamples=2000).metrics["Q_O"]
+    apart = diagnose_blocks([played], resamples=2000).metrics["Q_O"]
     shared = dataclasses.replace(
         played, images=tuple(("one" if k < 20 else "other",) for k in range(40))
     )
-    together = diagnose_played([shared], resamples=2000).metrics["Q_O"]
+    together = diagnose_blocks([shared], resamples=2000).metrics["Q_O"]
     assert together.mean == apart.mean
     assert together.ci95 != apart.ci95
-    halves = diagnose_played([shared], resamples=1).comparisons["text"].sensitivities[:, 0]
+    halves = diagnose_blocks([shared], resamples=1).comparisons["text"].sensitivities[:, 0]
     assert together.ci95 == pytest.approx(sorted((halves[:20].mean(), halves[20:].mean())))
     one = dataclasses.replace(played, images=40 * (("one",),))
-    alone = diagnose_played([one], resamples=FEW).metrics["Q_O"]
+    alone = diagnose_blocks([one], resamples=FEW).metrics["Q_O"]
     assert (alone.mean, alone.ci95, alone.rho_ci95) == (apart.mean, None, None)
     assert alone.notes == ("no interval: all comparisons share one image.",)
 
 
 def test_is_fit_for_json() -> None:
     for scorer in (random, additive, bag_of_words, conjunction):
-        metrics = diagnose_played([play(scorer)], resamples=FEW).metrics
+        metrics = diagnose_blocks([play(scorer)], resamples=FEW).metrics
         for metric in metrics.values():
             json.dumps(dataclasses.asdict(metric), allow_nan=False)
 
@@ -232,11 +234,11 @@ def test_is_fit_for_json() -> None:
 def test_the_same_seed_gives_the_same_numbers() -> None:
     played = [play(random)]
     assert (
-        diagnose_played(played, resamples=FEW).metrics
-        == diagnose_played(played, resamples=FEW).metrics
+        diagnose_blocks(played, resamples=FEW).metrics
+        == diagnose_blocks(played, resamples=FEW).metrics
     )
 
 
 def test_refuses_infinite_scores() -> None:
     with pytest.raises(InputError, match="infinite"):
-        diagnose_played([play(lambda *_: float("inf"))], resamples=FEW)
+        diagnose_blocks([play(lambda *_: float("inf"))], resamples=FEW)

@@ -9,19 +9,22 @@ from typing import Any
 import pytest
 
 from contrapose.data import Example, ImageRef
-from contrapose.data.example import one_right
-from contrapose.diagnose.players import MOST, Groups, Missing
-from contrapose.diagnose.spans import UserWords
-from contrapose.diagnose.templates import REPEATED, TemplateWords, attributed, related
+from contrapose.data.examples import single_match
+from contrapose.diagnose.players import MAX_PLAYERS, MissingPlayers, WordGroups
 from contrapose.diagnose.words import (
-    EachWord,
+    REPEATED_RELATION,
+    DefaultWords,
     SceneWords,
-    TaggedWords,
-    UsualWords,
-    words_for,
+    SingleWords,
+    TaggerWords,
+    TemplateWords,
+    UserWords,
+    attribute_groups,
+    choose_words,
+    relation_groups,
 )
 from contrapose.errors import InputError
-from contrapose.files import Strict
+from contrapose.files import StrictProblems
 from contrapose.world.benchmark import scenes
 
 RELATION = ("the grass is to the left of the horse", "the horse is to the left of the grass")
@@ -29,28 +32,28 @@ ATTRIBUTES = ("the open cat and the light brown door", "the light brown cat and 
 
 
 def example(*texts: str, id_: str = "7", **tags: str) -> Example:
-    return Example(id_, (ImageRef("a", Path("a.png")),), texts, one_right(len(texts), 0), tags)
+    return Example(id_, (ImageRef("a", Path("a.png")),), texts, single_match(len(texts), 0), tags)
 
 
-def said(groups: Groups, text: str) -> dict[str, list[str]]:
+def said(groups: WordGroups, text: str) -> dict[str, list[str]]:
     return {name: [text[a:b] for a, b in spans] for name, spans in groups.items()}
 
 
 def found(words: Any, one: Example) -> list[dict[str, list[str]]]:
     (groups,) = words.find([one])
-    assert not isinstance(groups, Missing), groups
+    assert not isinstance(groups, MissingPlayers), groups
     return [said(each, text) for each, text in zip(groups, one.texts, strict=True)]
 
 
 def test_scenes_by_their_grammar() -> None:
     suite = scenes(examples=3)
     for part in ("swap-relation", "swap-attribute", "counting"):
-        examples: Any = suite.parts[part].read(Path(), Strict())
+        examples: Any = suite.parts[part].read(Path(), StrictProblems())
         for one in examples:
             for groups in found(SceneWords(), one):
                 assert groups["O"]
                 assert ("R" in groups) or ("A" in groups)
-            assert found(UsualWords(), one) == found(SceneWords(), one)
+            assert found(DefaultWords(), one) == found(SceneWords(), one)
 
 
 def test_relations_of_aro() -> None:
@@ -59,8 +62,8 @@ def test_relations_of_aro() -> None:
         {"O": ["grass", "horse"], "R": ["to the left of"]},
         {"O": ["horse", "grass"], "R": ["to the left of"]},
     ]
-    assert found(UsualWords(), one) == found(TemplateWords(), one)
-    assert related("a grass is to the left of the horse", "to the left of") is None
+    assert found(DefaultWords(), one) == found(TemplateWords(), one)
+    assert relation_groups("a grass is to the left of the horse", "to the left of") is None
 
 
 def test_attributes_of_aro() -> None:
@@ -69,28 +72,28 @@ def test_attributes_of_aro() -> None:
         {"O": ["cat", "door"], "A": ["open", "light brown"]},
         {"O": ["cat", "door"], "A": ["light brown", "open"]},
     ]
-    assert attributed("the cat and the door", "red_blue") is None
+    assert attribute_groups("the cat and the door", "red_blue") is None
 
 
 def test_as_released_the_word_before_the_relation_belongs_to_it() -> None:
-    words = words_for(preset="released")
+    words = choose_words(preset="released")
     one = example("the man is riding the horse", "the horse is riding the man", relation="riding")
     assert [groups["R"] for groups in found(words, one)] == [["is riding"], ["is riding"]]
     again = example("the man is on the rug on", "the rug on is on the man", relation="on")
-    assert words.find([again]) == [Missing(REPEATED)]
-    assert not isinstance(TemplateWords().find([again])[0], Missing)
+    assert words.find([again]) == [MissingPlayers(REPEATED_RELATION)]
+    assert not isinstance(TemplateWords().find([again])[0], MissingPlayers)
 
 
 def test_parts_of_speech() -> None:
     one = example("a small dog sits on two red chairs")
-    assert found(TaggedWords(), one) == [
+    assert found(TaggerWords(), one) == [
         {"O": ["dog", "chairs"], "R": ["sits", "on"], "A": ["small", "two", "red"]}
     ]
-    assert found(UsualWords(), one) == found(TaggedWords(), one)
+    assert found(DefaultWords(), one) == found(TaggerWords(), one)
 
 
 def test_every_word_by_itself() -> None:
-    (groups,) = found(EachWord(), example("the cat, the dog and the t-shirt"))
+    (groups,) = found(SingleWords(), example("the cat, the dog and the t-shirt"))
     assert groups == {
         "the": ["the"], "cat": ["cat"], "the·2": ["the"], "dog": ["dog"], "and": ["and"],
         "the·3": ["the"], "t-shirt": ["t-shirt"],
@@ -109,13 +112,13 @@ def test_the_users_own_places(tmp_path: Path) -> None:
         {"id": 7, "caption": 0, "spans": {"X": [[4, 9]], "Y": [[13, 27], [32, 37]]}},
         {"id": "7", "caption": 1, "spans": {"X": [[4, 9]]}},
     )
-    words = words_for(spans=file)
+    words = choose_words(spans=file)
     assert found(words, example(*RELATION)) == [
         {"X": ["grass"], "Y": ["to the left of", "horse"]},
         {"X": ["horse"]},
     ]
     (missing,) = words.find([example(*RELATION, id_="8")])
-    assert isinstance(missing, Missing)
+    assert isinstance(missing, MissingPlayers)
     assert "spans.jsonl has no word groups" in missing.reason
 
 
@@ -127,7 +130,11 @@ def test_the_users_own_places(tmp_path: Path) -> None:
         ({"id": "7", "caption": 0, "spans": {"O": [[1, 2, 3]]}}, r"must be \[start, end\]"),
         ({"id": "7", "spans": {"O": [[1, 2]]}}, "'caption' is missing"),
         (
-            {"id": "7", "caption": 0, "spans": {f"w{i}": [[i, i + 1]] for i in range(MOST + 1)}},
+            {
+                "id": "7",
+                "caption": 0,
+                "spans": {f"w{i}": [[i, i + 1]] for i in range(MAX_PLAYERS + 1)},
+            },
             "there are 17 groups of words, and 16 is the most",
         ),
     ],
@@ -154,6 +161,6 @@ def test_places_that_do_not_fit_the_caption(tmp_path: Path) -> None:
 
 def test_an_unknown_preset_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no preset 'mine'"):
-        words_for(preset="mine")
+        choose_words(preset="mine")
     with pytest.raises(InputError, match="word groups of its own"):
-        words_for("words", preset="released")
+        choose_words("words", preset="released")

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 
 from contrapose.errors import InputError
 from contrapose.files import (
-    Collected,
-    Malformed,
+    MalformedError,
+    ProblemList,
     Record,
-    Strict,
-    csv_records,
-    json_records,
-    jsonl_records,
-    parquet_records,
-    parse,
+    StrictProblems,
+    parse_records,
+    read_csv_records,
     read_json,
+    read_json_records,
+    read_jsonl_records,
     read_lines,
-    table_records,
+    read_parquet_records,
+    read_table_records,
 )
 
 
@@ -36,14 +36,14 @@ def record(value: object) -> Record:
 def test_entries_of_a_list_know_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('[\n {"a": 1},\n\n {"a":\n 2}, 3\n]\n')
-    found = [(r.key, r.line, r.value) for r in json_records(path, Strict())]
+    found = [(r.key, r.line, r.value) for r in read_json_records(path, StrictProblems())]
     assert found == [("0", 2, {"a": 1}), ("1", 4, {"a": 2}), ("2", 5, 3)]
 
 
 def test_entries_of_an_object_are_named_by_their_keys(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"x": 1,\n"y"\n:\n [2]}')
-    assert [(r.key, r.line, r.value) for r in json_records(path, Strict())] == [
+    assert [(r.key, r.line, r.value) for r in read_json_records(path, StrictProblems())] == [
         ("x", 1, 1),
         ("y", 2, [2]),
     ]
@@ -53,16 +53,16 @@ def test_entries_of_an_object_are_named_by_their_keys(tmp_path: Path) -> None:
 def test_nothing_in_it_is_no_record(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.json"
     path.write_text(text)
-    assert list(json_records(path, Strict())) == []
+    assert list(read_json_records(path, StrictProblems())) == []
 
 
 def test_entries_under_a_key(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"info": {"images": 0},\n "images": [\n {"id": 4},\n {"id": 5}],\n "z": 1}')
-    found = list(json_records(path, Strict(), under="images"))
+    found = list(read_json_records(path, StrictProblems(), under="images"))
     assert [(r.key, r.line, r.value["id"]) for r in found] == [("0", 3, 4), ("1", 4, 5)]
     with pytest.raises(InputError, match="with the key 'annotations'"):
-        list(json_records(path, Strict(), under="annotations"))
+        list(read_json_records(path, StrictProblems(), under="annotations"))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_json_that_is_none(tmp_path: Path, text: str, line: int, what: str) -> N
     path = tmp_path / "a.json"
     path.write_text(text)
     with pytest.raises(InputError) as refused:
-        list(json_records(path, Strict()))
+        list(read_json_records(path, StrictProblems()))
     assert str(refused.value).startswith(f"{path}, line {line}: is not valid JSON")
     assert what in str(refused.value)
 
@@ -116,18 +116,18 @@ def test_what_json_itself_takes(
             expected = json.loads(written)
         except ValueError:
             with pytest.raises(InputError):
-                list(json_records(path, Strict()))
+                list(read_json_records(path, StrictProblems()))
             continue
         if isinstance(expected, list):
-            assert [r.value for r in json_records(path, Strict())] == expected
+            assert [r.value for r in read_json_records(path, StrictProblems())] == expected
         elif isinstance(expected, dict):
-            assert {r.key: r.value for r in json_records(path, Strict())} == expected
+            assert {r.key: r.value for r in read_json_records(path, StrictProblems())} == expected
 
 
 def test_records_before_the_cut_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('[{"a": 1}, {"a": 2}, {"a')
-    records = json_records(path, Strict())
+    records = read_json_records(path, StrictProblems())
     assert [next(records).value["a"], next(records).value["a"]] == [1, 2]
     with pytest.raises(InputError):
         next(records)
@@ -138,7 +138,7 @@ def test_json_without_entries(tmp_path: Path, text: str, what: str) -> None:
     path = tmp_path / "a.json"
     path.write_text(text)
     with pytest.raises(InputError, match=what):
-        list(json_records(path, Strict()))
+        list(read_json_records(path, StrictProblems()))
 
 
 def test_whole_json(tmp_path: Path) -> None:
@@ -160,16 +160,16 @@ def test_whole_json(tmp_path: Path) -> None:
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"\xef\xbb\xbfid,text\n1,a\n")
-    assert [r.value for r in csv_records(path, Strict())] == [{"id": "1", "text": "a"}]
+    assert [r.value for r in read_csv_records(path, StrictProblems())] == [{"id": "1", "text": "a"}]
 
 
 def test_bytes_that_are_not_utf8_are_a_problem_with_a_line(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"a": "x"}\n{"a": "caf\xe9"}\n')
     with pytest.raises(InputError, match=r"line 2: holds bytes that are not UTF-8"):
-        list(jsonl_records(path, Strict()))
-    problems = Collected()
-    found = [r.value["a"] for r in jsonl_records(path, problems)]
+        list(read_jsonl_records(path, StrictProblems()))
+    problems = ProblemList()
+    found = [r.value["a"] for r in read_jsonl_records(path, problems)]
     assert found == ["x", "caf�"]
     assert [(p.kind, p.line) for p in problems.found] == [("not UTF-8", 2)]
 
@@ -177,8 +177,8 @@ def test_bytes_that_are_not_utf8_are_a_problem_with_a_line(tmp_path: Path) -> No
 def test_lines_that_are_not_json_are_problems_and_the_others_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1}\n\n{"a": 2\n{"a": 3}\r\n{"a": 4')
-    problems = Collected()
-    found = [(r.line, r.key, r.value["a"]) for r in jsonl_records(path, problems)]
+    problems = ProblemList()
+    found = [(r.line, r.key, r.value["a"]) for r in read_jsonl_records(path, problems)]
     assert found == [(1, "0", 1), (4, "2", 3)]
     assert [p.line for p in problems.found] == [3, 5]
     assert "cut off" in str(problems.found[1])
@@ -187,25 +187,27 @@ def test_lines_that_are_not_json_are_problems_and_the_others_are_read(tmp_path: 
 def test_csv_rows(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('id,text\r\n1,"a, b"\r\n2,"two\nlines"\r\n\r\n3,c\r\n')
-    found = [(r.line, r.value["text"]) for r in csv_records(path, Strict())]
+    found = [(r.line, r.value["text"]) for r in read_csv_records(path, StrictProblems())]
     assert found == [(2, "a, b"), (3, "two\nlines"), (6, "c")]
 
 
 def test_only_line_ends_end_a_csv_row(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("id,text\n1,a\u2028b\u0085c\x0bd\n", encoding="utf-8")
-    assert [r.value["text"] for r in csv_records(path, Strict())] == ["a\u2028b\u0085c\x0bd"]
+    assert [r.value["text"] for r in read_csv_records(path, StrictProblems())] == [
+        "a\u2028b\u0085c\x0bd"
+    ]
 
 
 def test_csv_line_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("id,image,text\n1,a.png,x\n2,b.p\n3,c.png,z\n")
-    problems = Collected()
-    assert [r.value["id"] for r in csv_records(path, problems)] == ["1", "3"]
+    problems = ProblemList()
+    assert [r.value["id"] for r in read_csv_records(path, problems)] == ["1", "3"]
     assert [p.line for p in problems.found] == [3]
     assert "2 fields where the header has 3" in problems.found[0].message
     with pytest.raises(InputError, match="line 3"):
-        list(csv_records(path, Strict()))
+        list(read_csv_records(path, StrictProblems()))
 
 
 @pytest.mark.parametrize(
@@ -220,48 +222,50 @@ def test_csv_that_is_none(tmp_path: Path, text: str, what: str) -> None:
     path = tmp_path / "a.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=what):
-        list(csv_records(path, Strict()))
+        list(read_csv_records(path, StrictProblems()))
 
 
 def test_parquet_rows(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"a": [1, 2], "b": [["x"], []]}), path)
-    assert [(r.line, r.key, r.value) for r in parquet_records(path)] == [
+    assert [(r.line, r.key, r.value) for r in read_parquet_records(path)] == [
         (1, "0", {"a": 1, "b": ["x"]}),
         (2, "1", {"a": 2, "b": []}),
     ]
-    assert [r.value for r in parquet_records(path, ["a"])] == [{"a": 1}, {"a": 2}]
+    assert [r.value for r in read_parquet_records(path, ["a"])] == [{"a": 1}, {"a": 2}]
 
 
 def test_parquet_that_is_none(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     with pytest.raises(InputError, match="does not exist"):
-        list(parquet_records(path))
+        list(read_parquet_records(path))
     path.write_bytes(b"PAR1 no, not really PAR1")
     with pytest.raises(InputError, match="not a readable Parquet file"):
-        list(parquet_records(path))
+        list(read_parquet_records(path))
     pq.write_table(pa.table({"a": list(range(100_000))}), path)
     whole = path.read_bytes()
     path.write_bytes(whole[:100] + bytes(2000) + whole[2100:])
     with pytest.raises(InputError, match="not a readable Parquet file"):
-        list(parquet_records(path))
+        list(read_parquet_records(path))
 
 
 def test_tables_are_told_apart_by_their_suffix(tmp_path: Path) -> None:
     (tmp_path / "a.TSV").write_text("a\tb\n1\t2,3\n")
-    assert [r.value for r in table_records(tmp_path / "a.TSV", Strict())] == [
+    assert [r.value for r in read_table_records(tmp_path / "a.TSV", StrictProblems())] == [
         {"a": "1", "b": "2,3"}
     ]
     (tmp_path / "a.ndjson").write_text('{"a": 1}')
-    assert [r.value for r in table_records(tmp_path / "a.ndjson", Strict())] == [{"a": 1}]
+    assert [r.value for r in read_table_records(tmp_path / "a.ndjson", StrictProblems())] == [
+        {"a": 1}
+    ]
     with pytest.raises(InputError, match=r"must end in \.jsonl"):
-        table_records(tmp_path / "a.txt", Strict())
+        read_table_records(tmp_path / "a.txt", StrictProblems())
 
 
 def test_lines_of_a_text_file(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"\xef\xbb\xbf one\r\n\r\n two \n")
-    assert read_lines(path, Strict()) == [(1, "one"), (3, "two")]
+    assert read_lines(path, StrictProblems()) == [(1, "one"), (3, "two")]
 
 
 def test_fields() -> None:
@@ -291,7 +295,7 @@ def test_fields() -> None:
     ],
 )
 def test_fields_that_are_not_what_they_should_be(value: object, getter: str, what: str) -> None:
-    with pytest.raises(Malformed) as raised:
+    with pytest.raises(MalformedError) as raised:
         getattr(record(value), getter)("x")
     assert what in str(raised.value)
     assert "record k" in str(raised.value)
@@ -300,12 +304,16 @@ def test_fields_that_are_not_what_they_should_be(value: object, getter: str, wha
 def test_a_malformed_record_is_a_problem_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"t": t}) + "\n" for t in ("a", None, "c")))
-    problems = Collected()
-    found = list(parse(jsonl_records(path, problems), lambda r: r.text("t"), problems))
+    problems = ProblemList()
+    found = list(parse_records(read_jsonl_records(path, problems), lambda r: r.text("t"), problems))
     assert found == ["a", "c"]
     assert str(problems.found[0]).startswith(f"{path}, line 2: record 1: 't' must be text")
     with pytest.raises(InputError, match="line 2"):
-        list(parse(jsonl_records(path, Strict()), lambda r: r.text("t"), Strict()))
+        list(
+            parse_records(
+                read_jsonl_records(path, StrictProblems()), lambda r: r.text("t"), StrictProblems()
+            )
+        )
 
 
 LINES = st.sampled_from(
@@ -330,7 +338,7 @@ def test_lines_are_read_as_if_each_stood_alone(
             expected.append((number, str(position), repr(json.loads(line))))
         except ValueError:
             faults.append(number)
-    problems = Collected()
-    found = [(r.line, r.key, repr(r.value)) for r in jsonl_records(path, problems)]
+    problems = ProblemList()
+    found = [(r.line, r.key, repr(r.value)) for r in read_jsonl_records(path, problems)]
     assert found == expected
     assert [problem.line for problem in problems.found] == faults

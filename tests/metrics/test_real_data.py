@@ -17,7 +17,7 @@ from contrapose.metrics import (
     interval,
     macro_mean,
     mean_of,
-    pairwise,
+    pairwise_accuracy,
     text_score,
 )
 
@@ -92,6 +92,6 @@ def test_valse_pairwise_accuracy_shows_a_language_prior(shared: Path) -> None:
         scores = np.array([[by_key[f"{key}_{kind}"]["score"] for kind in "cf"] for key in keys])
         pieces = np.array([by_key[f"{key}_c"]["piece"] for key in keys])
         assert len(scores) == 7702
-        by_model[model] = pairwise(scores[pieces == "relations"]).mean()
+        by_model[model] = pairwise_accuracy(scores[pieces == "relations"]).mean()
         assert 0.5 < auroc(scores) < 1
     assert by_model["clipcap_coco"] > by_model["x-vlm_4m"] > 0.5

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contrapose.errors import InputError
-from contrapose.metrics import interval, mean_recall, recall_chance, recalls
+from contrapose.metrics import (
+    best_of,
+    interval,
+    mean_recall,
+    rank_edits,
+    recall_chance,
+    recalls,
+    simat_score,
+    top_k,
+)
 
 
 def hits_by_loop(scores: np.ndarray, match: np.ndarray, k: int) -> list[tuple[float, bool]]:
@@ -25,7 +34,7 @@ def hits_by_loop(scores: np.ndarray, match: np.ndarray, k: int) -> list[tuple[fl
 
 
 @given(st.integers(1, 8), st.integers(1, 9), st.integers(0, 2**32 - 1))
-def test_against_plain_ranking(n: int, m: int, seed: int) -> None:
+def test_retrieval_against_plain_ranking(n: int, m: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, 6, size=(n, m)).astype(np.float32)
     match = rng.random((n, m)) < 0.4
@@ -46,7 +55,7 @@ def test_against_plain_ranking(n: int, m: int, seed: int) -> None:
             assert outcome.chance == pytest.approx(np.mean(levels))
 
 
-def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retrieval_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(50, 250)).astype(np.float16)
     pairs = np.stack([np.repeat(np.arange(50), 5), np.arange(250)], axis=1)
@@ -107,3 +116,89 @@ def test_bad_pairs_are_refused(pairs: object, words: str) -> None:
 def test_nan_is_refused() -> None:
     with pytest.raises(InputError, match="NaN"):
         recalls([[0.0, np.nan]], [[0, 0]])
+
+
+@given(st.integers(1, 12), st.integers(1, 7), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_classify_against_plain_ranking(n: int, classes: int, k: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 4, size=(n, classes))
+    labels = rng.integers(0, classes, size=n)
+    outcome = top_k(scores, labels, k)
+    for i in range(n):
+        others = [scores[i, c] for c in range(classes) if c != labels[i]]
+        own = scores[i, labels[i]]
+        loose, strict = sum(o >= own for o in others), sum(o > own for o in others)
+        assert outcome.values[i] == float(loose < k)
+        assert outcome.ties[i] == (strict < k <= loose)
+    assert outcome.chance == pytest.approx(min(1, k / classes))
+
+
+def test_classify_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    scores, labels = rng.normal(size=(100, 30)), rng.integers(0, 30, size=100)
+    whole = top_k(scores, labels, 5).values
+    monkeypatch.setattr("contrapose.metrics.retrieval.TOP_K_CHUNK", 100)
+    np.testing.assert_array_equal(top_k(scores, labels, 5).values, whole)
+
+
+def test_bad_labels_are_refused() -> None:
+    with pytest.raises(InputError, match="labels must lie"):
+        top_k(np.zeros((2, 3)), [0, 3])
+    with pytest.raises(InputError, match="do not fit"):
+        top_k(np.zeros((2, 3)), [0])
+    with pytest.raises(InputError, match="at least 1"):
+        top_k(np.zeros((2, 3)), [0, 1], 0)
+    assert top_k(np.zeros((0, 3)), []).chance is None
+
+
+@given(st.integers(1, 6), st.integers(3, 9), st.integers(0, 2**32 - 1))
+def test_ranking_against_a_stable_sort(queries: int, images: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 5, size=(queries, images)).astype(float)
+    own = rng.integers(0, images, size=queries)
+    n = int(rng.integers(1, images))
+    always, released = (rank_edits(scores, own, n, skip=s) for s in ("always", "if first"))
+    for i in range(queries):
+        order = np.argsort(-scores[i], kind="stable").tolist()
+        assert always[i].tolist() == [j for j in order if j != own[i]][:n]
+        first = order[1:] if order[0] == own[i] else order
+        assert released[i].tolist() == first[:n]
+
+
+def test_the_released_script_agrees_at_one_and_not_at_five() -> None:
+    rng = np.random.default_rng(0)
+    scores, own = rng.normal(size=(200, 12)), rng.integers(0, 12, size=200)
+    both = [rank_edits(scores, own, 1, skip=s) for s in ("always", "if first")]
+    np.testing.assert_array_equal(both[0], both[1])
+    assert (rank_edits(scores, own, 5, skip="if first") == own[:, None]).any()
+    assert not (rank_edits(scores, own, 5) == own[:, None]).any()
+
+
+def test_score_is_the_weighted_share() -> None:
+    hits = np.array([[True, False], [False, True], [False, False]])
+    assert best_of(hits, 1).values.tolist() == [1, 0, 0]
+    assert best_of(hits, 2).values.tolist() == [1, 1, 0]
+    weights = np.array([1.0, 2.0, 5.0])
+    assert simat_score(hits, weights).value() == pytest.approx(1 / 8)
+    assert simat_score(hits, weights, n=2).value() == pytest.approx(3 / 8)
+
+
+def test_edits_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    scores, own = rng.normal(size=(100, 30)), rng.integers(0, 30, size=100)
+    whole = rank_edits(scores, own, 5)
+    monkeypatch.setattr("contrapose.metrics.retrieval.EDIT_CHUNK", 100)
+    np.testing.assert_array_equal(rank_edits(scores, own, 5), whole)
+
+
+def test_bad_arguments_are_refused() -> None:
+    with pytest.raises(InputError, match="n must be"):
+        rank_edits(np.zeros((1, 3)), [0], 3)
+    with pytest.raises(InputError, match="query images must lie"):
+        rank_edits(np.zeros((1, 3)), [3])
+    with pytest.raises(InputError, match="do not fit"):
+        rank_edits(np.zeros((1, 3)), [0, 1])
+    with pytest.raises(InputError, match="skip"):
+        rank_edits(np.zeros((1, 3)), [0], skip="never")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="best of 3"):
+        best_of(np.zeros((2, 2)), 3)

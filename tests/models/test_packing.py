@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contrapose.models import Ragged
-from contrapose.models.packing import logprobs, pack, ragged, sums
+from contrapose.models.packing import pack, ragged_logprobs, sum_per_caption, target_logprobs
 
 CAPTION = st.lists(st.integers(1, 9), min_size=2, max_size=6)
 PAIRS = st.lists(st.tuples(CAPTION, st.integers(0, 3)), min_size=1, max_size=8)
@@ -74,11 +74,14 @@ def test_logprobs_are_those_of_a_softmax() -> None:
     logits = torch.randn(4, 7, generator=torch.Generator().manual_seed(0)).half()
     targets = torch.tensor([0, 6, 3, 3])
     wanted = torch.log(torch.softmax(logits.double(), dim=1))[range(4), targets].float()
-    torch.testing.assert_close(logprobs(logits, targets), wanted)
+    torch.testing.assert_close(target_logprobs(logits, targets), wanted)
     packed = pack([[1, 0, 6, 3], [1, 3]], [0, 1])
-    found = ragged(logits, packed)
+    found = ragged_logprobs(logits, packed)
     torch.testing.assert_close(found.values, wanted)
     torch.testing.assert_close(
-        sums(found), torch.stack([wanted[:3].sum(), wanted[3]]), rtol=1e-6, atol=1e-6
+        sum_per_caption(found), torch.stack([wanted[:3].sum(), wanted[3]]), rtol=1e-6, atol=1e-6
     )
-    assert sums(Ragged(torch.tensor([1.0, 2.0]), torch.tensor([0, 1, 2]))).tolist() == [1.0, 2.0]
+    assert sum_per_caption(Ragged(torch.tensor([1.0, 2.0]), torch.tensor([0, 1, 2]))).tolist() == [
+        1.0,
+        2.0,
+    ]

@@ -22,7 +22,7 @@ def _nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test includes the files anew, and leaves no names behind."""
     import sys
 
-    monkeypatch.setattr(models, "_registered", {})
+    monkeypatch.setattr(models, "_loaders", {})
     monkeypatch.setattr(benchmarks, "_registered", {})
     for name in [each for each in sys.modules if each.startswith("contrapose_included_")]:
         monkeypatch.delitem(sys.modules, name)

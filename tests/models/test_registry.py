@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
+from contrapose.engine import default_scores
 from contrapose.errors import InputError
+from contrapose.files.plugins import include
 from contrapose.models import (
     Captioner,
     Encoder,
     Matcher,
     families,
-    include,
     load_model,
     model_names,
     parse_name,
     register_model,
     registry,
 )
-from contrapose.scoring import scores_of
 from tests.fakes import Entry, Fake, Tower
 
 FILE = """
@@ -48,10 +48,10 @@ number = 3
 def plugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Entry]]:
     entries: list[Entry] = []
     monkeypatch.setattr(registry, "entry_points", lambda group: entries)
-    monkeypatch.setattr(registry, "_registered", {})
-    registry._plugins.cache_clear()
+    monkeypatch.setattr(registry, "_loaders", {})
+    registry._find_plugins.cache_clear()
     yield entries
-    registry._plugins.cache_clear()
+    registry._find_plugins.cache_clear()
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ def test_capabilities_are_methods() -> None:
     assert isinstance(Fake(), Captioner)
     assert isinstance(Tower(), Encoder)
     assert not isinstance(Tower(), Matcher | Captioner)
-    assert scores_of(Fake()) == ("itc", "itm", "lm")
-    assert scores_of(Tower()) == ("itc",)
+    assert default_scores(Fake()) == ("itc", "itm", "lm")
+    assert default_scores(Tower()) == ("itc",)
 
 
 def test_names(plugged: list[Entry]) -> None:

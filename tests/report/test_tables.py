@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from contrapose.report import Table, show
-from contrapose.report.numbers import interval, p_value, written
+from contrapose.report.tables import format_interval, format_p_value, format_value
 
 TABLE = Table("Title", ("<name", "value"), (("[red]a[/red]", "1.00"), ("b" * 120, "10.00")))
 
@@ -38,10 +38,10 @@ def test_terminal_draws_and_folds_without_losing_text() -> None:
 
 
 def test_numbers() -> None:
-    assert written(0.30754, share=True) == "30.75"
-    assert written(-0.5, share=True, signed=True) == "-50.00"
-    assert written(1.23456, share=False) == "1.235"
-    assert written(None, share=True) == "–"
-    assert interval((0.1, 0.2), share=True) == "10.00 to 20.00"
-    assert p_value(0.0) == "<0.0001"
-    assert p_value(0.04567) == "0.0457"
+    assert format_value(0.30754, share=True) == "30.75"
+    assert format_value(-0.5, share=True, signed=True) == "-50.00"
+    assert format_value(1.23456, share=False) == "1.235"
+    assert format_value(None, share=True) == "–"
+    assert format_interval((0.1, 0.2), share=True) == "10.00 to 20.00"
+    assert format_p_value(0.0) == "<0.0001"
+    assert format_p_value(0.04567) == "0.0457"

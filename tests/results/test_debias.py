@@ -9,26 +9,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contrapose.data import one_benchmark
+from contrapose.data import find_single_benchmark
 from contrapose.errors import InputError
-from contrapose.results import Question, headline, measure
-from contrapose.results.debias import take_out_prior
-from contrapose.scoring import Answers, frame_from_card
+from contrapose.results import MeasureInput, measure, summarize_headline
+from contrapose.results.debias import remove_prior
+from contrapose.scores.answers import Answers, build_frame_from_card
 from tests.conftest import Cli
 
 SIZE = 200
 
 
-def captioner(seed: int = 0, benchmark: str = "winoground") -> tuple[Question, np.ndarray]:
+def captioner(seed: int = 0, benchmark: str = "winoground") -> tuple[MeasureInput, np.ndarray]:
     """Likelihoods made of what the image says, 0.7 of a language prior, and noise."""
     rng = np.random.default_rng(seed)
-    card = one_benchmark(benchmark).card
+    card = find_single_benchmark(benchmark).card
     match = np.asarray(card.match, dtype=float)
     prior = -rng.gamma(4, 2, size=(SIZE, match.shape[1])) - 1
     noise = rng.normal(size=(SIZE, *match.shape))
     lm = np.minimum(0.9 * match + 0.7 * prior[:, None, :] + 0.5 * noise - 4, -1e-3)
-    frame = frame_from_card(card, [str(i) for i in range(SIZE)], {})
-    return Question(Answers(frame, lm), card), prior
+    frame = build_frame_from_card(card, [str(i) for i in range(SIZE)], {})
+    return MeasureInput(Answers(frame, lm), card), prior
 
 
 def plain_text_score(lm: np.ndarray, prior: np.ndarray, alpha: float) -> float:
@@ -42,7 +42,7 @@ def plain_text_score(lm: np.ndarray, prior: np.ndarray, alpha: float) -> float:
 
 def test_sweep_is_never_below_a_grid() -> None:
     question, prior = captioner()
-    _, report = take_out_prior(question, prior)
+    _, report = remove_prior(question, prior)
     text = report.metrics["text"]
     lm = question.answers.scores
     grid = [plain_text_score(lm, prior, alpha) for alpha in np.linspace(0, 1, 1001)]
@@ -61,10 +61,10 @@ def test_sweep_is_never_below_a_grid() -> None:
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0, "auto"])
 def test_image_score_does_not_move(alpha: Any) -> None:
     question, prior = captioner()
-    measured, report = take_out_prior(question, prior, alpha=alpha)
+    measured, report = remove_prior(question, prior, alpha=alpha)
     plain = measure(question)
-    values, _ = headline(measured, question.card, resamples=100)
-    expected, _ = headline(plain, question.card, resamples=100)
+    values, _ = summarize_headline(measured, question.card, resamples=100)
+    expected, _ = summarize_headline(plain, question.card, resamples=100)
     assert values["image"].value == expected["image"].value
     images = measured.measures["image"]
     np.testing.assert_array_equal(images.values, plain.measures["image"].values)
@@ -76,7 +76,7 @@ def test_image_score_does_not_move(alpha: Any) -> None:
 
 def test_fixed_alpha_is_what_it_says() -> None:
     question, prior = captioner()
-    measured, report = take_out_prior(question, prior, alpha=0.6)
+    measured, report = remove_prior(question, prior, alpha=0.6)
     text = measured.measures["text"].values.mean()
     assert text == plain_text_score(question.answers.scores, prior, 0.6)
     assert report.applied == 0.6
@@ -84,15 +84,15 @@ def test_fixed_alpha_is_what_it_says() -> None:
 
 def test_cross_validated_lies_between_raw_and_oracle_and_says_its_spread() -> None:
     question, prior = captioner()
-    measured, report = take_out_prior(question, prior)
+    measured, report = remove_prior(question, prior)
     text = report.metrics["text"]
     assert report.applied == "cross-validated"
     assert len(report.alphas) == 10
     assert text.raw < text.cross_validated <= text.oracle + 1e-9
     assert 0 < text.std < 0.1
-    values, _ = headline(measured, question.card, resamples=100)
+    values, _ = summarize_headline(measured, question.card, resamples=100)
     assert values["text"].value == pytest.approx(text.cross_validated)
-    again, _ = take_out_prior(question, prior)
+    again, _ = remove_prior(question, prior)
     assert np.array_equal(again.measures["text"].values, measured.measures["text"].values)
 
 
@@ -100,7 +100,7 @@ def test_own_images_are_refused() -> None:
     question, _ = captioner()
     own = np.log(np.exp(question.answers.scores).mean(axis=1))
     with pytest.raises(InputError, match="own images"):
-        take_out_prior(question, own)
+        remove_prior(question, own)
 
 
 def test_hard_positives_and_foils() -> None:
@@ -110,12 +110,12 @@ def test_hard_positives_and_foils() -> None:
         ("sugarcrepe", "accuracy"),
     ):
         question, prior = captioner(benchmark=benchmark)
-        _, report = take_out_prior(question, prior)
+        _, report = remove_prior(question, prior)
         assert report.chosen_by == name
         assert report.metrics[name].oracle >= report.metrics[name].raw
     question, prior = captioner(benchmark="cola")
     with pytest.raises(InputError, match="no choice among captions"):
-        take_out_prior(question, prior)
+        remove_prior(question, prior)
 
 
 def test_command_line(cli: Cli, tmp_path: Path) -> None:

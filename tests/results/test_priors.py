@@ -11,23 +11,25 @@ import pytest
 from PIL import Image
 
 from contrapose.data import registry
+from contrapose.engine import (
+    FolderImages,
+    NoiseImages,
+    OtherImages,
+    ScoringContext,
+    score_examples,
+    score_gallery,
+    score_priors,
+    score_tokens,
+)
 from contrapose.errors import InputError
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
 from contrapose.metrics import log_prior, recalls
 from contrapose.models import QuestionTemplate
-from contrapose.results import EvalRequest, evaluate_models, write_run
-from contrapose.scoring import (
-    Asking,
-    FolderImages,
-    Noise,
-    OtherImages,
-    ask_examples,
-    ask_gallery,
-    ask_prior,
-    ask_tokens,
-    frame_of,
-)
+from contrapose.results import write_run
+from contrapose.scores.answers import build_frame
+from tests.engine.models import Reader, Seeing
 from tests.fakes import Fake, Tower, choices, gallery, made, pairs, patches
-from tests.scoring.models import Reader, Seeing
 
 
 @pytest.fixture(autouse=True)
@@ -46,9 +48,9 @@ def _plugged(monkeypatch: pytest.MonkeyPatch) -> None:
 def foils() -> list:  # type: ignore[type-arg]
     from dataclasses import replace
 
-    from contrapose.data.example import one_right
+    from contrapose.data.examples import single_match
 
-    return [replace(e, texts=e.texts[:2], match=one_right(2, 0)) for e in choices()]
+    return [replace(e, texts=e.texts[:2], match=single_match(2, 0)) for e in choices()]
 
 
 def request(*benchmarks: str, **options: object) -> EvalRequest:
@@ -56,7 +58,7 @@ def request(*benchmarks: str, **options: object) -> EvalRequest:
 
 
 def test_names_and_what_is_said_of_them() -> None:
-    runs = evaluate_models([Seeing()], request("plain", scores=("lm", "vqa"), prior=Noise(2)))
+    runs = evaluate_models([Seeing()], request("plain", scores=("lm", "vqa"), prior=NoiseImages(2)))
     assert [run.results.score for run in runs] == ["lm", "lm-alpha", "vqa", "vqa-alpha"]
     words = "2 noise images, seed 0, mean 0.5, standard deviation 2"
     lm, lm_alpha, vqa, vqa_alpha = runs
@@ -71,13 +73,13 @@ def test_names_and_what_is_said_of_them() -> None:
 
 
 @pytest.mark.parametrize("score", ["lm", "vqa"])
-@pytest.mark.parametrize("prior", [Noise(2), OtherImages(4)])
-def test_at_a_fixed_alpha(score: str, prior: Noise | OtherImages) -> None:
+@pytest.mark.parametrize("prior", [NoiseImages(2), OtherImages(4)])
+def test_at_a_fixed_alpha(score: str, prior: NoiseImages | OtherImages) -> None:
     asked = request("plain", scores=(score,), prior=prior, alpha=0.5)
     _, run = evaluate_models([Seeing()], asked)
-    asking = Asking(Seeing(), prior=prior)
-    scores = ask_examples(asking, score, pairs()).scores
-    log = ask_prior(asking, frame_of(pairs()), score, pairs())
+    asking = ScoringContext(Seeing(), prior=prior)
+    scores = score_examples(asking, score, pairs()).scores
+    log = score_priors(asking, build_frame(pairs()), score, pairs())
     won = 0
     for s, p in zip(scores, log, strict=True):
         t = s - 0.5 * p
@@ -95,20 +97,22 @@ def test_at_a_fixed_alpha(score: str, prior: Noise | OtherImages) -> None:
 
 def test_thresholds_of_a_yes() -> None:
     (run,) = evaluate_models([Seeing()], request("foils", scores=("vqa",)))
-    scores = ask_examples(Asking(Seeing()), "vqa", foils()).scores
+    scores = score_examples(ScoringContext(Seeing()), "vqa", foils()).scores
     assert run.results.metrics["p_c"].value == pytest.approx((np.exp(scores[:, 0, 0]) > 0.5).mean())
-    _, debiased = evaluate_models([Seeing()], request("foils", scores=("vqa",), prior=Noise(2)))
+    _, debiased = evaluate_models(
+        [Seeing()], request("foils", scores=("vqa",), prior=NoiseImages(2))
+    )
     assert "p_c" not in debiased.results.metrics
 
 
 def test_tokens_in_the_run_folder(tmp_path: Path) -> None:
     runs = evaluate_models(
-        [Seeing()], request("patches", scores=("itm", "lm"), prior=Noise(2), tokens=True)
+        [Seeing()], request("patches", scores=("itm", "lm"), prior=NoiseImages(2), tokens=True)
     )
     write_run(runs, tmp_path / "run", beside={"report.html": "page"})
     assert (tmp_path / "run" / "report.html").read_text() == "page"
     table = pq.read_table(tmp_path / "run" / "scores.parquet").to_pylist()
-    lists, places = ask_tokens(Asking(Seeing()), "lm", pairs())
+    lists, places = score_tokens(ScoringContext(Seeing()), "lm", pairs())
     counted = 0
     for row in table:
         assert (row["logprobs"] is not None) == (row["score"] == "lm")
@@ -130,16 +134,16 @@ def test_tokens_in_the_run_folder(tmp_path: Path) -> None:
     assert len(read.scores["logprobs"]) == 48
 
 
-@pytest.mark.parametrize("prior", [Noise(2), OtherImages(), OtherImages(11)])
+@pytest.mark.parametrize("prior", [NoiseImages(2), OtherImages(), OtherImages(11)])
 @pytest.mark.parametrize("alpha", [0.0, 0.7, 1.0])
-def test_galleries(prior: Noise | OtherImages, alpha: float) -> None:
+def test_galleries(prior: NoiseImages | OtherImages, alpha: float) -> None:
     raw, run = evaluate_models(
         [Seeing()], request("rooms", scores=("lm",), prior=prior, alpha=alpha)
     )
     data = gallery()
-    asking = Asking(Seeing(), prior=prior)
-    matrix = ask_gallery(asking, "lm", data).scores
-    if isinstance(prior, Noise):
+    asking = ScoringContext(Seeing(), prior=prior)
+    matrix = score_gallery(asking, "lm", data).scores
+    if isinstance(prior, NoiseImages):
         blank = Seeing().noise_images(2, 0)
         each = [[float(Seeing().token_logprobs([b], [t]).values.double().mean())
                  for t in data.texts] for b in blank]  # fmt: skip
@@ -175,7 +179,7 @@ def test_galleries(prior: Noise | OtherImages, alpha: float) -> None:
 
 def test_galleries_that_are_refused() -> None:
     for name, options, message in (
-        ("rooms", {"rerank": 3, "prior": Noise(2)}, "leave out --rerank"),
+        ("rooms", {"rerank": 3, "prior": NoiseImages(2)}, "leave out --rerank"),
         ("few", {"prior": OtherImages()}, "needs 10 images, and gallery has 5"),
         ("rooms", {"prior": OtherImages(40)}, "needs 40 images"),
     ):
@@ -187,15 +191,15 @@ def test_refusals(tmp_path: Path) -> None:
     Image.new("RGB", (4, 4), (1, 2, 3)).save(tmp_path / "a.png")
     for benchmark, options, message in (
         ("one", {"prior": OtherImages()}, "needs some images of other examples"),
-        ("plain", {"prior": Noise(2), "scores": ("itc",)}, "neither is asked"),
+        ("plain", {"prior": NoiseImages(2), "scores": ("itc",)}, "neither is asked"),
         ("plain", {"prior": FolderImages(tmp_path / "x")}, "is no folder of images"),
     ):
         asked = {"scores": ("lm",), **options}
         with pytest.raises(InputError, match=message):
             evaluate_models([Seeing()], request(benchmark, **asked))
     with pytest.raises(InputError, match="neither is asked"):
-        evaluate_models([Tower()], request("plain", prior=Noise(2)))
-    runs = evaluate_models([Fake(), Tower()], request("plain", prior=Noise(2)))
+        evaluate_models([Tower()], request("plain", prior=NoiseImages(2)))
+    runs = evaluate_models([Fake(), Tower()], request("plain", prior=NoiseImages(2)))
     assert [run.results.score for run in runs] == ["itc", "itm", "lm", "lm-alpha", "itc"]
 
 
@@ -214,6 +218,6 @@ def test_a_part_without_a_prior_is_named() -> None:
 def test_the_question_is_part_of_the_request() -> None:
     question = QuestionTemplate("Is it {}?", "no")
     (run,) = evaluate_models([Seeing()], request("plain", scores=("vqa",), question=question))
-    expected = ask_examples(Asking(Seeing(), question=question), "vqa", pairs()).scores
+    expected = score_examples(ScoringContext(Seeing(), question=question), "vqa", pairs()).scores
     assert run.scores is not None
     assert np.array_equal(run.scores["value"], expected.reshape(-1))

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from contrapose.errors import InputError
-from contrapose.results import Request, Results, Run, read_run, run, write_run
+from contrapose.results import MetricsRequest, Results, Run, measure_score_file, read_run, write_run
 from contrapose.results import runs as runs_module
 
 
@@ -20,10 +20,10 @@ def finished(tmp_path: Path) -> Run:
     np.save(tmp_path / "s.npy", scores)
     tags = {str(i): ["odd", "late"] if i % 2 else [] for i in range(400)}
     (tmp_path / "kind.json").write_text(json.dumps(tags))
-    request = Request(
+    request = MetricsRequest(
         "winoground", tmp_path / "s.npy", tags=(("kind", tmp_path / "kind.json"),), resamples=100
     )
-    return run(request)
+    return measure_score_file(request)
 
 
 def test_round_trip(finished: Run, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_failure_in_the_middle_leaves_what_was_there(
     def broken(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runs_module, "_examples", broken)
+    monkeypatch.setattr(runs_module, "_examples_table", broken)
     with pytest.raises(KeyboardInterrupt):
         write_run(finished, folder, overwrite=True)
     with pytest.raises(KeyboardInterrupt):

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from studies.priors import Coarse, Difference, Pool, main, study
 
-from contrapose.metrics import Intervals
+from contrapose.metrics import AlphaIntervals
+from studies.priors import Coarse, Difference, Pool, main, study
 from tests.fakes import Patch
 
 
@@ -26,7 +26,7 @@ def test_when_a_claim_is_confirmed() -> None:
 
 def part(lower: list[float], upper: list[float], blind: float) -> Pool:
     size = len(lower)
-    whole = Intervals(np.array(lower), np.array(upper))
+    whole = AlphaIntervals(np.array(lower), np.array(upper))
     return Pool(whole, np.full(size, blind), np.zeros(size, dtype=np.int64), np.arange(size))
 
 

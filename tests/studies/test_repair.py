@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from contrapose.tune.report.measurement import Line
+from studies import repair, repair_log
 from studies.repair import main
 from studies.repair_claims import judge, table
 from studies.repair_kept import once
-
-from contrapose.tune.bill.measure import Line
-from studies import repair, repair_log
 
 K = 200
 LOGS = Path(repair_log.__file__).parent / "logs"

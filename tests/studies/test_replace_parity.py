@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from studies.replace_parity import ELSEWHERE, INSIDE, main
 
 

@@ -12,15 +12,15 @@ from unittest.mock import patch
 import torch
 import torch.distributed as dist
 
-from contrapose.tune import paired
+from contrapose.losses import Match, processes
+from contrapose.tune import pair_losses
 from contrapose.tune.distill import Distiller
 from contrapose.tune.feed import Feed
-from contrapose.tune.loop import train
-from contrapose.tune.losses import Match, processes
 from contrapose.tune.objective import parse_objective
+from contrapose.tune.parameters import average_gradients, select_trainable
 from contrapose.tune.settings import Settings
-from contrapose.tune.step import Lesson
-from contrapose.tune.taught import average, taught
+from contrapose.tune.step import TrainingStep
+from contrapose.tune.trainer import train
 from tests.tune.small import small_rows, small_student, weights
 
 SETTINGS = Settings(steps=3, batch=6, rate=1e-2, save_every=2, log_every=1)
@@ -52,10 +52,12 @@ def judged(pieces: int) -> dict[str, dict[str, torch.Tensor]]:
         small_rows(), student, settings, negatives=True, positives=True, job=processes()
     )  # fmt: skip
     objective = parse_objective("hp+hn").for_model(matches=True, writes=True)
-    changing = taught(student, settings)
-    with patch.object(paired, "Match", partial(Match, draw="hardest")):
-        losses = Lesson(student, objective, settings, feed, None, "cpu").backward(feed.batch(0))
-    average(list(changing.values()))
+    changing = select_trainable(student, settings)
+    with patch.object(pair_losses, "Match", partial(Match, draw="hardest")):
+        losses = TrainingStep(student, objective, settings, feed, None, "cpu").backward(
+            feed.batch(0)
+        )
+    average_gradients(list(changing.values()))
     grads = {name: weight.grad for name, weight in changing.items() if weight.grad is not None}
     return {"losses": losses, "gradients": grads}
 

@@ -13,10 +13,9 @@ from torch import Tensor
 
 from contrapose.models.options import LoadOptions
 from contrapose.models.tiny.model import Tiny, TinyClip
-from contrapose.models.tiny.network import Config, Network
-from contrapose.models.tiny.tokeniser import Tokeniser
-from contrapose.tune.data.marks import pixels_mark
-from contrapose.tune.data.rows import Rows, Saying
+from contrapose.models.tiny.network import TinyConfig, TinyNetwork
+from contrapose.models.tiny.tokenizer import Tokenizer
+from contrapose.tune.data.rows import TrainingCaption, TrainingSet, pixel_fingerprint
 from contrapose.tune.students.tiny import TinyStudent
 
 COLOURS = ("red", "green", "blue", "white")
@@ -27,11 +26,11 @@ SIDE = 24
 
 def small_student(*, fusion: bool = False, seed: int = 0, width: int = 16) -> TinyStudent:
     torch.manual_seed(seed)
-    config = Config(
-        len(Tokeniser(WORDS)), width=width, heads=2, image_layers=1, text_layers=1,
+    config = TinyConfig(
+        len(Tokenizer(WORDS)), width=width, heads=2, image_layers=1, text_layers=1,
         fusion_layers=int(fusion), embedding=8, image_size=SIDE, patch=12, context=24,
     )  # fmt: skip
-    network = Network(config)
+    network = TinyNetwork(config)
     with torch.no_grad():
         for weight in network.parameters():
             if weight.dim() > 1:
@@ -52,17 +51,17 @@ class Painted:
         return [Image.fromarray(self.all[row].numpy()) for row in rows]
 
     def mark(self, row: int) -> str:
-        return pixels_mark(self.all[row])
+        return pixel_fingerprint(self.all[row])
 
 
-def small_rows(count: int = 12, *, kept: bool = True, **lacking: bool) -> Rows:
+def small_rows(count: int = 12, *, kept: bool = True, **lacking: bool) -> TrainingSet:
     """Images of one colour each, whose captions name it."""
     make = torch.Generator().manual_seed(3)
     pixels = torch.randint(0, 256, (count, SIDE, SIDE, 3), generator=make, dtype=torch.uint8)
-    return Rows(Painted(pixels, kept=kept), [sayings(i, **lacking) for i in range(count)])
+    return TrainingSet(Painted(pixels, kept=kept), [sayings(i, **lacking) for i in range(count)])
 
 
-def sayings(i: int, *, negatives: bool = True, positives: bool = True) -> list[Saying]:
+def sayings(i: int, *, negatives: bool = True, positives: bool = True) -> list[TrainingCaption]:
     colour, shape = COLOURS[i % 4], SHAPES[i // 4 % 4]
     other = COLOURS[(i + 1) % 4]
     caption = f"a {colour} {shape}"
@@ -70,10 +69,10 @@ def sayings(i: int, *, negatives: bool = True, positives: bool = True) -> list[S
     right = ((f"the {colour} {shape}", "synonym"),)
     # Every third caption has no changes at all.
     some = i % 3 != 2
-    first = Saying(
+    first = TrainingCaption(
         caption, wrong if negatives and some else (), right if positives and some else ()
     )
-    return [first, Saying(f"{caption} of a {shape}")]
+    return [first, TrainingCaption(f"{caption} of a {shape}")]
 
 
 def write_pairs(root: Path, count: int) -> Path:
@@ -92,7 +91,7 @@ def write_pairs(root: Path, count: int) -> Path:
                 "positives": [kind for _, kind in saying.positives],
             },
         }
-        for i, row in enumerate(rows.sayings)
+        for i, row in enumerate(rows.image_captions)
         for saying in row
     ]
     file = root / "pairs.jsonl"

@@ -9,17 +9,17 @@ import torch
 
 from contrapose.errors import InputError
 from contrapose.tune import checkpoint
-from contrapose.tune.checkpoint import State
+from contrapose.tune.checkpoint import CheckpointState
 from tests.tune.small import small_student
 
 
-def state(step: int = 3) -> State:
-    about = {"architecture": checkpoint.architecture(small_student().network)}
-    return State(step, {"weights.a": torch.arange(3.0)}, about)
+def state(step: int = 3) -> CheckpointState:
+    about = {"architecture": checkpoint.architecture_hash(small_student().network)}
+    return CheckpointState(step, {"weights.a": torch.arange(3.0)}, about)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "deep" / checkpoint.name_of(3)
+    file = tmp_path / "deep" / checkpoint.checkpoint_name(3)
     checkpoint.write_state(file, state())
     found = checkpoint.read_state(file, small_student().network)
     assert found.step == 3
@@ -28,7 +28,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    good = tmp_path / checkpoint.name_of(3)
+    good = tmp_path / checkpoint.checkpoint_name(3)
     checkpoint.write_state(good, state())
     content = good.read_bytes()
 
@@ -38,7 +38,7 @@ def test_a_full_disk_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(checkpoint, "save_file", full)
     with pytest.raises(InputError, match=r"No space left.*step-00000003\.safetensors, is whole"):
-        checkpoint.write_state(tmp_path / checkpoint.name_of(6), state(6))
+        checkpoint.write_state(tmp_path / checkpoint.checkpoint_name(6), state(6))
     assert [each.name for each in tmp_path.iterdir()] == [good.name]
     assert good.read_bytes() == content
 
@@ -67,10 +67,10 @@ def test_damage_is_said(tmp_path: Path, damage: str) -> None:
 
 def test_only_the_newest_stay(tmp_path: Path) -> None:
     for step in (5, 10, 100):
-        checkpoint.write_state(tmp_path / checkpoint.name_of(step), state(step))
+        checkpoint.write_state(tmp_path / checkpoint.checkpoint_name(step), state(step))
     checkpoint.write_state(tmp_path / checkpoint.BEST, state(5))
     checkpoint.prune(tmp_path)
-    kept = {checkpoint.name_of(10), checkpoint.name_of(100), checkpoint.BEST}
+    kept = {checkpoint.checkpoint_name(10), checkpoint.checkpoint_name(100), checkpoint.BEST}
     assert {each.name for each in tmp_path.iterdir()} == kept
-    assert checkpoint.latest(tmp_path) == tmp_path / checkpoint.name_of(100)
-    assert checkpoint.latest(tmp_path / "none") is None
+    assert checkpoint.latest_checkpoint(tmp_path) == tmp_path / checkpoint.checkpoint_name(100)
+    assert checkpoint.latest_checkpoint(tmp_path / "none") is None

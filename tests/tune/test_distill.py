@@ -11,11 +11,11 @@ import torch
 from contrapose import metrics
 from contrapose.errors import InputError
 from contrapose.metrics import FloatArray
-from contrapose.tune.distill import NOISE, SHARPNESS, Distiller
+from contrapose.tune.distill import NOISE_IMAGES, SHARPNESS, Distiller
 from contrapose.tune.feed import Feed
-from contrapose.tune.loop import train
 from contrapose.tune.objective import parse_objective
 from contrapose.tune.settings import Settings
+from contrapose.tune.trainer import train
 from tests.tune.small import small_rows, small_student, weights
 
 SETTINGS = Settings(steps=2, batch=4, rate=3e-3, save_every=0, log_every=1)
@@ -42,7 +42,7 @@ def test_aims_are_debiased_likelihoods(alpha: float, sharpness: float) -> None:
         found = teacher.token_logprobs([image], [text])
         return float(found.values.mean())
 
-    noise = teacher.noise_images(NOISE, 0)
+    noise = teacher.noise_images(NOISE_IMAGES, 0)
     images = feed.rows.images.open(batch.rows.tolist())
     for i in range(4):
         there = choices[i] >= 0

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from contrapose.errors import InputError
-from contrapose.tune.feed import Feed, shortened
-from contrapose.tune.losses.gather import Processes
+from contrapose.losses.gather import Processes
+from contrapose.tune.feed import Feed, trim_padding
 from contrapose.tune.settings import Settings
 from tests.tune.small import small_rows, small_student
 
@@ -49,7 +49,7 @@ def test_texts_belong_to_their_images() -> None:
         batch = one.batch(step)
         for i, row in enumerate(batch.rows.tolist()):
             caption = rows.texts[int(batch.captions[i])]
-            saying = next(s for s in rows.sayings[row] if s.caption == caption)
+            saying = next(s for s in rows.image_captions[row] if s.caption == caption)
             wrong = [text for text, _ in saying.negatives]
             right = [text for text, _ in saying.positives]
             assert bool(batch.has_negative[i]) == bool(wrong)
@@ -88,6 +88,6 @@ def test_padding_that_all_share_is_left_out() -> None:
         "input_ids": torch.tensor([[5, 6, 0, 0], [7, 0, 0, 0]]),
         "attention_mask": torch.tensor([[1, 1, 0, 0], [1, 0, 0, 0]]),
     }
-    assert shortened(tokens)["input_ids"].tolist() == [[5, 6], [7, 0]]
+    assert trim_padding(tokens)["input_ids"].tolist() == [[5, 6], [7, 0]]
     bare = {"tokens": tokens["input_ids"]}
-    assert shortened(bare) is bare
+    assert trim_padding(bare) is bare

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from contrapose.errors import InputError
-from contrapose.tune.bill.measure import Line
 from contrapose.tune.guard import Guard, parse_guards
+from contrapose.tune.report.measurement import Line
 
 
 class Fake:

@@ -13,7 +13,8 @@ from contrapose.errors import InputError
 from contrapose.models import load_model
 from contrapose.tune import run as running
 from contrapose.tune.guard import Guard
-from contrapose.tune.run import Request, tune
+from contrapose.tune.request import TuneRequest
+from contrapose.tune.run import tune
 from contrapose.tune.settings import Settings
 from contrapose.tune.students.tiny import TinyStudent
 from tests.tune.small import class_folders, small_student, write_pairs
@@ -35,8 +36,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def request(model: Path, pairs: Path, out: Path, **changes: Any) -> Request:
-    plain = Request(str(model), str(pairs), out, "hp+hn", SETTINGS, held_out=0.5, device="cpu")
+def request(model: Path, pairs: Path, out: Path, **changes: Any) -> TuneRequest:
+    plain = TuneRequest(str(model), str(pairs), out, "hp+hn", SETTINGS, held_out=0.5, device="cpu")
     return replace(plain, **changes)
 
 

@@ -11,8 +11,18 @@ import numpy as np
 import pytest
 
 from contrapose.errors import InputError
-from contrapose.world.odds import FAVOURITE, HELD_OUT, World, odds
-from contrapose.world.sample import GAP, HALF_DEPTH, HALF_WIDTH, WIDER, sample_scene, sample_scenes
+from contrapose.world.sample import (
+    FAVORITE,
+    GAP,
+    HALF_DEPTH,
+    HALF_WIDTH,
+    HELD_OUT,
+    WIDTH_GROWTH,
+    World,
+    sample_scene,
+    sample_scenes,
+    world_odds,
+)
 from contrapose.world.scene import COLORS, FLAT_TOPS, SHAPES, Color, Scene, Shape
 
 WORLDS: tuple[World, ...] = get_args(World)
@@ -61,14 +71,14 @@ def test_held_out_pairs_stay_apart(world: World) -> None:
     else:
         assert not found & HELD_OUT
         every = {(color, shape) for color in COLORS for shape in SHAPES}
-        assert set(odds(world).pairs) == every - HELD_OUT
+        assert set(world_odds(world).pairs) == every - HELD_OUT
     if world == "balanced":
         assert found == every - HELD_OUT
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_odds_add_up(world: World) -> None:
-    chances = odds(world)
+    chances = world_odds(world)
     for weights in (chances.weights, chances.sizes, chances.materials, chances.patterns):
         assert sum(weights) == pytest.approx(1)
         assert min(weights) > 0
@@ -78,7 +88,7 @@ def test_draws_follow_the_odds() -> None:
     """Chi-square of the pairs: near its degrees of freedom for the world's own odds alone."""
 
     def chi_square(drawn: World, claimed: World) -> float:
-        found, chances = _pairs(MANY[drawn]), odds(claimed)
+        found, chances = _pairs(MANY[drawn]), world_odds(claimed)
         return sum(
             (found[pair] - 400 * weight) ** 2 / (400 * weight)
             for pair, weight in zip(chances.pairs, chances.weights, strict=True)
@@ -94,7 +104,7 @@ def test_draws_follow_the_odds() -> None:
 def test_the_skew_can_be_seen() -> None:
     def favoured(world: World) -> float:
         found = _pairs(MANY[world])
-        return sum(found[FAVOURITE[shape], shape] for shape in SHAPES) / 400
+        return sum(found[FAVORITE[shape], shape] for shape in SHAPES) / 400
 
     assert favoured("skewed") > 0.4
     assert favoured("balanced") < 0.2
@@ -111,7 +121,7 @@ def test_things_keep_their_distance_and_stay_in_view(world: World) -> None:
             assert apart >= one.radius + other.radius + GAP - 1e-9
         for thing in ground:
             assert abs(thing.y) <= HALF_DEPTH
-            assert abs(thing.x) <= HALF_WIDTH + WIDER * thing.y - 0.6 * thing.radius
+            assert abs(thing.x) <= HALF_WIDTH + WIDTH_GROWTH * thing.y - 0.6 * thing.radius
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
@@ -12,7 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contrapose.errors import InputError
-from contrapose.world.scene import COLORS, FLAT_TOPS, SHAPES, Camera, Ground, Scene, Thing
+from contrapose.world.scene import (
+    COLORS,
+    DEPTH_MARGIN,
+    FLAT_TOPS,
+    OPPOSITE,
+    RELATIONS,
+    SHAPES,
+    SIDE_MARGIN,
+    Camera,
+    Ground,
+    Relation,
+    Scene,
+    Thing,
+    camera_position,
+    holds,
+    relations_between,
+)
 from tests.world.captions.strategies import scenes
 
 CUBE = Thing("cube", "red", "metal", "large", "plain", -1.0, 0.5)
@@ -53,7 +70,7 @@ def test_an_edit_changes_one_slot_alone(scene: Scene, data: st.DataObject) -> No
         )
     )
     before = asdict(scene)
-    after = asdict(scene.edited(index, **{slot: value}))
+    after = asdict(scene.edit_thing(index, **{slot: value}))
     assert after["things"][index][slot] == value
     after["things"][index][slot] = before["things"][index][slot]
     assert after == before
@@ -62,7 +79,7 @@ def test_an_edit_changes_one_slot_alone(scene: Scene, data: st.DataObject) -> No
 def test_heights_add_up_in_a_pile() -> None:
     feet = [PILE.foot(i) for i in range(4)]
     assert feet == pytest.approx([0.0, 0.0, 1.6 * 0.76, 1.6 * 0.76 + 2 * 0.52])
-    lower = PILE.edited(1, size="medium")
+    lower = PILE.edit_thing(1, size="medium")
     assert lower.foot(3) == pytest.approx(1.6 * 0.52 + 2 * 0.52)
     heights = [replace(BALL, size="large", shape=shape).height for shape in ("dome", "pill")]
     assert heights == [0.76, 0.76]
@@ -95,7 +112,7 @@ def test_positions_move_down_with_what_is_gone() -> None:
 @pytest.mark.parametrize("slot", ["shape", "color", "material", "size", "pattern"])
 def test_unknown_words_are_refused(slot: str) -> None:
     with pytest.raises(InputError, match=r"'odd' is not one of \w+, "):
-        PILE.edited(3, **{slot: "odd"}).check()
+        PILE.edit_thing(3, **{slot: "odd"}).check()
 
 
 @pytest.mark.parametrize(
@@ -119,7 +136,7 @@ def test_scenes_that_cannot_be_drawn(scene: Scene, sentence: str) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_only_flat_things_carry_others(shape: str) -> None:
-    scene = Scene((CUBE, replace(BALL, on=0))).edited(0, shape=shape)
+    scene = Scene((CUBE, replace(BALL, on=0))).edit_thing(0, shape=shape)
     if shape in FLAT_TOPS:
         scene.check()
     else:
@@ -175,3 +192,100 @@ def test_garbage_is_refused(text: str) -> None:
 def test_any_text_is_a_scene_or_refused(text: str) -> None:
     with pytest.raises(InputError):
         Scene.from_json(text)
+
+
+THING = Thing("cube", "red", "metal", "large", "plain", 0.0, 0.0)
+
+
+def two(x: float, y: float, turn: float = 0.0) -> Scene:
+    """One thing in the middle, another at (x, y)."""
+    return Scene((THING, replace(THING, x=x, y=y)), Camera(turn=turn))
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "expected"),
+    [
+        (0.0, 0.0, ()),
+        (SIDE_MARGIN, 0.0, ("left of",)),
+        (SIDE_MARGIN - 0.01, 0.0, ()),
+        (-SIDE_MARGIN, 0.0, ("right of",)),
+        (0.01 - SIDE_MARGIN, 0.0, ()),
+        (0.0, DEPTH_MARGIN, ("in front of",)),
+        (0.0, DEPTH_MARGIN - 0.01, ()),
+        (0.0, -DEPTH_MARGIN, ("behind",)),
+        (0.0, 0.01 - DEPTH_MARGIN, ()),
+        (1.0, -1.0, ("left of", "behind")),
+    ],
+)
+def test_margins(x: float, y: float, expected: tuple[Relation, ...]) -> None:
+    assert relations_between(two(x, y), 0, 1) == expected
+
+
+@given(scenes(least=2))
+def test_opposites(scene: Scene) -> None:
+    count = len(scene.things)
+    for first in range(count):
+        for second in range(count):
+            for relation in RELATIONS:
+                if first != second and holds(scene, first, relation, second):
+                    assert not holds(scene, first, OPPOSITE[relation], second)
+                    assert holds(scene, second, OPPOSITE[relation], first)
+
+
+@given(scenes())
+def test_nothing_stands_in_a_relation_to_itself(scene: Scene) -> None:
+    assert all(relations_between(scene, i, i) == () for i in range(len(scene.things)))
+
+
+def test_opposite_is_its_own_inverse() -> None:
+    assert set(OPPOSITE) == set(RELATIONS)
+    assert all(OPPOSITE[other] == each != other for each, other in OPPOSITE.items())
+
+
+@pytest.mark.parametrize(
+    ("turn", "expected"),
+    [
+        (0.0, ("left of",)),
+        (math.pi / 2, ("behind",)),
+        (math.pi, ("right of",)),
+        (-math.pi / 2, ("in front of",)),
+    ],
+)
+def test_the_camera_decides(turn: float, expected: tuple[Relation, ...]) -> None:
+    assert relations_between(two(1.0, 0.0, turn), 0, 1) == expected
+
+
+def test_a_small_turn_can_bring_doubt() -> None:
+    """At the margin straight ahead, and within it when the camera has gone around a little."""
+    assert holds(two(0.8, 0.0), 0, "left of", 1)
+    assert not holds(two(0.8, 0.0, 0.5), 0, "left of", 1)
+    assert holds(two(0.8, 0.5, 0.5), 0, "left of", 1)
+
+
+@given(scenes())
+def test_seeing_keeps_distances(scene: Scene) -> None:
+    for i, thing in enumerate(scene.things):
+        assert math.hypot(*camera_position(scene, i)) == pytest.approx(math.hypot(thing.x, thing.y))
+
+
+def test_piles() -> None:
+    """Neighbours in a pile are on and under each other; beyond that nothing is said within it."""
+    scene = Scene(
+        (
+            THING,
+            replace(THING, on=0),
+            replace(THING, shape="ball", on=1),
+            replace(THING, x=2.0, y=0.0),
+        )
+    )
+    assert relations_between(scene, 1, 0) == ("on top of",)
+    assert relations_between(scene, 0, 1) == ("under",)
+    assert relations_between(scene, 2, 1) == ("on top of",)
+    assert relations_between(scene, 2, 0) == ()
+    assert [relations_between(scene, i, 3) for i in range(3)] == [("left of",)] * 3
+
+
+def test_things_of_one_pile_are_never_beside_each_other() -> None:
+    """Even where their places differ, as after an edit."""
+    scene = Scene((THING, replace(THING, on=0, x=2.0, y=2.0)))
+    assert relations_between(scene, 1, 0) == ("on top of",)

@@ -1,1 +1,1 @@
-"""Make your own: pairs to learn from, out of captions that one has."""
+"""Builders of training data from the user's own files."""

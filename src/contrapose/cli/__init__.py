@@ -1,5 +1,7 @@
-"""The command line: one module a verb."""
+"""The command line: one module per verb."""
 
 from contrapose.cli.app import main
 
-__all__ = ["main"]
+__all__ = [
+    "main",
+]

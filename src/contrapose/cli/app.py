@@ -1,4 +1,4 @@
-"""The `contrapose` command: its verbs, and how it fails."""
+"""The `contrapose` command: its verbs and its error handling."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ BAD_INPUT = 2
 """Exit status for input that cannot be used; 1 is kept for a check or a gate that fails."""
 
 
-def _version(value: bool) -> None:
+def _print_version(value: bool) -> None:
     if value:
         typer.echo(f"contrapose {__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def _options(
+def _common_options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Say the version."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Say the version."),
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
@@ -64,7 +64,7 @@ def _options(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; what the user can put right is said in one sentence."""
+    """Run the command; errors that the user can fix are printed as one sentence."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         app(args=words)

@@ -1,4 +1,4 @@
-"""`contrapose audit`: how much of a benchmark can be solved without looking?"""
+"""`contrapose audit`: how much of a benchmark is solved without its images."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import console, errors
+from contrapose.cli.console import error_console, output_console, show_progress
 from contrapose.cli.options import (
-    Ask,
-    Asked,
     BatchSize,
     Cache,
+    CacheUse,
+    CacheUseOption,
     Device,
     Dtype,
     Include,
@@ -26,16 +26,16 @@ from contrapose.cli.options import (
     require_positive,
     words_option,
 )
-from contrapose.cli.progress import progress
+from contrapose.engine import parse_prior
 from contrapose.errors import InputError
+from contrapose.evaluation.audit import AuditRequest, audit_benchmark
 from contrapose.files import new_folder, require_free, write_text
-from contrapose.models.language import DEFAULT
+from contrapose.models.language import DEFAULT_LANGUAGE_MODEL
 from contrapose.models.options import parse_dtype
 from contrapose.report import audit_tables, show
-from contrapose.results.audit import AuditReport, AuditRequest, audit_benchmark
-from contrapose.scoring import parse_prior
+from contrapose.results.schema import AuditReport
 
-NONE = "none"
+NO_LANGUAGE_MODEL = "none"
 RESULTS, REPORT = "audit.json", "report.html"
 
 
@@ -87,7 +87,7 @@ def audit(
     batch_size: BatchSize = None,
     cache: Cache = None,
     no_cache: NoCache = False,
-    ask: Ask = Asked.missing,
+    ask: CacheUseOption = CacheUse.missing,
     include: Include = None,
     trust_remote_code: TrustRemoteCode = False,
     out: Annotated[
@@ -107,7 +107,7 @@ def audit(
     request = AuditRequest(
         benchmark=benchmark,
         models=words_option(model),
-        lm=None if lm == NONE else lm or DEFAULT,
+        lm=None if lm == NO_LANGUAGE_MODEL else lm or DEFAULT_LANGUAGE_MODEL,
         lm_needed=lm is not None,
         root=root,
         subsets=words_option(subset),
@@ -126,21 +126,21 @@ def audit(
         seed=seed,
     )
     if out is not None:
-        _require_place(out, overwrite=overwrite)
-    with progress(quiet=quiet) as told:
+        _require_output(out, overwrite=overwrite)
+    with show_progress(quiet=quiet) as told:
         report = audit_benchmark(request, progress=told)
     if out is not None:
-        _write(report, out, overwrite=overwrite)
+        _write_audit(report, out, overwrite=overwrite)
     if as_json:
         typer.echo(report.model_dump_json(indent=2))
     else:
-        show(console(), audit_tables(report))
+        show(output_console(), audit_tables(report))
     if out is not None and not quiet:
-        errors().print(f"Written to {out}")
+        error_console().print(f"Written to {out}")
 
 
-def _require_place(out: Path, *, overwrite: bool) -> None:
-    """Only an earlier audit may be written over.
+def _require_output(out: Path, *, overwrite: bool) -> None:
+    """Require that `out` is free or holds an earlier audit.
 
     Raises:
         InputError: the place is taken by something else.
@@ -150,7 +150,7 @@ def _require_place(out: Path, *, overwrite: bool) -> None:
         raise InputError("holds no audit, and is not written over; choose another.", file=out)
 
 
-def _write(report: AuditReport, out: Path, *, overwrite: bool) -> None:
+def _write_audit(report: AuditReport, out: Path, *, overwrite: bool) -> None:
     from contrapose.report.html.audit import render_audit
 
     with new_folder(out, overwrite=overwrite) as folder:

@@ -1,4 +1,4 @@
-"""`contrapose check`: are the data on disk, and the models, as they should be?"""
+"""`contrapose check`: validate data on disk, and models."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from contrapose.cli.console import console, errors
-from contrapose.data import Benchmark, Suite, find_benchmark, is_own
+from contrapose.cli.console import error_console, output_console
+from contrapose.data import Benchmark, Suite, find_benchmark, is_user_file
 from contrapose.data.check import DataReport, check_data
 from contrapose.errors import InputError
 from contrapose.models.options import parse_dtype
@@ -44,12 +44,14 @@ def data(
     """Count examples, open images, and report what is missing, malformed or twice there."""
     found = find_benchmark(benchmark)
     parts = tuple(found.parts.values()) if isinstance(found, Suite) else (found,)
-    reports = [_checked(part, _folder(benchmark, part, root), images) for part in parts]
+    reports = [
+        _check_with_progress(part, _data_folder(benchmark, part, root), images) for part in parts
+    ]
     for report in reports:
         if as_json:
             typer.echo(data_report_json(report))
         else:
-            show(console(), data_report_parts(report, every=every))
+            show(output_console(), data_report_parts(report, every=every))
     if not all(report.ok for report in reports):
         raise typer.Exit(CHECK_FAILED)
 
@@ -75,7 +77,8 @@ def model(
 ) -> None:
     """Ask a model small questions and report whether it does what scoring relies on."""
     # Pictures are drawn and models loaded from here on.
-    from contrapose.models import include, load_model
+    from contrapose.files.plugins import include
+    from contrapose.models import load_model
     from contrapose.models.conformance import check_model
 
     for file in include_files or ():
@@ -87,16 +90,16 @@ def model(
     if as_json:
         typer.echo(model_report_json(report))
     else:
-        show(console(), model_report_parts(report))
+        show(output_console(), model_report_parts(report))
     if not report.ok:
         raise typer.Exit(CHECK_FAILED)
 
 
-def _folder(name: str, benchmark: Benchmark, root: Path | None) -> Path:
-    """Where the files lie; a benchmark that the program makes itself has none."""
+def _data_folder(name: str, benchmark: Benchmark, root: Path | None) -> Path:
+    """Folder of the benchmark's files; generated benchmarks have none."""
     if root is not None:
         return root
-    if is_own(name):
+    if is_user_file(name):
         return Path(name).parent
     if benchmark.generated:
         return Path()
@@ -107,9 +110,9 @@ def _folder(name: str, benchmark: Benchmark, root: Path | None) -> Path:
     )
 
 
-def _checked(benchmark: Benchmark, root: Path, images: bool) -> DataReport:
-    """The check, with a progress bar in a terminal."""
-    screen = errors()
+def _check_with_progress(benchmark: Benchmark, root: Path, images: bool) -> DataReport:
+    """Check a benchmark, with a progress bar in a terminal."""
+    screen = error_console()
     if not images or not screen.is_terminal:
         return check_data(benchmark, root, images=images)
     columns = (

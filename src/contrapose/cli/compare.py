@@ -1,4 +1,4 @@
-"""`contrapose compare`: is one run better than another, on the same examples?"""
+"""`contrapose compare`: paired comparison of two runs on the same examples."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from contrapose.cli.console import console
+from contrapose.cli.console import output_console
 from contrapose.report import comparison_table, show
 from contrapose.results import compare_paths
 
@@ -66,6 +66,6 @@ def compare(
     if as_json:
         typer.echo(comparison.model_dump_json(indent=2))
     else:
-        show(console(), comparison_table(comparison))
+        show(output_console(), comparison_table(comparison))
     if gate and any(change.verdict == "worse" for change in comparison.metrics.values()):
         raise typer.Exit(GATE_FAILED)

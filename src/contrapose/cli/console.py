@@ -1,15 +1,90 @@
-"""Where the command line prints."""
+"""Consoles of the command line, and progress bars or plain progress lines."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from contrapose.engine import Progress as Told
 
 
-def console() -> Console:
-    """Standard output: drawn in a terminal, plain text elsewhere."""
+def output_console() -> Console:
+    """Console of standard output: styled in a terminal, plain text elsewhere."""
     return Console(highlight=False, emoji=False, markup=False)
 
 
-def errors() -> Console:
-    """Standard error, for progress and remarks that are not the result."""
+def error_console() -> Console:
+    """Console of standard error, for progress and remarks."""
     return Console(stderr=True, highlight=False, emoji=False, markup=False)
+
+
+LINE_SECONDS = 10.0
+"""Seconds between plain lines."""
+
+
+@contextmanager
+def show_progress(*, quiet: bool = False) -> Iterator[Told | None]:
+    """Progress callback `(description, done, total)`; None when quiet."""
+    screen = error_console()
+    if quiet:
+        yield None
+    elif screen.is_terminal:
+        with _show_bars(screen) as told:
+            yield told
+    else:
+        yield _ProgressLines(screen)
+
+
+@contextmanager
+def _show_bars(screen: Console) -> Iterator[Told]:
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=screen, transient=True) as bars:
+        current: list[tuple[str, TaskID, float]] = []
+
+        def told(what: str, done: int, total: int) -> None:
+            if not current or current[0][0] != what or done == 0:
+                for _, task, _ in current:
+                    bars.remove_task(task)
+                current[:] = [(what, bars.add_task(what, total=total, rate=""), time.monotonic())]
+            _, task, start = current[0]
+            bars.update(task, completed=done, total=total, rate=_format_rate(done, start))
+
+        yield told
+
+
+class _ProgressLines:
+    """Progress callback that prints a plain line now and then, and at the end."""
+
+    def __init__(self, screen: Console):
+        self.screen, self.start, self.last = screen, time.monotonic(), time.monotonic()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done == 0:
+            self.start = self.last = now
+            return
+        if now - self.last < LINE_SECONDS and done < total:
+            return
+        self.last = now
+        left = (now - self.start) * (total - done) / done
+        more = f", {left:.0f} s left" if done < total else ""
+        self.screen.print(f"{what}: {done:,} of {total:,}, {_format_rate(done, self.start)}{more}")
+
+
+def _format_rate(done: int, start: float) -> str:
+    seconds = time.monotonic() - start
+    return f"{done / seconds:,.0f}/s" if done and seconds > 0 else ""

@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import console
-from contrapose.cli.progress import progress
+from contrapose.cli.console import output_console, show_progress
+from contrapose.engine import NoiseImages
 from contrapose.errors import InputError
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
+from contrapose.evaluation.selection import select
 from contrapose.report import changes_table, show
-from contrapose.results import EvalRequest, evaluate_models, is_run, require_run_place, write_run
-from contrapose.results.selection import select
-from contrapose.scoring import Noise
+from contrapose.results import is_run, require_run_target, write_run
 
 MODELS = ("tiny", "tiny-clip")
 BENCHMARK = "scenes"
@@ -47,27 +48,27 @@ def demo(
     ] = False,
 ) -> None:
     """Ask the built-in models about built-in scenes: a table, and a report with pictures."""
-    _require_place(out)
+    _require_output(out)
     request = EvalRequest(
         benchmarks=(BENCHMARK,),
         limit=examples,
-        prior=Noise(seed=seed),
+        prior=NoiseImages(seed=seed),
         seed=seed,
     )
-    with progress(quiet=quiet) as told:
+    with show_progress(quiet=quiet) as told:
         runs = evaluate_models(MODELS, request, progress=told)
     # Pillow and the page's modules are only needed from here on.
-    from contrapose.report.html import cases_of, gather, write_report
+    from contrapose.report.html import report_from_runs, selection_cases, write_report
 
-    cases = cases_of(select(BENCHMARK, limit=examples))
-    report = gather(TITLE, runs, cases, lead=LEAD)
+    cases = selection_cases(select(BENCHMARK, limit=examples))
+    report = report_from_runs(TITLE, runs, cases, lead=LEAD)
     try:
         write_run(runs, out / RUN, overwrite=True)
         write_report(out / REPORT, report)
     except OSError as error:
         raise InputError(f"cannot be written to ({error.strerror}).", file=out) from None
     show(
-        console(),
+        output_console(),
         [
             changes_table(report.runs),
             f"Report: {out / REPORT} (open it in a browser). Run folder: {out / RUN}.",
@@ -75,13 +76,13 @@ def demo(
     )
 
 
-def _require_place(out: Path) -> None:
-    """Say so before the work when the results could not be written, or would hide other files.
+def _require_output(out: Path) -> None:
+    """Require, before the work, that the results can be written without hiding other files.
 
     Raises:
         InputError: no folder can be made or written here, or another's files have our names.
     """
-    require_run_place(out / RUN, overwrite=True)
+    require_run_target(out / RUN, overwrite=True)
     if (out / REPORT).exists() and not is_run(out / RUN):
         raise InputError(
             "is there and was not made by this command; choose another --out.", file=out / REPORT

@@ -1,4 +1,4 @@
-"""`contrapose diagnose`: why does a model fail, by words, by regions, and between the two?"""
+"""`contrapose diagnose`: explain failures by words, regions, and both."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import console, errors
+from contrapose.cli.console import error_console, output_console, show_progress
 from contrapose.cli.options import (
-    Ask,
-    Asked,
     BatchSize,
     Cache,
+    CacheUse,
+    CacheUseOption,
     Device,
     Dtype,
     Include,
@@ -28,7 +28,6 @@ from contrapose.cli.options import (
     require_positive,
     words_option,
 )
-from contrapose.cli.progress import progress
 from contrapose.errors import InputError
 from contrapose.models.options import parse_dtype
 from contrapose.report import show
@@ -37,7 +36,7 @@ REPORT = "report.html"
 
 
 class SideOption(StrEnum):
-    """Who plays."""
+    """Side of the game: text, image, both, or all."""
 
     text = "text"
     image = "image"
@@ -46,7 +45,7 @@ class SideOption(StrEnum):
 
 
 class PlayersOption(StrEnum):
-    """What a player is."""
+    """Players of the game."""
 
     groups = "groups"
     words = "words"
@@ -54,7 +53,7 @@ class PlayersOption(StrEnum):
 
 
 class TaggerOption(StrEnum):
-    """Who says what part of speech a word is."""
+    """Part-of-speech taggers for captions that follow no template."""
 
     textblob = "textblob"
     spacy = "spacy"
@@ -120,7 +119,7 @@ def diagnose(
     workers: Workers = None,
     cache: Cache = None,
     no_cache: NoCache = False,
-    ask: Ask = Asked.missing,
+    ask: CacheUseOption = CacheUse.missing,
     include: Include = None,
     trust_remote_code: TrustRemoteCode = False,
     out: Annotated[
@@ -136,10 +135,10 @@ def diagnose(
     quiet: Quiet = False,
 ) -> None:
     """Hide words and regions, and see what a model reacts to when captions or images change."""
-    from contrapose.diagnose.folder import require_diagnosis_place, write_diagnosis
-    from contrapose.diagnose.request import DiagnoseRequest, baseline_for
+    from contrapose.diagnose.folder import require_diagnosis_folder, write_diagnosis
+    from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS
+    from contrapose.diagnose.request import DiagnoseRequest, choose_baseline
     from contrapose.diagnose.run import diagnose_models
-    from contrapose.diagnose.superpixels import USUAL
     from contrapose.report.diagnosis import diagnosis_tables
 
     include_files(include)
@@ -150,8 +149,8 @@ def diagnose(
         benchmark=on,
         side=None if side is None else side.value,
         players=players.value,
-        superpixels=USUAL if superpixels is None else superpixels,
-        baseline=baseline_for(baseline, preset, seed),
+        superpixels=DEFAULT_SUPERPIXELS if superpixels is None else superpixels,
+        baseline=choose_baseline(baseline, preset, seed),
         score=score,
         root=root,
         subsets=words_option(subset),
@@ -171,8 +170,8 @@ def diagnose(
         seed=seed,
     )
     if out is not None:
-        require_diagnosis_place(out, overwrite=overwrite)
-    with progress(quiet=quiet) as told:
+        require_diagnosis_folder(out, overwrite=overwrite)
+    with show_progress(quiet=quiet) as told:
         run = diagnose_models(tuple(dict.fromkeys(models)), request, progress=told)
     if out is not None:
         from contrapose.report.html.diagnosis import render_diagnosis
@@ -182,6 +181,6 @@ def diagnose(
     if as_json:
         typer.echo(run.report.model_dump_json(indent=2))
     else:
-        show(console(), diagnosis_tables(run.report))
+        show(output_console(), diagnosis_tables(run.report))
     if out is not None and not quiet:
-        errors().print(f"Written to {out}")
+        error_console().print(f"Written to {out}")

@@ -1,4 +1,4 @@
-"""`contrapose eval`: ask models, and say what their answers mean."""
+"""`contrapose eval`: score models on benchmarks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import console, errors
+from contrapose.cli.console import error_console, output_console, show_progress
 from contrapose.cli.options import (
-    Ask,
-    Asked,
     BatchSize,
     Cache,
+    CacheUse,
+    CacheUseOption,
     Device,
     Dtype,
     Include,
@@ -30,26 +30,20 @@ from contrapose.cli.options import (
     require_positive,
     words_option,
 )
-from contrapose.cli.progress import progress
+from contrapose.engine import parse_prior, parse_question_template
 from contrapose.errors import InputError
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
 from contrapose.models.options import parse_dtype
 from contrapose.report import evaluation_tables, show
-from contrapose.results import (
-    EvalRequest,
-    Run,
-    evaluate_models,
-    evaluation,
-    require_run_place,
-    write_run,
-)
-from contrapose.scoring import parse_prior, parse_question
+from contrapose.results import Run, build_evaluation, require_run_target, write_run
 
-USUAL_PRIOR = "noise:3"
+DEFAULT_PRIOR = "noise:3"
 REPORT = "report.html"
 
 
-class Long(StrEnum):
-    """What becomes of captions that are longer than a model reads."""
+class LongCaptions(StrEnum):
+    """Treatment of captions longer than a model's context."""
 
     skip = "skip"
     cut = "cut"
@@ -81,13 +75,14 @@ def evaluate(
     workers: Workers = None,
     cache: Cache = None,
     no_cache: NoCache = False,
-    ask: Ask = Asked.missing,
+    ask: CacheUseOption = CacheUse.missing,
     strict: Annotated[
         bool, typer.Option("--strict", help="Whatever cannot be asked ends the run.")
     ] = False,
     long: Annotated[
-        Long, typer.Option(help="Captions longer than the model reads: skip them, or cut them.")
-    ] = Long.skip,
+        LongCaptions,
+        typer.Option(help="Captions longer than the model reads: skip them, or cut them."),
+    ] = LongCaptions.skip,
     rerank: Annotated[
         str | None,
         typer.Option(
@@ -130,7 +125,7 @@ def evaluate(
     include_files(include)
     require_positive(batch_size=batch_size, workers=workers)
     if prior is None and alpha is not None:
-        prior = USUAL_PRIOR
+        prior = DEFAULT_PRIOR
     request = EvalRequest(
         benchmarks=words_option(on),
         scores=words_option(score),
@@ -145,32 +140,32 @@ def evaluate(
         ask=ask.value,
         strict=strict,
         long=long.value,
-        rerank=_rerank(rerank),
+        rerank=_parse_rerank(rerank),
         trust_remote_code=trust_remote_code,
         prior=None if prior is None else parse_prior(prior, seed=seed),
         alpha=alpha_option(alpha, prior=prior is not None),
-        question=parse_question(question, answer),
+        question=parse_question_template(question, answer),
         tokens=out is not None,
         resamples=resamples,
         seed=seed,
     )
     if out is not None:
-        require_run_place(out, overwrite=overwrite)
-    with progress(quiet=quiet) as told:
+        require_run_target(out, overwrite=overwrite)
+    with show_progress(quiet=quiet) as told:
         runs = evaluate_models(tuple(dict.fromkeys(models)), request, progress=told)
     if out is not None:
-        write_run(runs, out, overwrite=overwrite, beside={REPORT: _page(runs)})
+        write_run(runs, out, overwrite=overwrite, beside={REPORT: _render_page(runs)})
     if as_json:
-        typer.echo(evaluation(runs).model_dump_json(indent=2))
+        typer.echo(build_evaluation(runs).model_dump_json(indent=2))
     else:
-        show(console(), evaluation_tables([run.results for run in runs]))
+        show(output_console(), evaluation_tables([run.results for run in runs]))
     if out is not None and not quiet:
-        errors().print(f"Written to {out}")
+        error_console().print(f"Written to {out}")
 
 
-def _page(runs: Sequence[Run]) -> str:
-    """The results as a page to look at."""
-    from contrapose.report.html import Report, render_report
+def _render_page(runs: Sequence[Run]) -> str:
+    """HTML page of the results."""
+    from contrapose.report.html import HtmlReport, render_report
 
     results = [run.results for run in runs]
     names = (
@@ -178,11 +173,11 @@ def _page(runs: Sequence[Run]) -> str:
         dict.fromkeys(r.benchmark for r in results),
     )
     asked, on = (", ".join(str(name) for name in some) for some in names)
-    return render_report(Report(title=f"{asked} on {on}", runs=results))
+    return render_report(HtmlReport(title=f"{asked} on {on}", runs=results))
 
 
-def _rerank(text: str | None) -> int | None:
-    """How many of each query are asked; 0 for all, None when the user does not say."""
+def _parse_rerank(text: str | None) -> int | None:
+    """Number of candidates to rerank per query; 0 for all, None when left out."""
     if text is None:
         return None
     if text == "all":

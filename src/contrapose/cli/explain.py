@@ -1,4 +1,4 @@
-"""`contrapose explain`: one image, one caption, and what each word and region adds."""
+"""`contrapose explain`: what each word and region of one pair adds to the score."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import console, errors
+from contrapose.cli.console import error_console, output_console, show_progress
 from contrapose.cli.diagnose import PlayersOption, TaggerOption
 from contrapose.cli.options import (
     Cache,
@@ -21,7 +21,6 @@ from contrapose.cli.options import (
     cache_option,
     include_files,
 )
-from contrapose.cli.progress import progress
 from contrapose.errors import InputError
 from contrapose.files import write_text
 from contrapose.models.options import parse_dtype
@@ -76,9 +75,9 @@ def explain(
 ) -> None:
     """Say what each word group and region of one pair adds to a model's score."""
     from contrapose.diagnose.explain import ExplainRequest, explain_pair
-    from contrapose.diagnose.request import baseline_for
-    from contrapose.diagnose.superpixels import USUAL
-    from contrapose.report.explanation import explanation_tables
+    from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS
+    from contrapose.diagnose.request import choose_baseline
+    from contrapose.report.diagnosis import explanation_tables
 
     include_files(include)
     if superpixels is not None and players != PlayersOption.superpixels:
@@ -90,21 +89,21 @@ def explain(
         text=text,
         against=against,
         players=players.value,
-        superpixels=USUAL if superpixels is None else superpixels,
+        superpixels=DEFAULT_SUPERPIXELS if superpixels is None else superpixels,
         groups=groups,
         regions=regions,
         tagger=tagger.value,
-        baseline=baseline_for(baseline, None, seed),
+        baseline=choose_baseline(baseline, None, seed),
         score=score,
         device=device,
         dtype=None if dtype is None else parse_dtype(dtype),
         cache=cache_option(cache, none=no_cache),
         trust_remote_code=trust_remote_code,
     )
-    with progress(quiet=quiet) as told:
+    with show_progress(quiet=quiet) as told:
         found = explain_pair(model, request, progress=told)
     if out is not None:
-        from contrapose.report.html.explanation import render_explanation
+        from contrapose.report.html.diagnosis import render_explanation
 
         try:
             write_text(out, render_explanation(found))
@@ -113,6 +112,6 @@ def explain(
     if as_json:
         typer.echo(found.value.model_dump_json(indent=2))
     else:
-        show(console(), explanation_tables(found.value))
+        show(output_console(), explanation_tables(found.value))
     if out is not None and not quiet:
-        errors().print(f"Written to {out}")
+        error_console().print(f"Written to {out}")

@@ -1,4 +1,4 @@
-"""`contrapose export`: a run folder in the shape of another program."""
+"""`contrapose export`: a run folder in another program's format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import console
+from contrapose.cli.console import output_console
 from contrapose.report import show
 
 
@@ -39,4 +39,4 @@ def export(
         time=None if time is None else parse_time(time),
         overwrite=overwrite,
     )
-    show(console(), [f"{len(files):,} files in the shape of {format} written to {out}."])
+    show(output_console(), [f"{len(files):,} files in the shape of {format} written to {out}."])

@@ -1,4 +1,4 @@
-"""`contrapose list`: what there is."""
+"""`contrapose list`: benchmarks, models and scores."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import console
+from contrapose.cli.console import output_console
 from contrapose.data import Benchmark, Suite, benchmark_names, find_benchmark
-from contrapose.models import include, model_names
-from contrapose.models.families import families
+from contrapose.engine.score_types import REQUIRED_CAPABILITY, SCORES
+from contrapose.files.plugins import include
+from contrapose.models import model_names
+from contrapose.models.registry import families
 from contrapose.report import (
     card_lines,
     cards_table,
@@ -23,7 +25,6 @@ from contrapose.report import (
     show,
     suite_lines,
 )
-from contrapose.scoring.scores import CAPABILITY, SCORES
 
 app = typer.Typer(no_args_is_help=True, help="List what there is.")
 
@@ -45,11 +46,11 @@ def benchmarks(
     names = benchmark_names() if name is None else (name,)
     found = [find_benchmark(each) for each in names]
     if as_json:
-        listed = {each: _as_json(one) for each, one in zip(names, found, strict=True)}
+        listed = {each: _card_json(one) for each, one in zip(names, found, strict=True)}
         typer.echo(json.dumps(listed, indent=2, default=sorted, ensure_ascii=False))
     elif name is None:
         show(
-            console(),
+            output_console(),
             [
                 cards_table(found),
                 "contrapose list benchmarks NAME shows the whole card. Your own examples are a "
@@ -57,9 +58,9 @@ def benchmarks(
             ],
         )
     elif isinstance(found[0], Suite):
-        show(console(), suite_lines(found[0]))
+        show(output_console(), suite_lines(found[0]))
     else:
-        show(console(), card_lines(found[0].card))
+        show(output_console(), card_lines(found[0].card))
 
 
 @app.command("models")
@@ -83,7 +84,7 @@ def models(
         typer.echo(families_json(known, installed, plugins))
         return
     show(
-        console(),
+        output_console(),
         [
             families_table(known, installed),
             f"Plug-ins: {', '.join(plugins) or 'none'}.",
@@ -102,7 +103,7 @@ def scores(
         {
             "name": name,
             "meaning": meaning,
-            "needs": CAPABILITY[name].__name__,
+            "needs": REQUIRED_CAPABILITY[name].__name__,
             "families": [family.name for family in families() if name in family.scores],
         }
         for name, meaning in SCORES.items()
@@ -111,7 +112,7 @@ def scores(
         typer.echo(scores_json(listed))
     else:
         show(
-            console(),
+            output_console(),
             [
                 scores_table(listed),
                 "lm-alpha is lm with the prior taken out (--prior noise:3): lm − α · prior.",
@@ -119,7 +120,7 @@ def scores(
         )
 
 
-def _as_json(found: Benchmark | Suite) -> dict[str, object]:
+def _card_json(found: Benchmark | Suite) -> dict[str, object]:
     if isinstance(found, Benchmark):
         return asdict(found.card)
     parts = {name: asdict(part.card) for name, part in found.parts.items()}

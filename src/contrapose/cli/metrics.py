@@ -1,4 +1,4 @@
-"""`contrapose metrics`: what a file of scores says."""
+"""`contrapose metrics`: metrics of a score file."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from contrapose.cli.console import console, errors
+from contrapose.cli.console import error_console, output_console
 from contrapose.cli.options import alpha_option
 from contrapose.report import results_tables, show
-from contrapose.results import Request, require_run_place, run, write_run
-from contrapose.scoring import LikelihoodScale
+from contrapose.results import MetricsRequest, measure_score_file, require_run_target, write_run
+from contrapose.scores.files import LikelihoodScale
 
 
 def metrics(
@@ -75,7 +75,7 @@ def metrics(
     ] = False,
 ) -> None:
     """Say what a file of scores means: accuracies, intervals, chance, ties, and the parts."""
-    request = Request(
+    request = MetricsRequest(
         benchmark=benchmark,
         scores=scores,
         root=root,
@@ -84,7 +84,7 @@ def metrics(
         likelihood_as=likelihood_as,
         prior_as=prior_as or likelihood_as,
         by=tuple(by or ()),
-        tags=tuple(_tag(each) for each in tags or ()),
+        tags=tuple(_parse_tag(each) for each in tags or ()),
         protocol=protocol,
         threshold=threshold,
         partial=partial,
@@ -92,19 +92,19 @@ def metrics(
         seed=seed,
     )
     if out is not None:
-        require_run_place(out, overwrite=overwrite)
-    finished = run(request)
+        require_run_target(out, overwrite=overwrite)
+    finished = measure_score_file(request)
     if out is not None:
         write_run(finished, out, overwrite=overwrite)
     if as_json:
         typer.echo(finished.results.model_dump_json(indent=2))
     else:
-        show(console(), results_tables(finished.results))
+        show(output_console(), results_tables(finished.results))
     if out is not None:
-        errors().print(f"Written to {out}")
+        error_console().print(f"Written to {out}")
 
 
-def _tag(text: str) -> tuple[str, Path]:
+def _parse_tag(text: str) -> tuple[str, Path]:
     name, equals, file = text.partition("=")
     if equals:
         return name, Path(file)

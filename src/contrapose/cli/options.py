@@ -1,4 +1,4 @@
-"""Options that several verbs read alike."""
+"""Options shared by several verbs, and their parsers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Annotated, Literal, TypeVar
 import typer
 
 from contrapose import models
+from contrapose.engine import default_store_folder
 from contrapose.errors import InputError
-from contrapose.scoring import default_folder
 
 C = TypeVar("C", str, Path)
 
 
-class Asked(StrEnum):
-    """What to do with what the cache knows."""
+class CacheUse(StrEnum):
+    """Use of cached scores: score only missing ones, all again, or none."""
 
     missing = "missing"
     all = "all"
@@ -45,8 +45,8 @@ Cache = Annotated[
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Keep nothing, and ask everything again.")
 ]
-Ask = Annotated[
-    Asked, typer.Option(help="What the cache does not know, everything again, or nothing.")
+CacheUseOption = Annotated[
+    CacheUse, typer.Option(help="What the cache does not know, everything again, or nothing.")
 ]
 Include = Annotated[
     list[Path] | None,
@@ -61,13 +61,13 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
 
 def include_files(files: Sequence[Path] | None) -> None:
-    """Run the user's own files, which register models and benchmarks."""
+    """Run the user's files, which register models and benchmarks."""
     for file in files or ():
         models.include(file)
 
 
 def require_positive(**numbers: int | None) -> None:
-    """Refuse options below 1; None is one that the user left out.
+    """Reject options below 1; None is an option left out.
 
     Raises:
         InputError: says which.
@@ -78,24 +78,24 @@ def require_positive(**numbers: int | None) -> None:
 
 
 def cache_option(cache: C | None, *, none: bool) -> C | Path | None:
-    """Where answers are kept; None keeps nothing.
+    """Folder or URL of the cache; None for no cache.
 
     Raises:
         InputError: both a place and none.
     """
     if cache is not None and none:
         raise InputError("--cache and --no-cache do not go together.")
-    return None if none else cache or default_folder()
+    return None if none else cache or default_store_folder()
 
 
 def words_option(given: Sequence[str] | None) -> tuple[str, ...]:
-    """Options that may be repeated or separated by commas."""
+    """Values of an option that may be repeated or separated by commas."""
     words = [word.strip() for text in given or () for word in text.split(",")]
     return tuple(dict.fromkeys(word for word in words if word))
 
 
 def alpha_option(text: str | None, *, prior: bool) -> float | Literal["auto"]:
-    """How much of a prior to take out; `auto` when the user does not say.
+    """Weight of the prior to subtract; `auto` when left out.
 
     Raises:
         InputError: neither `auto` nor a number from 0 to 1, or there is no prior to take out.

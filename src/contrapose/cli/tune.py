@@ -1,10 +1,12 @@
-"""`contrapose tune`: repair a model, and see what it cost."""
+"""`contrapose tune`: fine-tune a model and report what it cost."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,50 +14,80 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from contrapose.cli.console import console, errors
-from contrapose.cli.progress import progress
-from contrapose.cli.steps import steps_told
+from contrapose.cli.console import error_console, output_console, show_progress
 from contrapose.cli.tune_heads import HeadOption
 from contrapose.errors import InputError
 from contrapose.report import show
 
 if TYPE_CHECKING:
-    from contrapose.tune.heads import HeadSettings
+    from contrapose.tune.settings import HeadSettings
+    from contrapose.tune.trainer import LossCallback
+
+STEP_LINE_SECONDS = 10.0
+"""Seconds between plain lines."""
 
 
-class _Verbs(TyperGroup):
-    """`contrapose tune MODEL …` is `contrapose tune model MODEL …`."""
+@contextmanager
+def show_steps(*, quiet: bool) -> Iterator[LossCallback | None]:
+    """Callback for training steps and losses: one updating line, or a plain line now and then."""
+    screen = error_console()
+    if quiet:
+        yield None
+        return
+    last = time.monotonic()
+    first: tuple[int, float] | None = None  # what came before the first step does not count
+
+    def told(done: int, total: int, losses: Mapping[str, float]) -> None:
+        nonlocal first, last
+        now = time.monotonic()
+        begun = first = first or (done, now)
+        terms = ", ".join(f"{name} {value:.4g}" for name, value in losses.items())
+        left = (now - begun[1]) * (total - done) / max(1, done - begun[0])
+        text = f"step {done:,} of {total:,}: {terms}"
+        if begun[0] < done < total:
+            text += f"; {left:.0f} s left"
+        if screen.is_terminal:
+            screen.print(f"{text:<{screen.width - 1}}", end="\n" if done == total else "\r")
+        elif now - last >= STEP_LINE_SECONDS or done == total:
+            last = now
+            screen.print(text)
+
+    yield told
+
+
+class _TuneGroup(TyperGroup):
+    """Command group that reads `tune MODEL …` as `tune model MODEL …`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Puts the word in where no verb is named."""
+        """Insert the subcommand where none is named."""
         if args and args[0] not in (*self.commands, "-h", "--help"):
             args = ["model", *args]
         return super().parse_args(ctx, args)
 
 
 app = typer.Typer(
-    cls=_Verbs,
+    cls=_TuneGroup,
     no_args_is_help=True,
     help="Repair a model: `contrapose tune MODEL --data PAIRS --with hp+hn --out DIR`.",
 )
 
 
 class TowerOption(StrEnum):
-    """What stays as it is."""
+    """Towers that can be frozen."""
 
     image = "image"
     text = "text"
 
 
 class DtypeOption(StrEnum):
-    """What is computed in."""
+    """Compute dtypes."""
 
     fp32 = "fp32"
     bf16 = "bf16"
 
 
 class WorldOption(StrEnum):
-    """Which of the two built-in worlds."""
+    """Built-in worlds to sample scenes from."""
 
     skewed = "skewed"
     balanced = "balanced"
@@ -183,9 +215,10 @@ def tune(
 ) -> None:
     """Fine-tune a model on pairs; ends with what became better, what became worse, and what not."""
     _require_torch(model)
-    from contrapose.report.bill import bill_table
+    from contrapose.report.tuning import bill_table
     from contrapose.tune.guard import parse_guards
-    from contrapose.tune.run import Request, tune
+    from contrapose.tune.request import TuneRequest
+    from contrapose.tune.run import tune
     from contrapose.tune.settings import Settings
 
     plain = Settings()
@@ -202,13 +235,13 @@ def tune(
         ema=ema,
         save_every=save_every,
     )
-    request = Request(
+    request = TuneRequest(
         model=model,
         data=data,
         out=out,
         objective=objective,
         settings=settings,
-        heads=_heads(
+        heads=_make_head_settings(
             {"tau": tau, "epochs": epochs, "kind": None if head is None else head.value},
             {"steps": steps, "batch_size": batch_size, "lr": lr, "seed": seed} if for_heads else {},
         ),
@@ -230,25 +263,25 @@ def tune(
         workers=workers,
     )
     quiet = quiet or os.environ.get("RANK", "0") != "0"  # of several processes the first speaks
-    with progress(quiet=quiet) as making, steps_told(quiet=quiet) as told:
+    with show_progress(quiet=quiet) as making, show_steps(quiet=quiet) as told:
         tuned = tune(request, told=told, progress=making)
     if tuned.bill is None:
         return
     if as_json:
         typer.echo(json.dumps(tuned.bill.as_dict(), indent=2))
     else:
-        show(console(), bill_table(tuned.bill))
+        show(output_console(), bill_table(tuned.bill))
     if not quiet:
-        errors().print(f"Written to {out}: use it as a model by this name.")
+        error_console().print(f"Written to {out}: use it as a model by this name.")
 
 
-def _heads(own: Mapping[str, Any], shared: Mapping[str, Any]) -> HeadSettings | None:
-    """How heads are learnt, where something is said of them.
+def _make_head_settings(own: Mapping[str, Any], shared: Mapping[str, Any]) -> HeadSettings | None:
+    """Settings of heads, if any of their options is given.
 
     Raises:
         InputError: both --steps and --epochs.
     """
-    from contrapose.tune.heads import HeadSettings
+    from contrapose.tune.settings import HeadSettings
 
     said = {name: value for name, value in {**own, **shared}.items() if value is not None}
     if {"steps", "epochs"} <= set(said):

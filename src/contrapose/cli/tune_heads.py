@@ -1,4 +1,4 @@
-"""`contrapose tune heads`: bring two frozen encoders into one space, from cached features."""
+"""`contrapose tune heads`: align two frozen encoders from cached features."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import console, errors
-from contrapose.cli.progress import progress
+from contrapose.cli.console import error_console, output_console, show_progress
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.models.options import find_device
 from contrapose.report import show
 
 
 class HeadOption(StrEnum):
-    """What a head is."""
+    """Kinds of heads."""
 
     linear = "linear"
     mlp = "mlp"
@@ -78,10 +77,11 @@ def tune_heads(
         import torch  # noqa: F401
     except ImportError:
         raise MissingExtraError("torch", "torch", "Training heads") from None
-    from contrapose.report.heads import heads_tables
-    from contrapose.tune.heads import HeadSettings, Request, sweep_folder
+    from contrapose.report.tuning import heads_tables
+    from contrapose.tune.heads import SweepRequest, sweep_folder
+    from contrapose.tune.settings import HeadSettings
 
-    taus = _numbers(tau, "--tau")
+    taus = _parse_numbers(tau, "--tau")
     settings = HeadSettings(
         tau=taus[0],
         kind=head.value,
@@ -94,37 +94,37 @@ def tune_heads(
         hold_out=hold_out,
         seed=seed,
     )
-    request = Request(
+    request = SweepRequest(
         features=features,
         out=out,
         taus=taus,
-        scales=() if scale == "none" else _numbers(scale, "--lambda"),
+        scales=() if scale == "none" else _parse_numbers(scale, "--lambda"),
         settings=settings,
         image=image_encoder,
         text=text_encoder,
         device=find_device(device),
         overwrite=overwrite,
     )
-    with progress(quiet=quiet) as told:
+    with show_progress(quiet=quiet) as told:
         found = sweep_folder(request, progress=told)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), indent=2))
     else:
-        show(console(), heads_tables(found))
+        show(output_console(), heads_tables(found))
     if out is None or quiet:
         return
     names = ", ".join(f"joined:{out / run.folder}" for run in found.runs)
     if found.joining is None:
-        errors().print(
+        error_console().print(
             f"Written to {out}, without joined.json: name the encoders with --image-encoder and "
             "--text-encoder to load them as a model."
         )
     else:
-        errors().print(f"Written to {out}: use them as {names}.")
+        error_console().print(f"Written to {out}: use them as {names}.")
 
 
-def _numbers(text: str, option: str) -> tuple[float, ...]:
-    """Numbers separated by commas.
+def _parse_numbers(text: str, option: str) -> tuple[float, ...]:
+    """Parse numbers separated by commas.
 
     Raises:
         InputError: one is none.

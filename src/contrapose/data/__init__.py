@@ -1,8 +1,6 @@
-"""What is compared: examples, galleries and edit queries, and the benchmarks they come from."""
+"""Examples, galleries and edit queries, and the benchmarks they come from."""
 
-from contrapose.data.card import Aggregation, Card, Family, Macro, Micro
-from contrapose.data.example import Example, TagValue
-from contrapose.data.gallery import EditQuery, EditSet, Gallery
+from contrapose.data.examples import EditQuery, EditSet, Example, Gallery, TagValue
 from contrapose.data.images import (
     ImageRef,
     ImageSource,
@@ -13,22 +11,27 @@ from contrapose.data.images import (
     text_id,
 )
 from contrapose.data.registry import (
+    Aggregation,
     Benchmark,
-    Data,
+    BenchmarkData,
+    Card,
+    Family,
+    Macro,
+    Micro,
     Suite,
     benchmark_names,
     find_benchmark,
-    is_own,
-    one_benchmark,
+    find_single_benchmark,
+    is_user_file,
     register_benchmark,
 )
-from contrapose.files.near import did_you_mean
+from contrapose.files.suggest import did_you_mean
 
 __all__ = [
     "Aggregation",
     "Benchmark",
+    "BenchmarkData",
     "Card",
-    "Data",
     "EditQuery",
     "EditSet",
     "Example",
@@ -45,8 +48,8 @@ __all__ = [
     "content_ids",
     "did_you_mean",
     "find_benchmark",
-    "is_own",
-    "one_benchmark",
+    "find_single_benchmark",
+    "is_user_file",
     "open_image",
     "open_images",
     "register_benchmark",

@@ -1,4 +1,7 @@
-"""Event boundaries in videos, as GEBC annotates them: what is so before, and what after.
+"""Event boundaries in videos, from GEBC annotation files: the status before and after each.
+
+They are what boundary grounding is measured on (`contrapose.metrics.boundary_grounding`) and what
+pairs of frames are cut from.
 
 They are what boundary grounding is measured on (`contrapose.metrics.boundary_grounding`) and what
 pairs of frames are cut from.
@@ -10,12 +13,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from contrapose.files import Malformed, Problem, Problems, Record, json_records, parse
+from contrapose.files import (
+    MalformedError,
+    Problem,
+    Problems,
+    Record,
+    parse_records,
+    read_json_records,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Boundary:
-    """A moment at which something changes.
+class EventBoundary:
+    """Event boundary: a moment at which something in a video changes.
 
     Attributes:
         id: unique within the file.
@@ -40,28 +50,30 @@ class Boundary:
     after: str
 
 
-def read_boundaries(path: Path, problems: Problems) -> Iterator[Boundary]:
-    """The boundaries of a GEBC annotation file, `{video: [boundary, …]}`, in file order.
+def read_boundaries(path: Path, problems: Problems) -> Iterator[EventBoundary]:
+    """Read the boundaries of a GEBC file, `{video: [boundary, …]}`, in file order.
 
     A boundary between shots, where no subject goes through, has empty texts.
     """
 
-    def build(record: Record) -> Boundary:
+    def build(record: Record) -> EventBoundary:
         video = record.key.partition("/")[0]
         earlier, time, later = (
             record.number(name) for name in ("prev_timestamp", "timestamp", "next_timestamp")
         )
         if not earlier <= time <= later:
-            raise Malformed(f"record {record.key}: {time} s does not lie between its neighbours.")
+            raise MalformedError(
+                f"record {record.key}: {time} s does not lie between its neighbours."
+            )
         texts = [
             str(record.value.get(name) or "")
             for name in ("subject", "status_before", "status_after")
         ]
-        return Boundary(
+        return EventBoundary(
             record.text("boundary_id"), video, time, earlier, later, record.text("label"), *texts
         )
 
-    for record in json_records(path, problems):
+    for record in read_json_records(path, problems):
         if not isinstance(record.value, list):
             message = f"record {record.key}: expected a list of boundaries."
             problems.report(Problem("malformed record", message, record.file, record.line))
@@ -70,4 +82,4 @@ def read_boundaries(path: Path, problems: Problems) -> Iterator[Boundary]:
             replace(record, value=value, key=f"{record.key}/{i}")
             for i, value in enumerate(record.value)
         )
-        yield from parse(inner, build, problems)
+        yield from parse_records(inner, build, problems)

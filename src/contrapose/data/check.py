@@ -1,4 +1,4 @@
-"""Is a benchmark's data whole? Counts it, opens every image once, lists what is wrong."""
+"""Check of a benchmark's files: count examples, decode every image once, list all problems."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contrapose.data.card import Card
-from contrapose.data.example import Example, TagValue
-from contrapose.data.gallery import EditSet, Gallery
+from contrapose.data.examples import EditSet, Example, Gallery, TagValue
 from contrapose.data.images import ImageRef, open_image
-from contrapose.data.registry import Benchmark, Data
+from contrapose.data.registry import Benchmark, BenchmarkData, Card
 from contrapose.errors import InputError
-from contrapose.files import Collected, Malformed, Problem, resolve_name
+from contrapose.files import MalformedError, Problem, ProblemList, resolve_name
 
-Progress = Callable[[int, int], None]
+ImageProgress = Callable[[int, int], None]
 """Told after each image: how many are done, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataReport:
-    """What a check of a benchmark's files found.
+    """Report of a check of a benchmark's files.
 
     Attributes:
         benchmark: its name.
@@ -49,7 +47,7 @@ class DataReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong; notes do not count."""
+        """Whether there are no problems; notes do not count."""
         return not self.problems
 
 
@@ -59,9 +57,9 @@ def check_data(
     *,
     images: bool = True,
     workers: int = 8,
-    progress: Progress | None = None,
+    progress: ImageProgress | None = None,
 ) -> DataReport:
-    """Read everything, open every image once, and say what is wrong.
+    """Read all records, open every image once, and report all problems.
 
     Never raises for what is in the files: a file that cannot be read at all is a problem too.
 
@@ -78,14 +76,14 @@ def check_data(
     except InputError as error:
         file = None if error.file is None else Path(error.file)
         survey.problems.report(Problem("unreadable file", error.message, file, error.line))
-    except Malformed as error:
+    except MalformedError as error:
         survey.problems.report(Problem("malformed record", str(error), root))
     except OSError as error:
         message = f"cannot be read ({error.strerror})."
         survey.problems.report(Problem("unreadable file", message, Path(error.filename or root)))
     opened = 0
     refs = tuple(survey.images.values()) if images else ()
-    for done, (ref, fault) in enumerate(_opened(refs, max(1, workers)), start=1):
+    for done, (ref, fault) in enumerate(_open_all(refs, max(1, workers)), start=1):
         if fault is None:
             opened += 1
             survey.found(ref)
@@ -108,18 +106,18 @@ def check_data(
 
 @dataclass(slots=True)
 class _Survey:
-    """What has been seen so far."""
+    """Running counts and problems of a check."""
 
     card: Card
-    problems: Collected = field(default_factory=Collected)
+    problems: ProblemList = field(default_factory=ProblemList)
     notes: list[Problem] = field(default_factory=list)
     examples: Counter[str] = field(default_factory=Counter)
     images: dict[tuple[object, ...], ImageRef] = field(default_factory=dict)
     captions: set[str] = field(default_factory=set)
     ids: set[str] = field(default_factory=set)
 
-    def take(self, data: Data) -> None:
-        """Go through whatever the reader gave."""
+    def take(self, data: BenchmarkData) -> None:
+        """Survey the data that the reader gave."""
         if isinstance(data, Gallery):
             self._gallery(data)
         elif isinstance(data, EditSet):
@@ -129,7 +127,7 @@ class _Survey:
                 self._example(example)
 
     def counts(self) -> Iterator[Problem]:
-        """Where the card knows another number of examples."""
+        """Yield a note for every subset whose count differs from the card's."""
         for subset, expected in self.card.counts.items():
             found = self.examples[subset]
             if found != expected:
@@ -137,7 +135,7 @@ class _Survey:
                 yield Problem("other count", message)
 
     def found(self, ref: ImageRef) -> None:
-        """Note an image that is there under another name."""
+        """Record a note for an image that exists under another name."""
         if ref.path is None or ref.cell is not None:
             return
         there = resolve_name(ref.path)
@@ -155,7 +153,7 @@ class _Survey:
             for text in sorted(right & wrong):
                 message = f"example {example.id}: {text!r} is right and wrong of {shown.key}."
                 self.notes.append(Problem("same caption", message))
-        if len({_place(image) for image in example.images}) < len(example.images):
+        if len({_image_key(image) for image in example.images}) < len(example.images):
             message = f"example {example.id}: two of its images are the same."
             self.notes.append(Problem("same image", message))
 
@@ -184,10 +182,10 @@ class _Survey:
         self.examples[self._subset(tags)] += 1
 
     def _image(self, ref: ImageRef) -> None:
-        self.images.setdefault(_place(ref), ref)
+        self.images.setdefault(_image_key(ref), ref)
 
     def _subset(self, tags: Mapping[str, TagValue]) -> str:
-        """The subset that the card counts an example under."""
+        """Return the subset that the card counts an example under."""
         if len(self.card.counts) == 1:
             return next(iter(self.card.counts))
         values = [tags[name] for name in ("subset", *self.card.by) if name in tags]
@@ -196,16 +194,18 @@ class _Survey:
         return next(iter((*counted, *named)), self.card.name)
 
 
-def _place(ref: ImageRef) -> tuple[object, ...]:
+def _image_key(ref: ImageRef) -> tuple[object, ...]:
     return ref.path, ref.crop, ref.cell, ref.channels, ref.source
 
 
-def _opened(refs: tuple[ImageRef, ...], workers: int) -> Iterator[tuple[ImageRef, Problem | None]]:
-    """Open the images, a few ahead and in order; with each, what is wrong with it."""
+def _open_all(
+    refs: tuple[ImageRef, ...], workers: int
+) -> Iterator[tuple[ImageRef, Problem | None]]:
+    """Open the images in threads, a few ahead and in order; yield each with its problem."""
     waiting: deque[tuple[ImageRef, Future[Problem | None]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         for ref in refs:
-            waiting.append((ref, pool.submit(_fault, ref)))
+            waiting.append((ref, pool.submit(_find_fault, ref)))
             if len(waiting) > 4 * workers:
                 oldest, future = waiting.popleft()
                 yield oldest, future.result()
@@ -214,8 +214,8 @@ def _opened(refs: tuple[ImageRef, ...], workers: int) -> Iterator[tuple[ImageRef
             yield oldest, future.result()
 
 
-def _fault(ref: ImageRef) -> Problem | None:
-    """Decode an image whole; only what is wrong with it is kept."""
+def _find_fault(ref: ImageRef) -> Problem | None:
+    """Decode an image fully; return its problem, or None."""
     if ref.path is not None and ref.cell is None and resolve_name(ref.path) is None:
         return Problem("missing image", "the image is not there.", ref.path)
     try:

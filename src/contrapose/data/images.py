@@ -1,26 +1,115 @@
-"""References to images, opened by what the bytes are and not by what the name says."""
+"""Image references: decoded by their bytes and not by their names, named by their content.
+
+Images inside Parquet files are read a row group at a time, and the last groups are cached: a file
+of the hub holds about a hundred images per row group, which can only be read whole.
+
+A file of the hub holds about a hundred images a row group, and a group can only be read whole:
+without a memory of it, every image would cost a hundred.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeVar
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
-from contrapose.data.cells import Cell, cell_bytes
 from contrapose.errors import InputError
 from contrapose.files import resolve_name
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+ROW_GROUP_BYTES = 1 << 29
+"""Bytes of row groups kept in memory, 512 MiB; one larger than that is kept alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Location of an image's bytes inside a Parquet file: a column and a row."""
+
+    column: str
+    row: int
+
+
+def read_cell(path: Path, cell: Cell) -> bytes:
+    """Read the bytes of a cell: bare, or the `bytes` field of a struct as the hub stores images.
+
+    Raises:
+        InputError: the file, the column or the row is not there, or holds no bytes.
+    """
+    import pyarrow as pa
+
+    try:
+        value = _ROW_GROUPS.value(path, cell)
+    except FileNotFoundError:
+        raise InputError("does not exist.", file=path) from None
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"is not a readable Parquet file ({error}).", file=path) from None
+    content = value.get("bytes") if isinstance(value, dict) else value
+    if not isinstance(content, bytes):
+        raise InputError(
+            f"holds no image bytes in column {cell.column!r}, row {cell.row}.", file=path
+        )
+    return content
+
+
+@dataclass(slots=True)
+class _RowGroupCache:
+    """Thread-safe cache of the row groups read last, at most `ROW_GROUP_BYTES`."""
+
+    kept: OrderedDict[tuple[Path, int, int, str], Any] = field(default_factory=OrderedDict)
+    lock: Lock = field(default_factory=Lock)
+
+    def value(self, path: Path, cell: Cell) -> Any:
+        """Return a cell's value; None when the column or the row does not exist."""
+        changed = path.stat().st_mtime_ns
+        with self.lock:  # one thread reads a group, the others wait for it instead of reading too
+            for (file, when, first, column), values in self.kept.items():
+                within = first <= cell.row < first + len(values)
+                if (file, when, column) == (path, changed, cell.column) and within:
+                    self.kept.move_to_end((file, when, first, column))
+                    return values[cell.row - first].as_py()
+            first, values = _read_row_group(path, cell)
+            if values is None:
+                return None
+            self.kept[path, changed, first, cell.column] = values
+            while (
+                len(self.kept) > 1
+                and sum(group.nbytes for group in self.kept.values()) > ROW_GROUP_BYTES
+            ):
+                self.kept.popitem(last=False)
+        return values[cell.row - first].as_py()
+
+
+_ROW_GROUPS = _RowGroupCache()
+
+
+def _read_row_group(path: Path, cell: Cell) -> tuple[int, Any]:
+    """Read the column of the row group that holds the row, and the group's first row."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        if cell.column not in file.schema_arrow.names:
+            return 0, None
+        first = 0
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            if first <= cell.row < first + rows:
+                return first, file.read_row_group(group, columns=[cell.column]).column(cell.column)
+            first += rows
+    return 0, None
+
+
 T = TypeVar("T")
 
-WORKERS = 8
+IMAGE_WORKERS = 8
 """Threads that read and decode files."""
 
 Box = tuple[int, int, int, int]
@@ -28,20 +117,20 @@ Box = tuple[int, int, int, int]
 
 
 class ImageSource(Protocol):
-    """An image that is made and not read, such as a rendered scene; a hashable value."""
+    """Generated image, such as a rendered scene; a hashable value."""
 
     @property
     def content(self) -> str:
-        """A name for what it shows: equal names, equal pixels, in any run."""
+        """Content name: equal names mean equal pixels, in any run."""
 
     @classmethod
     def open_many(cls, sources: Sequence[Self]) -> Sequence[Image]:
-        """Make many at once, which is far cheaper than one by one; RGB, in the order given."""
+        """Generate many images at once, RGB, in the order given."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageRef:
-    """An image that need not be there yet: scores can be read without it.
+    """Reference to an image that need not exist yet: scores can be read without it.
 
     Attributes:
         key: its name in the benchmark; references with the same key show the same photograph,
@@ -66,7 +155,7 @@ class ImageRef:
 
 
 def read_bytes(ref: ImageRef) -> bytes:
-    """The stored bytes of an image.
+    """Read the stored bytes of an image.
 
     Raises:
         InputError: the file is not there or cannot be read, or the image lies in no file.
@@ -74,7 +163,7 @@ def read_bytes(ref: ImageRef) -> bytes:
     if ref.path is None:
         raise InputError(f"the image {ref.key} is made by the program and has no stored bytes.")
     if ref.cell is not None:
-        return cell_bytes(ref.path, ref.cell)
+        return read_cell(ref.path, ref.cell)
     try:
         return ref.path.read_bytes()
     except OSError:
@@ -100,19 +189,19 @@ def open_image(ref: ImageRef) -> Image:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     if ref.source is not None:
-        return _made([ref])[0]
+        return _open_sources([ref])[0]
     content = read_bytes(ref)
-    _allow_large()
+    _silence_size_warning()
     try:
         if content[:6] == b"\x93NUMPY":
-            image = _array_image(content, ref.channels)
+            image = _decode_array(content, ref.channels)
         else:
             with Image.open(io.BytesIO(content)) as opened:
                 deep = opened.format == "PNG" and opened.mode.startswith("I")
                 image = ImageOps.exif_transpose(opened)
                 image.load()
-            image = _grey(image, deep=deep) if image.mode[0] in "IF" else _as_rgb(image)
-        return image if ref.crop is None else _cropped(image, ref.crop)
+            image = _gray_to_rgb(image, deep=deep) if image.mode[0] in "IF" else _to_rgb(image)
+        return image if ref.crop is None else _crop(image, ref.crop)
     except UnidentifiedImageError:
         raise InputError("the bytes are not an image in a known format.", file=ref.path) from None
     except Image.DecompressionBombError:
@@ -127,7 +216,7 @@ def open_image(ref: ImageRef) -> Image:
 
 
 def open_images(refs: Sequence[ImageRef]) -> list[Image]:
-    """Decode many images, in order: files in threads, made ones in one go a kind.
+    """Decode many images in order: files in threads, generated ones in one call per kind.
 
     Raises:
         InputError: one of them is missing or cannot be decoded.
@@ -138,13 +227,13 @@ def open_images(refs: Sequence[ImageRef]) -> list[Image]:
     found: dict[int, Image] = {}
     for kind, places in kinds.items():
         these = [refs[i] for i in places]
-        opened = _made(these) if kind is not None else _in_threads(open_image, these)
+        opened = _open_sources(these) if kind is not None else _map_threads(open_image, these)
         found.update(zip(places, opened, strict=True))
     return [found[i] for i in range(len(refs))]
 
 
 def content_id(ref: ImageRef) -> str:
-    """A name for what the reference shows: the same bytes and crop have the same id anywhere."""
+    """Hash what the reference shows: the same bytes and crop have the same id anywhere."""
     digest = hashlib.blake2b(digest_size=16)
     if ref.source is None:
         digest.update(read_bytes(ref))
@@ -155,23 +244,23 @@ def content_id(ref: ImageRef) -> str:
 
 
 def content_ids(refs: Sequence[ImageRef]) -> list[str]:
-    """`content_id` of many, files read in threads and each reference once."""
+    """Compute `content_id` of many; files are read in threads, each reference once."""
     unique = list(dict.fromkeys(refs))
     if all(ref.source is not None for ref in unique):
         found = [content_id(ref) for ref in unique]
     else:
-        found = _in_threads(content_id, unique)
+        found = _map_threads(content_id, unique)
     of = dict(zip(unique, found, strict=True))
     return [of[ref] for ref in refs]
 
 
 def text_id(text: str) -> str:
-    """A name for a caption, by its exact characters."""
+    """Hash a caption by its exact characters."""
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _allow_large() -> None:
-    """Keep Pillow from warning of large images.
+def _silence_size_warning() -> None:
+    """Silence Pillow's warning about large images.
 
     The filter is added once, and again where someone took it away, and never removed: to change
     filters for a while is not safe when images are decoded in many threads.
@@ -183,24 +272,24 @@ def _allow_large() -> None:
         warnings.filterwarnings("ignore", category=kind)
 
 
-def _made(refs: Sequence[ImageRef]) -> list[Image]:
-    """Images of references whose sources are all of one kind."""
+def _open_sources(refs: Sequence[ImageRef]) -> list[Image]:
+    """Generate the images of references whose sources are all of one kind."""
     sources = [ref.source for ref in refs if ref.source is not None]
     images = list(type(sources[0]).open_many(sources))
     if len(images) != len(refs):
         raise ValueError(f"{type(sources[0]).__name__} made {len(images)} of {len(refs)} images.")
     return [
-        image if ref.crop is None else _cropped(image, ref.crop)
+        image if ref.crop is None else _crop(image, ref.crop)
         for ref, image in zip(refs, images, strict=True)
     ]
 
 
-def _in_threads(function: Callable[[ImageRef], T], refs: Sequence[ImageRef]) -> list[T]:
-    with ThreadPoolExecutor(WORKERS) as pool:
+def _map_threads(function: Callable[[ImageRef], T], refs: Sequence[ImageRef]) -> list[T]:
+    with ThreadPoolExecutor(IMAGE_WORKERS) as pool:
         return list(pool.map(function, refs))
 
 
-def _array_image(content: bytes, channels: str) -> Image:
+def _decode_array(content: bytes, channels: str) -> Image:
     import numpy as np
     from PIL import Image
 
@@ -210,8 +299,8 @@ def _array_image(content: bytes, channels: str) -> Image:
     return Image.fromarray(np.ascontiguousarray(array[:, :, ::-1] if channels == "bgr" else array))
 
 
-def _grey(image: Image, *, deep: bool) -> Image:
-    """Grey values of more than 8 bits as RGB: 16 bits where the format says so, else by range."""
+def _gray_to_rgb(image: Image, *, deep: bool) -> Image:
+    """Convert gray values of more than 8 bits to RGB: as 16 bits, or by range."""
     import numpy as np
     from PIL import Image
 
@@ -221,7 +310,7 @@ def _grey(image: Image, *, deep: bool) -> Image:
     return Image.fromarray(values.round().astype(np.uint8)).convert("RGB")
 
 
-def _as_rgb(image: Image) -> Image:
+def _to_rgb(image: Image) -> Image:
     from PIL import Image
 
     if image.mode.endswith(("A", "a")) or "transparency" in image.info:
@@ -230,7 +319,7 @@ def _as_rgb(image: Image) -> Image:
     return image.convert("RGB")
 
 
-def _cropped(image: Image, box: Box) -> Image:
+def _crop(image: Image, box: Box) -> Image:
     x, y, width, height = box
     left, top = max(x, 0), max(y, 0)
     right, bottom = min(x + width, image.width), min(y + height, image.height)

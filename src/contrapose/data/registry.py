@@ -1,25 +1,110 @@
-"""Finding a benchmark by name: built in, from another package, or a file of the user's own."""
+"""Benchmark cards, and the registry: built-in, plug-in and user-file benchmarks by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Literal
 
-from contrapose.data.card import Card
-from contrapose.data.example import Example
-from contrapose.data.gallery import EditSet, Gallery
+from contrapose.data.examples import EditSet, Example, Gallery
 from contrapose.errors import InputError
 from contrapose.files import Problems
-from contrapose.files.near import did_you_mean
+from contrapose.files.suggest import did_you_mean
 
-Data = Iterable[Example] | Gallery | EditSet
+Family = Literal["choice", "foil", "pairs", "images", "triple", "retrieval", "classes", "edits"]
+"""Which metrics apply (methods, section 1).
+
+choice: 1 × n, one right. foil: caption and foil with a threshold (VALSE). pairs: m × n, text,
+image and group score. images: the image score alone (COLA). triple: 1 × 3, original, hard
+negative and hard positive in this order. retrieval: N × M. classes: N × classes. edits: SIMAT.
+"""
+
+ScoreLayout = Literal["general", "winoground", "valse", "subset arrays"]
+"""How people's score files for it look, beside the general table that is always understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class Micro:
+    """Micro average: the headline is the mean over all examples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """Macro average: the headline is the mean of the means over the values of a tag.
+
+    Attributes:
+        tag: the tag to average over.
+        groups: values that count together as one, as the mean of their means (EqBen's Kubric).
+        drop: values that do not count (ARO's symmetric relations).
+        least: values with fewer examples do not count (ARO's attributes: 25).
+    """
+
+    tag: str
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    drop: frozenset[str] = frozenset()
+    least: int = 1
+
+
+Aggregation = Micro | Macro
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """Benchmark card: origin, license, layout, metrics and aggregation.
+
+    Attributes:
+        name: what the user types.
+        title: one line.
+        paper: authors, title, year, and where it can be read.
+        licence: of the annotations and of the images.
+        source: where the files come from.
+        layout: the folder as it must be under `--root`, a line a file.
+        shape: images × captions, in words for people.
+        family: which metrics apply.
+        counts: examples of each subset in the released files.
+        aggregation: how its own paper makes one number of it.
+        chance: what guessing gets, by metric.
+        tags: every tag the reader sets, and what it is.
+        by: the tags broken down without being asked.
+        match: the shape and match of every example, when they are all alike; lets scores be
+            read without the annotations.
+        scores: the layout of its native score files.
+        average: also report the mean of all headline metrics (EqBen's Avg).
+        official_ties: what the official script makes of a tie.
+        official_limit: a tag, and how many examples of each of its values the official script
+            takes at the most.
+        official: how the official scoring differs from ours, in one line; empty if it does not.
+    """
+
+    name: str
+    title: str
+    paper: str
+    licence: str
+    source: str
+    layout: str
+    shape: str
+    family: Family
+    counts: Mapping[str, int]
+    aggregation: Aggregation
+    chance: Mapping[str, float]
+    tags: Mapping[str, str] = field(default_factory=dict)
+    by: tuple[str, ...] = ("subset",)
+    match: tuple[tuple[bool, ...], ...] | None = None
+    scores: ScoreLayout = "general"
+    average: bool = False
+    official_ties: Literal["wrong", "right"] = "wrong"
+    official_limit: tuple[str, int] | None = None
+    official: str = ""
+
+
+BenchmarkData = Iterable[Example] | Gallery | EditSet
 """What a reader gives: a stream of examples, one gallery, or one set of edit queries."""
 
-BUILT_IN: dict[str, str] = {
+BUILT_IN_MODULES: dict[str, str] = {
     "winoground": "winoground",
     "sugarcrepe": "sugarcrepe",
     "eqben": "eqben",
@@ -47,12 +132,12 @@ BUILT_IN: dict[str, str] = {
 
 _registered: dict[str, Benchmark | Suite] = {}
 
-OWN_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
+USER_FILE_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A card and the function that reads the files.
+    """Benchmark: a card and the reader of its files.
 
     Attributes:
         card: what it is.
@@ -63,14 +148,14 @@ class Benchmark:
     """
 
     card: Card
-    read: Callable[[Path, Problems], Data]
+    read: Callable[[Path, Problems], BenchmarkData]
     submission: Callable[[Path, Problems], Sequence[tuple[str, int, int]]] | None = None
     generated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Benchmarks of different shapes under one name, each measured by its own card.
+    """Suite: benchmarks of different shapes under one name, each with its own card.
 
     Attributes:
         name: what the user types; a part is called `name/part`.
@@ -84,30 +169,30 @@ class Suite:
 
 
 def register_benchmark(benchmark: Benchmark | Suite) -> None:
-    """Make a benchmark known by its card's name, or a suite by its own.
+    """Register a benchmark by its card's name, or a suite by its own.
 
     Raises:
         InputError: there is one of that name already.
     """
     name = benchmark.name if isinstance(benchmark, Suite) else benchmark.card.name
-    if name in BUILT_IN or name in _plugins():
+    if name in BUILT_IN_MODULES or name in _plugins():
         raise InputError(f"there is a benchmark {name!r} already: give yours another name.")
     _registered[name] = benchmark
 
 
 def benchmark_names() -> tuple[str, ...]:
-    """Every name that `find_benchmark` knows, sorted."""
-    return tuple(sorted({*BUILT_IN, *_registered, *_plugins()}))
+    """List every name that `find_benchmark` knows, sorted."""
+    return tuple(sorted({*BUILT_IN_MODULES, *_registered, *_plugins()}))
 
 
 def find_benchmark(name: str) -> Benchmark | Suite:
-    """The benchmark or suite of this name, a suite's part, or the user's own file of examples.
+    """Find the benchmark, suite, suite part or user file of this name.
 
     Raises:
         InputError: no such name; says which ones come near.
     """
-    if name in BUILT_IN:
-        place = BUILT_IN[name]
+    if name in BUILT_IN_MODULES:
+        place = BUILT_IN_MODULES[name]
         module = import_module(place if "." in place else f"contrapose.data.benchmarks.{place}")
         found: Benchmark | Suite = (
             module.BENCHMARKS[name] if hasattr(module, "BENCHMARKS") else module.BENCHMARK
@@ -122,16 +207,16 @@ def find_benchmark(name: str) -> Benchmark | Suite:
         if part in suite.parts:
             return suite.parts[part]
         raise InputError(f"{whole} has no part {part!r}: {did_you_mean(part, suite.parts)}")
-    if is_own(name):
-        from contrapose.data.benchmarks.own import own_benchmark
+    if is_user_file(name):
+        from contrapose.data.benchmarks.user_file import load_user_benchmark
 
-        return own_benchmark(Path(name))
+        return load_user_benchmark(Path(name))
     near = did_you_mean(name, benchmark_names(), otherwise="see contrapose list benchmarks.")
     raise InputError(f"there is no benchmark {name!r}: {near}")
 
 
-def one_benchmark(name: str) -> Benchmark:
-    """As `find_benchmark`, where a suite will not do.
+def find_single_benchmark(name: str) -> Benchmark:
+    """Find a benchmark that is not a suite.
 
     Raises:
         InputError: no such name, or it is a suite; names its parts.
@@ -143,9 +228,9 @@ def one_benchmark(name: str) -> Benchmark:
     return found
 
 
-def is_own(name: str) -> bool:
-    """Whether the name is a file of the user's own examples."""
-    return name not in benchmark_names() and name.lower().endswith(OWN_SUFFIXES)
+def is_user_file(name: str) -> bool:
+    """Whether the name is a file of the user's examples."""
+    return name not in benchmark_names() and name.lower().endswith(USER_FILE_SUFFIXES)
 
 
 @cache

@@ -1,4 +1,9 @@
-"""Parts of speech of a caption's words, as Penn Treebank tags.
+"""Part-of-speech tags of a caption's words (Penn Treebank), and word groups by tag.
+
+The default tagger is textblob's lexicon (from the pattern library): it is fast and carries its data
+along, but knows no context, so that “a man rides” has two nouns. spaCy's small English model, which
+the authors of ARO used, is used when asked for. Word groups are object words O, relation words R
+and attribute words A.
 
 The default tagger is textblob's lexicon (from the pattern library): it is fast and carries its data
 along, but knows no context, so that “a man rides” has two nouns. spaCy's small English model, which
@@ -9,47 +14,47 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Literal
 
 from contrapose.errors import ContraposeError, MissingExtraError
 
 Tagger = Literal["textblob", "spacy"]
-Tagged = list[tuple[str, str]]
+TaggedTokens = list[tuple[str, str]]
 """Words, each with its tag."""
 
-WORD = re.compile(r"\w+(?:[-'’/&.]\w+)*|[^\w\s]")
-CLOSING = frozenset(",.;:!?%")
+WORD_PATTERN = re.compile(r"\w+(?:[-'’/&.]\w+)*|[^\w\s]")
+CLOSING_MARKS = frozenset(",.;:!?%")
 SPACY_MODEL = "en_core_web_sm"
 
 
-def words_of(text: str) -> list[str]:
-    """Words and punctuation marks; “t-shirt”, “man's” and “black/white” are one word each."""
-    return WORD.findall(text)
+def split_words(text: str) -> list[str]:
+    """Split a text into words and punctuation; “t-shirt” and “man's” are one word each."""
+    return WORD_PATTERN.findall(text)
 
 
-def join(words: Sequence[str]) -> str:
-    """The text of these words, closing punctuation set against the word before it."""
-    return "".join(word if word in CLOSING else f" {word}" for word in words).strip()
+def join_words(words: Sequence[str]) -> str:
+    """Join words to a text, closing punctuation set against the word before it."""
+    return "".join(word if word in CLOSING_MARKS else f" {word}" for word in words).strip()
 
 
-def tag(text: str, tagger: Tagger = "textblob") -> Tagged:
-    """The words of a text, each with its tag (DT, NN, VBZ, JJ, …).
+def tag_words(text: str, tagger: Tagger = "textblob") -> TaggedTokens:
+    """Tag the words of a text with parts of speech (DT, NN, VBZ, JJ, …).
 
     Raises:
         MissingExtraError: the tagger's package is not installed.
         ContraposeError: spaCy's model is not installed.
     """
-    return _load(tagger)(words_of(text))
+    return _load_tagger(tagger)(split_words(text))
 
 
 @cache
-def _load(tagger: Tagger) -> Callable[[list[str]], Tagged]:
-    return _spacy() if tagger == "spacy" else _textblob()
+def _load_tagger(tagger: Tagger) -> Callable[[list[str]], TaggedTokens]:
+    return _load_spacy() if tagger == "spacy" else _load_textblob()
 
 
-def _textblob() -> Callable[[list[str]], Tagged]:
+def _load_textblob() -> Callable[[list[str]], TaggedTokens]:
     try:
         from textblob.en import parser
     except ImportError:
@@ -61,7 +66,7 @@ def _textblob() -> Callable[[list[str]], Tagged]:
     return lambda words: [(word, penn) for word, penn in parser.find_tags(words)]
 
 
-def _spacy() -> Callable[[list[str]], Tagged]:
+def _load_spacy() -> Callable[[list[str]], TaggedTokens]:
     try:
         import spacy
         from spacy.tokens import Doc
@@ -74,7 +79,45 @@ def _spacy() -> Callable[[list[str]], Tagged]:
             f"The spaCy tagger needs its model: python -m spacy download {SPACY_MODEL}."
         ) from None
 
-    def tagged(words: list[str]) -> Tagged:
+    def tagged(words: list[str]) -> TaggedTokens:
         return [(token.text, token.tag_) for token in model(Doc(model.vocab, words=words))]
 
     return tagged
+
+
+O, R, A = GROUPS = ("O", "R", "A")  # noqa: E741 - the paper's letters
+"""Objects, relations, attributes: in the order of the players."""
+
+CharSpan = tuple[int, int]
+"""Offsets of a first character and of the one after the last."""
+WordGroups = Mapping[str, tuple[CharSpan, ...]]
+"""By name, where a group's words are; a caption need not have every group."""
+
+
+def word_group(penn: str) -> str | None:
+    """Return the word group of a Penn Treebank tag; None for articles, adverbs and marks."""
+    if penn.startswith("NN"):
+        return O
+    if penn.startswith("VB") or penn in ("IN", "TO", "RP"):
+        return R
+    return A if penn.startswith("JJ") or penn == "CD" else None
+
+
+def tag_groups(text: str, tagger: Tagger = "textblob") -> WordGroups:
+    """Group a caption's words by tag: nouns; verbs and prepositions; adjectives and numerals.
+
+    Raises:
+        MissingExtraError: the tagger's package is not installed.
+    """
+    places = (match.span() for match in WORD_PATTERN.finditer(text))
+    tags = (word_group(penn) for _, penn in tag_words(text, tagger))
+    return collect_groups(zip(tags, places, strict=True))
+
+
+def collect_groups(words: Iterable[tuple[str | None, CharSpan]]) -> WordGroups:
+    """Collect words into their groups, in the order of `GROUPS`."""
+    found: dict[str, list[CharSpan]] = {}
+    for group, place in words:
+        if group is not None:
+            found.setdefault(group, []).append(place)
+    return {name: tuple(found[name]) for name in GROUPS if name in found}

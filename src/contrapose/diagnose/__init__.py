@@ -1,1 +1,1 @@
-"""Why a model fails: games over words and regions, their dividends, and what these say."""
+"""Diagnosis of models: cooperative games over words and regions, and their dividends."""

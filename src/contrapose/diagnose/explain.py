@@ -1,4 +1,4 @@
-"""A single image with a caption, and perhaps another against it: what each pattern adds."""
+"""Explanation of one image with a caption, and optionally a second one: dividends per pattern."""
 
 from __future__ import annotations
 
@@ -11,25 +11,30 @@ from contrapose import __version__
 from contrapose.data import Example, ImageRef
 from contrapose.data.images import open_image
 from contrapose.data.tagging import Tagger
-from contrapose.diagnose.cells import Cell, Games
-from contrapose.diagnose.games import PLAYED, Side, play
-from contrapose.diagnose.given import GivenWords, given_regions
-from contrapose.diagnose.masking import Baseline, filling_for
-from contrapose.diagnose.players import Groups, Masks, Missing, Regions, Words
-from contrapose.diagnose.regions import regions_for
-from contrapose.diagnose.remembered import RememberedRegions, RememberedWords
-from contrapose.diagnose.spans import UserWords
-from contrapose.diagnose.superpixels import USUAL
-from contrapose.diagnose.words import Players, UsualWords, words_for
+from contrapose.diagnose.game_blocks import GameIndex, PairGame
+from contrapose.diagnose.games import GAME_SCORES, GameSide, play_games
+from contrapose.diagnose.planning import Baseline, choose_fill
+from contrapose.diagnose.players import (
+    MissingPlayers,
+    RegionCache,
+    RegionFinder,
+    RegionMasks,
+    WordCache,
+    WordFinder,
+    WordGroups,
+)
+from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS, choose_regions
+from contrapose.diagnose.typed_players import TypedWords, parse_typed_regions
+from contrapose.diagnose.words import DefaultWords, PlayerKind, UserWords, choose_words
+from contrapose.engine import AnswerStore, Progress, ScoringContext, default_scores
 from contrapose.errors import InputError
 from contrapose.models import Model, load_model
-from contrapose.results.schema import Model as Value
-from contrapose.scoring import Asking, Progress, Store, scores_of
+from contrapose.results.schema import SchemaModel as Value
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
-    """What the user asked; the options of `contrapose explain` by the same names.
+    """Options of `contrapose explain`, by the same names.
 
     Attributes:
         image: a file.
@@ -51,8 +56,8 @@ class ExplainRequest:
     image: Path
     text: str
     against: str | None = None
-    players: Players = "groups"
-    superpixels: int = USUAL
+    players: PlayerKind = "groups"
+    superpixels: int = DEFAULT_SUPERPIXELS
     groups: str | None = None
     regions: str | None = None
     tagger: Tagger = "textblob"
@@ -65,7 +70,7 @@ class ExplainRequest:
 
 
 class PairValue(Value):
-    """One image with one caption.
+    """Game of one image with one caption.
 
     Attributes:
         text: the caption.
@@ -87,7 +92,7 @@ class PairValue(Value):
 
 
 class Explanation(Value):
-    """What `contrapose explain` found.
+    """Output of `contrapose explain`.
 
     Attributes:
         schema_version: version of this shape.
@@ -115,8 +120,8 @@ class Explanation(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Explained:
-    """An explanation, with what is needed to draw it.
+class ExplanationRun:
+    """Explanation with the data needed to draw it.
 
     Attributes:
         value: what was found.
@@ -128,22 +133,22 @@ class Explained:
 
     value: Explanation
     example: Example
-    cells: tuple[Cell, ...]
-    groups: Sequence[Groups]
-    masks: Masks
+    cells: tuple[PairGame, ...]
+    groups: Sequence[WordGroups]
+    masks: RegionMasks
 
 
 def explain_pair(
     model: str | Model, request: ExplainRequest, *, progress: Progress | None = None
-) -> Explained:
+) -> ExplanationRun:
     """Play the game of one image with one caption, or two.
 
     Raises:
         InputError: the image cannot be opened, players cannot be found or used, or the model
             cannot be asked so.
     """
-    example = _example(request)
-    words, regions, side = _players(request, example)
+    example = _build_example(request)
+    words, regions, side = _choose_players(request, example)
     loaded = (
         load_model(
             model,
@@ -154,15 +159,17 @@ def explain_pair(
         if isinstance(model, str)
         else model
     )
-    score = request.score or next((s for s in scores_of(loaded) if s in PLAYED), "")
+    score = request.score or next((s for s in default_scores(loaded) if s in GAME_SCORES), "")
     if not score:
         raise InputError(f"{loaded.name} gives no score of an image with a caption.")
-    asking = Asking(loaded, Store(request.cache), progress=progress)
-    played = play(asking, score, [example], words, regions, side=side, baseline=request.baseline)
-    games = Games(played, {example.id: example})
+    asking = ScoringContext(loaded, AnswerStore(request.cache), progress=progress)
+    played = play_games(
+        asking, score, [example], words, regions, side=side, baseline=request.baseline
+    )
+    games = GameIndex(played, {example.id: example})
     found = [games.cell(example.id, 0, place) for place in range(len(example.texts))]
     cells = tuple(cell for cell in found if cell is not None)
-    notes = () if side == "text" else filling_for(loaded, request.baseline)[1]
+    notes = () if side == "text" else choose_fill(loaded, request.baseline)[1]
     left = [each.reason for block in played for each in block.left_out]
     source = words.source
     value = Explanation(
@@ -170,7 +177,7 @@ def explain_pair(
         model=loaded.name,
         score=score,
         image=str(request.image),
-        words="; ".join(source.ways([example])) if isinstance(source, UsualWords) else words.name,
+        words="; ".join(source.ways([example])) if isinstance(source, DefaultWords) else words.name,
         regions=None if regions is None else regions.name,
         baseline=request.baseline.in_words(side),
         pairs=tuple(
@@ -180,25 +187,25 @@ def explain_pair(
                 nobody=cell.nobody,
                 words=dict(cell.words),
                 regions=dict(cell.regions),
-                word_shapley=dict(cell.word_shares),
-                region_shapley=dict(cell.region_shares),
+                word_shapley=dict(cell.word_shapley_values),
+                region_shapley=dict(cell.region_shapley_values),
             )
             for text, cell in zip(example.texts, cells, strict=True)
         ),
         notes=(*notes, *left),
     )
     groups = words.find([example])[0]
-    masks = regions.find([example])[0] if regions is not None else Missing("")
-    return Explained(
+    masks = regions.find([example])[0] if regions is not None else MissingPlayers("")
+    return ExplanationRun(
         value,
         example,
         cells,
-        [{}] * len(example.texts) if isinstance(groups, Missing) else groups,
-        {} if isinstance(masks, Missing) else masks[0],
+        [{}] * len(example.texts) if isinstance(groups, MissingPlayers) else groups,
+        {} if isinstance(masks, MissingPlayers) else masks[0],
     )
 
 
-def _example(request: ExplainRequest) -> Example:
+def _build_example(request: ExplainRequest) -> Example:
     texts = [request.text] if request.against is None else [request.text, request.against]
     if not all(text.strip() for text in texts):
         raise InputError("a caption is empty.")
@@ -210,29 +217,29 @@ def _example(request: ExplainRequest) -> Example:
     return Example(request.image.name, (ref,), tuple(texts), (match,))
 
 
-def _players(
+def _choose_players(
     request: ExplainRequest, example: Example
-) -> tuple[RememberedWords, RememberedRegions | None, Side]:
-    words: Words
+) -> tuple[WordCache, RegionCache | None, GameSide]:
+    words: WordFinder
     if request.groups is None:
-        words = words_for(request.players, tagger=request.tagger)
+        words = choose_words(request.players, tagger=request.tagger)
     elif request.players == "words":
         raise InputError("--groups and --players words do not go together.")
     elif Path(request.groups).is_file():
         words = UserWords.read(Path(request.groups))
     else:
-        words = GivenWords.read(request.groups)
-    regions: Regions | None
+        words = TypedWords.read(request.groups)
+    regions: RegionFinder | None
     if request.regions is not None and request.players == "superpixels":
         raise InputError("--regions and --players superpixels do not go together.")
     if request.regions is not None and not Path(request.regions).exists():
-        regions = given_regions(request.regions, example.id)
+        regions = parse_typed_regions(request.regions, example.id)
     else:
         file = None if request.regions is None else Path(request.regions)
-        regions = regions_for([example], request.players, file=file, count=request.superpixels)
-    found = RememberedWords(words), None if regions is None else RememberedRegions(regions)
+        regions = choose_regions([example], request.players, file=file, count=request.superpixels)
+    found = WordCache(words), None if regions is None else RegionCache(regions)
     for each in found:
         missing = each.find([example])[0] if each is not None else None
-        if isinstance(missing, Missing):
+        if isinstance(missing, MissingPlayers):
             raise InputError(f"{missing.reason.rstrip('.')}.")
     return *found, "text" if regions is None else "all"

@@ -1,4 +1,14 @@
-"""What a diagnosis says, in sentences, each backed by a paired test.
+"""Findings and model differences: sentences, each backed by paired bootstrap tests.
+
+When captions differ only by a swap, each group of words alone is the same in both: a model that
+understands reacts to the *interaction* of the groups, and its sensitivity there should dominate.
+The same holds for two objects that change places in an image, and for mutual patterns. This is
+decided by paired bootstrap tests of the interaction against each of its parts, with Holm's
+correction over all comparisons of a model.
+
+An interaction is a difference of more scores than its parts are, so it moves more even when the
+scores are noise: with independent random scores its share of the three is about one half. The
+sentence says so beside the share.
 
 When captions differ only by a swap, each group of words alone says the same in both: a model that
 understands reacts to the *interaction* of the groups, and its sensitivity there should dominate.
@@ -14,22 +24,105 @@ sentence says so beside the share.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from contrapose.diagnose.comparisons import Comparisons
-from contrapose.diagnose.fourteen import FAMILIES, Family, Side
-from contrapose.diagnose.paired import Paired, corrected, paired
-from contrapose.diagnose.sensitivity import Diagnosis
-from contrapose.diagnose.wording import in_a_row, number
+from contrapose.diagnose.metrics import FAMILIES, MetricFamily, MetricSide
+from contrapose.diagnose.sensitivity import Comparisons, Diagnosis
+from contrapose.metrics import FloatArray, IntArray, holm, mean_of, paired_bootstrap
 from contrapose.metrics.statistics.bootstrap import RESAMPLES
 
-NOISE = 50
+
+def format_number(value: float) -> str:
+    """Format with three significant digits; exponents for very small and very large numbers."""
+    return f"{value:.3g}"
+
+
+def format_signed(value: float) -> str:
+    """Format with three significant digits and a sign."""
+    return f"{value:+.3g}".replace("-", "−")
+
+
+def format_interval(bounds: tuple[float, float]) -> str:
+    """Format a 95 % interval."""
+    low, high = (format_signed(bound) for bound in bounds)
+    return f"[{low}, {high}]"
+
+
+def format_p_value(p: float) -> str:
+    """Format a p-value, never as a bare zero."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def join_words(parts: Sequence[str]) -> str:
+    """Join a list in words: "a, b and c"."""
+    *most, last = parts
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+LEVEL = 0.05
+"""Of the tests, after Holm's correction."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTest:
+    """Paired bootstrap test of two mean sensitivities.
+
+    Attributes:
+        key: what the first is: the metric that is compared with.
+        first: mean of what is compared with.
+        second: mean of what is compared.
+        difference: second less first.
+        ci95: the difference's interval.
+        p: two-sided p-value, corrected by Holm once `corrected` has done so.
+    """
+
+    key: str
+    first: float
+    second: float
+    difference: float
+    ci95: tuple[float, float]
+    p: float
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the difference is significant after correction."""
+        return self.p < LEVEL
+
+    @property
+    def words(self) -> str:
+        """Difference with its interval and p-value, as text."""
+        interval = format_interval(self.ci95)
+        return f"difference {format_signed(self.difference)} {interval}, {format_p_value(self.p)}"
+
+
+def compare_means(
+    key: str,
+    first: FloatArray,
+    second: FloatArray,
+    clusters: IntArray,
+    *,
+    resamples: int,
+    seed: int,
+) -> PairedTest:
+    """Test whether two sensitivities (c,) of the same comparisons have the same mean."""
+    a, b = mean_of(first), mean_of(second)
+    found = paired_bootstrap(a, b, clusters, resamples, seed)
+    return PairedTest(key, a.value(), b.value(), found.difference, found.ci95, found.p)
+
+
+def correct_holm(tests: Sequence[PairedTest]) -> list[PairedTest]:
+    """Tests with p-values corrected by Holm over all of them."""
+    p_values = holm([test.p for test in tests]).tolist()
+    return [replace(test, p=p) for test, p in zip(tests, p_values, strict=True)]
+
+
+NOISE_PERCENT = 50
 """Per cent of the three that the interaction of independent random scores has, about."""
 
-NOTHING = 1e-12
+ROUNDING = 1e-12
 """Sensitivities below this are rounding: nothing changes at all."""
 
 Verdict = Literal["dominates", "does not dominate", "undecided", "absent"]
@@ -37,7 +130,7 @@ Verdict = Literal["dominates", "does not dominate", "undecided", "absent"]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """An interaction that should dominate its parts when things are only swapped.
+    """Claim that an interaction dominates its parts when things are only swapped.
 
     Attributes:
         family: whose comparisons decide.
@@ -47,14 +140,14 @@ class Claim:
         parts: the metrics it should exceed.
     """
 
-    family: Family
+    family: MetricFamily
     subject: str
     when: str
     interaction: str
     parts: tuple[str, str]
 
 
-MOVED = "when only the relation changes"
+RELATION_CHANGE = "when only the relation changes"
 
 _TEXT, _IMAGE, _TO_IMAGE, _TO_TEXT = FAMILIES
 
@@ -73,18 +166,20 @@ CLAIMS = (
         "Q_A&O",
         ("Q_O", "Q_A"),
     ),
-    Claim(_IMAGE, "the interaction of the two objects", MOVED, "D_O1&O2", ("D_O1", "D_O2")),
+    Claim(
+        _IMAGE, "the interaction of the two objects", RELATION_CHANGE, "D_O1&O2", ("D_O1", "D_O2")
+    ),
     Claim(
         _TO_IMAGE,
         "what relation and object words have with both objects",
-        MOVED,
+        RELATION_CHANGE,
         "Q_T:R&O->I:O1&O2",
         ("Q_T:R&O->I:O1", "Q_T:R&O->I:O2"),
     ),
     Claim(
         _TO_TEXT,
         "what both objects have with relation and object words",
-        MOVED,
+        RELATION_CHANGE,
         "D_I:O1&O2->T:R&O",
         ("D_I:O1&O2->T:R", "D_I:O1&O2->T:O"),
     ),
@@ -93,7 +188,7 @@ CLAIMS = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Whether an interaction dominates.
+    """Verdict on one claim: whether an interaction dominates its parts.
 
     Attributes:
         side: where it is reported.
@@ -108,24 +203,24 @@ class Finding:
         sentence: all this in words.
     """
 
-    side: Side
+    side: MetricSide
     interaction: str
     verdict: Verdict
     share: float | None
     count: int
     examples: int
-    tests: tuple[Paired, ...]
+    tests: tuple[PairedTest, ...]
     sentence: str
 
 
-def findings(
+def derive_findings(
     diagnosis: Diagnosis,
     *,
     only: Mapping[str, Collection[str]] | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[Finding, ...]:
-    """Whether each interaction dominates its parts; one finding a claim, absent ones included.
+    """Test each claim: one finding per claim, absent ones included.
 
     Args:
         diagnosis: of one model.
@@ -135,7 +230,7 @@ def findings(
         seed: of the bootstrap.
     """
     measured = [
-        _against_parts(
+        _compare_with_parts(
             diagnosis.comparisons[claim.family.name],
             claim,
             None if only is None else only.get(claim.interaction, ()),
@@ -144,24 +239,24 @@ def findings(
         )
         for claim in CLAIMS
     ]
-    final = iter(corrected([test for tests, _ in measured for test in tests]))
+    final = iter(correct_holm([test for tests, _ in measured for test in tests]))
     found = []
     for claim, (tests, rows) in zip(CLAIMS, measured, strict=True):
         compared = diagnosis.comparisons[claim.family.name]
         examples = len({compared.ids[row] for row in rows})
         found.append(
-            _finding(diagnosis, claim, tuple(next(final) for _ in tests), len(rows), examples)
+            _build_finding(diagnosis, claim, tuple(next(final) for _ in tests), len(rows), examples)
         )
     return tuple(found)
 
 
-def _against_parts(
+def _compare_with_parts(
     compared: Comparisons,
     claim: Claim,
     only: Collection[str] | None,
     resamples: int,
     seed: int,
-) -> tuple[list[Paired], list[int]]:
+) -> tuple[list[PairedTest], list[int]]:
     """Tests of the interaction against its parts, and the comparisons that have all three."""
     keys = compared.family.keys
     columns = [keys.index(key) for key in (claim.interaction, *claim.parts)]
@@ -175,14 +270,14 @@ def _against_parts(
         return [], []
     interaction, *parts = values[rows].T
     tests = [
-        paired(key, part, interaction, clusters, resamples=resamples, seed=seed)
+        compare_means(key, part, interaction, clusters, resamples=resamples, seed=seed)
         for key, part in zip(claim.parts, parts, strict=True)
     ]
     return tests, rows.tolist()
 
 
-def _finding(
-    diagnosis: Diagnosis, claim: Claim, tests: tuple[Paired, ...], count: int, examples: int
+def _build_finding(
+    diagnosis: Diagnosis, claim: Claim, tests: tuple[PairedTest, ...], count: int, examples: int
 ) -> Finding:
     side = claim.family.side
     if not tests:
@@ -191,25 +286,25 @@ def _finding(
         why = notes[0] if notes else f"there are no two images for which {change}."
         sentence = f"{side} side: {claim.interaction} was not tested: {why}"
         return Finding(side, claim.interaction, "absent", None, 0, 0, (), sentence)
-    verdict = _verdict(tests)
+    verdict = _decide_verdict(tests)
     whole = tests[0].second
     total = whole + sum(test.first for test in tests)
-    share = whole / total if total > NOTHING else None
-    sentence = _sentence(claim, verdict, tests, share, count, examples)
+    share = whole / total if total > ROUNDING else None
+    sentence = _finding_sentence(claim, verdict, tests, share, count, examples)
     return Finding(side, claim.interaction, verdict, share, count, examples, tests, sentence)
 
 
-def _verdict(tests: Sequence[Paired]) -> Verdict:
-    shown = [test for test in tests if test.is_shown]
+def _decide_verdict(tests: Sequence[PairedTest]) -> Verdict:
+    shown = [test for test in tests if test.is_significant]
     if any(test.difference < 0 for test in shown):
         return "does not dominate"
     return "dominates" if len(shown) == len(tests) else "undecided"
 
 
-def _sentence(
+def _finding_sentence(
     claim: Claim,
     verdict: Verdict,
-    tests: Sequence[Paired],
+    tests: Sequence[PairedTest],
     share: float | None,
     count: int,
     examples: int,
@@ -218,10 +313,89 @@ def _sentence(
         "dominates": f"dominates, as it should {claim.when}",
         "does not dominate": f"does not dominate, though it should {claim.when}",
     }.get(verdict, "is not shown to dominate, nor to be dominated")
-    part = "" if share is None else f", {100 * share:.0f} % of the three (noise: {NOISE} %)"
-    against = in_a_row([f"{test.key} = {number(test.first)} ({test.words})" for test in tests])
+    part = "" if share is None else f", {100 * share:.0f} % of the three (noise: {NOISE_PERCENT} %)"
+    against = join_words(
+        [f"{test.key} = {format_number(test.first)} ({test.words})" for test in tests]
+    )
     return (
         f"{claim.family.side} side: {claim.subject} {lead}: "
-        f"{claim.interaction} = {number(tests[0].second)}{part}, against {against}; "
+        f"{claim.interaction} = {format_number(tests[0].second)}{part}, against {against}; "
         f"{count} comparisons of {examples} examples, p after Holm."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDifference:
+    """Difference of two models: paired tests by metric.
+
+    Attributes:
+        names: the two models.
+        tests: by metric, second model less first, on the comparisons both have.
+        count: comparisons that both have, at most over the metrics.
+        sentence: all this in words.
+    """
+
+    names: tuple[str, str]
+    tests: tuple[PairedTest, ...]
+    count: int
+    sentence: str
+
+
+def compare_diagnoses(
+    first: Diagnosis,
+    second: Diagnosis,
+    names: tuple[str, str],
+    *,
+    families: Sequence[MetricFamily] = FAMILIES,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> ModelDifference:
+    """Compare two models on the same comparisons, metric by metric, corrected by Holm.
+
+    A sensitivity is in units of the model's own mean squared dividend on that example, so that
+    models with scores of different scales can be compared.
+    """
+    tests: list[PairedTest] = []
+    count = 0
+    for family in families:
+        a, b = first.comparisons[family.name], second.comparisons[family.name]
+        rows_a, rows_b = _common_rows(a, b)
+        for place, key in enumerate(family.keys):
+            x, y = a.sensitivities[rows_a, place], b.sensitivities[rows_b, place]
+            both = ~(np.isnan(x) | np.isnan(y))
+            clusters = a.clusters[rows_a][both]
+            if np.unique(clusters).size < 2:
+                continue
+            count = max(count, int(both.sum()))
+            tests.append(
+                compare_means(key, x[both], y[both], clusters, resamples=resamples, seed=seed)
+            )
+    final = tuple(correct_holm(tests))
+    return ModelDifference(names, final, count, _difference_sentence(names, final, count))
+
+
+def _common_rows(a: Comparisons, b: Comparisons) -> tuple[list[int], list[int]]:
+    """Rows of the comparisons that both diagnoses have, in the order of the first."""
+    places = {row: place for place, row in enumerate(b.rows)}
+    pairs = [(place, places[row]) for place, row in enumerate(a.rows) if row in places]
+    return [place for place, _ in pairs], [place for _, place in pairs]
+
+
+def _difference_sentence(names: tuple[str, str], tests: Sequence[PairedTest], count: int) -> str:
+    first, second = names
+    if not tests:
+        return f"{first} and {second} have no comparisons in common to tell them apart by."
+    shown = [test for test in tests if test.is_significant]
+    alike = [test.key for test in tests if not test.is_significant]
+    where = f"on up to {count} comparisons that both have, p after Holm."
+    if not shown:
+        return f"{second} is not shown to differ from {first} in any metric, {where}"
+    told = join_words(
+        [
+            f"{test.key} ({format_number(test.second)} against {format_number(test.first)}, "
+            f"{test.words})"
+            for test in shown
+        ]
+    )
+    rest = f"; no difference is shown in {join_words(alike)}" if alike else ""
+    return f"{second} differs from {first} in {told}{rest}; {where}"

@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from contrapose.diagnose.comparisons import Comparisons
-from contrapose.diagnose.measuring import Diagnosed
-from contrapose.diagnose.played import Played
+from contrapose.diagnose.game_blocks import GameBlock
+from contrapose.diagnose.model_diagnosis import ModelGames
 from contrapose.diagnose.run import DiagnosisRun
+from contrapose.diagnose.sensitivity import Comparisons
 from contrapose.errors import InputError
 from contrapose.files import new_folder, require_free, write_text
 from contrapose.metrics.dividends import dividends, pattern_name
 
 RESULTS, EXAMPLES, DIVIDENDS = "diagnosis.json", "examples.parquet", "dividends.parquet"
 
-MOST_ROWS = 5_000_000
+MAX_ROWS = 5_000_000
 """Coalitions beyond which they are not written out one by one."""
 
 Columns = dict[str, Any]
@@ -40,7 +40,7 @@ def write_diagnosis(
     overwrite: bool = False,
     beside: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the folder, whole or not at all.
+    """Write the folder atomically.
 
     Args:
         run: what was found.
@@ -51,25 +51,27 @@ def write_diagnosis(
     Raises:
         InputError: the place is taken, and not by a diagnosis that may be overwritten.
     """
-    require_diagnosis_place(folder, overwrite=overwrite)
+    require_diagnosis_folder(folder, overwrite=overwrite)
     compared = [
         table
         for model in run.models
         for compared in model.diagnosis.comparisons.values()
-        for table in _compared(model, compared)
+        for table in _comparison_columns(model, compared)
     ]
     with new_folder(folder, overwrite=overwrite) as place:
         write_text(place / RESULTS, run.report.model_dump_json(indent=2) + "\n")
-        _write(place / EXAMPLES, compared)
-        if sum(model.counts.cells for model in run.report.models) <= MOST_ROWS:
-            tables = [_coalitions(model, block) for model in run.models for block in model.played]
-            _write(place / DIVIDENDS, tables)
+        _write_parquet(place / EXAMPLES, compared)
+        if sum(model.counts.cells for model in run.report.models) <= MAX_ROWS:
+            tables = [
+                _coalition_columns(model, block) for model in run.models for block in model.played
+            ]
+            _write_parquet(place / DIVIDENDS, tables)
         for name, content in (beside or {}).items():
             write_text(place / name, content)
 
 
-def require_diagnosis_place(folder: Path, *, overwrite: bool = False) -> None:
-    """Say so when a diagnosis cannot be written here, before it is made.
+def require_diagnosis_folder(folder: Path, *, overwrite: bool = False) -> None:
+    """Refuse a folder that a diagnosis cannot be written to, before it is computed.
 
     Raises:
         InputError: the place is taken, and not by a diagnosis that may be overwritten.
@@ -81,15 +83,15 @@ def require_diagnosis_place(folder: Path, *, overwrite: bool = False) -> None:
         )
 
 
-def _compared(model: Diagnosed, compared: Comparisons) -> Iterator[Columns]:
-    """A table a metric."""
+def _comparison_columns(model: ModelGames, compared: Comparisons) -> Iterator[Columns]:
+    """Columns of one table per metric."""
     family = compared.family
     for place, key in enumerate(family.keys):
         rows = np.flatnonzero(compared.there[:, place])
         if not len(rows):
             continue
         yield {
-            **_named(model, len(rows)),
+            **_model_columns(model, len(rows)),
             "example": [compared.ids[row] for row in rows],
             "metric": [key] * len(rows),
             "side": [family.side] * len(rows),
@@ -106,13 +108,13 @@ def _compared(model: Diagnosed, compared: Comparisons) -> Iterator[Columns]:
         }
 
 
-def _coalitions(model: Diagnosed, block: Played) -> Columns:
+def _coalition_columns(model: ModelGames, block: GameBlock) -> Columns:
     shape = block.values.shape
     example, image, text, seen, read = (each.reshape(-1) for each in np.indices(shape))
     regions = [pattern_name(block.image_players, each) for each in range(shape[3])]
     words = [pattern_name(block.text_players, each) for each in range(shape[4])]
     return {
-        **_named(model, block.values.size),
+        **_model_columns(model, block.values.size),
         "example": np.array(block.ids, dtype=object)[example],
         "image": image,
         "text": text,
@@ -123,20 +125,20 @@ def _coalitions(model: Diagnosed, block: Played) -> Columns:
     }
 
 
-def _named(model: Diagnosed, rows: int) -> Columns:
+def _model_columns(model: ModelGames, rows: int) -> Columns:
     return {"model": [model.model] * rows, "score": [model.score] * rows}
 
 
-def _write(path: Path, tables: list[Columns]) -> None:
+def _write_parquet(path: Path, tables: list[Columns]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if tables:
-        pq.write_table(pa.concat_tables([_table(table) for table in tables]), path)
+        pq.write_table(pa.concat_tables([_to_arrow(table) for table in tables]), path)
 
 
-def _table(columns: Columns) -> Any:
-    """A table in which NaN is null."""
+def _to_arrow(columns: Columns) -> Any:
+    """Arrow table in which NaN is null."""
     import pyarrow as pa
 
     return pa.table({name: pa.array(each, from_pandas=True) for name, each in columns.items()})

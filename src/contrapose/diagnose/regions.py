@@ -1,59 +1,154 @@
-"""Regions of images: what the renderer drew, what the user marked, or superpixels."""
+"""Region players of images: the renderer's masks, the user's regions, or superpixels.
+
+Superpixels are SLIC (Achanta et al., 2012): k-means of color and position from a grid, with every
+center compared to every pixel, since there are few.
+
+This is SLIC (Achanta et al., 2012) with every centre compared to every pixel: there are few.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from contrapose.data import Example, ImageRef
-from contrapose.diagnose.marked import UserRegions
-from contrapose.diagnose.players import Masks, Missing, Regions
-from contrapose.diagnose.superpixels import USUAL, Superpixels
-from contrapose.diagnose.words import Players
-from contrapose.scoring.hidden import Mask
-from contrapose.world.benchmark import SceneImage, index_maps, mentioned, read_caption
+from contrapose.data import Example, ImageRef, open_images
+from contrapose.diagnose.players import (
+    MissingPlayers,
+    RegionFinder,
+    RegionMasks,
+    require_few_players,
+)
+from contrapose.diagnose.user_regions import UserRegions
+from contrapose.diagnose.words import PlayerKind
+from contrapose.engine.images import RegionMask
+from contrapose.errors import InputError
+from contrapose.world.benchmark import SceneImage, find_mentioned_things, index_maps, parse_caption
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+DEFAULT_SUPERPIXELS = 8
+"""Superpixels of an image, unless another number is asked for."""
+WORKING_SIDE = 96
+"""Pixels of the longer side on which they are found."""
+ITERATIONS = 10
+COMPACTNESS = 40.0
+"""What a distance of one grid step weighs against differences of colour, of 0 to 255."""
+
+
+@dataclass(frozen=True, slots=True)
+class Superpixels:
+    """Superpixel players: each image is cut into a number of patches and has its own game.
+
+    Attributes:
+        count: how many.
+    """
+
+    count: int = DEFAULT_SUPERPIXELS
+    joint: bool = False
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise InputError(f"there must be at least one superpixel, not {self.count}.")
+        require_few_players(self.count, "superpixels")
+
+    @property
+    def name(self) -> str:
+        """Description with the number of superpixels."""
+        return f"{self.count} superpixels"
+
+    def find(self, examples: Sequence[Example]) -> list[Sequence[RegionMasks] | MissingPlayers]:
+        """Patch masks of each image, numbered from the top left."""
+        return [self._one(example) for example in examples]
+
+    def _one(self, example: Example) -> Sequence[RegionMasks] | MissingPlayers:
+        try:
+            images = open_images(example.images)
+        except InputError as error:
+            return MissingPlayers(error.message.partition(" (")[0].rstrip("."))
+        return [self._masks(image) for image in images]
+
+    def _masks(self, image: Image) -> RegionMasks:
+        labels = compute_superpixels(image, self.count)
+        return {
+            f"P{label + 1}": RegionMask.of(labels == label) for label in np.unique(labels).tolist()
+        }
+
+
+def compute_superpixels(image: Image, count: int) -> NDArray[np.int64]:
+    """(height, width) superpixel labels from 0; no label is empty."""
+    scale = min(1.0, WORKING_SIDE / max(image.size))
+    small = image.resize(tuple(max(1, round(side * scale)) for side in image.size))  # type: ignore[arg-type]
+    pixels = np.asarray(small.convert("RGB"), dtype=np.float64)
+    height, width, _ = pixels.shape
+    rows = max(1, round(math.sqrt(count * height / width)))
+    columns = max(1, count // rows)
+    step = math.sqrt(height * width / (rows * columns))
+    y, x = np.mgrid[0:height, 0:width] * (COMPACTNESS / step)
+    features = np.concatenate([pixels, y[..., None], x[..., None]], axis=2).reshape(-1, 5)
+    cells = (
+        np.arange(height)[:, None] * rows // height * columns
+        + np.arange(width)[None, :] * columns // width
+    )
+    _, labels = np.unique(cells.reshape(-1), return_inverse=True)
+    for _ in range(ITERATIONS):
+        sums = np.zeros((labels.max() + 1, 5))
+        np.add.at(sums, labels, features)
+        centres = sums / np.bincount(labels)[:, None]
+        distances = ((features[:, None] - centres) ** 2).sum(axis=2)
+        _, nearest = np.unique(distances.argmin(axis=1), return_inverse=True)
+        if np.array_equal(nearest, labels):
+            break
+        labels = nearest
+    up = np.arange(image.height) * height // image.height
+    across = np.arange(image.width) * width // image.width
+    whole: NDArray[np.int64] = labels.reshape(height, width)[np.ix_(up, across)]
+    return whole
+
 
 IndexMap = NDArray[np.int8]
-OBJECTS = ("O1", "O2")
+OBJECT_PLAYERS = ("O1", "O2")
 """The two things that a caption speaks of."""
-AT_ONCE = 128
+SCENE_BATCH = 128
 """Scenes whose masks are drawn in one go."""
 
 
 @dataclass(frozen=True, slots=True)
 class SceneRegions:
-    """Where the two things are seen that the captions of `scenes` speak of."""
+    """Regions of the two objects that the captions of `scenes` mention, from the renderer."""
 
     name: str = "the renderer's masks (scenes)"
     joint: bool = True
 
-    def find(self, examples: Sequence[Example]) -> list[Sequence[Masks] | Missing]:
-        """O1 and O2 of each image."""
-        found: list[Sequence[Masks] | Missing] = []
-        for start in range(0, len(examples), AT_ONCE):
-            some = examples[start : start + AT_ONCE]
-            things = [_things(example) for example in some]
-            drawn = _drawn(
+    def find(self, examples: Sequence[Example]) -> list[Sequence[RegionMasks] | MissingPlayers]:
+        """Masks of O1 and O2 in each image."""
+        found: list[Sequence[RegionMasks] | MissingPlayers] = []
+        for start in range(0, len(examples), SCENE_BATCH):
+            some = examples[start : start + SCENE_BATCH]
+            things = [_find_objects(example) for example in some]
+            drawn = _draw_index_maps(
                 [
                     ref
                     for example, each in zip(some, things, strict=True)
-                    if not isinstance(each, Missing)
+                    if not isinstance(each, MissingPlayers)
                     for ref in example.images
                 ]
             )
             found += [
-                each if isinstance(each, Missing) else _seen(example, each, drawn)
+                each if isinstance(each, MissingPlayers) else _object_masks(example, each, drawn)
                 for example, each in zip(some, things, strict=True)
             ]
         return found
 
 
-def _drawn(refs: Sequence[ImageRef]) -> dict[ImageRef, IndexMap]:
-    """For each image of a scene the position of the thing in each pixel."""
+def _draw_index_maps(refs: Sequence[ImageRef]) -> dict[ImageRef, IndexMap]:
+    """Index map of each scene image: the position of the object in each pixel."""
     sources = {ref: ref.source for ref in refs if isinstance(ref.source, SceneImage)}
     found: dict[ImageRef, IndexMap] = {}
     for size in dict.fromkeys(source.size for source in sources.values()):
@@ -63,65 +158,67 @@ def _drawn(refs: Sequence[ImageRef]) -> dict[ImageRef, IndexMap]:
     return found
 
 
-Two = tuple[tuple[int, ...], tuple[int, ...]]
+ObjectPair = tuple[tuple[int, ...], tuple[int, ...]]
 """The things of a scene that the first and the second mention of a caption fit."""
 
 
-def _things(example: Example) -> list[Two] | Missing:
-    """For each image the things that O1 and O2 are.
+def _find_objects(example: Example) -> list[ObjectPair] | MissingPlayers:
+    """Objects that O1 and O2 refer to, for each image.
 
     The first image's caption says so where it fits, so that O1 is the same thing in all images;
     else the image's own.
     """
     if not all(isinstance(ref.source, SceneImage) for ref in example.images):
-        return Missing("its images are not drawn from scenes")
+        return MissingPlayers("its images are not drawn from scenes")
     right = [next((j for j, ok in enumerate(row) if ok), None) for row in example.match]
-    found: list[Two] = []
+    found: list[ObjectPair] = []
     for image, own in enumerate(right):
-        two = _two(example, right[0], image)
-        if isinstance(two, Missing):
-            two = _two(example, own, image)
-        if isinstance(two, Missing):
+        two = _find_object_pair(example, right[0], image)
+        if isinstance(two, MissingPlayers):
+            two = _find_object_pair(example, own, image)
+        if isinstance(two, MissingPlayers):
             return two
         found.append(two)
     return found
 
 
-def _two(example: Example, text: int | None, image: int) -> Two | Missing:
-    """The things of an image that a caption's two phrases mean."""
-    caption = None if text is None else read_caption(example.texts[text])
+def _find_object_pair(
+    example: Example, text: int | None, image: int
+) -> ObjectPair | MissingPlayers:
+    """Objects of an image that a caption's two phrases refer to."""
+    caption = None if text is None else parse_caption(example.texts[text])
     if caption is None or text is None:
-        return Missing("an image has no caption that is a sentence of scenes")
-    if len(caption.mentions) != len(OBJECTS):
-        return Missing("its caption does not speak of two things")
-    first, second = mentioned(example, text, image)
+        return MissingPlayers("an image has no caption that is a sentence of scenes")
+    if len(caption.mentions) != len(OBJECT_PLAYERS):
+        return MissingPlayers("its caption does not speak of two things")
+    first, second = find_mentioned_things(example, text, image)
     if not first or not second:
-        return Missing("what its caption speaks of is not in the image")
+        return MissingPlayers("what its caption speaks of is not in the image")
     if set(first) & set(second):
-        return Missing("both phrases of its caption can mean one thing")
+        return MissingPlayers("both phrases of its caption can mean one thing")
     return first, second
 
 
-def _seen(
-    example: Example, things: Sequence[Two], drawn: Mapping[ImageRef, IndexMap]
-) -> Sequence[Masks] | Missing:
-    images: list[Masks] = []
+def _object_masks(
+    example: Example, things: Sequence[ObjectPair], drawn: Mapping[ImageRef, IndexMap]
+) -> Sequence[RegionMasks] | MissingPlayers:
+    images: list[RegionMasks] = []
     for ref, two in zip(example.images, things, strict=True):
         masks = [np.isin(drawn[ref], each) for each in two]
         if not all(mask.any() for mask in masks):
-            return Missing("nothing is seen of a thing that its caption speaks of")
-        images.append(dict(zip(OBJECTS, map(Mask.of, masks), strict=True)))
+            return MissingPlayers("nothing is seen of a thing that its caption speaks of")
+        images.append(dict(zip(OBJECT_PLAYERS, map(RegionMask.of, masks), strict=True)))
     return images
 
 
-def regions_for(
+def choose_regions(
     examples: Sequence[Example],
-    players: Players = "groups",
+    players: PlayerKind = "groups",
     *,
     file: Path | None = None,
-    count: int = USUAL,
-) -> Regions | None:
-    """Where regions come from, as the user chose; None where there are none to be had.
+    count: int = DEFAULT_SUPERPIXELS,
+) -> RegionFinder | None:
+    """Choose the source of regions from the user's options; None where there is none.
 
     Args:
         examples: what is diagnosed.

@@ -1,4 +1,4 @@
-"""From models and a benchmark to a diagnosis."""
+"""Diagnosis run: from models and a benchmark to a report."""
 
 from __future__ import annotations
 
@@ -8,31 +8,40 @@ from itertools import combinations
 
 from contrapose import __version__
 from contrapose.data import Example
-from contrapose.diagnose.changes import examples_by_kind
-from contrapose.diagnose.choosing import chosen_examples, chosen_parts, chosen_regions
-from contrapose.diagnose.differences import difference
-from contrapose.diagnose.fourteen import FAMILIES
-from contrapose.diagnose.games import PLAYED, Side, play
-from contrapose.diagnose.measuring import Diagnosed, measured
-from contrapose.diagnose.players import Regions, Words
-from contrapose.diagnose.remembered import RememberedWords
-from contrapose.diagnose.request import DiagnoseRequest
+from contrapose.diagnose.findings import compare_diagnoses
+from contrapose.diagnose.games import GAME_SCORES, GameSide, play_games
+from contrapose.diagnose.metrics import FAMILIES
+from contrapose.diagnose.model_diagnosis import ModelGames, diagnose_games, examples_by_kind
+from contrapose.diagnose.players import RegionFinder, WordCache, WordFinder
+from contrapose.diagnose.request import (
+    DiagnoseRequest,
+    select_examples,
+    select_parts,
+    select_regions,
+)
 from contrapose.diagnose.schema import (
     DiagnosisReport,
     DifferenceValue,
     ModelDiagnosis,
+    difference_value,
 )
-from contrapose.diagnose.told import difference_value
-from contrapose.diagnose.words import UsualWords, words_for
+from contrapose.diagnose.words import DefaultWords, choose_words
+from contrapose.engine import (
+    AnswerStore,
+    ImageCache,
+    LocalExecutor,
+    Progress,
+    ScoringContext,
+    default_scores,
+)
 from contrapose.errors import InputError
-from contrapose.files.paused import collection_paused
+from contrapose.files.records import gc_paused
 from contrapose.models import Model, load_model
-from contrapose.scoring import Asking, LocalExecutor, Pictures, Progress, Store, scores_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DiagnosisRun:
-    """A finished diagnosis, with what is needed to look at single examples.
+    """Finished diagnosis, with the data needed to show single examples.
 
     Attributes:
         report: what was found.
@@ -43,16 +52,16 @@ class DiagnosisRun:
     """
 
     report: DiagnosisReport
-    models: tuple[Diagnosed, ...]
+    models: tuple[ModelGames, ...]
     examples: Mapping[str, Example]
-    words: Words | None
-    regions: Regions | None
+    words: WordFinder | None
+    regions: RegionFinder | None
 
 
 def diagnose_models(
     models: Sequence[str | Model], request: DiagnoseRequest, *, progress: Progress | None = None
 ) -> DiagnosisRun:
-    """Play games with models, and measure what they react to.
+    """Play games with models and diagnose them.
 
     Args:
         models: names, or models that are loaded already.
@@ -63,27 +72,27 @@ def diagnose_models(
         InputError: an unknown name, a file that cannot be used, a score or a baseline that a model
             has not, or no example with players.
     """
-    with collection_paused():
-        selection = chosen_parts(request)
-    examples, notes = chosen_examples(selection)
-    words = RememberedWords(
-        words_for(
+    with gc_paused():
+        selection = select_parts(request)
+    examples, notes = select_examples(selection)
+    words = WordCache(
+        choose_words(
             request.players, spans=request.groups, tagger=request.tagger, preset=request.preset
         )
     )
-    regions, side, more = chosen_regions(request, examples)
+    regions, side, more = select_regions(request, examples)
     if side != "image":
         words.find(examples)
     if regions is not None:
         regions.find(examples)
-    played: list[tuple[Diagnosed, ModelDiagnosis]] = []
-    loaded = [_loaded(each, request) if isinstance(each, str) else each for each in models]
-    scores = [_score(model, request.score) for model in loaded]
+    played: list[tuple[ModelGames, ModelDiagnosis]] = []
+    loaded = [_load(each, request) if isinstance(each, str) else each for each in models]
+    scores = [_choose_score(model, request.score) for model in loaded]
     known = side != "image" and request.players != "words"
-    kinds = examples_by_kind(examples, words if known else UsualWords(request.tagger))
-    store, pictures = Store(request.cache), Pictures()
+    kinds = examples_by_kind(examples, words if known else DefaultWords(request.tagger))
+    store, pictures = AnswerStore(request.cache), ImageCache()
     for model, score in zip(loaded, scores, strict=True):
-        asking = Asking(
+        asking = ScoringContext(
             model,
             store,
             batch_size=request.batch_size,
@@ -92,8 +101,10 @@ def diagnose_models(
             policy=request.ask,
             executor=LocalExecutor(request.workers),
         )
-        games = play(asking, score, examples, words, regions, side=side, baseline=request.baseline)
-        played.append(measured(model, score, games, side, selection, kinds, request))
+        games = play_games(
+            asking, score, examples, words, regions, side=side, baseline=request.baseline
+        )
+        played.append(diagnose_games(model, score, games, side, selection, kinds, request))
     report = DiagnosisReport(
         contrapose=__version__,
         benchmark=selection.name,
@@ -101,7 +112,7 @@ def diagnose_models(
         examples=len(examples),
         side=side,
         players=request.players,
-        words=None if side == "image" else _source(words.source, examples),
+        words=None if side == "image" else _word_source(words.source, examples),
         regions=None if regions is None else regions.name,
         baseline={"text": request.baseline.text, "image": request.baseline.image},
         baseline_words=request.baseline.in_words(side),
@@ -109,7 +120,7 @@ def diagnose_models(
         resamples=request.resamples,
         seed=request.seed,
         models=tuple(value for _, value in played),
-        differences=_differences([each for each, _ in played], side, request),
+        differences=_compare_models([each for each, _ in played], side, request),
         notes=(*notes, *more),
     )
     return DiagnosisRun(
@@ -121,7 +132,7 @@ def diagnose_models(
     )
 
 
-def _loaded(name: str, request: DiagnoseRequest) -> Model:
+def _load(name: str, request: DiagnoseRequest) -> Model:
     return load_model(
         name,
         device=request.device,
@@ -130,21 +141,21 @@ def _loaded(name: str, request: DiagnoseRequest) -> Model:
     )
 
 
-def _score(model: Model, wanted: str | None) -> str:
+def _choose_score(model: Model, wanted: str | None) -> str:
     if wanted is not None:
         return wanted
-    able = [score for score in scores_of(model) if score in PLAYED]
+    able = [score for score in default_scores(model) if score in GAME_SCORES]
     if not able:
         raise InputError(f"{model.name} gives no score of an image with a caption.")
     return able[0]
 
 
-def _differences(
-    models: Sequence[Diagnosed], side: Side, request: DiagnoseRequest
+def _compare_models(
+    models: Sequence[ModelGames], side: GameSide, request: DiagnoseRequest
 ) -> tuple[DifferenceValue, ...]:
     return tuple(
         difference_value(
-            difference(
+            compare_diagnoses(
                 first.diagnosis,
                 second.diagnosis,
                 (first.label, second.label),
@@ -157,5 +168,5 @@ def _differences(
     )
 
 
-def _source(words: Words, examples: Sequence[Example]) -> str:
-    return "; ".join(words.ways(examples)) if isinstance(words, UsualWords) else words.name
+def _word_source(words: WordFinder, examples: Sequence[Example]) -> str:
+    return "; ".join(words.ways(examples)) if isinstance(words, DefaultWords) else words.name

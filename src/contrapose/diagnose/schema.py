@@ -1,20 +1,28 @@
-"""The shape of a diagnosis on disk and on standard output, versioned."""
+"""Versioned schema of a diagnosis (file and --json), and conversion of measurements to it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
-from contrapose.diagnose.findings import Verdict
-from contrapose.diagnose.fourteen import Side
-from contrapose.results.schema import Model
+import numpy as np
+
+from contrapose.diagnose.findings import Finding, ModelDifference, PairedTest, Verdict
+from contrapose.diagnose.game_blocks import GameBlock
+from contrapose.diagnose.games import GameSide
+from contrapose.diagnose.metrics import MetricSide
+from contrapose.diagnose.sensitivity import Diagnosis
+from contrapose.metrics import FloatArray
+from contrapose.metrics.dividends import moebius
+from contrapose.results.schema import SchemaModel
 
 DIAGNOSIS_VERSION: Literal[1] = 1
 
 Range = tuple[float, float]
 
 
-class SensitivityValue(Model):
-    """One of the fourteen metrics.
+class SensitivityValue(SchemaModel):
+    """Value of one of the fourteen metrics.
 
     Attributes:
         side: text, image or mutual.
@@ -29,7 +37,7 @@ class SensitivityValue(Model):
         notes: why something is null or left out.
     """
 
-    side: Side
+    side: MetricSide
     value: float | None
     ci95: Range | None
     rho: float | None
@@ -41,8 +49,8 @@ class SensitivityValue(Model):
     notes: tuple[str, ...] = ()
 
 
-class PairedValue(Model):
-    """A paired test of two mean sensitivities.
+class PairedValue(SchemaModel):
+    """Paired test of two mean sensitivities.
 
     Attributes:
         metric: what is compared with.
@@ -61,8 +69,8 @@ class PairedValue(Model):
     p_holm: float
 
 
-class FindingValue(Model):
-    """Whether an interaction dominates its parts, as it should.
+class FindingValue(SchemaModel):
+    """Verdict on whether an interaction dominates its parts.
 
     Attributes:
         side: text, image or mutual.
@@ -75,7 +83,7 @@ class FindingValue(Model):
         sentence: all this in words.
     """
 
-    side: Side
+    side: MetricSide
     interaction: str
     verdict: Verdict
     share: float | None
@@ -85,8 +93,8 @@ class FindingValue(Model):
     sentence: str
 
 
-class DifferenceValue(Model):
-    """Where two models differ.
+class DifferenceValue(SchemaModel):
+    """Difference of two models.
 
     Attributes:
         models: the two.
@@ -101,15 +109,15 @@ class DifferenceValue(Model):
     sentence: str
 
 
-class LeftOutValue(Model):
-    """An example that was not played, or not by all players, and why."""
+class LeftOutValue(SchemaModel):
+    """Example that was not played, or not by all players, with the reason."""
 
     example: str
     reason: str
 
 
-class Counts(Model):
-    """What the games took.
+class Counts(SchemaModel):
+    """Cost of the games.
 
     Attributes:
         games: that were played.
@@ -126,8 +134,8 @@ class Counts(Model):
     naive: int
 
 
-class OrderShares(Model):
-    """How much of a model's scores lies in coalitions of one, two, three … players.
+class OrderShares(SchemaModel):
+    """Shares of a model's scores by size of coalition.
 
     Attributes:
         side: text (all regions present) or image (all words present).
@@ -136,14 +144,14 @@ class OrderShares(Model):
         shares: of Σ|w| over coalitions that are not empty, by their size from 1; means of games.
     """
 
-    side: Side
+    side: MetricSide
     players: int
     games: int
     shares: tuple[float, ...]
 
 
-class ModelDiagnosis(Model):
-    """What was found in one model.
+class ModelDiagnosis(SchemaModel):
+    """Diagnosis of one model.
 
     Attributes:
         model: its name.
@@ -177,8 +185,8 @@ class ModelDiagnosis(Model):
     notes: tuple[str, ...] = ()
 
 
-class DiagnosisReport(Model):
-    """What `contrapose diagnose` found.
+class DiagnosisReport(SchemaModel):
+    """Output of `contrapose diagnose`.
 
     Attributes:
         schema_version: version of this shape.
@@ -217,3 +225,89 @@ class DiagnosisReport(Model):
     models: tuple[ModelDiagnosis, ...]
     differences: tuple[DifferenceValue, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+def order_shares(played: Sequence[GameBlock]) -> tuple[OrderShares, ...]:
+    """Shares of Σ|w| by size of coalition, for each side and number of players."""
+    found: dict[tuple[MetricSide, int], list[FloatArray]] = {}
+    for block in played:
+        games = block.values.reshape(-1, *block.values.shape[3:])
+        if block.text_players:
+            found.setdefault(("text", len(block.text_players)), []).append(games[:, -1, :])
+        if block.image_players:
+            found.setdefault(("image", len(block.image_players)), []).append(games[:, :, -1])
+    return tuple(
+        OrderShares(
+            side=side, players=players, games=len(known), shares=_mean_shares(known, players)
+        )
+        for (side, players), parts in sorted(found.items(), key=lambda item: item[0][::-1])
+        if len(known := _complete_games(np.concatenate(parts)))
+    )
+
+
+def _complete_games(games: FloatArray) -> FloatArray:
+    return games[~np.isnan(games).any(axis=1)]
+
+
+def _mean_shares(games: FloatArray, players: int) -> tuple[float, ...]:
+    sizes = np.array([mask.bit_count() for mask in range(1 << players)])
+    magnitudes = np.abs(moebius(games))
+    sums = np.stack([magnitudes[:, sizes == k].sum(axis=1) for k in range(1, players + 1)], axis=1)
+    total = sums.sum(axis=1, keepdims=True)
+    shares = np.divide(sums, total, out=np.zeros_like(sums), where=total > 0)
+    return tuple(shares.mean(axis=0).tolist())
+
+
+def metric_values(diagnosis: Diagnosis, side: GameSide) -> dict[str, SensitivityValue]:
+    """Schema values of the metrics of the requested side, by key."""
+    return {
+        key: SensitivityValue(
+            side=one.side,
+            value=one.mean,
+            ci95=one.ci95,
+            rho=one.rho,
+            rho_ci95=one.rho_ci95,
+            n=one.count,
+            examples=one.examples,
+            accuracy=one.accuracy,
+            accuracy_ci95=one.accuracy_ci95,
+            notes=one.notes,
+        )
+        for key, one in diagnosis.metrics.items()
+        if side in (one.side, "all")
+    }
+
+
+def finding_value(found: Finding) -> FindingValue:
+    """Schema value of a finding."""
+    return FindingValue(
+        side=found.side,
+        interaction=found.interaction,
+        verdict=found.verdict,
+        share=found.share,
+        n=found.count,
+        examples=found.examples,
+        tests=tuple(map(_paired_value, found.tests)),
+        sentence=found.sentence,
+    )
+
+
+def difference_value(found: ModelDifference) -> DifferenceValue:
+    """Schema value of a model difference."""
+    return DifferenceValue(
+        models=found.names,
+        n=found.count,
+        tests=tuple(map(_paired_value, found.tests)),
+        sentence=found.sentence,
+    )
+
+
+def _paired_value(test: PairedTest) -> PairedValue:
+    return PairedValue(
+        metric=test.key,
+        first=test.first,
+        second=test.second,
+        difference=test.difference,
+        ci95=test.ci95,
+        p_holm=test.p,
+    )

@@ -1,4 +1,18 @@
-"""How much a model reacts when a pattern changes: the fourteen metrics with their statistics.
+"""Sensitivities: the fourteen metrics with their statistics, from comparisons of right and wrong.
+
+On the text side every image of an example is compared with each of its right captions against each
+of its wrong ones; on the image side every caption with each of its right images against each of its
+wrong ones. An example of 2 × 2 gives two comparisons per side, one of 1 × 2 gives one comparison on
+the text side and none on the image side. The right one always comes first.
+
+Means, ρ and accuracy are over comparisons. Intervals are percentile intervals of a bootstrap over
+images, with all comparisons that share them. Nothing is ever NaN: an undefined value is None, with
+a note that gives the reason.
+
+On the text side every image of an example is compared with each of its right captions against each
+of its wrong ones; on the image side every caption with each of its right images against each of its
+wrong ones. An example of 2 × 2 therefore gives two comparisons a side, one of 1 × 2 gives one
+comparison on the text side and none on the image side. The right one always comes first.
 
 A metric's mean is over comparisons (see `comparisons`), and so are ρ and the accuracy beside it.
 Intervals are percentile intervals of a bootstrap that draws images, with all comparisons that share
@@ -8,24 +22,227 @@ them. Nothing here is ever NaN: what is undefined is None, with a note that says
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from contrapose.diagnose.comparisons import Comparisons, compare_played
-from contrapose.diagnose.fourteen import FAMILIES, Family, Pattern, Side
-from contrapose.diagnose.played import Played
-from contrapose.metrics import Statistic, correlation_of, intervals, mean_of
-from contrapose.metrics.dividends import pattern_mask
+from contrapose.diagnose.game_blocks import GameBlock
+from contrapose.diagnose.metrics import FAMILIES, Exchange, MetricFamily, MetricPattern, MetricSide
+from contrapose.metrics import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Statistic,
+    clusters_of,
+    correlation_of,
+    intervals,
+    mean_of,
+)
+from contrapose.metrics.dividends import dividends, moebius, pattern_mask
 from contrapose.metrics.statistics.bootstrap import RESAMPLES
+
+NO_EFFECT = 1e-12
+"""Dividends below this share of the largest value are rounding."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparisons:
+    """Comparisons of right with wrong in one metric family: c comparisons, p patterns each.
+
+    Attributes:
+        family: what is compared.
+        ids: (c,) the example of each.
+        kept: (c,) the image (or caption) that meets both.
+        right: (c,) the right caption (or image).
+        wrong: (c,) the wrong one.
+        clusters: (c,) codes; comparisons that share an image, directly or through others, have one.
+        rewards: (c, 2) the score of right and wrong with all players present.
+        dividends: (c, 2, p) the patterns' dividends; NaN where the example has not their players.
+        sensitivities: (c, p) |w(right) − w(wrong)|² / Z, Z the mean of w² over both and over the
+            patterns there are. NaN also where Z is 0: no pattern has any effect.
+    """
+
+    family: MetricFamily
+    ids: tuple[str, ...]
+    kept: IntArray
+    right: IntArray
+    wrong: IntArray
+    clusters: IntArray
+    rewards: FloatArray
+    dividends: FloatArray
+    sensitivities: FloatArray
+
+    @property
+    def reward_differences(self) -> FloatArray:
+        """(c,) score of right minus score of wrong."""
+        return np.asarray(self.rewards[:, 0] - self.rewards[:, 1])
+
+    @property
+    def dividend_differences(self) -> FloatArray:
+        """(c, p) dividend with right minus dividend with wrong."""
+        return np.asarray(self.dividends[:, 0] - self.dividends[:, 1])
+
+    @property
+    def there(self) -> BoolArray:
+        """(c, p) whether the example has the pattern's players."""
+        return np.asarray(~np.isnan(self.dividends).any(axis=1))
+
+    @property
+    def rows(self) -> list[tuple[str, int, int, int]]:
+        """Key of each comparison: example, kept, right, wrong."""
+        places = np.stack([self.kept, self.right, self.wrong], axis=1).tolist()
+        return [(id_, *place) for id_, place in zip(self.ids, places, strict=True)]
+
+    def by_example(self, key: str) -> dict[str, float]:
+        """Mean sensitivity per example over its comparisons; undefined ones are omitted."""
+        values = self.sensitivities[:, self.family.keys.index(key)]
+        found: dict[str, list[float]] = {}
+        for id_, value in zip(self.ids, values.tolist(), strict=True):
+            if not math.isnan(value):
+                found.setdefault(id_, []).append(value)
+        return {id_: sum(each) / len(each) for id_, each in found.items()}
+
+
+def build_comparisons(played: Sequence[GameBlock], family: MetricFamily) -> Comparisons:
+    """Build the comparisons of one family over all blocks of games.
+
+    A comparison whose scores were not asked is not there.
+    """
+    clusters = _cluster_codes(played)
+    parts = [
+        _compare_block(block, family, codes) for block, codes in zip(played, clusters, strict=True)
+    ]
+    return _concatenate(parts, family)
+
+
+def _cluster_codes(played: Sequence[GameBlock]) -> list[IntArray]:
+    codes = clusters_of([images for block in played for images in block.images])
+    ends = np.cumsum([len(block.ids) for block in played])
+    return np.split(codes, ends[:-1]) if played else []
+
+
+def _compare_block(block: GameBlock, family: MetricFamily, clusters: IntArray) -> Comparisons:
+    example, kept, right, wrong = _comparison_indices(block, family.exchanged)
+    whole = block.values[..., -1, -1]
+    found = _pattern_dividends(block, family.patterns)
+    cells = (
+        [(example, kept, right), (example, kept, wrong)]
+        if family.exchanged == "captions"
+        else [(example, right, kept), (example, wrong, kept)]
+    )
+    rewards = np.stack([whole[cell] for cell in cells], axis=1)
+    w = np.stack([found[cell] for cell in cells], axis=1)
+    largest = np.maximum(*(_largest_magnitude(block.values)[cell] for cell in cells))
+    missing = np.isnan(w).any(axis=1)
+    asked = ~(np.isnan(rewards).any(axis=1) | np.all(missing, axis=1))
+    return Comparisons(
+        family,
+        tuple(block.ids[place] for place in example[asked]),
+        kept[asked],
+        right[asked],
+        wrong[asked],
+        clusters[example[asked]],
+        rewards[asked],
+        w[asked],
+        compute_sensitivities(w[asked], largest[asked]),
+    )
+
+
+def _comparison_indices(
+    block: GameBlock, exchanged: Exchange
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Indices of example, kept, right and wrong of every comparison, in the order of examples."""
+    match = block.match if exchanged == "captions" else block.match.transpose(0, 2, 1)
+    chosen = match[:, :, :, None] & ~match[:, :, None, :]
+    example, kept, right, wrong = np.nonzero(chosen)
+    return example, kept, right, wrong
+
+
+def _pattern_dividends(block: GameBlock, patterns: Iterable[MetricPattern]) -> FloatArray:
+    """(k, m, n, p) dividends of the patterns in every cell; NaN where players are missing."""
+    tables: dict[tuple[bool, bool], FloatArray] = {}
+    found: list[FloatArray] = []
+    for pattern in patterns:
+        image = _pattern_index(block.image_players, pattern.image)
+        text = _pattern_index(block.text_players, pattern.text)
+        if image is None or text is None:
+            found.append(np.full(block.values.shape[:3], np.nan))
+            continue
+        kind = (pattern.image is None, pattern.text is None)
+        if kind not in tables:
+            tables[kind] = _dividend_table(block.values, *kind)
+        found.append(tables[kind][..., image, text])
+    return np.stack(found, axis=-1)
+
+
+def _dividend_table(values: FloatArray, all_regions: bool, all_words: bool) -> FloatArray:
+    """Dividends (k, m, n, ·, ·) with all regions, all words, or neither held present."""
+    if all_regions:
+        return moebius(values[..., -1, :])[..., None, :]
+    if all_words:
+        return moebius(values[..., :, -1])[..., :, None]
+    return dividends(values)
+
+
+def _pattern_index(players: tuple[str, ...], pattern: str | None) -> int | None:
+    """Index of a pattern in its table; an axis with nothing hidden has length 1."""
+    return 0 if pattern is None else pattern_mask(players, pattern)
+
+
+def _largest_magnitude(values: FloatArray) -> FloatArray:
+    """(k, m, n) largest magnitude of each game's values."""
+    known = np.where(np.isnan(values), 0.0, values)
+    return np.asarray(np.abs(known).max(axis=(-2, -1)))
+
+
+def compute_sensitivities(w: FloatArray, largest: FloatArray) -> FloatArray:
+    """(c, p) sensitivities from the dividends (c, 2, p) of right and wrong.
+
+    Args:
+        w: dividends; NaN for patterns that an example has not.
+        largest: (c,) the largest magnitude among the games' values, against which dividends are
+            nothing but rounding.
+    """
+    there = ~np.isnan(w).any(axis=1)
+    squares = np.where(there, (np.nan_to_num(w) ** 2).sum(axis=1), 0.0)
+    counted = 2 * there.sum(axis=1)
+    z = np.divide(squares.sum(axis=1), counted, out=np.zeros(len(w)), where=counted > 0)
+    effect = z > (NO_EFFECT * largest) ** 2
+    change = (w[:, 0] - w[:, 1]) ** 2
+    known = there & effect[:, None]
+    result = np.full(change.shape, np.nan)
+    np.divide(change, z[:, None], out=result, where=known)
+    return result
+
+
+def _concatenate(parts: Sequence[Comparisons], family: MetricFamily) -> Comparisons:
+    if not parts:
+        none = np.zeros(0, dtype=np.int64)
+        p = len(family.patterns)
+        empty = np.zeros((0, 2, p))
+        return Comparisons(
+            family, (), none, none, none, none, np.zeros((0, 2)), empty, np.zeros((0, p))
+        )
+    return Comparisons(
+        family,
+        tuple(id_ for part in parts for id_ in part.ids),
+        np.concatenate([part.kept for part in parts]),
+        np.concatenate([part.right for part in parts]),
+        np.concatenate([part.wrong for part in parts]),
+        np.concatenate([part.clusters for part in parts]),
+        np.concatenate([part.rewards for part in parts]),
+        np.concatenate([part.dividends for part in parts]),
+        np.concatenate([part.sensitivities for part in parts]),
+    )
+
 
 Range = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """One metric of one model.
+    """Sensitivity metric of one model, with its statistics.
 
     Attributes:
         key: one of `fourteen.KEYS`.
@@ -42,7 +259,7 @@ class Sensitivity:
     """
 
     key: str
-    side: Side
+    side: MetricSide
     count: int
     examples: int
     mean: float | None
@@ -56,7 +273,7 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Diagnosis:
-    """All fourteen metrics of one model, and the comparisons they are made of.
+    """All fourteen metrics of one model, with the comparisons they are computed from.
 
     Attributes:
         metrics: by key, always all fourteen; one without comparisons has the count 0 and a note.
@@ -67,10 +284,10 @@ class Diagnosis:
     comparisons: Mapping[str, Comparisons]
 
 
-def diagnose_played(
-    played: Sequence[Played], *, resamples: int = RESAMPLES, seed: int = 0
+def diagnose_blocks(
+    played: Sequence[GameBlock], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Diagnosis:
-    """Measure games that were played.
+    """Compute all fourteen metrics from blocks of games.
 
     Args:
         played: blocks of games of one model; an example stands in one block.
@@ -80,21 +297,23 @@ def diagnose_played(
     Raises:
         InputError: a score is infinite.
     """
-    comparisons = {family.name: compare_played(played, family) for family in FAMILIES}
+    comparisons = {family.name: build_comparisons(played, family) for family in FAMILIES}
     metrics = {
         one.key: one
         for family in FAMILIES
-        for one in _measured(comparisons[family.name], played, resamples, seed)
+        for one in _measure_family(comparisons[family.name], played, resamples, seed)
     }
     return Diagnosis(metrics, comparisons)
 
 
-def _measured(
-    compared: Comparisons, played: Sequence[Played], resamples: int, seed: int
+def _measure_family(
+    compared: Comparisons, played: Sequence[GameBlock], resamples: int, seed: int
 ) -> list[Sensitivity]:
     patterns = compared.family.patterns
-    statistics = [one for place in range(len(patterns)) for one in _statistics(compared, place)]
-    found = [_known(statistic.value()) for statistic in statistics]
+    statistics = [
+        one for place in range(len(patterns)) for one in _pattern_statistics(compared, place)
+    ]
+    found = [_none_if_nan(statistic.value()) for statistic in statistics]
     drawn: list[Range | None] = []
     if compared.ids:
         bounds = intervals(statistics, clusters=compared.clusters, resamples=resamples, seed=seed)
@@ -117,13 +336,15 @@ def _measured(
                 None if rho is None else rho_ci,
                 right,
                 None if right is None else right_ci,
-                tuple(_notes(compared, place, rho, played)),
+                tuple(_pattern_notes(compared, place, rho, played)),
             )
         )
     return measured
 
 
-def _statistics(compared: Comparisons, place: int) -> tuple[Statistic, Statistic, Statistic]:
+def _pattern_statistics(
+    compared: Comparisons, place: int
+) -> tuple[Statistic, Statistic, Statistic]:
     """Mean sensitivity, ρ and accuracy of one pattern, over the comparisons that have it."""
     sensitivity = compared.sensitivities[:, place]
     defined = ~np.isnan(sensitivity)
@@ -137,13 +358,13 @@ def _statistics(compared: Comparisons, place: int) -> tuple[Statistic, Statistic
     )
 
 
-def _notes(
-    compared: Comparisons, place: int, rho: float | None, played: Sequence[Played]
+def _pattern_notes(
+    compared: Comparisons, place: int, rho: float | None, played: Sequence[GameBlock]
 ) -> list[str]:
     pattern = compared.family.patterns[place]
     there = compared.there[:, place]
     if not there.any():
-        return [_why_absent(compared.family, pattern, played)]
+        return [_absence_reason(compared.family, pattern, played)]
     notes = []
     idle = int((there & np.isnan(compared.sensitivities[:, place])).sum())
     if idle:
@@ -159,13 +380,15 @@ def _notes(
     return notes
 
 
-def _why_absent(family: Family, pattern: Pattern, played: Sequence[Played]) -> str:
+def _absence_reason(
+    family: MetricFamily, pattern: MetricPattern, played: Sequence[GameBlock]
+) -> str:
     able = [
         block
         for block in played
         if block.ids
-        and _has(block.image_players, pattern.image)
-        and _has(block.text_players, pattern.text)
+        and _has_pattern(block.image_players, pattern.image)
+        and _has_pattern(block.text_players, pattern.text)
     ]
     if not able:
         return f"no example has the players {pattern.players}."
@@ -178,9 +401,9 @@ def _why_absent(family: Family, pattern: Pattern, played: Sequence[Played]) -> s
     return "its scores were not asked."
 
 
-def _has(players: tuple[str, ...], pattern: str | None) -> bool:
+def _has_pattern(players: tuple[str, ...], pattern: str | None) -> bool:
     return pattern is None or pattern_mask(players, pattern) is not None
 
 
-def _known(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else value

@@ -1,4 +1,21 @@
-"""Word groups: object words O, relation words R and attribute words A; or every word by itself.
+"""Word players of captions: object words O, relation words R, attribute words A, or single words.
+
+Where captions follow a template it gives the group of each word: the grammar of `scenes`, or ARO's
+(VG-Relation “the X is REL the Y”, VG-Attribution “the A1 X and the A2 Y”; relation and attributes
+are the examples' tags, so that “to the left of” is one relation). Elsewhere a part-of-speech tagger
+does: nouns are O, verbs and prepositions R, adjectives and numerals A. Or the user gives the spans
+in a JSONL file with one line per caption; a span is the offset of its first character and of the
+one after its last:
+
+    {"id": "7", "caption": 0, "spans": {"O": [[4, 7], [21, 26]], "R": [[11, 20]]}}
+
+VG-Relation says “the X is REL the Y”, VG-Attribution “the A1 X and the A2 Y”. The relation and the
+attributes are the examples' tags, so that “to the left of” is one relation and “light brown” one
+attribute.
+
+    {"id": "7", "caption": 0, "spans": {"O": [[4, 7], [21, 26]], "R": [[11, 20]]}}
+
+A line a caption; a span is the offset of its first character and of the one after its last.
 
 Where captions follow a template it says what each word is: those of `scenes`, and ARO's. Elsewhere
 a part-of-speech tagger does: nouns are O, verbs and prepositions R, adjectives and numerals A. Or
@@ -7,72 +24,255 @@ the user gives the words' places in a file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from contrapose.data import Example
-from contrapose.data.groups import tagged_groups
-from contrapose.data.tagging import WORD, Tagger
-from contrapose.diagnose.players import Groups, Missing, Words
-from contrapose.diagnose.spans import UserWords
-from contrapose.diagnose.templates import TemplateWords
+from contrapose.data.tagging import WORD_PATTERN, Tagger, split_words, tag_groups
+from contrapose.diagnose.players import MissingPlayers, WordFinder, WordGroups, require_few_players
 from contrapose.errors import InputError
-from contrapose.models.masks import Span
-from contrapose.world.benchmark import SceneImage, read_caption, scene_groups
+from contrapose.files import (
+    MalformedError,
+    Record,
+    StrictProblems,
+    parse_records,
+    read_jsonl_records,
+)
+from contrapose.models.masking.text import Span, merge_spans
+from contrapose.world.benchmark import SceneImage, parse_caption, scene_groups
 
-Players = Literal["groups", "words", "superpixels"]
+NO_TEMPLATE = "its captions follow no template of ARO"
+REPEATED_RELATION = "the relation's first word comes twice in a caption"
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateWords:
+    """Word groups of ARO's captions.
+
+    Attributes:
+        released: as the authors' script takes them: the word before the relation belongs to it,
+            and captions in which the relation's first word comes again are left out.
+    """
+
+    released: bool = False
+    joint: bool = True
+
+    @property
+    def name(self) -> str:
+        """Description of the templates."""
+        return f"the captions' templates (ARO{', as released' if self.released else ''})"
+
+    def find(self, examples: Sequence[Example]) -> list[Sequence[WordGroups] | MissingPlayers]:
+        """Word groups of each caption, where all captions of an example follow a template."""
+        return [self._one(example) for example in examples]
+
+    def _one(self, example: Example) -> Sequence[WordGroups] | MissingPlayers:
+        relation, attributes = example.tags.get("relation"), example.tags.get("attributes")
+        found: list[WordGroups] = []
+        for text in example.texts:
+            groups = None
+            if isinstance(relation, str):
+                groups = relation_groups(text, relation, before=self.released)
+                if groups is not None and self.released:
+                    first = relation.split()[0]
+                    if split_words(text).count(first) > 1:
+                        return MissingPlayers(REPEATED_RELATION)
+            elif isinstance(attributes, str):
+                groups = attribute_groups(text, attributes)
+            if groups is None:
+                return MissingPlayers(NO_TEMPLATE)
+            found.append(groups)
+        return found
+
+
+def relation_groups(text: str, relation: str, *, before: bool = False) -> WordGroups | None:
+    """Word groups of “the X is REL the Y”; None for any other caption.
+
+    Args:
+        text: the caption.
+        relation: REL.
+        before: whether the word before the relation, “is”, belongs to it.
+    """
+    match = re.fullmatch(rf"the (?P<x>.+) (?P<is>is {re.escape(relation)}) the (?P<y>.+)", text)
+    if match is None:
+        return None
+    start, end = match.span("is")
+    if not before:
+        start = end - len(relation)
+    return {"O": (match.span("x"), match.span("y")), "R": ((start, end),)}
+
+
+def attribute_groups(text: str, attributes: str) -> WordGroups | None:
+    """Word groups of “the A1 X and the A2 Y”; None for any other caption.
+
+    Args:
+        text: the caption.
+        attributes: both, joined by `_`, in any order.
+    """
+    match = re.fullmatch(r"the (.+) and the (.+)", text)
+    if match is None:
+        return None
+    objects: list[Span] = []
+    said: list[Span] = []
+    for group in (1, 2):
+        phrase, start = match.group(group), match.start(group)
+        known = [each for each in attributes.split("_") if phrase.startswith(f"{each} ")]
+        length = len(max(known, key=len)) if known else phrase.find(" ")
+        if length < 1:
+            return None
+        said.append((start, start + length))
+        objects.append((start + length + 1, match.end(group)))
+    return {"O": tuple(objects), "A": tuple(said)}
+
+
+@dataclass(frozen=True, slots=True)
+class UserWords:
+    """Word groups from a user's file.
+
+    Attributes:
+        file: it.
+        groups: by example and caption, with the line.
+    """
+
+    file: Path
+    groups: Mapping[tuple[str, int], tuple[WordGroups, int]] = field(repr=False)
+    joint: bool = True
+
+    @property
+    def name(self) -> str:
+        """Description with the file's name."""
+        return f"the spans of {self.file.name}"
+
+    @classmethod
+    def read(cls, file: Path) -> UserWords:
+        """Read a JSONL file of spans.
+
+        Raises:
+            InputError: a record is malformed, or has no group, an empty one, or too many.
+        """
+        found: dict[tuple[str, int], tuple[WordGroups, int]] = {}
+        records = read_jsonl_records(file, StrictProblems())
+        built = parse_records(
+            records, lambda each: (_parse_word_record(each), each.line), StrictProblems()
+        )
+        for (key, groups), line in built:
+            if key in found:
+                raise InputError(
+                    f"example {key[0]} has caption {key[1]} twice.", file=file, line=line
+                )
+            found[key] = groups, line
+        if not found:
+            raise InputError("holds no word groups.", file=file)
+        return cls(file, found)
+
+    def find(self, examples: Sequence[Example]) -> list[Sequence[WordGroups] | MissingPlayers]:
+        """Word groups of each caption, checked against its text.
+
+        Raises:
+            InputError: a span lies outside its caption, or two groups overlap.
+        """
+        return [self._one(example) for example in examples]
+
+    def _one(self, example: Example) -> Sequence[WordGroups] | MissingPlayers:
+        found = []
+        for place, text in enumerate(example.texts):
+            known = self.groups.get((example.id, place))
+            if known is None:
+                return MissingPlayers(f"{self.file.name} has no word groups of one of its captions")
+            groups, line = known
+            try:
+                _check_overlap(groups, text)
+            except InputError as error:
+                raise InputError(error.message, file=self.file, line=line) from None
+            found.append(groups)
+        return found
+
+
+def _parse_word_record(record: Record) -> tuple[tuple[str, int], WordGroups]:
+    spans = record.field("spans")
+    if not isinstance(spans, dict) or not spans:
+        raise MalformedError(f"record {record.key}: 'spans' must name at least one group of words.")
+    try:
+        require_few_players(len(spans), "groups of words")
+    except InputError as error:
+        raise MalformedError(f"record {record.key}: {error.message}") from None
+    groups = {str(name): _parse_spans(record, str(name), value) for name, value in spans.items()}
+    return (record.name("id"), record.integer("caption")), groups
+
+
+def _parse_spans(record: Record, name: str, value: Any) -> tuple[Span, ...]:
+    if not isinstance(value, list) or not value:
+        raise MalformedError(f"record {record.key}: the group {name!r} is empty; leave it out.")
+    for span in value:
+        whole = isinstance(span, list) and len(span) == 2 and all(type(n) is int for n in span)
+        if not whole:
+            raise MalformedError(f"record {record.key}: a span of {name!r} must be [start, end].")
+    return tuple((start, end) for start, end in value)
+
+
+def _check_overlap(groups: WordGroups, text: str) -> None:
+    taken: list[tuple[Span, str]] = []
+    for name, spans in groups.items():
+        taken += [(span, name) for span in merge_spans(spans, text)]
+    taken.sort()
+    for (one, name), (other, second) in pairwise(taken):
+        if other[0] < one[1]:
+            raise InputError(f"the groups {name!r} and {second!r} share words of {text[:40]!r}.")
+
+
+PlayerKind = Literal["groups", "words", "superpixels"]
 Preset = Literal["released"]
 
 
 @dataclass(frozen=True, slots=True)
 class SceneWords:
-    """Word groups of the captions of `scenes`, by their grammar."""
+    """Word groups of the captions of `scenes`, from their grammar."""
 
     name: str = "the captions' grammar (scenes)"
     joint: bool = True
 
-    def find(self, examples: Sequence[Example]) -> list[Sequence[Groups] | Missing]:
-        """The groups of each caption; shuffled ones are read word by word."""
+    def find(self, examples: Sequence[Example]) -> list[Sequence[WordGroups] | MissingPlayers]:
+        """Word groups of each caption; shuffled captions are read word by word."""
         return [[scene_groups(text) for text in example.texts] for example in examples]
 
 
 @dataclass(frozen=True, slots=True)
-class TaggedWords:
-    """Word groups by parts of speech."""
+class TaggerWords:
+    """Word groups from part-of-speech tags."""
 
     tagger: Tagger = "textblob"
     joint: bool = True
 
     @property
     def name(self) -> str:
-        """Which tagger."""
+        """Description with the tagger's name."""
         return f"parts of speech ({self.tagger})"
 
-    def find(self, examples: Sequence[Example]) -> list[Sequence[Groups] | Missing]:
+    def find(self, examples: Sequence[Example]) -> list[Sequence[WordGroups] | MissingPlayers]:
         """Nouns, verbs and prepositions, adjectives and numerals of each caption."""
-        return [
-            [tagged_groups(text, self.tagger) for text in example.texts] for example in examples
-        ]
+        return [[tag_groups(text, self.tagger) for text in example.texts] for example in examples]
 
 
 @dataclass(frozen=True, slots=True)
-class EachWord:
-    """Every word is a player; a word that comes again is told apart by its number."""
+class SingleWords:
+    """Single-word players; repeated words are numbered."""
 
     name: str = "every word by itself"
     joint: bool = False
 
-    def find(self, examples: Sequence[Example]) -> list[Sequence[Groups] | Missing]:
-        """The words of each caption, marks left out."""
-        return [[_each(text) for text in example.texts] for example in examples]
+    def find(self, examples: Sequence[Example]) -> list[Sequence[WordGroups] | MissingPlayers]:
+        """Single words of each caption, punctuation left out."""
+        return [[_single_words(text) for text in example.texts] for example in examples]
 
 
-def _each(text: str) -> Groups:
+def _single_words(text: str) -> WordGroups:
     found: dict[str, tuple[Span, ...]] = {}
     seen: dict[str, int] = {}
-    for match in WORD.finditer(text):
+    for match in WORD_PATTERN.finditer(text):
         word = match.group()
         if word[0].isalnum():
             seen[word] = seen.get(word, 0) + 1
@@ -81,40 +281,40 @@ def _each(text: str) -> Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class UsualWords:
-    """Each example by the template that its captions follow, and by the tagger where none does."""
+class DefaultWords:
+    """Default word groups: the caption's template, or the tagger where it follows none."""
 
     tagger: Tagger = "textblob"
     name: str = "the captions' templates, or parts of speech"
     joint: bool = True
 
-    def find(self, examples: Sequence[Example]) -> list[Sequence[Groups] | Missing]:
-        """The groups of each caption."""
-        return [self._way(example).find([example])[0] for example in examples]
+    def find(self, examples: Sequence[Example]) -> list[Sequence[WordGroups] | MissingPlayers]:
+        """Word groups of each caption."""
+        return [self._choose_finder(example).find([example])[0] for example in examples]
 
     def ways(self, examples: Sequence[Example]) -> list[str]:
-        """Where the groups of examples come from, each once."""
-        return list(dict.fromkeys(self._way(example).name for example in examples))
+        """Descriptions of the sources that the examples' groups come from, each once."""
+        return list(dict.fromkeys(self._choose_finder(example).name for example in examples))
 
-    def _way(self, example: Example) -> Words:
+    def _choose_finder(self, example: Example) -> WordFinder:
         if any(isinstance(ref.source, SceneImage) for ref in example.images) or any(
-            read_caption(text) is not None for text in example.texts
+            parse_caption(text) is not None for text in example.texts
         ):
             return SceneWords()
         templates = TemplateWords()
-        if not isinstance(templates.find([example])[0], Missing):
+        if not isinstance(templates.find([example])[0], MissingPlayers):
             return templates
-        return TaggedWords(self.tagger)
+        return TaggerWords(self.tagger)
 
 
-def words_for(
-    players: Players = "groups",
+def choose_words(
+    players: PlayerKind = "groups",
     *,
     spans: Path | None = None,
     tagger: Tagger = "textblob",
     preset: str | None = None,
-) -> Words:
-    """Where word groups come from, as the user chose.
+) -> WordFinder:
+    """Choose the source of word groups from the user's options.
 
     Args:
         players: `words` makes every word a player.
@@ -133,4 +333,4 @@ def words_for(
         return TemplateWords(released=True)
     if spans is not None:
         return UserWords.read(spans)
-    return EachWord() if players == "words" else UsualWords(tagger)
+    return SingleWords() if players == "words" else DefaultWords(tagger)

@@ -1,46 +1,57 @@
-"""Reading and writing files without surprises.
+"""Safe file input and output.
+
+Records come with their line number, problems are either raised or collected, paths from an
+annotation file cannot leave their root, and what is written appears complete or not at all.
 
 Records come with the line they stand on, problems are either raised or collected, paths from an
 annotation file cannot leave their root, and what is written appears whole or not at all.
 """
 
 from contrapose.files.atomic import new_folder, require_free, write_bytes, write_text
-from contrapose.files.paths import IMAGE_SUFFIXES, inside, resolve_name
-from contrapose.files.problems import Collected, Malformed, Problem, Problems, Strict
+from contrapose.files.paths import IMAGE_SUFFIXES, resolve_name, safe_join
 from contrapose.files.records import (
     Record,
-    csv_records,
-    json_records,
-    jsonl_records,
-    parquet_records,
-    parse,
+    parse_records,
+    read_csv_records,
     read_json,
-    table_records,
+    read_json_records,
+    read_jsonl_records,
+    read_parquet_records,
+    read_table_records,
 )
-from contrapose.files.text import is_whole, read_lines, read_text
+from contrapose.files.text import (
+    MalformedError,
+    Problem,
+    ProblemList,
+    Problems,
+    StrictProblems,
+    is_valid_unicode,
+    read_lines,
+    read_text,
+)
 
 __all__ = [
     "IMAGE_SUFFIXES",
-    "Collected",
-    "Malformed",
+    "MalformedError",
     "Problem",
+    "ProblemList",
     "Problems",
     "Record",
-    "Strict",
-    "csv_records",
-    "inside",
-    "is_whole",
-    "json_records",
-    "jsonl_records",
+    "StrictProblems",
+    "is_valid_unicode",
     "new_folder",
-    "parquet_records",
-    "parse",
+    "parse_records",
+    "read_csv_records",
     "read_json",
+    "read_json_records",
+    "read_jsonl_records",
     "read_lines",
+    "read_parquet_records",
+    "read_table_records",
     "read_text",
     "require_free",
     "resolve_name",
-    "table_records",
+    "safe_join",
     "write_bytes",
     "write_text",
 ]

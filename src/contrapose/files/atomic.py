@@ -1,4 +1,4 @@
-"""Writing that leaves either the whole result or what was there before."""
+"""Atomic writing of files and folders: the complete result, or what was there before."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from contrapose.errors import InputError
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name beside its place, then rename it."""
+    """Write a file atomically: under a temporary name beside its path, then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(0o666 & ~_read_umask())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -28,12 +28,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_text(path: Path, content: str) -> None:
-    """Write UTF-8 text as `write_bytes` does."""
+    """Write UTF-8 text atomically."""
     write_bytes(path, content.encode())
 
 
 def require_free(path: Path, *, overwrite: bool = False) -> None:
-    """Say so when a folder cannot be put here, before the work that would fill it.
+    """Require that a folder can be created here, before the work that would fill it.
 
     Raises:
         InputError: the place is taken and `overwrite` is off, or it is not a folder.
@@ -46,7 +46,7 @@ def require_free(path: Path, *, overwrite: bool = False) -> None:
 
 @contextmanager
 def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """Give an empty folder to fill; it takes its name only when the block ends well.
+    """Yield an empty folder to fill; it takes its final name only when the block succeeds.
 
     Args:
         path: the folder's final place.
@@ -61,9 +61,9 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        temporary.chmod(0o777 & ~_umask())
+        temporary.chmod(0o777 & ~_read_umask())
         yield temporary
-        _swap(temporary, path)
+        _replace_folder(temporary, path)
     except BaseException as error:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -75,8 +75,8 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         raise
 
 
-def _swap(new: Path, place: Path) -> None:
-    """Put `new` at `place`; what stood there is deleted only after the new one is in."""
+def _replace_folder(new: Path, place: Path) -> None:
+    """Move `new` to `place`; an old folder there is deleted only after the new one is in."""
     if not place.exists():
         new.rename(place)
         return
@@ -91,7 +91,7 @@ def _swap(new: Path, place: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _umask() -> int:
+def _read_umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask

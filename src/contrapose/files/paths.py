@@ -1,4 +1,4 @@
-"""Paths that annotation files name: kept inside their root, found under another suffix."""
+"""Paths from annotation files: joined safely to their root, resolved despite case or suffix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from contrapose.files.problems import Malformed
+from contrapose.files.text import MalformedError
 
 DRIVE = re.compile(r"[A-Za-z]:")
 
@@ -19,8 +19,8 @@ IMAGE_SUFFIXES = (
 
 
 @lru_cache(maxsize=1 << 16)
-def inside(root: Path, name: str) -> Path:
-    """Join a path from an annotation file to its root.
+def safe_join(root: Path, name: str) -> Path:
+    """Join a path from an annotation file to its root, refusing paths that leave it.
 
     The check is on the words of the path, not on what links point to: a folder that the user
     linked into the root on purpose stays usable, a file cannot name its way out. A `..` takes
@@ -30,25 +30,25 @@ def inside(root: Path, name: str) -> Path:
         Malformed: the path is empty, absolute, or climbs out of the root.
     """
     if not name.strip() or "\0" in name:
-        raise Malformed("an image path is empty or holds a NUL character.")
+        raise MalformedError("an image path is empty or holds a NUL character.")
     plain = name.replace("\\", "/")
     if plain.startswith("/") or DRIVE.match(plain):
-        raise Malformed(f"the path {name!r} is absolute; paths must be relative to the root.")
+        raise MalformedError(f"the path {name!r} is absolute; paths must be relative to the root.")
     parts: list[str] = []
     for part in plain.split("/"):
         if part == ".." and not parts:
-            raise Malformed(f"the path {name!r} climbs out of the root.")
+            raise MalformedError(f"the path {name!r} climbs out of the root.")
         if part == "..":
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)
     if not parts:
-        raise Malformed(f"the path {name!r} names a folder, not a file.")
+        raise MalformedError(f"the path {name!r} names a folder, not a file.")
     return root.joinpath(*parts)
 
 
 def resolve_name(path: Path) -> Path | None:
-    """Find the image that a path means: itself, or one that differs in case or in suffix only.
+    """Resolve an image path: itself, or one that differs in case or in suffix only.
 
     Real folders hold `a.JPG` for `a.jpg` and `.png` for a name given without a suffix. Two
     candidates are no answer: nothing is guessed. A text file beside the image is none.
@@ -59,10 +59,10 @@ def resolve_name(path: Path) -> Path | None:
         if not path.parent.is_dir():
             return None
         changed = path.parent.stat().st_mtime_ns
-        names = _listing(path.parent, changed)
+        names = _list_folder(path.parent, changed)
     except OSError:  # a name too long for the file system, a folder that may not be read
         return None
-    for wanted in (path.name.lower(), _stem(path.name)):
+    for wanted in (path.name.lower(), _image_stem(path.name)):
         found = names.get(wanted)
         if found is not None and len(found) == 1:
             return path.parent / found[0]
@@ -70,18 +70,18 @@ def resolve_name(path: Path) -> Path | None:
 
 
 @lru_cache(maxsize=64)
-def _listing(folder: Path, changed: int) -> dict[str, tuple[str, ...]]:
-    """Files of a folder by lower-cased name and by stem, as of its last change."""
+def _list_folder(folder: Path, changed: int) -> dict[str, tuple[str, ...]]:
+    """List a folder's files by lower-cased name and by stem, cached until it changes."""
     names: dict[str, tuple[str, ...]] = {}
     with os.scandir(folder) as entries:
         files = sorted(entry.name for entry in entries if entry.is_file())
     for name in files:
-        for key in {name.lower(), _stem(name)}:
+        for key in {name.lower(), _image_stem(name)}:
             names[key] = (*names.get(key, ()), name)
     return names
 
 
-def _stem(name: str) -> str:
-    """The name in lower case, without its suffix if that is one of an image."""
+def _image_stem(name: str) -> str:
+    """Return the lower-cased name without an image suffix."""
     stem, suffix = os.path.splitext(name.lower())  # noqa: PTH122 - a name, not a path
     return stem if suffix in IMAGE_SUFFIXES else stem + suffix

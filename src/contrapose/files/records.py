@@ -1,27 +1,36 @@
-"""Records of JSON, JSONL, CSV and Parquet files, each with the line it stands on."""
+"""Records of JSON, JSONL, CSV and Parquet files, each with its line number."""
 
 from __future__ import annotations
 
 import csv
+import gc
 import io
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from contrapose.errors import InputError
-from contrapose.files.jsonscan import JsonScanner, json_fault
-from contrapose.files.problems import Malformed, Problem, Problems, Strict
-from contrapose.files.text import is_whole, read_text
+from contrapose.files.text import (
+    JsonScanner,
+    MalformedError,
+    Problem,
+    Problems,
+    StrictProblems,
+    describe_json_error,
+    is_valid_unicode,
+    read_text,
+)
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class Record:
-    """One entry of a file.
+    """One record of a file, with its line and key.
 
     Attributes:
         value: what stands there, as JSON values.
@@ -36,78 +45,84 @@ class Record:
     key: str
 
     def field(self, name: str) -> Any:
-        """The value of a field that must be there."""
+        """Return the value of a required field."""
         if not isinstance(self.value, dict):
-            raise Malformed(
-                f"record {self.key}: expected an object with fields, found {_kind(self.value)}."
+            raise MalformedError(
+                f"record {self.key}: expected an object with fields, found "
+                f"{_describe_kind(self.value)}."
             )
         if name not in self.value:
-            raise Malformed(f"record {self.key}: the field {name!r} is missing.")
+            raise MalformedError(f"record {self.key}: the field {name!r} is missing.")
         return self.value[name]
 
     def text(self, name: str) -> str:
-        """A field that must hold text with something in it."""
+        """Return a required field that is non-empty text."""
         value = self.field(name)
         if not isinstance(value, str) or not value.strip():
-            raise Malformed(f"record {self.key}: {name!r} must be text, found {_kind(value)}.")
-        if not is_whole(value):
-            raise Malformed(f"record {self.key}: {name!r} holds half of a surrogate pair.")
+            raise MalformedError(
+                f"record {self.key}: {name!r} must be text, found {_describe_kind(value)}."
+            )
+        if not is_valid_unicode(value):
+            raise MalformedError(f"record {self.key}: {name!r} holds half of a surrogate pair.")
         return value
 
     def name(self, name: str) -> str:
-        """A field that identifies something: text, or a whole number taken as text."""
+        """Return a required identifier: text, or an integer as text."""
         value = self.field(name)
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         return self.text(name)
 
     def number(self, name: str) -> float:
-        """A field that must hold a finite number; CSV's text numbers count."""
+        """Return a required field that is a finite number; CSV's text numbers count."""
         value = self.field(name)
         try:
             number = float(value) if isinstance(value, int | float | str) else math.nan
         except (ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number) or isinstance(value, bool):
-            raise Malformed(
-                f"record {self.key}: {name!r} must be a finite number, found {_shown(value)}."
+            raise MalformedError(
+                f"record {self.key}: {name!r} must be a finite number, found "
+                f"{_describe_value(value)}."
             )
         return number
 
     def integer(self, name: str) -> int:
-        """A field that must hold a whole number."""
+        """Return a required field that is an integer."""
         number = self.number(name)
         if number != int(number):
-            raise Malformed(f"record {self.key}: {name!r} must be a whole number, found {number}.")
+            raise MalformedError(
+                f"record {self.key}: {name!r} must be a whole number, found {number}."
+            )
         return int(number)
 
 
-def parse(
+def parse_records(
     records: Iterable[Record], build: Callable[[Record], T], problems: Problems
 ) -> Iterator[T]:
-    """Build a value from each record; those that are malformed become problems with a place."""
+    """Build a value from each record; malformed records are reported as problems."""
     for record in records:
         try:
             built = build(record)
-        except Malformed as error:
+        except MalformedError as error:
             problems.report(Problem("malformed record", str(error), record.file, record.line))
         else:
             yield built
 
 
 def read_json(path: Path, problems: Problems | None = None) -> Any:
-    """The value of a whole JSON file."""
-    text = read_text(path, problems or Strict())
+    """Read a whole JSON file."""
+    text = read_text(path, problems or StrictProblems())
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
-        message = f"is not valid JSON ({json_fault(error)})."
+        message = f"is not valid JSON ({describe_json_error(error)})."
         raise InputError(message, file=path, line=line) from None
 
 
-def json_records(path: Path, problems: Problems, under: str | None = None) -> Iterator[Record]:
-    """The entries of a JSON list, or the values of a JSON object, one by one with their lines.
+def read_json_records(path: Path, problems: Problems, under: str | None = None) -> Iterator[Record]:
+    """Read the entries of a JSON list or object one by one, with their lines.
 
     Args:
         path: the file.
@@ -120,8 +135,8 @@ def json_records(path: Path, problems: Problems, under: str | None = None) -> It
         yield Record(value, path, scanner.line(at), key)
 
 
-def jsonl_records(path: Path, problems: Problems) -> Iterator[Record]:
-    """The values of a JSON-lines file; blank lines are passed over."""
+def read_jsonl_records(path: Path, problems: Problems) -> Iterator[Record]:
+    """Read the values of a JSON Lines file; blank lines are skipped."""
     text = read_text(path, problems)
     decode = json.JSONDecoder().raw_decode
     at = number = position = 0
@@ -142,7 +157,7 @@ def jsonl_records(path: Path, problems: Problems) -> Iterator[Record]:
             try:
                 value = json.loads(line)
             except (ValueError, RecursionError) as error:
-                message = f"is not valid JSON ({json_fault(error)}); is the line cut off?"
+                message = f"is not valid JSON ({describe_json_error(error)}); is the line cut off?"
                 problems.report(Problem("malformed record", message, path, number))
                 position += 1
                 continue
@@ -150,8 +165,8 @@ def jsonl_records(path: Path, problems: Problems) -> Iterator[Record]:
         position += 1
 
 
-def csv_records(path: Path, problems: Problems, delimiter: str = ",") -> Iterator[Record]:
-    """The rows of a CSV file as objects of text, by the names in its first line."""
+def read_csv_records(path: Path, problems: Problems, delimiter: str = ",") -> Iterator[Record]:
+    """Read the rows of a CSV file as dictionaries of text, by the header's names."""
     # StringIO ends lines as CSV does; str.splitlines would also cut a cell at U+2028 or U+0085.
     reader = csv.reader(io.StringIO(read_text(path, problems), newline=""), delimiter=delimiter)
     try:
@@ -176,8 +191,8 @@ def csv_records(path: Path, problems: Problems, delimiter: str = ",") -> Iterato
         raise InputError(f"is not valid CSV ({error}).", file=path, line=reader.line_num) from None
 
 
-def parquet_records(path: Path, columns: Sequence[str] | None = None) -> Iterator[Record]:
-    """The rows of a Parquet file as objects, read a batch at a time."""
+def read_parquet_records(path: Path, columns: Sequence[str] | None = None) -> Iterator[Record]:
+    """Read the rows of a Parquet file as dictionaries, batch by batch."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -191,22 +206,24 @@ def parquet_records(path: Path, columns: Sequence[str] | None = None) -> Iterato
     except FileNotFoundError:
         raise InputError("does not exist.", file=path) from None
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"is not a readable Parquet file ({_first(error)}).", file=path) from None
+        raise InputError(
+            f"is not a readable Parquet file ({_first_error_line(error)}).", file=path
+        ) from None
 
 
-def table_records(path: Path, problems: Problems) -> Iterator[Record]:
-    """The rows of a JSONL, CSV, TSV or Parquet file, by its suffix."""
+def read_table_records(path: Path, problems: Problems) -> Iterator[Record]:
+    """Read the rows of a JSONL, CSV, TSV or Parquet file, by its suffix."""
     suffix = path.suffix.lower()
     if suffix in (".jsonl", ".ndjson"):
-        return jsonl_records(path, problems)
+        return read_jsonl_records(path, problems)
     if suffix in (".csv", ".tsv"):
-        return csv_records(path, problems, "\t" if suffix == ".tsv" else ",")
+        return read_csv_records(path, problems, "\t" if suffix == ".tsv" else ",")
     if suffix == ".parquet":
-        return parquet_records(path)
+        return read_parquet_records(path)
     raise InputError("must end in .jsonl, .csv, .tsv or .parquet.", file=path)
 
 
-def _kind(value: Any) -> str:
+def _describe_kind(value: Any) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, str):
@@ -217,9 +234,21 @@ def _kind(value: Any) -> str:
     )
 
 
-def _shown(value: Any) -> str:
-    return repr(value) if isinstance(value, int | float | str) else _kind(value)
+def _describe_value(value: Any) -> str:
+    return repr(value) if isinstance(value, int | float | str) else _describe_kind(value)
 
 
-def _first(error: Exception) -> str:
+def _first_error_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0].rstrip(".")
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Disable garbage collection inside the block, where many small objects are created."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

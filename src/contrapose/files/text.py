@@ -1,15 +1,71 @@
-"""The text of a file, or its lines: UTF-8 with or without a mark, faults told by line."""
+"""Text and JSON files with line numbers, and the problems found in them.
+
+Problems are raised at once (`StrictProblems`) or collected for a report (`ProblemList`).
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NoReturn, Protocol
 
 from contrapose.errors import InputError
-from contrapose.files.problems import Problem, Problems
+
+
+class MalformedError(Exception):
+    """A record violates its format; `parse_records` reports it with file and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Problem in a file, with its kind, message, file and line.
+
+    Attributes:
+        kind: a short name to count by: "malformed record", "missing image", …
+        message: one sentence.
+        file: where.
+        line: the line in it, when there is one.
+    """
+
+    kind: str
+    message: str
+    file: Path | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return str(InputError(self.message, file=self.file, line=self.line))
+
+
+class Problems(Protocol):
+    """Sink to which a reader reports problems; the reader goes on with the next record."""
+
+    def report(self, problem: Problem) -> None:
+        """Record a problem, or raise it."""
+
+
+class StrictProblems:
+    """Sink that raises the first problem."""
+
+    def report(self, problem: Problem) -> None:
+        """Raise the problem as an `InputError`."""
+        raise InputError(problem.message, file=problem.file, line=problem.line)
+
+
+@dataclass(slots=True)
+class ProblemList:
+    """Sink that collects all problems in order."""
+
+    found: list[Problem] = field(default_factory=list)
+
+    def report(self, problem: Problem) -> None:
+        """Append the problem."""
+        self.found.append(problem)
 
 
 def read_text(path: Path, problems: Problems) -> str:
-    """A file's text as UTF-8; bytes that are not are a problem, with the line they stand on."""
+    """Read a file as UTF-8; invalid bytes are reported as a problem with their line."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -25,13 +81,13 @@ def read_text(path: Path, problems: Problems) -> str:
 
 
 def read_lines(path: Path, problems: Problems) -> list[tuple[int, str]]:
-    """The lines that hold something, each with its number from 1 and without outer spaces."""
+    """Read the non-blank lines, stripped, each with its number from 1."""
     lines = read_text(path, problems).split("\n")
     return [(number, line.strip()) for number, line in enumerate(lines, start=1) if line.strip()]
 
 
-def is_whole(text: str) -> bool:
-    """Whether every character is one: JSON can spell half of a surrogate pair, which is none."""
+def is_valid_unicode(text: str) -> bool:
+    """Whether a text is valid Unicode: JSON can spell a lone surrogate, which is not."""
     if text.isascii():
         return True
     try:
@@ -39,3 +95,120 @@ def is_whole(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+CLOSING_BRACKETS = {"[": "]", "{": "}"}
+
+
+def describe_json_error(error: Exception) -> str:
+    """Describe in a few words why a JSON text could not be decoded."""
+    if isinstance(error, json.JSONDecodeError):
+        return error.msg
+    return "nested too deeply" if isinstance(error, RecursionError) else "a number is too long"
+
+
+@dataclass(slots=True)
+class JsonScanner:
+    """Scanner over the entries of a JSON list or object, with their offsets.
+
+    Attributes:
+        text: the whole file.
+        file: its place, for messages.
+    """
+
+    text: str
+    file: Path
+    _seen: int = 0
+    _lines: int = 1
+    _decoder: json.JSONDecoder = field(default_factory=json.JSONDecoder)
+
+    def entries(self, at: int = 0) -> Iterator[tuple[str, int, Any]]:
+        """Yield key or position, offset in the text, and value of each entry.
+
+        Args:
+            at: where the list or object starts; the file must end with one that starts at 0.
+
+        Raises:
+            InputError: this is not valid JSON, or neither a list nor an object; says where.
+        """
+        whole = at == 0
+        at, closing = self._open(at)
+        position = 0
+        while self.text[at : at + 1] != closing:
+            start, key = at, str(position)
+            if closing == "}":
+                key, at = self._key(at)
+            entry, at = self._value(at)
+            yield key, start, entry
+            at = self._next(at, closing)
+            position += 1
+        if whole and (end := self._skip(at + 1)) < len(self.text):
+            self._refuse("extra data", end)
+
+    def find(self, key: str) -> int:
+        """Return the offset of the value of a key of the outermost object.
+
+        Raises:
+            InputError: there is no such key, or no object.
+        """
+        at, closing = self._open(0)
+        while closing == "}" and self.text[at : at + 1] != closing:
+            name, at = self._key(at)
+            if name == key:
+                return at
+            at = self._next(self._value(at)[1], closing)
+        raise InputError(f"must hold a JSON object with the key {key!r}.", file=self.file)
+
+    def line(self, at: int) -> int:
+        """Return the line number of an offset, counted on from the last call."""
+        self._lines += self.text.count("\n", self._seen, at)
+        self._lines -= self.text.count("\n", at, self._seen)
+        self._seen = at
+        return self._lines
+
+    def _open(self, at: int) -> tuple[int, str]:
+        at = self._skip(at)
+        opening = self.text[at : at + 1]
+        if not opening:
+            raise InputError("is empty.", file=self.file)
+        if opening not in CLOSING_BRACKETS:
+            raise InputError("must hold a JSON list or object.", file=self.file, line=self.line(at))
+        return self._skip(at + 1), CLOSING_BRACKETS[opening]
+
+    def _key(self, at: int) -> tuple[str, int]:
+        """Decode the key at an offset, and return the offset of its value."""
+        key, behind = self._value(at)
+        behind = self._skip(behind)
+        if not isinstance(key, str) or self.text[behind : behind + 1] != ":":
+            self._refuse("expected a key", at)
+        return key, self._skip(behind + 1)
+
+    def _value(self, at: int) -> tuple[Any, int]:
+        """Decode the value at an offset, and return the offset behind it."""
+        try:
+            return self._decoder.raw_decode(self.text, at)
+        except json.JSONDecodeError as error:
+            self._refuse(error.msg, error.pos)
+        except (ValueError, RecursionError) as error:
+            self._refuse(describe_json_error(error), at)
+
+    def _next(self, at: int, closing: str) -> int:
+        """Return the offset of the next entry, or of the closing bracket."""
+        at = self._skip(at)
+        found = self.text[at : at + 1]
+        if found == closing:
+            return at
+        if found != ",":
+            self._refuse("expected ','" if found else "it ends in the middle", at)
+        at = self._skip(at + 1)
+        if self.text[at : at + 1] == closing:
+            self._refuse("a comma before the end", at)
+        return at
+
+    def _skip(self, at: int) -> int:
+        while self.text[at : at + 1] in {" ", "\t", "\r", "\n"}:
+            at += 1
+        return at
+
+    def _refuse(self, why: str, at: int) -> NoReturn:
+        raise InputError(f"is not valid JSON ({why}).", file=self.file, line=self.line(at))

@@ -1,4 +1,4 @@
-"""What answers mean: pure functions from arrays of scores to outcomes, numbers and tests.
+"""Metrics: pure functions from arrays of scores to outcomes, statistics and tests.
 
 Nothing here knows a model, a file or a benchmark. An `Outcome` is one metric's answer for each
 example; a `Statistic` is a number of the whole set that can be resampled; `alpha` tunes the one
@@ -6,11 +6,11 @@ parameter of debiasing.
 """
 
 from contrapose.metrics.alpha import (
-    Best,
-    CrossValidated,
-    Curve,
-    HeldOut,
-    Intervals,
+    AlphaCurve,
+    AlphaIntervals,
+    AlphaOptimum,
+    CrossValidation,
+    HeldOutMeans,
     augmented_intervals,
     brittle_intervals,
     cross_validate,
@@ -28,38 +28,49 @@ from contrapose.metrics.boundaries import (
     boundary_scores,
     predict_boundary,
 )
-from contrapose.metrics.chance import (
-    diagonal_group_chance,
-    group_chance,
-    image_chance,
-    text_chance,
-)
+from contrapose.metrics.chance import diagonal_group_chance, group_chance, image_chance, text_chance
 from contrapose.metrics.chat import UNPARSABLE, Choices, joint_choice, multiple_choice
-from contrapose.metrics.classify import top_k
-from contrapose.metrics.edits import best_of, rank_edits, simat_score
-from contrapose.metrics.equivariance import Equivariance, equivariance
-from contrapose.metrics.foils import acc, kept_officially, min_precision, p_c, p_f, pairwise
-from contrapose.metrics.likelihood import (
-    debias,
-    log_prior,
-    token_mean,
-    token_sum,
-    visual_gpt_score,
+from contrapose.metrics.foils import (
+    acc,
+    augmented_accuracy,
+    brittleness,
+    mean_score,
+    min_precision,
+    official_mask,
+    original_accuracy,
+    p_c,
+    p_f,
+    pairwise_accuracy,
 )
+from contrapose.metrics.likelihood import debias, log_prior, token_mean, token_sum, visual_gpt_score
 from contrapose.metrics.ngram import NGram, fit_ngram
-from contrapose.metrics.outcome import Outcome
-from contrapose.metrics.pairs import accuracy, group_score, image_score, text_score
-from contrapose.metrics.retrieval import mean_recall, recall_chance, recalls
+from contrapose.metrics.pairs import (
+    Equivariance,
+    accuracy,
+    equivariance,
+    group_score,
+    image_score,
+    text_score,
+)
+from contrapose.metrics.retrieval import (
+    best_of,
+    mean_recall,
+    rank_edits,
+    recall_chance,
+    recalls,
+    simat_score,
+    top_k,
+)
 from contrapose.metrics.statistics import (
     McNemar,
     PairedDifference,
     Statistic,
-    are_repeated,
     auroc,
     auroc_interval,
     clusters_of,
     combine,
     correlation_of,
+    has_repeats,
     holm,
     interval,
     intervals,
@@ -72,24 +83,23 @@ from contrapose.metrics.statistics import (
     replicates,
     standard_deviation,
 )
-from contrapose.metrics.triples import augmented, brittle, mean_score, original
-from contrapose.metrics.types import BoolArray, FloatArray, IntArray
+from contrapose.metrics.types import BoolArray, FloatArray, IntArray, Outcome
 
 __all__ = [
     "THRESHOLDS",
     "UNPARSABLE",
+    "AlphaCurve",
+    "AlphaIntervals",
+    "AlphaOptimum",
     "Audit",
-    "Best",
     "BoolArray",
     "Choices",
-    "CrossValidated",
-    "Curve",
+    "CrossValidation",
     "Equivariance",
     "FloatArray",
-    "HeldOut",
+    "HeldOutMeans",
     "Histogram",
     "IntArray",
-    "Intervals",
     "McNemar",
     "NGram",
     "Outcome",
@@ -97,17 +107,16 @@ __all__ = [
     "Statistic",
     "acc",
     "accuracy",
-    "are_repeated",
     "audit",
-    "augmented",
+    "augmented_accuracy",
     "augmented_intervals",
     "auroc",
     "auroc_interval",
     "best_of",
     "boundary_grounding",
     "boundary_scores",
-    "brittle",
     "brittle_intervals",
+    "brittleness",
     "clusters_of",
     "combine",
     "correlation_of",
@@ -120,6 +129,7 @@ __all__ = [
     "group_chance",
     "group_intervals",
     "group_score",
+    "has_repeats",
     "histogram",
     "holm",
     "image_chance",
@@ -127,7 +137,6 @@ __all__ = [
     "interval",
     "intervals",
     "joint_choice",
-    "kept_officially",
     "log_prior",
     "macro_mean",
     "mcnemar",
@@ -137,12 +146,13 @@ __all__ = [
     "min_precision",
     "minimum_of_means",
     "multiple_choice",
-    "original",
+    "official_mask",
+    "original_accuracy",
     "original_intervals",
     "p_c",
     "p_f",
     "paired_bootstrap",
-    "pairwise",
+    "pairwise_accuracy",
     "percentile_interval",
     "predict_boundary",
     "rank_edits",

@@ -1,4 +1,4 @@
-"""Can a benchmark be solved without looking at the images?
+"""Audit of a benchmark by blind scores: can it be solved without the images?
 
 Any score of the captions alone (a language model, the model's own prior, the length) is taken as if
 it were a score of the pair. A set whose right captions such a score finds better than chance
@@ -14,16 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
-from contrapose.metrics.outcome import Outcome
 from contrapose.metrics.pairs import accuracy
 from contrapose.metrics.statistics.bootstrap import RESAMPLES, interval
 from contrapose.metrics.statistics.statistic import mean_of
-from contrapose.metrics.types import BoolArray, FloatArray, IntArray, wide
+from contrapose.metrics.types import BoolArray, FloatArray, IntArray, Outcome, widen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histogram:
-    """How the blind scores of right and of wrong captions are spread, on common edges.
+    """Histogram of the blind scores of right and of wrong captions, on common edges.
 
     Attributes:
         edges: (bins + 1,).
@@ -38,7 +37,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Audit:
-    """What a score of the captions alone achieves.
+    """Audit by one blind score: its accuracy, interval and histogram.
 
     Attributes:
         outcome: its accuracy on each example, ties wrong, with the chance level.
@@ -63,7 +62,7 @@ def audit(
     seed: int = 0,
     bins: int = 40,
 ) -> Audit:
-    """Audit a set of one image with n captions by a score that sees the captions only.
+    """Audit a set of one image with n captions by a blind score of the captions.
 
     Args:
         scores: (k, n) or (k, 1, n) scores of the captions, such as log P(T).
@@ -74,11 +73,11 @@ def audit(
         seed: of the bootstrap.
         bins: of the histogram.
     """
-    blind = _rows(scores)
-    right = np.broadcast_to(_rows(match, one=True).astype(np.bool_), blind.shape)
+    blind = _caption_rows(scores)
+    right = np.broadcast_to(_caption_rows(match, one=True).astype(np.bool_), blind.shape)
     standing = np.ones(blind.shape, dtype=np.bool_)
     if present is not None:
-        standing = np.broadcast_to(_rows(present, one=True).astype(np.bool_), blind.shape)
+        standing = np.broadcast_to(_caption_rows(present, one=True).astype(np.bool_), blind.shape)
     outcome = accuracy(blind[:, None], right[:, None], standing[:, None])
     ci95 = interval(mean_of(outcome.values), clusters=clusters, resamples=resamples, seed=seed)
     return Audit(
@@ -109,7 +108,7 @@ def histogram(
     standing: BoolArray = np.ones(shape, dtype=np.bool_)
     if present is not None:
         standing = np.broadcast_to(np.asarray(present, dtype=np.bool_), shape)
-    values = wide(scores, present=standing).astype(np.float64)
+    values = widen(scores, present=standing).astype(np.float64)
     known = values[standing & np.isfinite(values)]
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
     edges = np.histogram_bin_edges(known, bins=bins, range=(low, high))
@@ -118,8 +117,8 @@ def histogram(
     return Histogram(edges, counts[0], counts[1])
 
 
-def _rows(cells: ArrayLike, *, one: bool = False) -> FloatArray:
-    """(k, n) from (k, n) or (k, 1, n); (n,) too where one row may stand for all."""
+def _caption_rows(cells: ArrayLike, *, one: bool = False) -> FloatArray:
+    """Array (k, n) from (k, n) or (k, 1, n); (n,) too where one row may stand for all."""
     array = np.asarray(cells)
     if array.ndim == 3 and array.shape[1] == 1:
         array = array[:, 0]

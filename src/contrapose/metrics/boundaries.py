@@ -1,4 +1,4 @@
-"""Boundary grounding: when does a video turn from one caption into the other?
+"""Boundary grounding: predict the time at which a video turns from one caption to the next.
 
 For adjacent frames I_t, I_{t+1} and the captions T₁ before and T₂ after the boundary, the grounding
 score is s_bg(t) = s(I_t, T₁) + s(I_{t+1}, T₂). The boundary is predicted between the two frames
@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
-from contrapose.metrics.outcome import Outcome, decided
-from contrapose.metrics.types import FloatArray, IntArray, finite
+from contrapose.metrics.types import FloatArray, IntArray, Outcome, binary_outcome, require_finite
 
 THRESHOLDS = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 """Seconds, as in the paper's table 12."""
@@ -25,20 +24,20 @@ SLACK = 1e-9
 
 
 def boundary_scores(before: ArrayLike, after: ArrayLike) -> FloatArray:
-    """s_bg of each pair of adjacent frames of one video, one fewer than there are frames.
+    """Grounding score s_bg of each pair of adjacent frames, one fewer than there are frames.
 
     Args:
         before: (F,) each frame's score with the caption before the boundary.
         after: (F,) each frame's score with the caption after it.
     """
-    first, second = finite(before, "scores"), finite(after, "scores")
+    first, second = require_finite(before, "scores"), require_finite(after, "scores")
     if first.ndim != 1 or first.shape != second.shape:
         raise InputError(f"frames scored {first.shape} and {second.shape}: not the same.")
     return np.asarray(first[:-1] + second[1:])
 
 
 def predict_boundary(before: ArrayLike, after: ArrayLike, times: ArrayLike) -> float:
-    """The time halfway between the two adjacent frames with the highest s_bg; the first of equals.
+    """Predict the time halfway between the adjacent frames of highest s_bg; first of equals.
 
     Args:
         before: (F,) scores with the caption before.
@@ -46,7 +45,7 @@ def predict_boundary(before: ArrayLike, after: ArrayLike, times: ArrayLike) -> f
         times: (F,) the frames' times in seconds.
     """
     best = int(boundary_scores(before, after).argmax())
-    when = finite(times, "times")
+    when = require_finite(times, "times")
     return float((when[best] + when[best + 1]) / 2)
 
 
@@ -78,7 +77,11 @@ def boundary_grounding(
     Raises:
         InputError: shapes do not fit, a query has fewer than two frames, or a number is not finite.
     """
-    when, bounds, true = finite(times, "times"), np.asarray(offsets), finite(truth, "true times")
+    when, bounds, true = (
+        require_finite(times, "times"),
+        np.asarray(offsets),
+        require_finite(truth, "true times"),
+    )
     score = boundary_scores(before, after)
     if when.shape != (len(score) + 1,):
         raise InputError(f"{len(score) + 1} frames are scored but {when.shape} have a time.")
@@ -94,7 +97,7 @@ def boundary_grounding(
     for threshold in thresholds:
         near = distance <= threshold + SLACK
         chance = float((np.add.reduceat(near.astype(np.float64), starts) / pairs).mean())
-        named[f"within_{threshold:g}s"] = decided(worst <= threshold + SLACK, ties, chance)
+        named[f"within_{threshold:g}s"] = binary_outcome(worst <= threshold + SLACK, ties, chance)
     named["average"] = Outcome(
         np.mean([outcome.values for outcome in named.values()], axis=0),
         ties,
@@ -106,7 +109,7 @@ def boundary_grounding(
 
 
 def _pairs_by_query(bounds: IntArray, frames: int, queries: int) -> tuple[IntArray, IntArray]:
-    """For each pair of adjacent frames its query (−1 across two), and where each query's begin."""
+    """Query of each pair of adjacent frames (−1 across two), and where each query begins."""
     lengths = np.diff(bounds)
     if bounds.shape != (queries + 1,) or not queries or bounds[0] != 0 or bounds[-1] != frames:
         raise InputError(f"offsets must be {queries + 1} positions from 0 to {frames}.")

@@ -1,4 +1,4 @@
-"""Exact chance levels: what scores that know nothing would reach.
+"""Exact chance levels: the expected text, image and group score of random scores.
 
 All scores of an example are taken as independent draws from one continuous distribution, so every
 ordering of them is equally likely and no ties occur.
@@ -80,7 +80,7 @@ _Pattern = NDArray[np.uint8]
 def _patterns(
     match: BoolArray, present: BoolArray | None
 ) -> tuple[list[_Pattern], NDArray[np.integer[Any]]]:
-    """The distinct match matrices, as (m, n) patterns, and how many examples have each."""
+    """Distinct match matrices as (m, n) patterns, and the number of examples with each."""
     k, m, n = match.shape
     cells = np.where(match, RIGHT, WRONG).astype(np.uint8)
     if present is not None:

@@ -1,4 +1,4 @@
-"""Multiple choice asked of a chat model, with the options in every order.
+"""Multiple-choice metrics of a chat model, with the options in every order.
 
 One order alone measures the model's taste for a position as much as what it sees: EqBen's pilot
 study asked in one. Here each order is reported, with their mean and how often they agree.
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
-from contrapose.metrics.outcome import Outcome, decided, measured
+from contrapose.metrics.types import Outcome, binary_outcome, real_outcome
 
 UNPARSABLE = -1
 """The answer that could not be read as one of the options; it is wrong, and counted apart."""
@@ -20,7 +20,7 @@ UNPARSABLE = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choices:
-    """What a chat model's answers amount to.
+    """Multiple-choice outcomes of a chat model over the orders of the options.
 
     Attributes:
         orders: the accuracy with the options in each order.
@@ -92,9 +92,9 @@ def joint_choice(answers: ArrayLike, right: ArrayLike, options: int = 2) -> Choi
     agree = ((chosen == chosen[:, :, :1]) & read).all(axis=(1, 2))
     guess = float(options) ** -questions
     return Choices(
-        orders=tuple(decided(won[:, j], untied, guess) for j in range(orders)),
-        mean=measured(hits.mean(axis=2).prod(axis=1), guess),
-        every=decided(won.all(axis=1), untied, guess**orders),
-        consistent=decided(agree, untied, guess ** (orders - 1)),
-        parsed=measured(read.mean(axis=(1, 2))),
+        orders=tuple(binary_outcome(won[:, j], untied, guess) for j in range(orders)),
+        mean=real_outcome(hits.mean(axis=2).prod(axis=1), guess),
+        every=binary_outcome(won.all(axis=1), untied, guess**orders),
+        consistent=binary_outcome(agree, untied, guess ** (orders - 1)),
+        parsed=real_outcome(read.mean(axis=(1, 2))),
     )

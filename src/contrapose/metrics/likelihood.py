@@ -1,4 +1,4 @@
-"""Caption likelihoods: from token log-probabilities to scores, priors and debiased scores.
+"""Caption likelihoods: token log-probabilities to scores, priors and debiased scores.
 
 Lin et al., Revisiting the Role of Language Priors in Vision-Language Models (2024): VisualGPTScore
 and α-debiasing (equation 7), log s_α = log P(t | i) − α·log P(t).
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
-from contrapose.metrics.types import FloatArray, IntArray, finite, wide
+from contrapose.metrics.types import FloatArray, IntArray, require_finite, widen
 
 
 def token_sum(logprobs: ArrayLike, offsets: ArrayLike) -> FloatArray:
@@ -23,7 +23,7 @@ def token_sum(logprobs: ArrayLike, offsets: ArrayLike) -> FloatArray:
     Raises:
         InputError: the offsets do not fit, or a caption has no tokens.
     """
-    flat, bounds = _ragged(logprobs, offsets)
+    flat, bounds = _check_ragged(logprobs, offsets)
     if len(bounds) == 1:
         return np.zeros(0)
     return np.asarray(np.add.reduceat(flat, bounds[:-1]))
@@ -40,12 +40,12 @@ def visual_gpt_score(logprobs: ArrayLike, offsets: ArrayLike) -> FloatArray:
 
 
 def log_prior(lm: ArrayLike) -> FloatArray:
-    """The prior log P(T) = log mean_k exp(lm(T | I_k)) over K images, without overflow.
+    """Log prior log P(T) = log mean_k exp(lm(T | I_k)) over K images, without overflow.
 
     Args:
         lm: (K, …) log-likelihoods of the same captions under K images.
     """
-    array = np.asarray(wide(lm), dtype=np.float64)
+    array = np.asarray(widen(lm), dtype=np.float64)
     if not array.ndim or not len(array):
         raise InputError("a prior needs log-likelihoods under at least one image.")
     top = array.max(axis=0)
@@ -55,7 +55,7 @@ def log_prior(lm: ArrayLike) -> FloatArray:
 
 
 def debias(lm: ArrayLike, log_prior: ArrayLike, alpha: float) -> FloatArray:
-    """The debiased log s_α = lm − α·log P(T): raw at α = 0, pointwise mutual information at 1.
+    """Debiased log s_α = lm − α·log P(T): raw at α = 0, pointwise mutual information at 1.
 
     Args:
         lm: (…, m, n) log-likelihoods of n captions under m images.
@@ -65,8 +65,8 @@ def debias(lm: ArrayLike, log_prior: ArrayLike, alpha: float) -> FloatArray:
     Raises:
         InputError: shapes do not fit, or a prior is not finite.
     """
-    scores = np.asarray(wide(lm), dtype=np.float64)
-    prior = finite(log_prior, "log priors")
+    scores = np.asarray(widen(lm), dtype=np.float64)
+    prior = require_finite(log_prior, "log priors")
     if prior.shape == (*scores.shape[:-2], scores.shape[-1]) and prior.ndim < scores.ndim:
         prior = prior[..., None, :]
     elif prior.shape != scores.shape:
@@ -74,8 +74,8 @@ def debias(lm: ArrayLike, log_prior: ArrayLike, alpha: float) -> FloatArray:
     return np.asarray(scores - alpha * prior)
 
 
-def _ragged(logprobs: ArrayLike, offsets: ArrayLike) -> tuple[FloatArray, IntArray]:
-    flat = np.asarray(wide(logprobs), dtype=np.float64)
+def _check_ragged(logprobs: ArrayLike, offsets: ArrayLike) -> tuple[FloatArray, IntArray]:
+    flat = np.asarray(widen(logprobs), dtype=np.float64)
     bounds = np.asarray(offsets, dtype=np.int64)
     if flat.ndim != 1 or bounds.ndim != 1 or not bounds.size:
         raise InputError("token log-probabilities and offsets must be one-dimensional.")

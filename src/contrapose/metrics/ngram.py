@@ -1,4 +1,4 @@
-"""An n-gram model of word numbers: interpolated Kneser–Ney, on arrays.
+"""N-gram language model of word numbers: interpolated Kneser–Ney, on arrays.
 
 P(w | h) of a history h of k words takes a discount D from every count and gives what it saves to
 the next shorter history:
@@ -29,7 +29,7 @@ ORDER = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Level:
-    """n-grams of one length.
+    """Counts of the n-grams of one length.
 
     Attributes:
         grams: codes of the n-grams that were seen, sorted.
@@ -50,7 +50,7 @@ class _Level:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NGram:
-    """A fitted model.
+    """Fitted n-gram model.
 
     Attributes:
         vocabulary: words are 0 … vocabulary − 1; all of them have some probability.
@@ -76,16 +76,16 @@ class NGram:
         return self._probabilities(np.concatenate([before, words[:, None]], axis=1))
 
     def _checked(self, words: IntArray | Sequence[int]) -> IntArray:
-        return _checked(words, self.vocabulary)
+        return _check_words(words, self.vocabulary)
 
     def _probabilities(self, windows: IntArray) -> FloatArray:
         found: FloatArray = np.full(len(windows), 1 / self.vocabulary)
         for length, level in enumerate(self.levels, start=1):
-            codes = _codes(windows[:, -length:], self.vocabulary)
+            codes = _encode(windows[:, -length:], self.vocabulary)
             base = self.vocabulary + 1
-            counts = _look(level.grams, level.counts, codes)
-            totals = _look(level.histories, level.totals, codes // base)
-            kinds = _look(level.histories, level.kinds, codes // base)
+            counts = _look_up(level.grams, level.counts, codes)
+            totals = _look_up(level.histories, level.totals, codes // base)
+            kinds = _look_up(level.histories, level.kinds, codes // base)
             seen = totals > 0
             scale = np.where(seen, totals, 1.0)
             kept = np.maximum(counts - level.discount, 0) / scale
@@ -108,21 +108,21 @@ def fit_ngram(
     """
     if vocabulary < 1 or order < 1 or (vocabulary + 1) ** order >= 2**63:
         raise InputError(f"an n-gram model of {order} words of {vocabulary} cannot be made.")
-    given = [_checked(sentence, vocabulary) for sentence in sentences]
+    given = [_check_words(sentence, vocabulary) for sentence in sentences]
     windows = _windows(given, order, vocabulary)
     if not len(windows):
         raise InputError("an n-gram model needs at least one word to be fitted to.")
     levels: list[_Level] = []
-    codes, counts = np.unique(_codes(windows, vocabulary), return_counts=True)
+    codes, counts = np.unique(_encode(windows, vocabulary), return_counts=True)
     for length in range(order, 0, -1):
-        levels.append(_level(codes, counts, vocabulary))
+        levels.append(_fit_level(codes, counts, vocabulary))
         # The next shorter n-grams are counted once for every longer one that they end.
         shorter = codes % (vocabulary + 1) ** (length - 1)
         codes, counts = np.unique(shorter, return_counts=True)
     return NGram(vocabulary, tuple(reversed(levels)))
 
 
-def _level(grams: IntArray, counts: IntArray, vocabulary: int) -> _Level:
+def _fit_level(grams: IntArray, counts: IntArray, vocabulary: int) -> _Level:
     once, twice = int((counts == 1).sum()), int((counts == 2).sum())
     discount = once / (once + 2 * twice) if once and twice else 0.5
     histories, first, kinds = np.unique(
@@ -134,7 +134,7 @@ def _level(grams: IntArray, counts: IntArray, vocabulary: int) -> _Level:
     )
 
 
-def _checked(words: IntArray | Sequence[int], vocabulary: int) -> IntArray:
+def _check_words(words: IntArray | Sequence[int], vocabulary: int) -> IntArray:
     array = np.asarray(words, dtype=np.int64).reshape(-1)
     if array.size and not (array.min() >= 0 and array.max() < vocabulary):
         raise InputError(f"words of an n-gram model are numbers from 0 to {vocabulary - 1}.")
@@ -152,13 +152,13 @@ def _windows(sentences: Sequence[IntArray], order: int, start: int) -> IntArray:
     return np.concatenate(rows) if rows else np.zeros((0, order), dtype=np.int64)
 
 
-def _codes(windows: IntArray, vocabulary: int) -> IntArray:
-    """One number for each row of words; the last word is its last digit."""
+def _encode(windows: IntArray, vocabulary: int) -> IntArray:
+    """Integer code of each row of words; the last word is its last digit."""
     powers = (vocabulary + 1) ** np.arange(windows.shape[1] - 1, -1, -1, dtype=np.int64)
     return np.asarray(windows @ powers)
 
 
-def _look(keys: IntArray, values: FloatArray, wanted: IntArray) -> FloatArray:
-    """The values of sorted keys; 0 for those that are not there."""
+def _look_up(keys: IntArray, values: FloatArray, wanted: IntArray) -> FloatArray:
+    """Look up the values of sorted keys; 0 for keys that are missing."""
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[at] == wanted, values[at], 0.0)

@@ -1,8 +1,19 @@
-"""Text, image and group score of m images × n captions, for any match matrix.
+"""Text, image and group score of m images × n captions, and the equivariance score.
 
 Winoground's scores (m = n = 2, matching along the diagonal) are the best known case: text asks for
 `s(I0,T0) > s(I0,T1)` and `s(I1,T1) > s(I1,T0)`, image for the same down the columns, group for
 both. One image with n captions of which one is right has a text score only, its accuracy.
+
+For a 2 × 2 example with scores S (images down, captions across) EqSim's second loss asks that
+turning caption 0 into caption 1 costs image 0 as much as turning caption 1 into caption 0 costs
+image 1, and the same with images and captions exchanged (Wang et al., Equivariant Similarity for
+Vision-Language Foundation Models, 2023, section 3 and figure 6):
+
+    e_text  = (S₀₀ − S₀₁) − (S₁₁ − S₁₀)
+    e_image = (S₀₀ − S₁₀) − (S₁₁ − S₀₁)
+
+Both are zero for a symmetric S with a constant diagonal. A tighter distribution around zero is more
+equivariant.
 """
 
 from __future__ import annotations
@@ -15,19 +26,27 @@ from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
 from contrapose.metrics.chance import group_chance, image_chance, text_chance
-from contrapose.metrics.outcome import Outcome, decided
-from contrapose.metrics.types import BoolArray, FloatArray, of_shape, wide
+from contrapose.metrics.statistics.statistic import Statistic, mean_of, standard_deviation
+from contrapose.metrics.types import (
+    BoolArray,
+    FloatArray,
+    Outcome,
+    binary_outcome,
+    require_finite,
+    require_shape,
+    widen,
+)
 
 Ties = Literal["wrong", "right"]
 """What a tie is: wrong everywhere by default, right in the argmax protocols of some harnesses."""
 
-Choices = Literal["captions", "images"]
+ChoiceSide = Literal["captions", "images"]
 
 
 def text_score(
     scores: ArrayLike, match: ArrayLike, present: ArrayLike | None = None, *, ties: Ties = "wrong"
 ) -> Outcome:
-    """In every image's row each right caption scores above each wrong one.
+    """Text score: in every image's row each right caption scores above each wrong one.
 
     A row without a right caption or without a wrong one asks nothing and is passed over.
 
@@ -41,44 +60,44 @@ def text_score(
     Raises:
         InputError: a shape does not fit, a score is NaN, or an example has no row to decide.
     """
-    cells = _checked(scores, match, present)
-    wins, tied = _won(cells, "captions", ties)
-    return decided(wins, tied, text_chance(*cells.patterns()))
+    cells = _check_cells(scores, match, present)
+    wins, tied = _decide(cells, "captions", ties)
+    return binary_outcome(wins, tied, text_chance(*cells.patterns()))
 
 
 def image_score(
     scores: ArrayLike, match: ArrayLike, present: ArrayLike | None = None, *, ties: Ties = "wrong"
 ) -> Outcome:
-    """In every caption's column each right image scores above each wrong one.
+    """Image score: in every caption's column each right image scores above each wrong one.
 
     Arguments and errors are those of `text_score`.
     """
-    cells = _checked(scores, match, present)
-    wins, tied = _won(cells, "images", ties)
-    return decided(wins, tied, image_chance(*cells.patterns()))
+    cells = _check_cells(scores, match, present)
+    wins, tied = _decide(cells, "images", ties)
+    return binary_outcome(wins, tied, image_chance(*cells.patterns()))
 
 
 def group_score(
     scores: ArrayLike, match: ArrayLike, present: ArrayLike | None = None, *, ties: Ties = "wrong"
 ) -> Outcome:
-    """Text and image score both hold.
+    """Group score: text and image score both hold.
 
     Arguments and errors are those of `text_score`.
     """
-    cells = _checked(scores, match, present)
-    text, text_tied = _won(cells, "captions", ties)
-    image, image_tied = _won(cells, "images", ties)
-    return decided(text & image, text_tied | image_tied, group_chance(*cells.patterns()))
+    cells = _check_cells(scores, match, present)
+    text, text_tied = _decide(cells, "captions", ties)
+    image, image_tied = _decide(cells, "images", ties)
+    return binary_outcome(text & image, text_tied | image_tied, group_chance(*cells.patterns()))
 
 
 def accuracy(
     scores: ArrayLike, match: ArrayLike, present: ArrayLike | None = None, *, ties: Ties = "wrong"
 ) -> Outcome:
-    """The right captions of one image score above its wrong ones: the text score of 1 × n.
+    """Accuracy: the right captions of one image score above its wrong ones (1 × n text score).
 
     Arguments and errors are those of `text_score`, with m = 1.
     """
-    of_shape(np.asarray(scores), (None, 1, None), "scores for the accuracy")
+    require_shape(np.asarray(scores), (None, 1, None), "scores for the accuracy")
     return text_score(scores, match, present, ties=ties)
 
 
@@ -92,30 +111,33 @@ class _Cells:
     present: BoolArray | None
 
     def patterns(self) -> tuple[BoolArray, BoolArray | None]:
-        """Right and present cells for the chance level: of one example where all are alike."""
+        """Right and present cells for the chance level; one example's where all are equal."""
         alike = self.right.strides[0] == 0 and self.present is None
         return (self.right[:1] if alike else self.right), self.present
 
 
-def _checked(scores: ArrayLike, match: ArrayLike, present: ArrayLike | None) -> _Cells:
-    shape = of_shape(np.asarray(scores), (None, None, None), "scores").shape
+def _check_cells(scores: ArrayLike, match: ArrayLike, present: ArrayLike | None) -> _Cells:
+    shape = require_shape(np.asarray(scores), (None, None, None), "scores").shape
     match_ = np.asarray(match, dtype=np.bool_)
-    right, wrong = _for_each(match_, shape, "match"), _for_each(~match_, shape, "match")
+    right, wrong = (
+        _broadcast_cells(match_, shape, "match"),
+        _broadcast_cells(~match_, shape, "match"),
+    )
     if present is None:
-        return _Cells(wide(scores), right, wrong, None)
-    standing = _for_each(present, shape, "present")
-    return _Cells(wide(scores, present=standing), right & standing, wrong & standing, standing)
+        return _Cells(widen(scores), right, wrong, None)
+    standing = _broadcast_cells(present, shape, "present")
+    return _Cells(widen(scores, present=standing), right & standing, wrong & standing, standing)
 
 
-def _for_each(cells: ArrayLike, shape: tuple[int, ...], what: str) -> BoolArray:
+def _broadcast_cells(cells: ArrayLike, shape: tuple[int, ...], what: str) -> BoolArray:
     array = np.asarray(cells, dtype=np.bool_)
     if array.shape not in (shape, shape[1:]):
         raise InputError(f"{what} must be of shape {shape} or {shape[1:]}, not {array.shape}.")
     return np.broadcast_to(array, shape)
 
 
-def _won(cells: _Cells, choices: Choices, ties: Ties) -> tuple[BoolArray, BoolArray]:
-    """Whether an example's right choices beat the wrong ones, and whether one that decides ties.
+def _decide(cells: _Cells, choices: ChoiceSide, ties: Ties) -> tuple[BoolArray, BoolArray]:
+    """Whether each example's right choices beat the wrong ones, and whether a deciding one ties.
 
     The choices are the captions of each image, or the images of each caption. Their axis is put
     first: reducing over a short last axis is many times slower.
@@ -139,3 +161,56 @@ def _won(cells: _Cells, choices: Choices, ties: Ties) -> tuple[BoolArray, BoolAr
     if ties == "right":
         won |= tied
     return won.all(axis=1), tied.any(axis=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Equivariance:
+    """The two equivariance scores of k examples, in standard deviations of the model's scores.
+
+    Attributes:
+        text: (k,) e_text.
+        image: (k,) e_image.
+    """
+
+    text: FloatArray
+    image: FloatArray
+
+    def statistics(self) -> dict[str, Statistic]:
+        """Statistics of each side: `text_mean`, `text_std`, `text_mean_abs`, `image_…`."""
+        named: dict[str, Statistic] = {}
+        for side, values in (("text", self.text), ("image", self.image)):
+            named[f"{side}_mean"] = mean_of(values)
+            named[f"{side}_std"] = standard_deviation(values)
+            named[f"{side}_mean_abs"] = mean_of(np.abs(values))
+        return named
+
+    def summary(self) -> dict[str, float]:
+        """The values of `statistics`."""
+        return {name: statistic.value() for name, statistic in self.statistics().items()}
+
+    def only(self, chosen: ArrayLike) -> Equivariance:
+        """Equivariance scores of a subset, by mask or positions; still standardized over all."""
+        index = np.asarray(chosen)
+        return Equivariance(self.text[index], self.image[index])
+
+
+def equivariance(scores: ArrayLike) -> Equivariance:
+    """Equivariance scores of 2 × 2 examples.
+
+    The scores are standardised first, so that models with other scales can be compared: by the mean
+    and standard deviation of all scores given. Give all of a model's scores on a benchmark at once,
+    and take subsets afterwards with `Equivariance.only`.
+
+    Args:
+        scores: (k, 2, 2) scores[i, image, caption], matching along the diagonal.
+
+    Raises:
+        InputError: another shape, or a score that is NaN or infinite.
+    """
+    raw = require_shape(require_finite(scores, "scores"), (None, 2, 2), "scores for equivariance")
+    spread = float(raw.std()) if raw.size else 0.0
+    # Scores that are all alike differ by nothing, whatever they are divided by.
+    s = (raw - (raw.mean() if raw.size else 0.0)) / (spread if spread > 0 else 1.0)
+    text = (s[:, 0, 0] - s[:, 0, 1]) - (s[:, 1, 1] - s[:, 1, 0])
+    image = (s[:, 0, 0] - s[:, 1, 0]) - (s[:, 1, 1] - s[:, 0, 1])
+    return Equivariance(text, image)

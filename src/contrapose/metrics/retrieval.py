@@ -1,23 +1,33 @@
-"""Recall at k in a gallery of N images and M captions, both ways.
+"""Ranking metrics: recall at k in a gallery, top-k classification, and SIMAT edit queries.
 
 A query is a hit at k when fewer than k things that do not belong to it score as high as the best
 one that does: among equals the wrong ones come first, so that ties are never wins.
+
+The score is Σ μᵢ·1[oracle(Jᵢ, Tᵢ) > ½], μ normalised to one (Couairon et al., Embedding Arithmetic
+of Multimodal Queries for Image Retrieval, 2022, equation 1); with n > 1 the best of the first n
+images counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from contrapose.errors import InputError
-from contrapose.metrics.outcome import Outcome, decided
-from contrapose.metrics.statistics.clusters import clusters_of
-from contrapose.metrics.statistics.joint import combine
-from contrapose.metrics.statistics.statistic import Statistic, mean_of
-from contrapose.metrics.types import FloatArray, IntArray, wide
+from contrapose.metrics.statistics.resampling import clusters_of
+from contrapose.metrics.statistics.statistic import Statistic, combine, mean_of
+from contrapose.metrics.types import (
+    FloatArray,
+    IntArray,
+    Outcome,
+    binary_outcome,
+    require_finite,
+    widen,
+)
 
 CHUNK = 1 << 22
 """Scores looked at together."""
@@ -28,7 +38,7 @@ WAYS = ("image_to_text", "text_to_image")
 def recalls(
     scores: ArrayLike, pairs: ArrayLike, ks: Sequence[int] = (1, 5, 10)
 ) -> dict[str, Outcome]:
-    """Hits at each k of every image among the texts and of every text among the images.
+    """Recall at each k of every image among the texts and of every text among the images.
 
     Args:
         scores: (N, M) scores of every image with every text; may be memory-mapped.
@@ -45,12 +55,12 @@ def recalls(
     gallery = np.asarray(scores)
     if gallery.ndim != 2:
         raise InputError(f"scores of a gallery must be N × M, not {gallery.shape}.")
-    pairs_ = _pairs(pairs, gallery.shape)
-    images, texts = _beaten(gallery, pairs_)
+    pairs_ = _check_pairs(pairs, gallery.shape)
+    images, texts = _rank_matches(gallery, pairs_)
     named: dict[str, Outcome] = {}
     for way, queries, others in zip(WAYS, (images, texts), gallery.shape[::-1], strict=True):
         for k in ks:
-            named[f"{way}_r{k}"] = decided(
+            named[f"{way}_r{k}"] = binary_outcome(
                 queries.at_least < k,
                 (queries.above < k) & (queries.at_least >= k),
                 recall_chance(others, queries.matches, k),
@@ -59,7 +69,7 @@ def recalls(
 
 
 def recall_chance(others: int, matches: ArrayLike, k: int) -> float:
-    """Mean chance that the best of g right things among `others` is in the first k.
+    """Chance level of recall at k: the best of g right items among `others` is in the first k.
 
     It is not when the first k are all wrong: C(M − g, k) of C(M, k) equally likely sets, hence
     1 − Π_{i<k} (M − g − i)/(M − i).
@@ -70,7 +80,7 @@ def recall_chance(others: int, matches: ArrayLike, k: int) -> float:
 
 
 def mean_recall(outcomes: Mapping[str, Outcome], pairs: ArrayLike) -> tuple[Statistic, IntArray]:
-    """The mean of all recalls both ways, and the clusters to resample it by.
+    """Mean of all recalls in both directions, and the clusters to resample it by.
 
     Image queries and text queries are different examples of one statistic; an image and its
     captions are drawn together.
@@ -96,18 +106,18 @@ def mean_recall(outcomes: Mapping[str, Outcome], pairs: ArrayLike) -> tuple[Stat
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Beaten:
-    """How the best match of each query fares: how many wrong things score as high, or higher."""
+class _MatchRanks:
+    """Rank of each query's best match: number of wrong items that score as high, or higher."""
 
     at_least: NDArray[np.int64]
     above: NDArray[np.int64]
     matches: NDArray[np.int64]
 
 
-def _beaten(gallery: FloatArray, pairs: IntArray) -> tuple[_Beaten, _Beaten]:
-    """For the images, then for the texts, in one pass over the scores."""
+def _rank_matches(gallery: FloatArray, pairs: IntArray) -> tuple[_MatchRanks, _MatchRanks]:
+    """Match ranks of the images, then of the texts, in one pass over the scores."""
     n, m = gallery.shape
-    own = wide(gallery[pairs[:, 0], pairs[:, 1]])
+    own = widen(gallery[pairs[:, 0], pairs[:, 1]])
     best_text, best_image = np.full(n, np.inf, own.dtype), np.full(m, np.inf, own.dtype)
     for best, side in ((best_text, 0), (best_image, 1)):
         queries = pairs[:, side]
@@ -127,22 +137,141 @@ def _beaten(gallery: FloatArray, pairs: IntArray) -> tuple[_Beaten, _Beaten]:
         asked = matches > 0
         # No match scores above the best one; those that equal it are not wrong.
         equal = np.bincount(queries[own == best[queries]], minlength=len(best))
-        found.append(_Beaten((counts[0] - equal)[asked], counts[1][asked], matches[asked]))
+        found.append(_MatchRanks((counts[0] - equal)[asked], counts[1][asked], matches[asked]))
     return found[0], found[1]
 
 
 def _blocks(gallery: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
-    """Rows of the gallery, a bounded number of scores at a time, in float32 or wider."""
+    """Blocks of gallery rows with a bounded number of scores, in float32 or wider."""
     rows = max(1, CHUNK // gallery.shape[1])
     for start in range(0, len(gallery), rows):
         part = slice(start, start + rows)
-        yield part, wide(gallery[part])
+        yield part, widen(gallery[part])
 
 
-def _pairs(pairs: ArrayLike, shape: tuple[int, ...]) -> IntArray:
+def _check_pairs(pairs: ArrayLike, shape: tuple[int, ...]) -> IntArray:
     array = np.asarray(pairs, dtype=np.int64)
     if array.ndim != 2 or array.shape[1] != 2 or not len(array):
         raise InputError(f"pairs must be P × 2 with P ≥ 1, not {array.shape}.")
     if array.min() < 0 or (array >= np.array(shape)).any():
         raise InputError(f"a pair lies outside the gallery of {shape[0]} × {shape[1]}.")
     return np.unique(array, axis=0)
+
+
+TOP_K_CHUNK = 1 << 22
+"""Scores looked at together."""
+
+
+def top_k(scores: ArrayLike, labels: ArrayLike, k: int = 1) -> Outcome:
+    """Top-k accuracy: fewer than k other classes score as high as the right one; ties never win.
+
+    Args:
+        scores: (N, C) scores of every image with every class.
+        labels: (N,) position of each image's right class.
+        k: how many guesses are allowed. Chance k/C.
+
+    Raises:
+        InputError: a shape does not fit, a label is not a class, or a score is NaN.
+    """
+    array, right = np.asarray(scores), np.asarray(labels, dtype=np.int64)
+    if array.ndim != 2 or right.shape != array.shape[:1]:
+        raise InputError(f"{right.shape} labels do not fit scores of shape {array.shape}.")
+    n, classes = array.shape
+    if k < 1:
+        raise InputError(f"k must be at least 1, not {k}.")
+    if n and not (right.min() >= 0 and right.max() < classes):
+        raise InputError(f"labels must lie in 0 … {classes - 1}.")
+    at_least, above = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    rows = max(1, TOP_K_CHUNK // max(1, classes))
+    for start in range(0, n, rows):
+        part = slice(start, start + rows)
+        block = widen(array[part])
+        own = np.take_along_axis(block, right[part, None], axis=1)
+        at_least[part] = np.count_nonzero(block >= own, axis=1) - 1
+        above[part] = np.count_nonzero(block > own, axis=1)
+    return binary_outcome(
+        at_least < k, (above < k) & (at_least >= k), min(1.0, k / classes) if n else None
+    )
+
+
+SkipRule = Literal["always", "if first"]
+
+EDIT_CHUNK = 1 << 22
+"""Scores ranked together."""
+
+
+def rank_edits(
+    scores: ArrayLike, query_image: ArrayLike, n: int = 1, *, skip: SkipRule = "always"
+) -> NDArray[np.int64]:
+    """Rank the n best images for each edit query, best first, its own image left out.
+
+    Among equal scores the earlier image comes first.
+
+    Args:
+        scores: (q, N) similarity of each edited query with each image of the database.
+        query_image: (q,) position of the image that each query starts from.
+        n: how many images to give.
+        skip: "always" leaves the query's image out; "if first" only when it ranks first, as the
+            released script does, so that it can take one of several places.
+
+    Raises:
+        InputError: a shape does not fit, there are too few images, or a score is not finite.
+    """
+    array, own = np.asarray(scores), np.asarray(query_image, dtype=np.int64)
+    if array.ndim != 2 or own.shape != array.shape[:1]:
+        raise InputError(f"{own.shape} query images do not fit scores of shape {array.shape}.")
+    if skip not in ("always", "if first"):
+        raise InputError(f"skip must be 'always' or 'if first', not {skip!r}.")
+    queries, images = array.shape
+    if not 1 <= n < images:
+        raise InputError(f"n must be from 1 to {images - 1}, the images beside the query's own.")
+    if queries and not (own.min() >= 0 and own.max() < images):
+        raise InputError(f"query images must lie in 0 … {images - 1}.")
+    ranked = np.empty((queries, n), dtype=np.int64)
+    rows = max(1, EDIT_CHUNK // images)
+    for start in range(0, queries, rows):
+        part = slice(start, start + rows)
+        ranked[part] = _rank_block(require_finite(array[part], "scores"), own[part], n, skip)
+    return ranked
+
+
+def best_of(hits: ArrayLike, n: int) -> Outcome:
+    """Whether any of the first n ranked images of each query is right.
+
+    Args:
+        hits: (q, at least n) whether the oracle takes each answer, best ranked first.
+        n: how many answers count.
+    """
+    array = np.asarray(hits, dtype=np.bool_)
+    if array.ndim != 2 or not 1 <= n <= array.shape[1]:
+        raise InputError(f"the best of {n} cannot be taken from hits of shape {array.shape}.")
+    found = np.asarray(array[:, :n].any(axis=1))
+    return binary_outcome(found, np.zeros(len(array), dtype=np.bool_), None)
+
+
+def simat_score(hits: ArrayLike, weights: ArrayLike, n: int = 1) -> Statistic:
+    """SIMAT score: weighted share of queries with a right image among the first n.
+
+    Args:
+        hits: (q, at least n) whether the oracle takes each answer, best ranked first.
+        weights: (q,) μ before normalisation, 1/sqrt(norm2).
+        n: how many answers count, 1 or 5 in the paper.
+    """
+    return mean_of(best_of(hits, n).values, weights)
+
+
+def _rank_block(
+    scores: FloatArray, own: NDArray[np.int64], n: int, skip: SkipRule
+) -> NDArray[np.int64]:
+    left = scores.copy()
+    rows = np.arange(len(left))
+    if skip == "always":
+        left[rows, own] = -np.inf
+    else:
+        first = left.argmax(axis=1) == own
+        left[rows[first], own[first]] = -np.inf
+    ranked = np.empty((len(left), n), dtype=np.int64)
+    for place in range(n):
+        ranked[:, place] = left.argmax(axis=1)
+        left[rows, ranked[:, place]] = -np.inf
+    return ranked

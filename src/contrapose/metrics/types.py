@@ -1,7 +1,8 @@
-"""The kinds of array the metrics speak in, and the checks every score passes first."""
+"""Array types, checks of scores, and the outcome of a metric on each example."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.integer[Any]]
 
 
-def wide(scores: ArrayLike, *, present: BoolArray | None = None) -> FloatArray:
-    """Give scores as float32 or wider, so that no comparison is made on rounded numbers.
+def widen(scores: ArrayLike, *, present: BoolArray | None = None) -> FloatArray:
+    """Convert scores to float32 or wider, so that no comparison is made on rounded numbers.
 
     Args:
         scores: any real numbers; float16 becomes float32, integers become float64.
@@ -41,8 +42,8 @@ def wide(scores: ArrayLike, *, present: BoolArray | None = None) -> FloatArray:
     return array
 
 
-def finite(values: ArrayLike, what: str) -> FloatArray:
-    """Give values as float64, all finite.
+def require_finite(values: ArrayLike, what: str) -> FloatArray:
+    """Convert values to float64, and check that all are finite.
 
     Raises:
         InputError: one of them is NaN or infinite; `what` names them.
@@ -54,8 +55,8 @@ def finite(values: ArrayLike, what: str) -> FloatArray:
     return array
 
 
-def of_shape(array: FloatArray, shape: tuple[int | None, ...], what: str) -> FloatArray:
-    """Give the array back when it has this shape; None stands for any length.
+def require_shape(array: FloatArray, shape: tuple[int | None, ...], what: str) -> FloatArray:
+    """Return the array if it has this shape; None stands for any length.
 
     Raises:
         InputError: it has another shape.
@@ -67,3 +68,38 @@ def of_shape(array: FloatArray, shape: tuple[int | None, ...], what: str) -> Flo
         wanted = " × ".join("any" if n is None else str(n) for n in shape)
         raise InputError(f"{what} must be of shape {wanted}, not {array.shape}.")
     return array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """Outcome of one metric on each of k examples.
+
+    Attributes:
+        values: (k,) float64; 0 or 1 where the metric decides, else a real number.
+        ties: (k,) true where a comparison that decides the example is a tie.
+        chance: mean over the examples of the exact chance level, that is of the metric's
+            expectation when all scores are independent draws from one continuous distribution;
+            None where there is no such number.
+    """
+
+    values: FloatArray
+    ties: BoolArray
+    chance: float | None
+
+    def mean(self) -> float:
+        """The mean over the examples; NaN when there are none."""
+        return float(self.values.mean()) if self.values.size else float("nan")
+
+    def tie_rate(self) -> float:
+        """The share of examples with a tie; NaN when there are none."""
+        return float(self.ties.mean()) if self.ties.size else float("nan")
+
+
+def binary_outcome(wins: BoolArray, ties: BoolArray, chance: float | None) -> Outcome:
+    """Outcome of a metric that is 0 or 1."""
+    return Outcome(wins.astype(np.float64), ties, chance)
+
+
+def real_outcome(values: FloatArray, chance: float | None = None) -> Outcome:
+    """Outcome of a real-valued metric, without ties."""
+    return Outcome(values.astype(np.float64), np.zeros(values.shape, dtype=np.bool_), chance)

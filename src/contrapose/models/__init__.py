@@ -1,55 +1,54 @@
-"""Who is asked: what models can do, and how one is found by name."""
+"""Models: capability protocols, the registry of families, and loading by name."""
 
-from contrapose.files.include import include
+from contrapose.files.plugins import include
 from contrapose.models.capabilities import (
     Answerer,
     Captioner,
+    CardProvider,
     Chat,
-    Described,
+    EncodedImage,
     Encoder,
+    ImageCacher,
+    ImagePreparer,
     Language,
-    Looked,
-    Looks,
     Matcher,
     Model,
     ModelCard,
-    Prepares,
     Prompt,
     QuestionTemplate,
     Ragged,
-    Reads,
     Reply,
+    TokenCounter,
 )
 from contrapose.models.conformance import check_model, model_checks
-from contrapose.models.families import FamilyCard, families
-from contrapose.models.masks import MaskedText, MasksText
+from contrapose.models.masking.text import MaskedText, TextMasker
 from contrapose.models.names import ModelName, parse_name
 from contrapose.models.options import LoadOptions
-from contrapose.models.registry import load_model, model_names, register_model
+from contrapose.models.registry import FamilyCard, families, load_model, model_names, register_model
 
 __all__ = [
     "Answerer",
     "Captioner",
+    "CardProvider",
     "Chat",
-    "Described",
+    "EncodedImage",
     "Encoder",
     "FamilyCard",
+    "ImageCacher",
+    "ImagePreparer",
     "Language",
     "LoadOptions",
-    "Looked",
-    "Looks",
     "MaskedText",
-    "MasksText",
     "Matcher",
     "Model",
     "ModelCard",
     "ModelName",
-    "Prepares",
     "Prompt",
     "QuestionTemplate",
     "Ragged",
-    "Reads",
     "Reply",
+    "TextMasker",
+    "TokenCounter",
     "check_model",
     "families",
     "include",

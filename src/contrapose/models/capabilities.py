@@ -1,4 +1,4 @@
-"""What a model can do, as protocols: a class that has the methods is a model, no base class.
+"""Capabilities of a model as protocols: a class that has the methods is a model, no base class.
 
 Every model has a name and a fingerprint; beyond that it gives one or more kinds of answers.
 Results must not depend on how a list is cut into batches: the same pair asked in another batch
@@ -12,22 +12,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
+from contrapose.errors import InputError
+
 if TYPE_CHECKING:
     from PIL.Image import Image
     from torch import Tensor
 
-    Prepared: TypeAlias = Tensor | Mapping[str, Tensor]
+    PreparedImage: TypeAlias = Tensor | Mapping[str, Tensor]
     """One image in the model's own normalised space, as only its own `prepare_image` and
     `noise_images` make it: pixels (channels, height, width), or named tensors."""
-    Picture: TypeAlias = Image | Prepared
+    ImageLike: TypeAlias = Image | PreparedImage
     """What a model is shown: a decoded RGB image, or one that is prepared already."""
-    Sight: TypeAlias = "Picture | Looked"
+    AnyImage: TypeAlias = "ImageLike | EncodedImage"
     """The same, or one that was looked at already."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Looked:
-    """An image after a model has looked at it, as only its own `look` makes it.
+class EncodedImage:
+    """An image that a model has encoded; only the `look` of the same model makes it.
 
     Attributes:
         state: the model's own: encoded tokens, keys and values.
@@ -38,7 +40,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ragged:
-    """One number a token, caption after caption.
+    """Ragged array of token log-probabilities, caption after caption.
 
     Attributes:
         values: (tokens,) all captions' token log-probabilities.
@@ -51,7 +53,7 @@ class Ragged:
 
 @runtime_checkable
 class Model(Protocol):
-    """What every model says of itself."""
+    """Base protocol: name, fingerprint and default batch size of a model."""
 
     @property
     def name(self) -> str:
@@ -63,39 +65,39 @@ class Model(Protocol):
 
     @property
     def batch_size(self) -> int:
-        """How many images, captions or pairs to give at once, when the user does not say."""
+        """Default number of images, captions or pairs per call."""
 
 
 @runtime_checkable
-class Prepares(Protocol):
-    """A model whose preprocessing can be done ahead, in other threads, while it computes."""
+class ImagePreparer(Protocol):
+    """A model whose image preprocessing can run ahead, in other threads."""
 
-    def prepare_image(self, image: Image) -> Prepared:
-        """What the model would make of this image by itself, on the CPU; any thread may call it.
+    def prepare_image(self, image: Image) -> PreparedImage:
+        """Preprocess one image on the CPU; thread-safe.
 
         The result may be given wherever an image may, to the same effect.
         """
 
 
 @runtime_checkable
-class Reads(Protocol):
-    """A model that can say how much of a caption it reads."""
+class TokenCounter(Protocol):
+    """A model that counts the tokens of captions and states its context length."""
 
     @property
     def context(self) -> int:
-        """Most tokens of a caption, with all that the model adds to it."""
+        """Context length: most tokens of a caption, special tokens included."""
 
     @property
     def cuts(self) -> bool:
-        """Whether longer captions are cut, as the user asked; otherwise they are refused."""
+        """Whether longer captions are truncated; otherwise they are refused."""
 
     def token_counts(self, texts: Sequence[str]) -> Sequence[int]:
-        """Tokens of each caption before any cut, with all that the model adds to it."""
+        """Number of tokens of each caption before truncation, special tokens included."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What a user should know of a model before asking it.
+    """Model card: family, size, dtype, preprocessing and limits.
 
     Attributes:
         family: such as `CLIP` or `BLIP`.
@@ -115,12 +117,12 @@ class ModelCard:
 
 
 @runtime_checkable
-class Described(Protocol):
-    """A model that has a card."""
+class CardProvider(Protocol):
+    """A model that has a model card."""
 
     @property
     def card(self) -> ModelCard:
-        """What a user should know of it."""
+        """The model card."""
 
 
 @runtime_checkable
@@ -131,7 +133,7 @@ class Encoder(Model, Protocol):
     which must be `"max"`: its score is the largest of their cosines with the caption's vector.
     """
 
-    def embed_images(self, images: Sequence[Picture]) -> Tensor:
+    def embed_images(self, images: Sequence[ImageLike]) -> Tensor:
         """(n, d) vectors of unit length; (n, q, d) where the model has a `pool`."""
 
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
@@ -140,9 +142,9 @@ class Encoder(Model, Protocol):
 
 @runtime_checkable
 class Matcher(Model, Protocol):
-    """A fusion encoder: an image and a caption are looked at together (score `itm`)."""
+    """A fusion encoder: one network reads image and caption jointly (score `itm`)."""
 
-    def match(self, images: Sequence[Picture], texts: Sequence[str]) -> Tensor:
+    def match(self, images: Sequence[ImageLike], texts: Sequence[str]) -> Tensor:
         """(n,) logits, the i-th image with the i-th caption.
 
         Images that are the same object need be encoded only once.
@@ -155,30 +157,30 @@ class Captioner(Model, Protocol):
 
     @property
     def lm_tokens(self) -> str:
-        """Which tokens the log-probabilities are of, such as `caption+end`.
+        """Tokens that the log-probabilities cover, such as `caption+end`.
 
         Part of the score's identity: numbers over other tokens are another score.
         """
 
-    def token_logprobs(self, images: Sequence[Sight], texts: Sequence[str]) -> Ragged:
+    def token_logprobs(self, images: Sequence[AnyImage], texts: Sequence[str]) -> Ragged:
         """Log P(t_k | t_<k, I) of each counted token, the i-th image with the i-th caption.
 
         Images that are the same object need be encoded only once.
         """
 
-    def noise_images(self, count: int, seed: int) -> Sequence[Picture]:
+    def noise_images(self, count: int, seed: int) -> Sequence[ImageLike]:
         """Content-free images for the prior: Gaussian noise in the normalised pixel space."""
 
 
 @runtime_checkable
-class Looks(Protocol):
-    """A captioner or answerer that can look once at an image it is asked about many times.
+class ImageCacher(Protocol):
+    """A captioner or answerer that can encode an image once for many captions.
 
     The engine uses it for the images of a prior, under which every caption of a job is asked.
     """
 
-    def look(self, images: Sequence[Picture]) -> Sequence[Looked]:
-        """What the model makes of images before it reads a caption.
+    def look(self, images: Sequence[ImageLike]) -> Sequence[EncodedImage]:
+        """Encode images before any caption is read.
 
         Each may be given wherever an image may, to the same effect.
         """
@@ -206,11 +208,11 @@ class Answerer(Model, Protocol):
     """A model that answers questions about an image (score `vqa`; Lin et al., VQAScore, 2024)."""
 
     def answer_logprobs(
-        self, images: Sequence[Sight], texts: Sequence[str], question: QuestionTemplate
+        self, images: Sequence[AnyImage], texts: Sequence[str], question: QuestionTemplate
     ) -> Tensor:
         """(n,) log P(answer | image, question about the caption), tokens of the answer summed."""
 
-    def noise_images(self, count: int, seed: int) -> Sequence[Picture]:
+    def noise_images(self, count: int, seed: int) -> Sequence[ImageLike]:
         """Content-free images for the prior: Gaussian noise in the normalised pixel space."""
 
 
@@ -220,7 +222,7 @@ class Language(Model, Protocol):
 
     @property
     def lm_tokens(self) -> str:
-        """Which tokens the log-probabilities are of."""
+        """Tokens that the log-probabilities cover."""
 
     def text_logprobs(self, texts: Sequence[str]) -> Ragged:
         """Log P(t_k | t_<k) of each counted token of each caption."""
@@ -228,15 +230,15 @@ class Language(Model, Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prompt:
-    """What a chat model is asked in one turn: images first, in this order, then text."""
+    """One turn of a chat: images first, in this order, then text."""
 
-    images: tuple[Picture, ...]
+    images: tuple[ImageLike, ...]
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a chat model said.
+    """Reply of a chat model.
 
     Attributes:
         text: the words.
@@ -253,7 +255,36 @@ class Reply:
 
 @runtime_checkable
 class Chat(Model, Protocol):
-    """A model that is asked in words and answers in words (score `chat`)."""
+    """A chat model: text prompts with images in, text out (score `chat`)."""
 
     def reply(self, prompts: Sequence[Prompt]) -> Sequence[Reply]:
-        """One reply a prompt, the likeliest words (temperature 0), a few tokens at most."""
+        """One reply per prompt, decoded greedily (temperature 0), a few tokens at most."""
+
+
+PREVIEW_LENGTH = 40
+"""Letters of a caption that an error shows."""
+
+
+def check_caption(name: str, text: str, count: int, added: int, context: int | None) -> None:
+    """Refuse a caption that is empty, unreadable, or longer than the context.
+
+    Args:
+        name: of the model.
+        text: the caption.
+        count: its tokens, with all that the model adds.
+        added: how many of them the model adds to any caption.
+        context: most tokens; None where longer captions are cut.
+
+    Raises:
+        InputError: it is empty, holds nothing the model knows, or is too long.
+    """
+    if not text.strip():
+        raise InputError("a caption is empty.")
+    if count <= added:
+        raise InputError(f"{name} reads nothing in the caption {text[:PREVIEW_LENGTH]!r}.")
+    if context is not None and count > context:
+        raise InputError(
+            f"the caption {text[:PREVIEW_LENGTH]!r}… has {count} tokens and {name} reads "
+            f"{context}: "
+            "shorten it, or load the model with ?long=cut."
+        )

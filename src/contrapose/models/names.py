@@ -1,4 +1,4 @@
-"""Model strings: what a user types, understood and written in one canonical way.
+"""Model identity: parsing of model strings into canonical names, and content fingerprints.
 
 | typed | canonical | what it is |
 |---|---|---|
@@ -19,16 +19,46 @@ After any of them `?dtype=bf16&long=cut`. Words that change nothing are left out
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from contrapose.errors import InputError
-from contrapose.files.near import did_you_mean
+from contrapose.files.suggest import did_you_mean
 from contrapose.models.endpoint.settings import PREFIX, parse_settings
 from contrapose.models.options import parse_dtype
+
+_BLOB = re.compile(r"[0-9a-f]{64}")
+
+
+def file_digest(file: Path) -> str:
+    """SHA-256 of a file's content.
+
+    The hub's own cache links to files that are named by it: those are not read again.
+    """
+    if file.is_symlink() and file.resolve().parent.name == "blobs":
+        target = file.resolve().name
+        if _BLOB.fullmatch(target):
+            return target
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def fingerprint(files: Iterable[Path], **facts: object) -> str:
+    """Hash of files, by name and content, and of facts such as the dtype.
+
+    Where the files lie does not count: a copy has the same fingerprint.
+    """
+    whole = hashlib.blake2b(digest_size=12)
+    for file in sorted(files, key=lambda each: each.name):
+        whole.update(f"{file.name}\0{file_digest(file)}\0".encode())
+    for name in sorted(facts):
+        whole.update(f"{name}={facts[name]}\0".encode())
+    return whole.hexdigest()
+
 
 Scheme = Literal["registered", "hf", "openclip", "joined", "lm", "openai", "python", "folder"]
 
@@ -49,18 +79,18 @@ _PREFIXES = {
     "lm": "lm",
     "local-dir": "folder",
 }
-_WRITTEN = ("hf", "openclip", "joined", "lm", "openai")
-_OPENAI = re.compile(r"RN50|RN101|RN50x4|RN50x16|RN50x64|ViT-B/32|ViT-B/16|ViT-L/14(@336px)?")
+_PREFIXED_SCHEMES = ("hf", "openclip", "joined", "lm", "openai")
+_OPENAI_NAME = re.compile(r"RN50|RN101|RN50x4|RN50x16|RN50x64|ViT-B/32|ViT-B/16|ViT-L/14(@336px)?")
 _ARCHITECTURE = re.compile(r"ViT-|RN\d|EVA0|convnext_|coca_|PE-Core|MobileCLIP")
-_ASKED = re.compile(r"^(?P<body>.*)\?(?P<settings>[^?/]*=[^?/]*)$", re.DOTALL)
+_WITH_SETTINGS = re.compile(r"^(?P<body>.*)\?(?P<settings>[^?/]*=[^?/]*)$", re.DOTALL)
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 _PYTHON = re.compile(r"(?:[A-Za-z_][\w.]*|.+\.py):[A-Za-z_]\w*")
-_TAGGED = re.compile(r"[\w.-]+,[\w./~-]+")
+_MODEL_TAG = re.compile(r"[\w.-]+,[\w./~-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """A model string, taken apart.
+    """A parsed model string.
 
     Attributes:
         scheme: where the model comes from.
@@ -75,13 +105,13 @@ class ModelName:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        prefix = f"{self.scheme}:" if self.scheme in _WRITTEN else ""
+        prefix = f"{self.scheme}:" if self.scheme in _PREFIXED_SCHEMES else ""
         revision = f"@{self.revision}" if self.revision else ""
         settings = "&".join(f"{key}={value}" for key, value in sorted(self.settings.items()))
         return f"{prefix}{self.body}{revision}{f'?{settings}' if settings else ''}"
 
     def without_settings(self) -> str:
-        """The string up to the `?`."""
+        """The canonical string without its settings."""
         return str(replace(self, settings={}))
 
 
@@ -91,7 +121,7 @@ def parse_name(
     *,
     is_folder: Callable[[str], bool] = lambda name: Path(name).expanduser().is_dir(),
 ) -> ModelName:
-    """A model string, understood.
+    """Parse a model string.
 
     Args:
         text: what the user typed.
@@ -109,18 +139,20 @@ def parse_name(
     if text.startswith(PREFIX):  # an endpoint has settings of its own
         endpoint = parse_settings(text)
         return ModelName("openai", endpoint.model, settings=endpoint.said())
-    found = _ASKED.match(text)
-    body, settings = (found["body"], _settings(found["settings"], text)) if found else (text, {})
-    return replace(_place(body, known, is_folder), settings=settings)
+    found = _WITH_SETTINGS.match(text)
+    body, settings = (
+        (found["body"], _parse_options(found["settings"], text)) if found else (text, {})
+    )
+    return replace(_parse_body(body, known, is_folder), settings=settings)
 
 
-def _place(text: str, known: Collection[str], is_folder: Callable[[str], bool]) -> ModelName:
+def _parse_body(text: str, known: Collection[str], is_folder: Callable[[str], bool]) -> ModelName:
     prefix, colon, rest = text.partition(":")
     if text in known:
         return ModelName("registered", text)
     if colon and prefix in _PREFIXES:
-        return _prefixed(_PREFIXES[prefix], rest, text, is_folder)
-    if found := _open_clip(text):
+        return _parse_prefixed(_PREFIXES[prefix], rest, text, is_folder)
+    if found := _parse_open_clip(text):
         return found
     if _PYTHON.fullmatch(text) and not text.startswith("http"):
         return ModelName("python", text)
@@ -129,20 +161,20 @@ def _place(text: str, known: Collection[str], is_folder: Callable[[str], bool]) 
     name, _, revision = text.partition("@")
     if _HUB.fullmatch(name) and not text.startswith("."):
         return ModelName("hf", name, revision or None)
-    raise _unknown(text, known)
+    raise _unknown_model(text, known)
 
 
-def _open_clip(text: str) -> ModelName | None:
-    """What users of open_clip, or of OpenAI's package, type."""
-    if _OPENAI.fullmatch(text):
+def _parse_open_clip(text: str) -> ModelName | None:
+    """Parse the names that users of open_clip or of OpenAI's package type."""
+    if _OPENAI_NAME.fullmatch(text):
         return ModelName("openclip", f"{text.replace('/', '-').replace('@336px', '-336')}/openai")
-    if _TAGGED.fullmatch(text):
+    if _MODEL_TAG.fullmatch(text):
         model, _, tag = text.partition(",")
         return ModelName("openclip", f"{model}/{tag}")
     return None
 
 
-def _unknown(text: str, known: Collection[str]) -> InputError:
+def _unknown_model(text: str, known: Collection[str]) -> InputError:
     if "/" in text or text.startswith((".", "~")):
         return InputError(f"there is no folder {text!r}.")
     if _ARCHITECTURE.match(text):
@@ -153,7 +185,9 @@ def _unknown(text: str, known: Collection[str]) -> InputError:
     return InputError(f"there is no model {text!r}: {near}")
 
 
-def _prefixed(scheme: str, rest: str, text: str, is_folder: Callable[[str], bool]) -> ModelName:
+def _parse_prefixed(
+    scheme: str, rest: str, text: str, is_folder: Callable[[str], bool]
+) -> ModelName:
     if not rest:
         raise InputError(f"the model {text!r} lacks what comes after the colon.")
     if scheme == "hf":
@@ -171,12 +205,12 @@ def _prefixed(scheme: str, rest: str, text: str, is_folder: Callable[[str], bool
             raise InputError(f"{text!r} names no weights: write openclip:ViT-B-32/openai.")
         return ModelName("openclip", f"{model}/{weights}")
     if scheme == "lm":
-        return _language(rest, text, is_folder)
+        return _parse_language(rest, text, is_folder)
     return ModelName("joined" if scheme == "joined" else "folder", rest)
 
 
-def _language(rest: str, text: str, is_folder: Callable[[str], bool]) -> ModelName:
-    """A language model: a name of our own, a folder or file, or one of the hub."""
+def _parse_language(rest: str, text: str, is_folder: Callable[[str], bool]) -> ModelName:
+    """Parse the name of a language model: built-in, folder, file, or hub id."""
     if rest == "smollm2" or rest.endswith(".gguf") or is_folder(rest):
         return ModelName("lm", rest)
     if rest.startswith(("/", ".", "~")):
@@ -188,7 +222,7 @@ def _language(rest: str, text: str, is_folder: Callable[[str], bool]) -> ModelNa
     return ModelName("lm", name, revision or None)
 
 
-def _settings(text: str, whole: str) -> dict[str, str]:
+def _parse_options(text: str, whole: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in text.split("&"):
         key, _, value = part.partition("=")

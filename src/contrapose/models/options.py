@@ -1,4 +1,4 @@
-"""How a model is to be loaded: what comes after the `?` of its name, or from options."""
+"""Load options of a model: device, dtype and treatment of long captions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALIASES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "f
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How a model is loaded.
+    """Load options of a model.
 
     Attributes:
         device: `cpu`, `cuda`, `cuda:1`, …
@@ -34,13 +34,13 @@ class LoadOptions:
 
     @property
     def torch_dtype(self) -> torch.dtype:
-        """The same for torch."""
+        """The torch dtype."""
         import torch
 
         return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[self.dtype]
 
     def settings(self) -> dict[str, str]:
-        """What of this belongs to a model's name: all that makes its numbers others."""
+        """Settings that belong to a model's name, since they change its numbers."""
         found = {} if self.dtype == "fp32" else {"dtype": str(self.dtype)}
         return {**found, "long": "cut"} if self.cut else found
 
@@ -53,7 +53,7 @@ def load_options(
     cut: bool = False,
     trust_remote_code: bool = False,
 ) -> LoadOptions:
-    """Options from a name's settings, and from the user's options where it says nothing.
+    """Load options from a name's settings, with the user's options as defaults.
 
     Raises:
         InputError: there is no such dtype.
@@ -67,7 +67,7 @@ def load_options(
 
 
 def find_device(text: str) -> str:
-    """A device by its name; `auto` is the first GPU, or else the CPU.
+    """Resolve a device name; `auto` is the first GPU, or else the CPU.
 
     Raises:
         InputError: there is no such device here.
@@ -97,7 +97,7 @@ def find_device(text: str) -> str:
 
 
 def parse_dtype(text: str) -> Dtype:
-    """A dtype by its short or its torch name.
+    """Parse a dtype by its short or its torch name.
 
     Raises:
         InputError: it is none.

@@ -1,4 +1,4 @@
-"""Captions of one image as one sequence, and their log-probabilities back in order.
+"""Caption packing: captions of one image as one sequence under a block mask.
 
 A network whose text reads the image by attention reads it once for all captions that lie in one
 row: a block mask hides each from the others, and positions begin anew. Rows are filled up to the
@@ -17,14 +17,14 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from contrapose.models.capabilities import Ragged
 
-LONGEST = 256
+MAX_ROW_TOKENS = 256
 """Tokens of a row, where a single caption has no more: attention within it grows by the square."""
-NOBODY = -1
+NO_OWNER = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Packed:
-    """Captions laid into rows.
+class PackedCaptions:
+    """Captions packed into rows.
 
     Attributes:
         tokens: (r, l) token numbers; the last of each caption is left out, since nothing follows.
@@ -46,7 +46,7 @@ class Packed:
     offsets: list[int]
 
     def allowed(self, prefix: int = 0, *, causal: bool = True) -> Tensor:
-        """(r, 1, l, prefix + l) who may look at whom: at all of a prefix, then at one's own.
+        """(r, 1, l, prefix + l) boolean attention mask: the whole prefix, then one's own caption.
 
         Args:
             prefix: tokens that stand before every row and that all may look at.
@@ -58,13 +58,13 @@ class Packed:
         return F.pad(own, (prefix, 0), value=True)[:, None]
 
     def mask(self, dtype: torch.dtype, prefix: int = 0, *, causal: bool = True) -> Tensor:
-        """The same to be added to attention's logits: 0, or as low as the type goes."""
+        """Additive form of the attention mask: 0, or the least number of the dtype."""
         allowed = self.allowed(prefix, causal=causal)
         low = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
         return low.masked_fill_(~allowed, torch.finfo(dtype).min)
 
     def chosen(self, states: Tensor) -> Tensor:
-        """(t, width) of (r, l, width): the states that foretell a counted token."""
+        """Select the states (t, width) that predict a counted token."""
         return states.flatten(0, 1)[self.sources]
 
 
@@ -73,11 +73,11 @@ def pack(
     images: Sequence[int],
     *,
     counted: Sequence[int] | None = None,
-    longest: int = LONGEST,
+    longest: int = MAX_ROW_TOKENS,
     fill: int = 0,
     device: torch.device | str = "cpu",
-) -> Packed:
-    """Lay captions into rows, those of an image together, in as few rows as `longest` allows.
+) -> PackedCaptions:
+    """Pack captions into rows, those of an image together, in as few rows as `longest` allows.
 
     Args:
         captions: token numbers, each with all that stands before and after it.
@@ -87,7 +87,7 @@ def pack(
         fill: the token that fills a row up.
         device: where the tensors are to be.
     """
-    filled = _filled(captions, images, longest)
+    filled = _assign_rows(captions, images, longest)
     length = max(sum(len(captions[i]) - 1 for i in row) for row in filled)
     counts = [len(each) - 1 for each in captions] if counted is None else list(counted)
     tokens, places, owners = [], [], []
@@ -104,14 +104,14 @@ def pack(
         spare = length - len(line)
         tokens.append(line + [fill] * spare)
         places.append(place + [0] * spare)
-        owners.append(owner + [NOBODY] * spare)
+        owners.append(owner + [NO_OWNER] * spare)
     sources: list[int] = []
     targets: list[int] = []
     for i, caption in enumerate(captions):
         after = len(caption) - counts[i]
         sources += range(begins[i] + after - 1, begins[i] + len(caption) - 1)
         targets += caption[after:]
-    return Packed(
+    return PackedCaptions(
         torch.tensor(tokens, device=device),
         torch.tensor(places, device=device),
         torch.tensor(owners, device=device),
@@ -122,10 +122,10 @@ def pack(
     )
 
 
-def _filled(
+def _assign_rows(
     captions: Sequence[Sequence[int]], images: Sequence[int], longest: int
 ) -> list[list[int]]:
-    """Which captions each row holds, rows in the order of the images' first captions."""
+    """Assign captions to rows, in the order of the images' first captions."""
     rows: list[list[int]] = []
     open_row: dict[int, int] = {}
     used: list[int] = []
@@ -141,20 +141,20 @@ def _filled(
     return rows
 
 
-def ragged(logits: Tensor, packed: Packed) -> Ragged:
+def ragged_logprobs(logits: Tensor, packed: PackedCaptions) -> Ragged:
     """Log-probabilities of the counted tokens from their logits (t, vocabulary), in float32."""
-    return Ragged(logprobs(logits, packed.targets).cpu(), packed.offsets)
+    return Ragged(target_logprobs(logits, packed.targets).cpu(), packed.offsets)
 
 
-def logprobs(logits: Tensor, targets: Tensor) -> Tensor:
+def target_logprobs(logits: Tensor, targets: Tensor) -> Tensor:
     """(t,) log P of each target under its row of logits, in float32."""
     wide = logits.float()
     own = wide.gather(1, targets[:, None]).squeeze(1)
     return own - wide.logsumexp(dim=1)
 
 
-def sums(found: Ragged) -> Tensor:
-    """(captions,) the sum of each caption's numbers."""
+def sum_per_caption(found: Ragged) -> Tensor:
+    """(captions,) sum of each caption's values."""
     offsets = torch.as_tensor(found.offsets)
     owners = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
     return torch.zeros(len(offsets) - 1).index_add_(0, owners, found.values)

@@ -1,10 +1,10 @@
-"""Finding a model by name: built in, registered, from the hub, a folder, or one's own code."""
+"""Model registry: the families, and loading of a model by name."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -12,17 +12,94 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from contrapose.errors import InputError
-from contrapose.files.include import include
-from contrapose.files.near import did_you_mean
+from contrapose.files.plugins import include
+from contrapose.files.suggest import did_you_mean
 from contrapose.models.capabilities import Model
 from contrapose.models.names import ModelName, parse_name
 from contrapose.models.options import LoadOptions, find_device, load_options
 
-GROUP = "contrapose.models"
+
+@dataclass(frozen=True, slots=True)
+class FamilyCard:
+    """Family of models: name pattern, scores, extra to install, example.
+
+    Attributes:
+        name: such as `CLIP`.
+        pattern: how its models are named.
+        scores: what they give.
+        extra: what must be installed with pip for it, an extra of this package; empty for none.
+        example: a name that can be typed.
+    """
+
+    name: str
+    pattern: str
+    scores: tuple[str, ...]
+    extra: str
+    example: str
+
+
+_HF = "hf:ORG/NAME[@REVISION] or a folder"
+_BOTH = ("itc", "itm")
+_LM = ("lm", "prior")
+_CHAT = (*_LM, "vqa", "chat")
+
+_FAMILIES = (
+    FamilyCard("tiny", "tiny", ("itc", "itm", "lm", "prior"), "torch", "tiny"),
+    FamilyCard("tiny-clip", "tiny-clip", ("itc",), "torch", "tiny-clip"),
+    FamilyCard("CLIP", _HF, ("itc",), "hf", "hf:openai/clip-vit-base-patch32"),
+    FamilyCard("SigLIP", _HF, ("itc",), "hf", "hf:google/siglip-base-patch16-224"),
+    FamilyCard("SigLIP 2", _HF, ("itc",), "hf", "hf:google/siglip2-base-patch16-224"),
+    FamilyCard("ALIGN", _HF, ("itc",), "hf", "hf:kakaobrain/align-base"),
+    FamilyCard("AltCLIP", _HF, ("itc",), "hf", "hf:BAAI/AltCLIP"),
+    FamilyCard("BLIP", _HF, _BOTH, "hf", "hf:Salesforce/blip-itm-base-coco"),
+    FamilyCard("BLIP-2", _HF, _BOTH, "hf", "hf:Salesforce/blip2-itm-vit-g"),
+    FamilyCard("BLIP captioners", _HF, _LM, "hf", "hf:Salesforce/blip-image-captioning-base"),
+    FamilyCard("BLIP VQA", _HF, ("vqa",), "hf", "hf:Salesforce/blip-vqa-base"),
+    FamilyCard("BLIP-2 captioners", _HF, (*_LM, "vqa"), "hf", "hf:Salesforce/blip2-opt-2.7b"),
+    FamilyCard("GIT", _HF, _LM, "hf", "hf:microsoft/git-base-coco"),
+    FamilyCard("LLaVA", _HF, _CHAT, "hf", "hf:llava-hf/llava-1.5-7b-hf"),
+    FamilyCard("Qwen-VL", _HF, _CHAT, "hf", "hf:Qwen/Qwen2.5-VL-7B-Instruct"),
+    FamilyCard("SmolVLM, Idefics", _HF, _CHAT, "hf", "hf:HuggingFaceTB/SmolVLM-Instruct"),
+    FamilyCard("other chat models with images", _HF, _CHAT, "hf", "hf:google/gemma-3-4b-it"),
+    FamilyCard("FLAVA", _HF, _BOTH, "hf", "hf:facebook/flava-full"),
+    FamilyCard("ViLT", _HF, ("itm",), "hf", "hf:dandelin/vilt-b32-finetuned-coco"),
+    FamilyCard("BridgeTower", _HF, _BOTH, "hf", "hf:BridgeTower/bridgetower-large-itm-mlm-itc"),
+    FamilyCard(
+        "open_clip",
+        "openclip:MODEL/TAG, openclip:MODEL/FILE or openclip:hf-hub:ORG/NAME",
+        ("itc",),
+        "openclip",
+        "openclip:ViT-B-32/laion2b_s34b_b79k",
+    ),
+    FamilyCard("joined encoders", "joined:FOLDER", ("itc",), "hf", "joined:my-heads"),
+    FamilyCard(
+        "language models",
+        "lm:smollm2, lm:ORG/NAME[@REVISION], lm:FOLDER or lm:FILE.gguf",
+        ("blind",),
+        "language",
+        "lm:smollm2",
+    ),
+    FamilyCard(
+        "chat endpoints",
+        "openai:MODEL?url=URL",
+        ("chat", "chat:eqben", "chat:sugarcrepe", "vqa"),
+        "",
+        "openai:gpt-4o-mini",
+    ),
+    FamilyCard("one's own", "PACKAGE:CLASS or FILE.py:CLASS", (), "", "my_model.py:MyModel"),
+)
+
+
+def families() -> tuple[FamilyCard, ...]:
+    """All known families, built-in ones first."""
+    return _FAMILIES
+
+
+ENTRY_POINT_GROUP = "contrapose.models"
 """Entry points of other packages: each is a loader."""
 
 L = TypeVar("L", bound=Callable[..., Any])
-ARGUMENTS = ("name", "device", "dtype", "cut", "trust_remote_code")
+LOADER_ARGUMENTS = ("name", "device", "dtype", "cut", "trust_remote_code")
 """What a loader may have as parameters; it is given those that it has, by name."""
 
 BUILT_IN: dict[str, str] = {
@@ -30,11 +107,11 @@ BUILT_IN: dict[str, str] = {
     "tiny-clip": "contrapose.models.tiny",
 }
 """Model name → module whose `load` gives it."""
-_registered: dict[str, Callable[..., Any]] = {}
+_loaders: dict[str, Callable[..., Any]] = {}
 
 
 def register_model(name: str) -> Callable[[L], L]:
-    """A decorator: what follows loads the model of this name.
+    """Decorator that registers a loader under a model name.
 
     It is a function or a class, called with those of `name`, `device`, `dtype`, `cut` and
     `trust_remote_code` that it has as parameters, and gives a model.
@@ -44,19 +121,19 @@ def register_model(name: str) -> Callable[[L], L]:
     """
     if not name or set(name) & set(":/?,@") or name.startswith((".", "~")):
         raise InputError(f"a model cannot be called {name!r}: give it a plain name.")
-    if name in BUILT_IN or name in _plugins():
+    if name in BUILT_IN or name in _find_plugins():
         raise InputError(f"there is a model {name!r} already: give yours another name.")
 
     def register(loader: L) -> L:
-        _registered[name] = loader
+        _loaders[name] = loader
         return loader
 
     return register
 
 
 def model_names() -> tuple[str, ...]:
-    """Every registered name that `load_model` knows, sorted."""
-    return tuple(sorted({*BUILT_IN, *_registered, *_plugins()}))
+    """Sorted names of all registered models."""
+    return tuple(sorted({*BUILT_IN, *_loaders, *_find_plugins()}))
 
 
 def load_model(
@@ -67,7 +144,7 @@ def load_model(
     cut: bool = False,
     trust_remote_code: bool = False,
 ) -> Model:
-    """The model of this name, on this device.
+    """Load the model of this name on this device.
 
     Args:
         name: a model string, see `contrapose.models.names`; what stands in it wins over the rest.
@@ -87,7 +164,7 @@ def load_model(
         parsed.settings, place, dtype, cut=cut, trust_remote_code=trust_remote_code
     )
     if parsed.scheme in ("registered", "python"):
-        return _call(_loader(parsed), parsed, options)
+        return _call_loader(_find_loader(parsed), parsed, options)
     if parsed.scheme == "openai":
         if options.dtype != "fp32":
             raise InputError(f"{parsed} computes as its server does: leave out {options.dtype}.")
@@ -95,7 +172,7 @@ def load_model(
 
         return endpoint.load(name.strip())  # whole, with the credentials that the name leaves out
     options = replace(options, device=find_device(place))
-    _no_activation(parsed)
+    _refuse_activation(parsed)
     activation = parsed.settings.get("activation")
     settings = {**options.settings(), **({"activation": activation} if activation else {})}
     canonical = str(replace(parsed, settings=settings))
@@ -111,11 +188,11 @@ def load_model(
         from contrapose.models import language
 
         return language.load(parsed.body, parsed.revision, canonical, options)
-    return _folder(Path(parsed.body).expanduser(), canonical, options)
+    return _load_folder(Path(parsed.body).expanduser(), canonical, options)
 
 
-def _folder(folder: Path, name: str, options: LoadOptions) -> Model:
-    """Whatever a folder holds."""
+def _load_folder(folder: Path, name: str, options: LoadOptions) -> Model:
+    """Load the model in a folder, whichever kind it is."""
     if not folder.is_dir():
         raise InputError(f"there is no folder {str(folder)!r}.")
     if (folder / "joined.json").is_file():
@@ -126,23 +203,23 @@ def _folder(folder: Path, name: str, options: LoadOptions) -> Model:
         raise InputError("holds no joined.json: it is no folder of joined encoders.", file=folder)
     from contrapose.models.tiny import weights
 
-    if (folder / weights.SAVED).is_file():
+    if (folder / weights.WEIGHT_FILE).is_file():
         plain = name.partition("?")[0]
-        file, dtype = folder / weights.SAVED, options.dtype
+        file, dtype = folder / weights.WEIGHT_FILE, options.dtype
         return weights.load(plain, options.device, file, dtype=dtype, cut=options.cut)
     from contrapose.models import hf
 
     return hf.load(str(folder), None, name, options)
 
 
-def _loader(name: ModelName) -> Any:
-    """The function or class that gives a registered model, or one of the user's own."""
+def _find_loader(name: ModelName) -> Any:
+    """Find the loader of a registered model or of the user's own."""
     if name.scheme == "registered":
         if name.body in BUILT_IN:
             return import_module(BUILT_IN[name.body]).load
-        if name.body in _registered:
-            return _registered[name.body]
-        return _plugins()[name.body].load()
+        if name.body in _loaders:
+            return _loaders[name.body]
+        return _find_plugins()[name.body].load()
     place, _, attribute = name.body.rpartition(":")
     if place.endswith(".py"):
         module = include(place)
@@ -163,8 +240,8 @@ def _loader(name: ModelName) -> Any:
     return found
 
 
-def _call(loader: Any, name: ModelName, options: LoadOptions) -> Model:
-    """The model that a loader gives, called with what it takes; a model itself is as good."""
+def _call_loader(loader: Any, name: ModelName, options: LoadOptions) -> Model:
+    """Call a loader with the arguments it takes; a model instance is returned as it is."""
     model = loader
     if inspect.isclass(loader) or not isinstance(loader, Model):
         if not callable(loader):
@@ -176,10 +253,10 @@ def _call(loader: Any, name: ModelName, options: LoadOptions) -> Model:
             if each.default is each.empty
             and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
         ]
-        if strange := [each for each in needed if each not in ARGUMENTS]:
+        if strange := [each for each in needed if each not in LOADER_ARGUMENTS]:
             raise InputError(
                 f"the loader of {name.body!r} takes {strange[0]!r}, and loaders are given "
-                f"{', '.join(ARGUMENTS)}."
+                f"{', '.join(LOADER_ARGUMENTS)}."
             )
         _refuse_ignored(name, options, parameters)
         given = {
@@ -204,14 +281,14 @@ def _refuse_ignored(name: ModelName, options: LoadOptions, parameters: Any) -> N
         raise InputError(
             f"{name.body} cannot cut captions: leave out long={name.settings['long']}."
         )
-    _no_activation(name)
+    _refuse_activation(name)
 
 
-def _no_activation(name: ModelName) -> None:
+def _refuse_activation(name: ModelName) -> None:
     if "activation" in name.settings and name.scheme != "openclip":
         raise InputError(f"{name.body} has no choice of activation: that is for open_clip models.")
 
 
 @cache
-def _plugins() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+def _find_plugins() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}

@@ -1,20 +1,25 @@
-"""Showing results to people: tables in a terminal, plain text in a pipe."""
+"""Reports for people: tables in a terminal, plain text in a pipe."""
 
 from contrapose.report.audit import audit_tables
-from contrapose.report.benchmarks import card_lines, cards_table, suite_lines
-from contrapose.report.changes import changes_table
-from contrapose.report.comparison import comparison_table
-from contrapose.report.data import data_report_json, data_report_parts
-from contrapose.report.evaluation import evaluation_tables
-from contrapose.report.models import (
+from contrapose.report.catalog import (
+    card_lines,
+    cards_table,
+    data_report_json,
+    data_report_parts,
     families_json,
     families_table,
     model_report_json,
     model_report_parts,
     scores_json,
     scores_table,
+    suite_lines,
 )
-from contrapose.report.results import results_tables
+from contrapose.report.results import (
+    changes_table,
+    comparison_table,
+    evaluation_tables,
+    results_tables,
+)
 from contrapose.report.tables import Table, show
 
 __all__ = [

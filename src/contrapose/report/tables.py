@@ -1,4 +1,4 @@
-"""A small table that is drawn with lines in a terminal and with spaces elsewhere."""
+"""Terminal tables and number formats: lines in a terminal, plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from contrapose.results import MetricValue
+
 Align = Literal["left", "right"]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Text cells under a header.
+    """Table of text cells under a header.
 
     Attributes:
         title: said above it; empty for none.
@@ -29,14 +31,14 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
     def columns(self) -> list[tuple[str, Align]]:
-        """The names of the columns without their mark, and how each is aligned."""
+        """Column names without the alignment mark, and their alignments."""
         return [
             (name.removeprefix("<"), "left" if name.startswith("<") else "right")
             for name in self.header
         ]
 
     def plain(self) -> str:
-        """The table as lines of plain text, never cut."""
+        """Plain-text lines of the table, never truncated."""
         columns = self.columns()
         cells = [tuple(name for name, _ in columns), *self.rows]
         widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
@@ -50,7 +52,7 @@ class Table:
         return "\n".join(lines)
 
     def rich(self) -> RichTable:
-        """The table for a terminal."""
+        """Rich table for a terminal."""
         table = RichTable(
             title=Text(self.title) if self.title else None,
             title_justify="left",
@@ -65,7 +67,7 @@ class Table:
 
 
 def show(console: Console, parts: Sequence[Table | str]) -> None:
-    """Print tables and sentences: drawn in a terminal, plain when piped."""
+    """Print tables and sentences: with lines in a terminal, plain when piped."""
     for i, part in enumerate(parts):
         if isinstance(part, str):
             console.print(Text(part), soft_wrap=not console.is_terminal)
@@ -75,3 +77,27 @@ def show(console: Console, parts: Sequence[Table | str]) -> None:
             console.print(Text(part.plain()), soft_wrap=True)
             if i + 1 < len(parts):
                 console.print()
+
+
+def is_share(metric: MetricValue) -> bool:
+    """Whether a metric is a share of examples: it has a chance level or ties."""
+    return metric.chance is not None or metric.ties is not None
+
+
+def format_value(value: float | None, *, share: bool, signed: bool = False) -> str:
+    """Format a number; a dash for None."""
+    if value is None:
+        return "–"
+    sign = "+" if signed else ""
+    return f"{100 * value:{sign}.2f}" if share else f"{value:{sign}.3f}"
+
+
+def format_interval(bounds: tuple[float, float], *, share: bool, signed: bool = False) -> str:
+    """Format an interval."""
+    low, high = (format_value(bound, share=share, signed=signed) for bound in bounds)
+    return f"{low} to {high}"
+
+
+def format_p_value(p: float) -> str:
+    """Format a p-value, never as a bare zero."""
+    return "<0.0001" if p < 0.0001 else f"{p:.4f}"

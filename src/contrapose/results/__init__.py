@@ -1,14 +1,14 @@
-"""What a table of scores says: values with intervals, comparisons, and runs on disk."""
+"""Results of score tables: metrics with intervals, comparisons, and run folders."""
 
 from contrapose.results.compare import compare, compare_paths
-from contrapose.results.evaluate import breakdown, headline, summarise
-from contrapose.results.evaluation import evaluate_models
-from contrapose.results.families import Question, measure
-from contrapose.results.groups import aggregation_words
-from contrapose.results.measured import Derived, Measure, Measured
-from contrapose.results.outcomes import EvalRequest
-from contrapose.results.pipeline import Request, Run, run
-from contrapose.results.runs import evaluation, is_run, read_run, require_run_place, write_run
+from contrapose.results.measures import DerivedMetric, Measure, Measurements, describe_aggregation
+from contrapose.results.runs import (
+    build_evaluation,
+    is_run,
+    read_run,
+    require_run_target,
+    write_run,
+)
 from contrapose.results.schema import (
     AlphaReport,
     AlphaValue,
@@ -17,37 +17,38 @@ from contrapose.results.schema import (
     Evaluation,
     MetricValue,
     Results,
-    Skipped,
+    SkipReport,
 )
+from contrapose.results.score_files import MetricsRequest, Run, measure_score_file
+from contrapose.results.shapes import MeasureInput, measure
+from contrapose.results.summary import summarize, summarize_headline, summarize_subsets
 
 __all__ = [
     "AlphaReport",
     "AlphaValue",
     "Comparison",
-    "Derived",
+    "DerivedMetric",
     "Difference",
-    "EvalRequest",
     "Evaluation",
     "Measure",
-    "Measured",
+    "MeasureInput",
+    "Measurements",
     "MetricValue",
-    "Question",
-    "Request",
+    "MetricsRequest",
     "Results",
     "Run",
-    "Skipped",
-    "aggregation_words",
-    "breakdown",
+    "SkipReport",
+    "build_evaluation",
     "compare",
     "compare_paths",
-    "evaluate_models",
-    "evaluation",
-    "headline",
+    "describe_aggregation",
     "is_run",
     "measure",
+    "measure_score_file",
     "read_run",
-    "require_run_place",
-    "run",
-    "summarise",
+    "require_run_target",
+    "summarize",
+    "summarize_headline",
+    "summarize_subsets",
     "write_run",
 ]

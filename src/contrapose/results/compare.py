@@ -1,4 +1,4 @@
-"""Two runs of the same examples, compared pair by pair (methods, section 0)."""
+"""Paired comparison of two runs on the same examples (methods, section 0)."""
 
 from __future__ import annotations
 
@@ -10,27 +10,25 @@ from typing import Literal
 import numpy as np
 
 from contrapose import __version__, metrics
-from contrapose.data import Aggregation, Macro, Micro, Suite, find_benchmark, one_benchmark
+from contrapose.data import Aggregation, Macro, Micro, Suite, find_benchmark, find_single_benchmark
 from contrapose.errors import InputError
-from contrapose.results.evaluate import RESAMPLES, counted, is_share, statistics_of
-from contrapose.results.families import Protocol
-from contrapose.results.groups import grouping
-from contrapose.results.measured import Measured
-from contrapose.results.pipeline import Request, measure_request
+from contrapose.results.measures import Measurements, group_units
 from contrapose.results.runs import is_run, read_run, split_choice
 from contrapose.results.schema import Comparison, Difference
-from contrapose.results.suites import AVERAGE
-from contrapose.scoring import detect_benchmark
+from contrapose.results.score_files import MetricsRequest, measure_outcomes
+from contrapose.results.shapes import Protocol
+from contrapose.results.summary import AVERAGE, RESAMPLES, build_statistics, count_units, is_share
+from contrapose.scores.files import detect_benchmark
 
 Method = Literal["midp", "exact"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Side:
-    """One of the two runs: its benchmark and its outcomes."""
+class ComparisonSide:
+    """Side of a comparison: one run's benchmark and measures."""
 
     benchmark: str
-    measured: Measured
+    measured: Measurements
 
 
 def compare_paths(
@@ -48,7 +46,7 @@ def compare_paths(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Comparison:
-    """Compare two score files or run folders; arguments as in `Request` and `compare`.
+    """Compare two score files or run folders; see `MetricsRequest` and `compare`.
 
     Of a folder with several runs, `FOLDER@tiny,lm` names one. Of a suite, its average and its
     parts' main metrics are compared unless others are named.
@@ -60,20 +58,22 @@ def compare_paths(
     for path in (a, b):
         folder, choice = split_choice(path)
         if is_run(folder):
-            sides.append(Side(*read_run(folder, choice)))
+            sides.append(ComparisonSide(*read_run(folder, choice)))
             continue
         name = benchmark or detect_benchmark(path)
         if name is None:
             raise InputError("does not tell its benchmark; pass --on BENCH.", file=path)
-        request = Request(name, path, root, protocol=protocol, threshold=threshold, partial=partial)
-        _, measured, _ = measure_request(request, one_benchmark(name))
-        sides.append(Side(name, measured))
+        request = MetricsRequest(
+            name, path, root, protocol=protocol, threshold=threshold, partial=partial
+        )
+        _, measured, _ = measure_outcomes(request, find_single_benchmark(name))
+        sides.append(ComparisonSide(name, measured))
     if sides[0].benchmark != sides[1].benchmark:
         raise InputError(
             f"A is of {sides[0].benchmark} and B of {sides[1].benchmark}; "
             "only runs of the same benchmark can be compared."
         )
-    first, second = aligned(sides[0].measured, sides[1].measured, partial=partial)
+    first, second = align_units(sides[0].measured, sides[1].measured, partial=partial)
     found = find_benchmark(sides[0].benchmark)
     if isinstance(found, Suite) and not names and AVERAGE in first.derived:
         names = (AVERAGE, *first.derived[AVERAGE].sources)
@@ -100,8 +100,10 @@ def compare_paths(
     )
 
 
-def aligned(a: Measured, b: Measured, *, partial: bool) -> tuple[Measured, Measured]:
-    """The two on the same units in the same order.
+def align_units(
+    a: Measurements, b: Measurements, *, partial: bool
+) -> tuple[Measurements, Measurements]:
+    """Align two runs' measures to the same units in the same order.
 
     Raises:
         InputError: the units differ and `partial` is off, or none is shared.
@@ -122,8 +124,8 @@ def aligned(a: Measured, b: Measured, *, partial: bool) -> tuple[Measured, Measu
 
 
 def compare(
-    a: Measured,
-    b: Measured,
+    a: Measurements,
+    b: Measurements,
     aggregation: Aggregation,
     *,
     names: Sequence[str] = (),
@@ -132,7 +134,7 @@ def compare(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[dict[str, Difference], tuple[str, ...]]:
-    """Differences of the headline metrics, tested and corrected.
+    """Compare the headline metrics of two runs, tested and corrected.
 
     McNemar's test where outcomes are 0 or 1, counted alike, and the examples independent; the
     paired bootstrap, over clusters of examples that share an image, everywhere else.
@@ -151,19 +153,21 @@ def compare(
     Raises:
         InputError: a metric is not there, or has no better and worse.
     """
-    over = grouping(a, aggregation) if isinstance(aggregation, Macro) else None
-    repeated = a.clusters is not None and metrics.are_repeated(a.clusters)
-    ours, theirs = statistics_of(a, over), statistics_of(b, over)
+    over = group_units(a, aggregation) if isinstance(aggregation, Macro) else None
+    repeated = a.clusters is not None and metrics.has_repeats(a.clusters)
+    ours, theirs = build_statistics(a, over), build_statistics(b, over)
     found: dict[str, _Change] = {}
     for name in names or (name for name in ours if name in theirs and is_share(a, name)):
-        if name not in ours or name not in theirs or _better(a, name) is None:
-            known = ", ".join(each for each in ours if each in theirs and _better(a, each))
+        if name not in ours or name not in theirs or _better_direction(a, name) is None:
+            known = ", ".join(
+                each for each in ours if each in theirs and _better_direction(a, each)
+            )
             raise InputError(f"{name!r} cannot be compared; metrics here: {known}.")
         drawn = metrics.paired_bootstrap(
             ours[name], theirs[name], clusters=a.clusters, resamples=resamples, seed=seed
         )
         test, p = "paired-bootstrap", drawn.p
-        if over is None and not repeated and _binary(a, name) and _binary(b, name):
+        if over is None and not repeated and _is_binary(a, name) and _is_binary(b, name):
             where = a.measures[name].where
             first, second = (side.measures[name].values[where] > 0 for side in (a, b))
             test, p = f"mcnemar-{method}", metrics.mcnemar(first, second, method=method).p
@@ -177,12 +181,14 @@ def compare(
             b=change.b,
             difference=change.b - change.a,
             ci95=change.ci95,
-            n=counted(a, name),
+            n=count_units(a, name),
             share=is_share(a, name),
             test=change.test,
             p=change.p,
             p_holm=float(p_holm),
-            verdict=_verdict(change.b - change.a, float(p_holm), level, _better(a, name)),
+            verdict=_decide_verdict(
+                change.b - change.a, float(p_holm), level, _better_direction(a, name)
+            ),
         )
         for (name, change), p_holm in zip(found.items(), adjusted, strict=True)
     }
@@ -203,18 +209,18 @@ class _Change:
     p: float
 
 
-def _binary(measured: Measured, name: str) -> bool:
+def _is_binary(measured: Measurements, name: str) -> bool:
     return name in measured.measures and measured.measures[name].binary
 
 
-def _better(measured: Measured, name: str) -> Literal["higher", "lower"] | None:
-    """Which way is better; a derived number follows its first source."""
+def _better_direction(measured: Measurements, name: str) -> Literal["higher", "lower"] | None:
+    """Direction that is better; a derived metric follows its first source."""
     if name in measured.derived:
         return measured.measures[measured.derived[name].sources[0]].better
     return measured.measures[name].better
 
 
-def _verdict(
+def _decide_verdict(
     difference: float, p: float, level: float, better: Literal["higher", "lower"] | None
 ) -> Literal["better", "worse", "no significant difference"]:
     if p >= level or difference == 0:

@@ -1,4 +1,4 @@
-"""Taking a language prior out of likelihoods (VisualGPTScore, equation 7)."""
+"""Debiasing: remove a language prior from likelihoods (VisualGPTScore, equation 7)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import numpy as np
 from contrapose import metrics
 from contrapose.data import Card, Gallery, Macro
 from contrapose.errors import InputError
-from contrapose.metrics import CrossValidated, FloatArray, IntArray, Intervals
-from contrapose.results.evaluate import is_share, statistics_of
-from contrapose.results.families import Question, measure, primary
-from contrapose.results.galleries import measure_gallery
-from contrapose.results.groups import Grouping, grouping
-from contrapose.results.measured import Measure, Measured
+from contrapose.metrics import AlphaIntervals, CrossValidation, FloatArray, IntArray
+from contrapose.results.measures import Grouping, Measure, Measurements, group_units
 from contrapose.results.schema import AlphaReport, AlphaValue
-from contrapose.scoring import LikelihoodScale, to_log_likelihood
+from contrapose.results.shapes import MeasureInput, measure, primary_metric
+from contrapose.results.shapes.gallery import measure_gallery
+from contrapose.results.summary import build_statistics, is_share
+from contrapose.scores.files import LikelihoodScale, to_log_likelihood
 
 GRID = 101
 """Points of the curve that is kept; the optimum is found on the exact end points."""
@@ -29,7 +28,7 @@ Alpha = float | Literal["auto"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Debiasing:
-    """A question whose answer depends on α.
+    """Debiasing problem: measures as a function of α.
 
     Attributes:
         chosen_by: the metric that α is chosen by.
@@ -41,15 +40,15 @@ class Debiasing:
     """
 
     chosen_by: str
-    at: Callable[[float], Measured]
-    intervals: Intervals
+    at: Callable[[float], Measurements]
+    intervals: AlphaIntervals
     weights: FloatArray
     clusters: IntArray | None
     over: Grouping | None = None
 
 
-def take_out_prior(
-    question: Question,
+def remove_prior(
+    question: MeasureInput,
     prior: FloatArray,
     *,
     alpha: Alpha = "auto",
@@ -57,8 +56,8 @@ def take_out_prior(
     prior_as: LikelihoodScale = "log",
     seed: int = 0,
     words: str = "",
-) -> tuple[Measured, AlphaReport]:
-    """Outcomes with α of the prior taken out of the choices among captions, and the α sweep.
+) -> tuple[Measurements, AlphaReport]:
+    """Remove α of the prior from choices among captions; returns the measures and the α sweep.
 
     Args:
         question: the captioner's likelihoods.
@@ -73,14 +72,14 @@ def take_out_prior(
         InputError: these are no likelihoods, the prior is made of the examples' own images, or
             the benchmark has no choice among captions.
     """
-    name = primary(question.card)
+    name = primary_metric(question.card)
     frame = question.answers.frame
     lm = to_log_likelihood(question.answers.scores, scores_as)
     log_prior = to_log_likelihood(prior, prior_as)
     metrics.refuse_own_images(lm, log_prior, frame.present)
     question = replace(question, answers=replace(question.answers, scores=lm))
 
-    def at(value: float) -> Measured:
+    def at(value: float) -> Measurements:
         debiased = lm - value * log_prior[:, None, :]
         return measure(replace(question, caption_scores=debiased))
 
@@ -90,16 +89,16 @@ def take_out_prior(
             "--prior and an official protocol that leaves out examples do not go together."
         )
     over = (
-        grouping(raw, question.card.aggregation)
+        group_units(raw, question.card.aggregation)
         if isinstance(question.card.aggregation, Macro)
         else None
     )
-    intervals = _intervals(question, lm, log_prior)
-    whole = Debiasing(name, at, intervals, _weights(over, len(raw)), frame.clusters, over)
-    return debiased_outcomes(whole, alpha=alpha, seed=seed, words=words)
+    intervals = _example_intervals(question, lm, log_prior)
+    whole = Debiasing(name, at, intervals, _headline_weights(over, len(raw)), frame.clusters, over)
+    return apply_alpha(whole, alpha=alpha, seed=seed, words=words)
 
 
-def take_out_gallery_prior(
+def remove_gallery_prior(
     scores: FloatArray,
     prior: FloatArray,
     gallery: Gallery,
@@ -108,8 +107,8 @@ def take_out_gallery_prior(
     alpha: Alpha = "auto",
     seed: int = 0,
     words: str = "",
-) -> tuple[Measured, AlphaReport]:
-    """The same for a gallery: the texts of every image are ranked with α of their prior taken out.
+) -> tuple[Measurements, AlphaReport]:
+    """Remove α of the texts' prior from the rankings of every image of a gallery.
 
     Of a text all images have the same prior, so that their ranking does not move.
 
@@ -125,13 +124,13 @@ def take_out_gallery_prior(
     lm = to_log_likelihood(scores, "log")
     pairs = np.array(gallery.pairs, dtype=np.int64)
 
-    def at(value: float) -> Measured:
+    def at(value: float) -> Measurements:
         return measure_gallery(lm - value * prior, gallery, card, from_text=lm)
 
     raw = at(0.0)
     first = metrics.first_intervals(lm, prior, pairs)
     texts = len(raw) - len(gallery.images)  # texts are units too, and α decides nothing of theirs
-    intervals = Intervals(
+    intervals = AlphaIntervals(
         np.pad(first.lower, ((0, texts), (0, 0)), constant_values=np.inf),
         np.pad(first.upper, ((0, texts), (0, 0)), constant_values=-np.inf),
     )
@@ -139,20 +138,20 @@ def take_out_gallery_prior(
     asked[pairs[:, 0]] = 1.0
     name = "top1" if card.family == "classes" else "image_to_text_r1"
     whole = Debiasing(name, at, intervals, asked, raw.clusters)
-    return debiased_outcomes(whole, alpha=alpha, seed=seed, words=words)
+    return apply_alpha(whole, alpha=alpha, seed=seed, words=words)
 
 
-def debiased_outcomes(
+def apply_alpha(
     whole: Debiasing, *, alpha: Alpha, seed: int, words: str = ""
-) -> tuple[Measured, AlphaReport]:
-    """Outcomes at the α asked for, and what every way to choose it comes to."""
+) -> tuple[Measurements, AlphaReport]:
+    """Measures at the requested α, and the report of every way to choose it."""
     at, over = whole.at, whole.over
     curve = metrics.sweep(whole.intervals.lower, whole.intervals.upper, whole.weights)
     best = curve.best()
     halves = metrics.cross_validate(
         whole.intervals, whole.clusters, seed=seed, weights=whole.weights
     )
-    tuned, spread = _held_out(halves, at, over)
+    tuned, spread = _average_held_out(halves, at, over)
     columns = {
         "raw": at(0.0),
         "pmi": at(1.0),
@@ -160,7 +159,9 @@ def debiased_outcomes(
         "oracle": at(best.alpha),
     }
     values = {
-        column: {each: statistic.value() for each, statistic in statistics_of(found, over).items()}
+        column: {
+            each: statistic.value() for each, statistic in build_statistics(found, over).items()
+        }
         for column, found in columns.items()
     }
     grid = np.linspace(0, 1, GRID)
@@ -183,16 +184,18 @@ def debiased_outcomes(
     return (tuned if alpha == "auto" else at(alpha)), report
 
 
-def _intervals(question: Question, lm: FloatArray, log_prior: FloatArray) -> Intervals:
-    """Where on the α axis each example is right, by the metric that α is chosen by."""
+def _example_intervals(
+    question: MeasureInput, lm: FloatArray, log_prior: FloatArray
+) -> AlphaIntervals:
+    """Intervals of α on which each example is right by the metric that α is chosen by."""
     if question.card.family == "triple":
         return metrics.augmented_intervals(lm[:, 0], log_prior)
     frame = question.answers.frame
     return metrics.text_intervals(lm, log_prior, frame.match, frame.present)
 
 
-def _weights(over: Grouping | None, size: int) -> FloatArray:
-    """What each example counts for in the headline, so that α is chosen by the headline."""
+def _headline_weights(over: Grouping | None, size: int) -> FloatArray:
+    """Weight of each example in the headline, so that α is chosen by the headline."""
     if over is None:
         return np.ones(size)
     sizes = np.bincount(over.codes[over.codes >= 0], minlength=len(over.names))
@@ -202,10 +205,10 @@ def _weights(over: Grouping | None, size: int) -> FloatArray:
     return np.where(over.codes >= 0, of_group[over.codes], 0.0)
 
 
-def _held_out(
-    halves: CrossValidated, at: Callable[[float], Measured], over: Grouping | None
-) -> tuple[Measured, dict[str, float]]:
-    """Each example's outcomes averaged over the repeats that did not choose α by it.
+def _average_held_out(
+    halves: CrossValidation, at: Callable[[float], Measurements], over: Grouping | None
+) -> tuple[Measurements, dict[str, float]]:
+    """Average each example's outcomes over the repeats that did not choose α by it.
 
     What is the same at every α chosen, as the image score is, stays that of all examples.
 
@@ -235,7 +238,7 @@ def _held_out(
     for repeat, scored in zip(repeats, halves.scored, strict=True):
         half = repeat.take(np.flatnonzero(scored))
         within = None if over is None else replace(over, codes=over.codes[scored])
-        for name, statistic in statistics_of(half, within).items():
+        for name, statistic in build_statistics(half, within).items():
             if is_share(half, name):
                 per_repeat.setdefault(name, []).append(statistic.value())
     spread = {name: float(np.std(values, ddof=1)) for name, values in per_repeat.items()}

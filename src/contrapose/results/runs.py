@@ -1,4 +1,4 @@
-"""A run folder: what was asked, the table of scores, every outcome, the results.
+"""Run folders: request, score table, per-example values and results, on disk.
 
 spec.json         what was asked, and a line for each run: model, benchmark, score
 scores.parquet    model, benchmark, score, example, image, text, value, match (absent where the
@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 
 from contrapose import __version__
+from contrapose.engine import ListColumn
 from contrapose.errors import InputError
 from contrapose.files import new_folder, read_json, require_free, write_text
-from contrapose.results.measured import Derived, Measure, Measured
-from contrapose.results.pipeline import Run
+from contrapose.results.measures import DerivedMetric, Measure, Measurements
 from contrapose.results.schema import Evaluation
-from contrapose.scoring import Lists
+from contrapose.results.score_files import Run
 
 KEYS = ("model", "benchmark", "score")
 """What tells one run of a folder from the others."""
@@ -54,7 +54,7 @@ def write_run(
     overwrite: bool = False,
     beside: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the run folder, whole or not at all.
+    """Write a run folder atomically.
 
     Args:
         runs: one run of `contrapose metrics`, or all of one `contrapose eval`.
@@ -65,7 +65,7 @@ def write_run(
     Raises:
         InputError: the place is taken, and not by a run that may be overwritten.
     """
-    require_run_place(folder, overwrite=overwrite)
+    require_run_target(folder, overwrite=overwrite)
     each = [runs] if isinstance(runs, Run) else list(runs)
     spec: dict[str, Any] = {
         "layout": LAYOUT,
@@ -75,16 +75,18 @@ def write_run(
     }
     start = 0
     for run in each:
-        spec["runs"].append(_spec(run, start))
+        spec["runs"].append(_build_spec(run, start))
         start += len(run.measured)
-    results = each[0].results if isinstance(runs, Run) else evaluation(each)
+    results = each[0].results if isinstance(runs, Run) else build_evaluation(each)
     with new_folder(folder, overwrite=overwrite) as place:
         write_text(place / SPEC, json.dumps(spec, indent=2, default=str) + "\n")
-        scored = [_named(run, run.scores) for run in each if run.scores is not None]
+        scored = [_with_run_names(run, run.scores) for run in each if run.scores is not None]
         if scored:
             _write_tables(place / SCORES, scored)
-        _write_tables(place / EXAMPLES, [_named(run, _examples(run.measured)) for run in each])
-        replies = [_named(run, run.replies) for run in each if run.replies is not None]
+        _write_tables(
+            place / EXAMPLES, [_with_run_names(run, _examples_table(run.measured)) for run in each]
+        )
+        replies = [_with_run_names(run, run.replies) for run in each if run.replies is not None]
         if replies:
             _write_tables(place / REPLIES, replies)
         write_text(place / RESULTS, results.model_dump_json(indent=2) + "\n")
@@ -92,13 +94,13 @@ def write_run(
             write_text(place / name, content)
 
 
-def evaluation(runs: Sequence[Run]) -> Evaluation:
-    """The results of several runs, as `contrapose eval --json` prints them."""
+def build_evaluation(runs: Sequence[Run]) -> Evaluation:
+    """Collect the results of several runs, as `contrapose eval --json` prints them."""
     return Evaluation(contrapose=__version__, runs=tuple(run.results for run in runs))
 
 
-def require_run_place(folder: Path, *, overwrite: bool = False) -> None:
-    """Say so when a run cannot be written here, before it is made.
+def require_run_target(folder: Path, *, overwrite: bool = False) -> None:
+    """Check, before a run is made, that it can be written to this folder.
 
     Raises:
         InputError: the place is taken, and not by a run that may be overwritten.
@@ -114,15 +116,15 @@ def is_run(folder: Path) -> bool:
 
 
 def split_choice(path: Path) -> tuple[Path, tuple[str, ...]]:
-    """A run folder and which of its runs is meant: `runs/a@tiny,lm` is the one of tiny and lm."""
+    """Split a path into run folder and choice: `runs/a@tiny,lm` is the run of tiny and lm."""
     if path.exists() or "@" not in path.name:
         return path, ()
     name, _, words = path.name.rpartition("@")
     return path.with_name(name) if name else path, tuple(filter(None, words.split(",")))
 
 
-def read_run(folder: Path, choice: Sequence[str] = ()) -> tuple[str, Measured]:
-    """The benchmark and the outcomes of a run.
+def read_run(folder: Path, choice: Sequence[str] = ()) -> tuple[str, Measurements]:
+    """Read the benchmark's name and the measures of a run.
 
     Args:
         folder: the run folder.
@@ -142,15 +144,17 @@ def read_run(folder: Path, choice: Sequence[str] = ()) -> tuple[str, Measured]:
             f"is a run folder of layout {layout}; this program reads {LAYOUT}.", file=folder
         )
     try:
-        run = _chosen(spec["runs"], choice, folder)
+        run = _choose_run(spec["runs"], choice, folder)
         start, stop = run["rows"]
         table = pq.read_table(folder / EXAMPLES).slice(start, stop - start)
         if table.num_rows != stop - start:
             raise KeyError("rows are missing")
         columns: dict[str, Any] = table.to_pydict()
-        measures = {name: _measure(columns, name, kind) for name, kind in run["measures"].items()}
+        measures = {
+            name: _read_measure(columns, name, kind) for name, kind in run["measures"].items()
+        }
         derived = {
-            name: Derived(kind["kind"], tuple(kind["sources"]), kind["chance"])
+            name: DerivedMetric(kind["kind"], tuple(kind["sources"]), kind["chance"])
             for name, kind in run["derived"].items()
         }
         clusters = columns["cluster"]
@@ -160,7 +164,7 @@ def read_run(folder: Path, choice: Sequence[str] = ()) -> tuple[str, Measured]:
             )
             for name in run["tags"]
         }
-        measured = Measured(
+        measured = Measurements(
             tuple(columns["example"]),
             tags,
             None if None in clusters else np.array(clusters, dtype=np.int64),
@@ -172,8 +176,8 @@ def read_run(folder: Path, choice: Sequence[str] = ()) -> tuple[str, Measured]:
     return str(run["benchmark"]), measured
 
 
-def _chosen(runs: list[dict[str, Any]], choice: Sequence[str], folder: Path) -> dict[str, Any]:
-    """The one run that the words mean."""
+def _choose_run(runs: list[dict[str, Any]], choice: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Choose the one run that matches all the words."""
     names = [tuple(run[each] for each in KEYS) for run in runs]
     fits = [i for i, name in enumerate(names) if all(word in name for word in choice)]
     if len(fits) != 1:
@@ -183,8 +187,8 @@ def _chosen(runs: list[dict[str, Any]], choice: Sequence[str], folder: Path) -> 
     return runs[fits[0]]
 
 
-def _spec(run: Run, start: int) -> dict[str, Any]:
-    """What is needed to read a run's outcomes back, and what else should be known."""
+def _build_spec(run: Run, start: int) -> dict[str, Any]:
+    """Spec of a run: the metadata needed to read its measures back, and its provenance."""
     measured = run.measured
     return {
         **{name: getattr(run.results, name) for name in KEYS},
@@ -199,17 +203,17 @@ def _spec(run: Run, start: int) -> dict[str, Any]:
     }
 
 
-def _named(run: Run, table: dict[str, Any]) -> dict[str, Any]:
-    """A table of a run, with the run's names before its columns."""
+def _with_run_names(run: Run, table: dict[str, Any]) -> dict[str, Any]:
+    """Add the run's model, benchmark and score as columns to a table."""
     import pyarrow as pa
 
     size = len(table["example"])
     names = {name: pa.array([getattr(run.results, name)] * size, pa.string()) for name in KEYS}
-    lists = {name: each.column() for name, each in table.items() if isinstance(each, Lists)}
+    lists = {name: each.column() for name, each in table.items() if isinstance(each, ListColumn)}
     return {**names, **table, **lists}
 
 
-def _examples(measured: Measured) -> dict[str, Any]:
+def _examples_table(measured: Measurements) -> dict[str, Any]:
     import pyarrow as pa
 
     size = len(measured)
@@ -232,7 +236,7 @@ def _examples(measured: Measured) -> dict[str, Any]:
     return table
 
 
-def _measure(columns: dict[str, Any], name: str, kind: dict[str, Any]) -> Measure:
+def _read_measure(columns: dict[str, Any], name: str, kind: dict[str, Any]) -> Measure:
     values = np.array(columns[f"value:{name}"], dtype=np.float64)
     where = ~np.isnan(values)
     ties, chance, weights = (
@@ -250,7 +254,7 @@ def _measure(columns: dict[str, Any], name: str, kind: dict[str, Any]) -> Measur
 
 
 def _write_tables(path: Path, tables: Sequence[dict[str, Any]]) -> None:
-    """Write tables under each other; a column that one of them has not is null there."""
+    """Write stacked tables; columns that one of them lacks are null there."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

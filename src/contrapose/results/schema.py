@@ -1,4 +1,4 @@
-"""The shape of results on disk and on standard output, versioned."""
+"""Versioned schema of results and audits, on disk and on standard output."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field
 SCHEMA_VERSION: Literal[1] = 1
 
 
-class Model(BaseModel):
-    """Values that do not change and take no unknown fields."""
+class SchemaModel(BaseModel):
+    """Base of the schema: immutable, and unknown fields are an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class MetricValue(Model):
-    """A number that says how sure it is.
+class MetricValue(SchemaModel):
+    """Value of a metric with its interval, chance level and tie rate.
 
     Attributes:
         value: as a fraction, not rounded.
@@ -34,8 +34,8 @@ class MetricValue(Model):
     ties: float | None = None
 
 
-class AlphaValue(Model):
-    """What a metric becomes when the language prior is taken out.
+class AlphaValue(SchemaModel):
+    """Values of one metric under debiasing: raw, PMI, cross-validated and oracle α.
 
     Attributes:
         raw: α = 0, the likelihood as it is.
@@ -52,8 +52,8 @@ class AlphaValue(Model):
     oracle: float
 
 
-class AlphaReport(Model):
-    """The α sweep of one run.
+class AlphaReport(SchemaModel):
+    """Report of the α sweep of one run.
 
     Attributes:
         prior: the images that the prior was taken under, in words; empty when it came from a file.
@@ -77,8 +77,8 @@ class AlphaReport(Model):
     curve: tuple[tuple[float, float], ...]
 
 
-class Usage(Model):
-    """What questions in words took, whenever they were asked.
+class UsageReport(SchemaModel):
+    """Token usage and cost of chat questions, including those answered from the cache.
 
     Attributes:
         questions: distinct ones.
@@ -95,8 +95,8 @@ class Usage(Model):
     cost: float | None = None
 
 
-class Skipped(Model):
-    """What could not be asked, and so counts in no metric.
+class SkipReport(SchemaModel):
+    """Skipped examples, which count in no metric: their number and reasons.
 
     Attributes:
         examples: how many examples (queries of a gallery).
@@ -109,8 +109,8 @@ class Skipped(Model):
     first: str
 
 
-class Results(Model):
-    """What a score table says.
+class Results(SchemaModel):
+    """Results of one run: one model or score file, benchmark and score.
 
     Attributes:
         schema_version: version of this shape.
@@ -150,21 +150,21 @@ class Results(Model):
     subsets: dict[str, dict[str, MetricValue]]
     alpha: AlphaReport | None = None
     part_alphas: dict[str, AlphaReport] = Field(default_factory=dict)
-    skipped: Skipped | None = None
-    usage: Usage | None = None
+    skipped: SkipReport | None = None
+    usage: UsageReport | None = None
     notes: tuple[str, ...] = ()
 
 
-class Evaluation(Model):
-    """What `contrapose eval` found: a run for every model, benchmark and score."""
+class Evaluation(SchemaModel):
+    """Results of `contrapose eval`: one run for every model, benchmark and score."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
     contrapose: str
     runs: tuple[Results, ...]
 
 
-class Difference(Model):
-    """One metric of two runs on the same examples.
+class Difference(SchemaModel):
+    """Difference of one metric between two runs on the same examples.
 
     Attributes:
         a: its value in the first run.
@@ -191,8 +191,8 @@ class Difference(Model):
     verdict: Literal["better", "worse", "no significant difference"]
 
 
-class Comparison(Model):
-    """Two runs of the same examples, compared pair by pair."""
+class Comparison(SchemaModel):
+    """Paired comparison of two runs on the same examples."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
     contrapose: str
@@ -203,4 +203,149 @@ class Comparison(Model):
     resamples: int
     seed: int
     metrics: dict[str, Difference]
+    notes: tuple[str, ...] = ()
+
+
+AUDIT_VERSION: Literal[1] = 1
+
+WHOLE = "all"
+"""The name of the benchmark as a whole among its parts."""
+
+LikelihoodVerdict = Literal["won by prior alone", "beyond blind", "undecided", "not above chance"]
+
+
+class ScoreSpread(SchemaModel):
+    """Histogram of the scores of right and of wrong captions, on common edges.
+
+    Attributes:
+        edges: one more than there are bins.
+        right: number of right captions in each bin.
+        wrong: number of wrong captions in each bin.
+    """
+
+    edges: tuple[float, ...]
+    right: tuple[int, ...]
+    wrong: tuple[int, ...]
+
+
+class BlindResult(SchemaModel):
+    """Metrics of one blind score.
+
+    Attributes:
+        score: `blind` and `blind-sum`, `prior`, `ngram` or `length`.
+        by: whose: a model, or what the baseline is made of.
+        meaning: what the number is, in words.
+        metrics: the benchmark's own aggregation.
+        subsets: the same for parts of the examples.
+        reversed: for every part its main metric when the order of the captions is turned round.
+        spread: of the scores themselves.
+        left_out: examples of which a caption has no score.
+    """
+
+    score: str
+    by: str
+    meaning: str
+    metrics: dict[str, MetricValue]
+    subsets: dict[str, dict[str, MetricValue]]
+    reversed: dict[str, MetricValue]
+    spread: ScoreSpread
+    left_out: int = 0
+
+    @property
+    def label(self) -> str:
+        """Label of the score: its name and whose it is."""
+        return f"{self.score} ({self.by})"
+
+
+class AuditPart(SchemaModel):
+    """Part of the benchmark, and the blind scores that solve it.
+
+    Attributes:
+        name: of the part; `all` is the whole.
+        metric: that stands for it.
+        n: examples.
+        chance: what guessing gets.
+        solved_by: labels of the scores whose 95 % interval lies above chance.
+        reversed_by: labels of the scores that would, the other way round.
+    """
+
+    name: str
+    metric: str
+    n: int
+    chance: float
+    solved_by: tuple[str, ...]
+    reversed_by: tuple[str, ...]
+
+
+class LikelihoodPart(SchemaModel):
+    """Comparison of a captioner's likelihood with the best blind score, on one part.
+
+    Attributes:
+        part: its name.
+        metric: that stands for it.
+        likelihood: what the likelihood gets.
+        blind: what the best blind score gets.
+        by: which that is.
+        difference: likelihood − blind.
+        ci95: paired interval of the difference.
+        test: which paired test.
+        p: two-sided.
+        p_holm: corrected for all parts.
+        where_wrong: what the likelihood gets where that blind score is wrong; null where it never
+            is.
+        verdict: "not above chance". "won by prior alone": above chance, as the blind score is, and
+            either not significantly better than it or not above chance where it is wrong.
+            "beyond blind": significantly better, and above chance there too; its own prior may
+            still know more than the scores here. "undecided": none of these.
+    """
+
+    part: str
+    metric: str
+    likelihood: MetricValue
+    blind: MetricValue
+    by: str
+    difference: float
+    ci95: tuple[float, float]
+    test: str
+    p: float
+    p_holm: float
+    where_wrong: MetricValue | None
+    verdict: LikelihoodVerdict
+
+
+class AuditReport(SchemaModel):
+    """Report of an audit: how much of a benchmark blind scores solve.
+
+    Attributes:
+        schema_version: version of this shape.
+        contrapose: version of the program.
+        benchmark: name of the benchmark.
+        aggregation: how its headline adds up, in words.
+        examples: that were audited.
+        clusters: groups of examples that share no image.
+        resamples: of the bootstrap.
+        seed: of everything random.
+        balanced: parts that no blind score can solve, by construction.
+        scores: what each blind score achieves.
+        parts: the whole first.
+        likelihoods_from: the file of likelihoods that was compared.
+        likelihoods: the comparison, part by part.
+        verdict: in words, a sentence each.
+        notes: what a reader should know.
+    """
+
+    schema_version: Literal[1] = AUDIT_VERSION
+    contrapose: str
+    benchmark: str
+    aggregation: str
+    examples: int
+    clusters: int
+    resamples: int
+    seed: int
+    balanced: tuple[str, ...] = ()
+    scores: tuple[BlindResult, ...] = ()
+    parts: tuple[AuditPart, ...] = ()
+    likelihoods_from: str | None = None
+    likelihoods: tuple[LikelihoodPart, ...] = ()
+    verdict: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Score tables of a run: one row a pair, as they are written to disk."""
+"""Score tables of a run, one row per pair, as they are written to disk."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from contrapose.data import EditSet, Gallery
+from contrapose.engine import ListColumn, ScoreMatrix
 from contrapose.metrics import FloatArray, IntArray
-from contrapose.scoring import Answers, Grid, Lists
+from contrapose.scores.answers import Answers
 
 ScoreTable = dict[str, Any]
 """Columns example, image, text, value, match; positions from 0, null where there is none.
@@ -26,10 +27,10 @@ def answers_table(
     answers: Answers,
     prefix: str = "",
     *,
-    tokens: tuple[Lists, IntArray] | None = None,
+    tokens: tuple[ListColumn, IntArray] | None = None,
     prior: FloatArray | None = None,
 ) -> ScoreTable:
-    """The scores of examples.
+    """Score table of examples.
 
     Args:
         answers: the scores.
@@ -54,8 +55,8 @@ def answers_table(
     return table
 
 
-def grid_table(grid: Grid, data: Gallery | EditSet, prefix: str = "") -> ScoreTable | None:
-    """The scores of a gallery or of edit queries; None when there are too many to write out.
+def grid_table(grid: ScoreMatrix, data: Gallery | EditSet, prefix: str = "") -> ScoreTable | None:
+    """Score table of a gallery or of edit queries; None when there are too many pairs.
 
     Of an edit query the image is the one in the database; it has no caption and no match. Pairs
     that were not asked, or have no answer, are left out.
@@ -87,16 +88,16 @@ def grid_table(grid: Grid, data: Gallery | EditSet, prefix: str = "") -> ScoreTa
     }
 
 
-def stacked(tables: Sequence[ScoreTable]) -> ScoreTable:
-    """Tables under each other; what one of them has not is null there."""
+def stack_tables(tables: Sequence[ScoreTable]) -> ScoreTable:
+    """Stack tables; columns that one of them lacks are null there."""
     names = dict.fromkeys(name for table in tables for name in table)
-    return {name: _column(tables, name) for name in names}
+    return {name: _stack_column(tables, name) for name in names}
 
 
-def _column(tables: Sequence[ScoreTable], name: str) -> Any:
+def _stack_column(tables: Sequence[ScoreTable], name: str) -> Any:
     if name == "logprobs":
-        return Lists.joined(
-            [table.get(name) or Lists.none(len(table["example"])) for table in tables]
+        return ListColumn.joined(
+            [table.get(name) or ListColumn.none(len(table["example"])) for table in tables]
         )
     missing = np.nan  # of the columns that not every table has
     return np.concatenate(

@@ -1,1 +1,1 @@
-"""Repair: fine-tuning that fixes composition and shows what it cost."""
+"""Fine-tuning that improves compositional understanding, with a report of gains and losses."""

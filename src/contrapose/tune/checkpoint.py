@@ -1,4 +1,4 @@
-"""Checkpoints: weights, optimiser and step in one file, whole or not at all.
+"""Training checkpoints: weights, optimizer, EMA and step in one file, written atomically.
 
 There is no random state: what a step draws is a function of the seed and its number.
 """
@@ -25,8 +25,8 @@ BEST = "best.safetensors"
 
 
 @dataclass(slots=True)
-class State:
-    """Where a run stands.
+class CheckpointState:
+    """The state of a training run.
 
     Attributes:
         step: how many are done.
@@ -40,8 +40,8 @@ class State:
     about: dict[str, Any] = field(default_factory=dict)
 
 
-def architecture(network: nn.Module) -> str:
-    """A name for the shapes of all weights of a network."""
+def architecture_hash(network: nn.Module) -> str:
+    """Hash of the names and shapes of a network's weights."""
     shapes = [(name, tuple(w.shape)) for name, w in network.state_dict().items()]
     return hashlib.blake2b(repr(sorted(shapes)).encode(), digest_size=12).hexdigest()
 
@@ -52,23 +52,23 @@ def capture(
     optimiser: torch.optim.Optimizer,
     mean: Mapping[str, Tensor] | None,
     about: Mapping[str, Any],
-) -> State:
-    """The state after a step, to be written at once."""
+) -> CheckpointState:
+    """State of a run after a step."""
     tensors = {f"weights.{name}": weight.detach() for name, weight in taught.items()}
     for name, weight in taught.items():
         for key, value in optimiser.state[weight].items():
             tensors[f"optimiser.{key}.{name}"] = torch.as_tensor(value)
     tensors |= {f"mean.{name}": value for name, value in (mean or {}).items()}
-    return State(step, tensors, dict(about))
+    return CheckpointState(step, tensors, dict(about))
 
 
 def restore(
-    state: State,
+    state: CheckpointState,
     taught: Mapping[str, nn.Parameter],
     optimiser: torch.optim.Optimizer,
     mean: dict[str, Tensor] | None,
 ) -> None:
-    """Put a state back."""
+    """Load a state into parameters, optimizer and EMA."""
     with torch.no_grad():
         for name, weight in taught.items():
             weight.copy_(state.tensors[f"weights.{name}"])
@@ -83,8 +83,8 @@ def restore(
             mean[name].copy_(state.tensors[f"mean.{name}"])  # type: ignore[index]
 
 
-def remembered(memories: Sequence[Mapping[int, float]]) -> dict[str, Tensor]:
-    """What each process's teacher has found out, as tensors of a state."""
+def pack_teacher_memories(memories: Sequence[Mapping[int, float]]) -> dict[str, Tensor]:
+    """Pack each process's teacher cache into tensors of a state."""
     found = {}
     for rank, memory in enumerate(memories):
         found[f"teacher.texts.{rank}"] = torch.tensor(list(memory), dtype=torch.int64)
@@ -92,16 +92,16 @@ def remembered(memories: Sequence[Mapping[int, float]]) -> dict[str, Tensor]:
     return found
 
 
-def memory_of(state: State, rank: int) -> dict[int, float]:
-    """What a process's teacher had found out; nothing where there was no such process."""
+def teacher_memory(state: CheckpointState, rank: int) -> dict[int, float]:
+    """Teacher cache of a process; empty where the checkpoint has none of that rank."""
     texts = state.tensors.get(f"teacher.texts.{rank}")
     if texts is None:
         return {}
     return dict(zip(texts.tolist(), state.tensors[f"teacher.found.{rank}"].tolist(), strict=True))
 
 
-def write_state(file: Path, state: State) -> None:
-    """Write a checkpoint beside its place, then rename it.
+def write_state(file: Path, state: CheckpointState) -> None:
+    """Write a checkpoint atomically.
 
     Raises:
         InputError: it cannot be written, such as on a full disk; what was there stays.
@@ -118,7 +118,7 @@ def write_state(file: Path, state: State) -> None:
     except (OSError, SafetensorError) as error:
         temporary.unlink(missing_ok=True)
         why = getattr(error, "strerror", None) or str(error).split("\n", maxsplit=1)[0]
-        last = latest(file.parent)
+        last = latest_checkpoint(file.parent)
         kept = f"the last checkpoint, {last.name}, is whole" if last else "there is none yet"
         raise InputError(
             f"the checkpoint cannot be written ({why}); {kept}. Make room and pass --resume.",
@@ -126,8 +126,8 @@ def write_state(file: Path, state: State) -> None:
         ) from None
 
 
-def read_state(file: Path, network: nn.Module) -> State:
-    """A checkpoint that was written for a network of this architecture.
+def read_state(file: Path, network: nn.Module) -> CheckpointState:
+    """Read a checkpoint that fits the network's architecture.
 
     Raises:
         InputError: it is damaged, or of another architecture.
@@ -138,14 +138,14 @@ def read_state(file: Path, network: nn.Module) -> State:
             if header.get("format") != FORMAT:
                 raise InputError("is no checkpoint of contrapose tune.", file=file)
             about = json.loads(header["about"])
-            if about["architecture"] != architecture(network):
+            if about["architecture"] != architecture_hash(network):
                 raise InputError(
                     "is a checkpoint of another architecture; --resume needs the model that the "
                     "run began with.",
                     file=file,
                 )
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-            return State(int(header["step"]), tensors, about)
+            return CheckpointState(int(header["step"]), tensors, about)
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         first = str(error).split("\n", maxsplit=1)[0].rstrip(".:")
         raise InputError(
@@ -154,18 +154,18 @@ def read_state(file: Path, network: nn.Module) -> State:
         ) from None
 
 
-def name_of(step: int) -> str:
-    """The file name of a step's checkpoint."""
+def checkpoint_name(step: int) -> str:
+    """File name of a step's checkpoint."""
     return f"step-{step:08d}.safetensors"
 
 
-def latest(folder: Path) -> Path | None:
-    """The newest checkpoint of a folder."""
+def latest_checkpoint(folder: Path) -> Path | None:
+    """The newest checkpoint in a folder, or None."""
     return max(folder.glob("step-*.safetensors"), default=None)
 
 
 def prune(folder: Path, keep: int = 2) -> None:
-    """Delete all but the newest checkpoints, and what a killed run left half-written.
+    """Delete all but the newest checkpoints, and temporary files of killed runs.
 
     The best one has a name of its own, and stays.
     """

@@ -1,4 +1,4 @@
-"""Teaching a dual encoder what a captioner knows: its likelihoods, without its language prior.
+"""Distillation of a captioner's debiased likelihoods into a dual encoder.
 
 For image I_i there are captions T_k to choose from: its own, a hard negative of it, captions of
 other images. With lm(I, T) the mean log-probability of T's tokens and log P(T) = log mean_n exp
@@ -21,26 +21,26 @@ from torch import Tensor
 
 from contrapose import metrics
 from contrapose.errors import InputError
+from contrapose.losses.gather import global_mean
 from contrapose.metrics import FloatArray
 from contrapose.models import load_model
-from contrapose.tune.data.rows import Numbers
-from contrapose.tune.feed import Batch, Feed
-from contrapose.tune.losses.gather import mean_of
-from contrapose.tune.students.student import Student
+from contrapose.tune.data.rows import IndexArray
+from contrapose.tune.feed import Feed, TrainingBatch
+from contrapose.tune.students import Student
 
-OTHERS = 4
+OTHER_CAPTIONS = 4
 """Captions of other images that are scored with each image."""
 SHARPNESS = 10.0
 """s, which debiased means are multiplied with before the teacher's softmax. With a caption's number
 of tokens, about ten, they are sums again: the captioner's own odds of one caption against another.
 Lower is softer; the higher, the surer is the teacher of the one caption that it scores highest."""
-NOISE = 3
+NOISE_IMAGES = 3
 """Noise images that the prior is taken under."""
-EVERY = slice(None)
+ALL_ROWS = slice(None)
 
 
 class Distiller:
-    """A teacher at work on the batches of one feed."""
+    """A captioner that teaches on the batches of one feed."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class Distiller:
         *,
         alpha: float = 1.0,
         sharpness: float = SHARPNESS,
-        others: int = OTHERS,
+        others: int = OTHER_CAPTIONS,
         seed: int = 0,
     ):
-        """A teacher.
+        """Check the teacher and draw its noise images.
 
         Args:
             teacher: gives token log-probabilities, and noise images.
@@ -73,12 +73,12 @@ class Distiller:
             raise InputError(f"the teacher's sharpness must be above zero, not {sharpness}.")
         self.teacher, self.feed, self.alpha, self.others = teacher, feed, alpha, others
         self.sharpness, self.seed = sharpness, seed
-        self._noise = teacher.noise_images(NOISE, seed)
+        self._noise = teacher.noise_images(NOISE_IMAGES, seed)
         self.memory: dict[int, float] = {}
 
     @property
     def about(self) -> dict[str, Any]:
-        """What its choices hang on, but for the batch."""
+        """Settings that determine the teacher's distribution, as JSON values."""
         return {
             "model": self.teacher.fingerprint,
             "alpha": self.alpha,
@@ -87,8 +87,10 @@ class Distiller:
             "seed": self.seed,
         }
 
-    def loss(self, student: Student, batch: Batch, image: Tensor, rows: slice = EVERY) -> Tensor:
-        """KL divergence of the student's choice from the teacher's, mean over images.
+    def loss(
+        self, student: Student, batch: TrainingBatch, image: Tensor, rows: slice = ALL_ROWS
+    ) -> Tensor:
+        """KL divergence of the student's distribution from the teacher's, averaged over images.
 
         Args:
             student: reads the captions.
@@ -109,10 +111,10 @@ class Distiller:
             logits = scale.to(image.device, exact) * cosines
             gone = torch.from_numpy(choices < 0).to(image.device)
             told = logits.masked_fill(gone, -1e4).log_softmax(1)
-            return mean_of((aim * (aim.clamp(min=1e-12).log() - told)).sum(1))
+            return global_mean((aim * (aim.clamp(min=1e-12).log() - told)).sum(1))
 
-    def choices(self, batch: Batch) -> Numbers:
-        """(b, 2 + others) of each image caption, negative, others' captions; −1 for none."""
+    def choices(self, batch: TrainingBatch) -> IndexArray:
+        """(b, 2 + others) candidate captions: own, hard negative, others'; −1 for none."""
         own = batch.captions.cpu().numpy()
         found = [own, batch.negatives]
         for step in range(1, min(self.others, len(own) - 1) + 1):
@@ -120,8 +122,8 @@ class Distiller:
             found.append(np.where(other == own, -1, other))
         return np.stack(found, axis=1)
 
-    def aims(self, batch: Batch, choices: Numbers, rows: slice = EVERY) -> FloatArray:
-        """(r, k) the teacher's choice among those of some rows."""
+    def aims(self, batch: TrainingBatch, choices: IndexArray, rows: slice = ALL_ROWS) -> FloatArray:
+        """(r, k) the teacher's distribution over the candidates of some rows."""
         pictures = [
             self.teacher.prepare_image(image)
             for image in self.feed.rows.images.open(batch.rows[rows].tolist())
@@ -135,7 +137,7 @@ class Distiller:
         chances = np.exp(scores)
         return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
-    def _priors(self, texts: Numbers) -> FloatArray:
+    def _priors(self, texts: IndexArray) -> FloatArray:
         if self.alpha == 0:
             return np.zeros(len(texts))
         fresh = [text for text in np.unique(texts).tolist() if text not in self.memory]
@@ -145,8 +147,8 @@ class Distiller:
             self.memory |= dict(zip(fresh, logs.tolist(), strict=True))
         return np.array([self.memory[text] for text in texts.tolist()])
 
-    def _means(self, pictures: list[Any], texts: Numbers) -> FloatArray:
-        """Mean log-probabilities of pairs, image after image."""
+    def _means(self, pictures: list[Any], texts: IndexArray) -> FloatArray:
+        """Mean token log-probabilities of image-caption pairs."""
         captions = [self.feed.rows.texts[text] for text in texts.tolist()]
         size = self.teacher.batch_size
         parts = []
@@ -160,5 +162,5 @@ class Distiller:
 
 
 def load_teacher(name: str, device: str) -> Any:
-    """The captioner of this name, which reads what it can of long captions."""
+    """Load the captioner of a name, which truncates long captions."""
     return load_model(name, device=device, cut=True)

@@ -1,4 +1,4 @@
-"""Batches: which images and captions a step sees is a function of the seed and the step alone."""
+"""Training batches: each one is a function of the seed and the step number alone."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.tune.data.rows import Numbers, Rows
-from contrapose.tune.games import KEPT, Games, Players
-from contrapose.tune.losses.gather import Processes
+from contrapose.losses.gather import Processes
+from contrapose.tune.data.rows import IndexArray, TrainingSet
+from contrapose.tune.masked_batches import MAX_DEVICE_BYTES, MaskedBatch, PlayerTokens
 from contrapose.tune.settings import Settings
-from contrapose.tune.students.student import Inputs, Student
+from contrapose.tune.students import Inputs, Student
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """What one process sees in a step.
+class TrainingBatch:
+    """The training batch of one process.
 
     Attributes:
         rows: (b,) which images.
@@ -38,28 +38,28 @@ class Batch:
         games: captions and negatives with words hidden; None where no loss asks for them.
     """
 
-    rows: Numbers
+    rows: IndexArray
     pixels: Inputs
     captions: Tensor
-    negatives: Numbers
-    positives: Numbers
+    negatives: IndexArray
+    positives: IndexArray
     text: Inputs
     negative: Inputs | None
     positive: Inputs | None
     has_negative: Tensor
     has_positive: Tensor
-    games: Games | None = None
+    games: MaskedBatch | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
 
 
 class Feed:
-    """The batches of a run."""
+    """Source of the training batches of a run."""
 
     def __init__(
         self,
-        rows: Rows,
+        rows: TrainingSet,
         student: Student,
         settings: Settings,
         *,
@@ -69,7 +69,7 @@ class Feed:
         device: str = "cpu",
         job: Processes | None = None,
     ):
-        """Batches for one process.
+        """Tokenize the texts and check that the data suit the batch size and the losses.
 
         Raises:
             InputError: there are fewer images than a batch, the processes cannot share it evenly,
@@ -100,25 +100,25 @@ class Feed:
         if key not in rows.tokens:  # another run on the same data may have made them
             rows.tokens[key] = student.tokens(rows.texts)
         self.tokens = {
-            name: values.to(device) if values.nbytes < KEPT else values
+            name: values.to(device) if values.nbytes < MAX_DEVICE_BYTES else values
             for name, values in rows.tokens[key].items()
         }
-        self.players = Players(rows, student, rows.tokens[key], device) if games else None
-        self._round: tuple[int, tuple[Numbers, ...]] | None = None
+        self.players = PlayerTokens(rows, student, rows.tokens[key], device) if games else None
+        self._round: tuple[int, tuple[IndexArray, ...]] | None = None
 
-    def batches(self, first: int, stop: int) -> Iterator[Batch]:
-        """The batches of steps `first` to `stop`, each made while the one before is learnt from."""
+    def batches(self, first: int, stop: int) -> Iterator[TrainingBatch]:
+        """Batches of steps `first` to `stop`, prefetched in a thread."""
         if self.rows.images.pixels is not None:
             yield from map(self.batch, range(first, stop))
             return
         with ThreadPoolExecutor(1) as pool:
-            waiting: Future[Batch] | None = None
+            waiting: Future[TrainingBatch] | None = None
             for step in range(first, stop):
                 ready = (waiting or pool.submit(self.batch, step)).result()
                 waiting = pool.submit(self.batch, step + 1) if step + 1 < stop else None
                 yield ready
 
-    def batch(self, step: int) -> Batch:
+    def batch(self, step: int) -> TrainingBatch:
         """The batch of a step."""
         size = self.settings.batch
         round_, place = divmod(step, len(self.rows) // size)
@@ -127,33 +127,33 @@ class Feed:
         start = place * size + self.job.rank * each
         rows, captions, negatives, positives = (c[start : start + each] for c in columns)
         pixels = self.student.pixels(self.rows.images, rows.tolist())
-        return Batch(
+        return TrainingBatch(
             rows=rows,
             pixels={name: self._there(values) for name, values in pixels.items()},
             captions=self._there(torch.from_numpy(captions)),
             negatives=negatives,
             positives=positives,
             text=self.read(captions),
-            negative=self._changed(captions, negatives) if self.wanted[0] else None,
-            positive=self._changed(captions, positives) if self.wanted[1] else None,
+            negative=self._read_changes(captions, negatives) if self.wanted[0] else None,
+            positive=self._read_changes(captions, positives) if self.wanted[1] else None,
             has_negative=self._there(torch.from_numpy(negatives >= 0)),
             has_positive=self._there(torch.from_numpy(positives >= 0)),
-            games=self._games(captions, negatives),
+            games=self._masked_batch(captions, negatives),
         )
 
-    def read(self, texts: Numbers) -> Inputs:
-        """Tokens of some texts of the table, no longer than they need to be."""
+    def read(self, texts: IndexArray) -> Inputs:
+        """Tokens of some texts of the table, trimmed to the longest."""
         found = {
             name: self._there(values[torch.from_numpy(texts).to(values.device, non_blocking=True)])
             for name, values in self.tokens.items()
         }
         # Processes gather tokens from each other, and must have them of one length.
-        return found if self.job.count > 1 else shortened(found)
+        return found if self.job.count > 1 else trim_padding(found)
 
-    def _changed(self, captions: Numbers, changed: Numbers) -> Inputs:
+    def _read_changes(self, captions: IndexArray, changed: IndexArray) -> Inputs:
         return self.read(np.where(changed < 0, captions, changed))
 
-    def _games(self, captions: Numbers, negatives: Numbers) -> Games | None:
+    def _masked_batch(self, captions: IndexArray, negatives: IndexArray) -> MaskedBatch | None:
         if self.players is None:
             return None
         both = np.stack([captions, np.where(negatives < 0, captions, negatives)], axis=1)
@@ -163,8 +163,8 @@ class Feed:
     def _there(self, values: Tensor) -> Tensor:
         return values.to(self.device, non_blocking=True)
 
-    def _columns(self, round_: int) -> tuple[Numbers, ...]:
-        """Of one round over all images: their order, and which texts go with each."""
+    def _columns(self, round_: int) -> tuple[IndexArray, ...]:
+        """Of one epoch: the image order, and the texts drawn for each image."""
         if self._round is None or self._round[0] != round_:
             random = np.random.default_rng((self.settings.seed, round_, 7))
             count = len(self.rows)
@@ -173,7 +173,9 @@ class Feed:
             rows = self.rows
             sayings = rows.captions.draw(order, chances[0])
             negatives, positives = (
-                np.where((place := made.draw(sayings, chance)) < 0, -1, _at(made.values, place))
+                np.where(
+                    (place := made.draw(sayings, chance)) < 0, -1, _take_values(made.values, place)
+                )
                 for made, chance in ((rows.negatives, chances[1]), (rows.positives, chances[2]))
             )
             columns = (order, rows.captions.values[sayings], negatives, positives)
@@ -181,13 +183,13 @@ class Feed:
         return self._round[1]
 
 
-def _at(values: Numbers, places: Numbers) -> Numbers:
-    """Values at places; any value where a place is negative."""
+def _take_values(values: IndexArray, places: IndexArray) -> IndexArray:
+    """Values at some indices; any value where an index is negative."""
     return values[np.maximum(places, 0)] if len(values) else np.full_like(places, -1)
 
 
-def shortened(tokens: Inputs) -> Inputs:
-    """Without columns that are padding in every row, where a mask tells what is."""
+def trim_padding(tokens: Inputs) -> Inputs:
+    """Trim token columns that are padding in every row, by the attention mask."""
     mask = tokens.get("attention_mask")
     if mask is None:
         return tokens

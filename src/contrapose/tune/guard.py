@@ -1,4 +1,4 @@
-"""Looking at the model while it learns: which weights are best, is something forgotten?"""
+"""Early stopping: evaluate checkpoints, keep the best, stop when a guarded metric drops."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from contrapose.errors import InputError
-from contrapose.files.near import did_you_mean
-from contrapose.tune.bill.measure import Line
+from contrapose.files.suggest import did_you_mean
+from contrapose.tune.report.measurement import Line
 
 
-class Measures(Protocol):
-    """What asks a model, as `Measurer` does."""
+class MetricSource(Protocol):
+    """Source of a model's metrics, as `Measurer`."""
 
     def measure(self, model: Any) -> dict[str, Line]:
-        """Every measure of a model."""
+        """Every metric of a model."""
 
 
 class Guard:
-    """Measures the model at every checkpoint."""
+    """Checkpoint callback: early stopping on metric drops, and best-model selection."""
 
     def __init__(
         self,
-        measurer: Measures,
+        measurer: MetricSource,
         model: Any,
         before: Mapping[str, Line],
         drops: Mapping[str, float],
         best: str | None = None,
     ):
-        """A guard.
+        """Check that the guarded metrics exist.
 
         Args:
             measurer: asks.
@@ -50,7 +50,7 @@ class Guard:
         self.seen: list[tuple[int, dict[str, float]]] = []
 
     def __call__(self, step: int) -> tuple[str, bool]:
-        """Why to stop, empty to go on; and whether the model is the best so far."""
+        """Reason to stop, empty to go on; and whether the model is the best so far."""
         now = self.measurer.measure(self.model)
         self.seen.append((step, {name: line.value for name, line in now.items()}))
         for name, most in self.drops.items():
@@ -72,7 +72,7 @@ class Guard:
 
 
 def parse_guards(texts: Sequence[str]) -> dict[str, float]:
-    """`METRIC=DROP`, such as `image_to_text_r1=0.02`.
+    """Parse `METRIC=DROP` options, such as `image_to_text_r1=0.02`.
 
     Raises:
         InputError: it is not of this form.

@@ -1,18 +1,26 @@
-"""What is minimised: losses by name and weight, written as on the command line (`hp+hn`)."""
+"""The training objective: weighted losses by name, written as on the command line (`hp+hn`)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.files.near import did_you_mean
-from contrapose.tune.losses.eqsim import EqSim
-from contrapose.tune.losses.hard import HardPositive
+from contrapose.files.suggest import did_you_mean
+from contrapose.losses import Dividend, HardNegative, InfoNCE, Sigmoid, pairwise
+from contrapose.losses.eqsim import EqSim
+from contrapose.losses.hard import HardPositive
+from contrapose.losses.tiled import Term
+from contrapose.tune.feed import TrainingBatch
+from contrapose.tune.masked_batches import complete_games
+from contrapose.tune.students import Student
 
-NAMES: Mapping[str, str] = {
+LOSSES: Mapping[str, str] = {
     "plain": "the model's own losses alone",
     "hn": "each image tells its caption from a false change of it",
     "hp": "each image keeps its caption and a true rewording together",
@@ -29,20 +37,20 @@ NAMES: Mapping[str, str] = {
 HEADS = "heads"
 """No part of an objective: the model stays as it is, and a map a side is learnt on its vectors."""
 
-_REGULARISERS = {
+_REGULARIZERS = {
     "eqsim": EqSim(),
     "eqsim-paper": EqSim.paper(),
     "eqsim-released": EqSim.released(),
 }
 _POSITIVES: Mapping[str, HardPositive] = {"hp": HardPositive(), "hp-even": HardPositive("even")}
-_WEIGHTS = {
+_DEFAULT_WEIGHTS = {
     "hn": 1.0, "hp": 1.0, "eqsim": 0.5, "dividend": 0.1, "itm": 0.5, "lm": 1.0, "distill": 1.0,
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Weights of the losses; zero leaves one out.
+    """Weights of the losses; zero disables one.
 
     Attributes:
         name: as it was written.
@@ -71,7 +79,7 @@ class Objective:
     positive: HardPositive = field(default_factory=HardPositive)
 
     def for_model(self, *, matches: bool, writes: bool, hides: bool = False) -> Objective:
-        """The same with what the model decides filled in.
+        """The objective with the model-dependent weights filled in.
 
         Raises:
             InputError: the model lacks what a loss is for.
@@ -83,17 +91,17 @@ class Objective:
             raise InputError("the model cannot hide words, which --with dividend needs.")
         return replace(
             self,
-            itm=(_WEIGHTS["itm"] if matches else 0.0) if self.itm is None else self.itm,
-            lm=(_WEIGHTS["lm"] if writes else 0.0) if self.lm is None else self.lm,
+            itm=(_DEFAULT_WEIGHTS["itm"] if matches else 0.0) if self.itm is None else self.itm,
+            lm=(_DEFAULT_WEIGHTS["lm"] if writes else 0.0) if self.lm is None else self.lm,
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """For the log and for checkpoints."""
+        """JSON values for the log and for checkpoints."""
         return asdict(self)
 
 
 def parse_objective(text: str) -> Objective:
-    """An objective as it is written: parts joined by `+`, each with its weight if it has one.
+    """Parse an objective: names joined by `+`, each with an optional weight.
 
     `plain`, `hp+hn`, `eqsim=0.2+hn`.
 
@@ -105,22 +113,22 @@ def parse_objective(text: str) -> Objective:
         name, _, said = (each.strip() for each in part.partition("="))
         if name == HEADS:
             raise InputError("heads leave the model as it is: --with heads stands alone.")
-        if name not in NAMES:
-            raise InputError(f"there is no loss {name!r}: {did_you_mean(name, [*NAMES, HEADS])}")
+        if name not in LOSSES:
+            raise InputError(f"there is no loss {name!r}: {did_you_mean(name, [*LOSSES, HEADS])}")
         slot = name.partition("-")[0]
         if slot in found:
             raise InputError(f"--with {text} says {slot} twice.")
         if slot == "plain":
             continue
-        found[slot] = _weight(said, name) if said else _WEIGHTS[slot]
-        if name in _REGULARISERS:
-            found["regulariser"] = _REGULARISERS[name]
+        found[slot] = _parse_weight(said, name) if said else _DEFAULT_WEIGHTS[slot]
+        if name in _REGULARIZERS:
+            found["regulariser"] = _REGULARIZERS[name]
         if name in _POSITIVES:
             found["positive"] = _POSITIVES[name]
     return Objective(text.lower(), **found)
 
 
-def _weight(text: str, name: str) -> float:
+def _parse_weight(text: str, name: str) -> float:
     try:
         weight = float(text)
     except ValueError:
@@ -128,3 +136,64 @@ def _weight(text: str, name: str) -> float:
     if not (math.isfinite(weight) and weight > 0):
         raise InputError(f"the weight of {name} must be a number above zero, not {text!r}.")
     return weight
+
+
+class BatchVectors(NamedTuple):
+    """Encoder outputs of a batch; None where no loss needs them."""
+
+    image: Tensor
+    text: Tensor
+    negative: Tensor | None = None
+    positive: Tensor | None = None
+    masked: Tensor | None = None
+
+
+def vector_losses(
+    student: Student, objective: Objective, vectors: BatchVectors, batch: TrainingBatch
+) -> dict[str, Tensor]:
+    """Contrastive, EqSim, hard-negative, hard-positive and dividend losses of the whole batch."""
+    scale, bias = student.scale()
+    image, text = vectors.image, vectors.text
+    scale = scale.to(image.device)
+    terms: list[Term] = [Sigmoid() if student.contrast == "sigmoid" else InfoNCE()]
+    if objective.eqsim:
+        terms.append(objective.regulariser)
+    found = pairwise(image, text, terms, scale=scale, bias=bias, same=batch.captions)
+    losses = {"contrast": found[0]}
+    if objective.eqsim:
+        losses["eqsim"] = found[1]
+    if vectors.negative is not None and objective.hn:
+        losses["hn"] = HardNegative()(
+            image, text, vectors.negative, has=batch.has_negative, scale=scale
+        )
+    if vectors.positive is not None and objective.hp:
+        losses["hp"] = objective.positive(
+            image, text, vectors.positive, has=batch.has_positive, scale=scale
+        )
+    if vectors.masked is not None and vectors.negative is not None and batch.games is not None:
+        games = complete_games(vectors.masked, text, vectors.negative)
+        losses["dividend"] = Dividend()(image[:, None], *games, has=batch.games.has)
+    return losses
+
+
+def loss_weights(objective: Objective) -> Mapping[str, float]:
+    """Weight of each loss by name."""
+    itm = objective.itm or 0.0
+    return {
+        "contrast": objective.contrast,
+        "eqsim": objective.eqsim,
+        "hn": objective.hn,
+        "hp": objective.hp,
+        "dividend": objective.dividend,
+        "itm": itm,
+        "itm_hn": itm * objective.hn,
+        "itm_hp": itm * objective.hp,
+        "lm": objective.lm or 0.0,
+        "distill": objective.distill,
+    }
+
+
+def weighted_sum(objective: Objective, losses: Mapping[str, Tensor]) -> Tensor:
+    """Weighted sum of the losses."""
+    each = loss_weights(objective)
+    return torch.stack([each[name] * loss for name, loss in losses.items()]).sum()

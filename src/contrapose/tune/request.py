@@ -1,4 +1,4 @@
-"""What the user asked of a repair, and what came of it."""
+"""The request and the result of a tuning run."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from contrapose import __version__
-from contrapose.tune.bill import Bill
 from contrapose.tune.distill import SHARPNESS
-from contrapose.tune.heads.settings import HeadSettings
-from contrapose.tune.loop import Trained
 from contrapose.tune.objective import HEADS, parse_objective
-from contrapose.tune.settings import Settings
-from contrapose.world.odds import World
+from contrapose.tune.report import Bill
+from contrapose.tune.settings import HeadSettings, Settings
+from contrapose.tune.trainer import TrainingResult
+from contrapose.world.sample import World
 
 SCENES = "scenes"
 
-Progress = Callable[[str, int, int], None]
+ProgressCallback = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What the user asked; the options of `contrapose tune` by the same names.
+class TuneRequest:
+    """Options of a tuning run, named as those of `contrapose tune`.
 
     Attributes:
         model: what is tuned.
@@ -75,11 +74,11 @@ class Request:
 
     @property
     def for_heads(self) -> bool:
-        """Whether heads are learnt, and the model is left as it is."""
+        """Whether heads are trained on a frozen model."""
         return self.objective.strip().lower() == HEADS
 
     def as_dict(self) -> dict[str, Any]:
-        """What of it is kept beside the model, as JSON values."""
+        """JSON values stored beside the model."""
         own = {"name": HEADS} if self.for_heads else parse_objective(self.objective).as_dict()
         return {
             "contrapose": __version__,
@@ -99,8 +98,8 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
-    """What came of it.
+class TuneResult:
+    """Result of a tuning run.
 
     Attributes:
         out: the folder of the model, as `load_model` takes it.
@@ -109,5 +108,5 @@ class Tuned:
     """
 
     out: Path
-    trained: Trained
+    trained: TrainingResult
     bill: Bill | None

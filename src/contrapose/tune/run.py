@@ -1,4 +1,4 @@
-"""A whole repair: load, look, teach, save, look again, write the bill."""
+"""A tuning run from end to end: load, evaluate, train, save, evaluate again, compare."""
 
 from __future__ import annotations
 
@@ -10,30 +10,40 @@ import torch
 import torch.distributed as dist
 
 from contrapose.errors import InputError
+from contrapose.losses.gather import processes
 from contrapose.models import load_model
 from contrapose.tune import checkpoint
-from contrapose.tune.bill import Line, Measurer, bill
+from contrapose.tune.datasets import load_datasets, zero_shot_notes
 from contrapose.tune.distill import Distiller, load_teacher
+from contrapose.tune.distributed import process_group
 from contrapose.tune.feed import Feed
-from contrapose.tune.frozen import tune_heads
 from contrapose.tune.guard import Guard
-from contrapose.tune.loop import Told, Trained, fitted, train
-from contrapose.tune.lora import add_lora, merge_lora
-from contrapose.tune.losses.gather import processes
-from contrapose.tune.material import material, unmeasured
 from contrapose.tune.objective import Objective, parse_objective
-from contrapose.tune.place import TRAINING, make_place, require_place, write_bill, write_model
-from contrapose.tune.request import Progress, Request, Tuned
+from contrapose.tune.output import (
+    TRAINING_FOLDER,
+    prepare_output,
+    require_output,
+    write_bill,
+    write_model,
+)
+from contrapose.tune.parameters import add_lora, merge_lora, select_trainable
+from contrapose.tune.report import Line, Measurer, make_bill
+from contrapose.tune.request import ProgressCallback, TuneRequest, TuneResult
 from contrapose.tune.settings import Settings
 from contrapose.tune.students import Student, load_student
-from contrapose.tune.taught import taught
-from contrapose.tune.together import joined
+from contrapose.tune.train_heads import tune_heads
+from contrapose.tune.trainer import LossCallback, TrainingResult, fit_objective, train
 
-__all__ = ["Request", "Tuned", "tune"]
+__all__ = ["TuneRequest", "TuneResult", "tune"]
 
 
-def tune(request: Request, *, told: Told | None = None, progress: Progress | None = None) -> Tuned:
-    """Tune a model, and say what it cost.
+def tune(
+    request: TuneRequest,
+    *,
+    told: LossCallback | None = None,
+    progress: ProgressCallback | None = None,
+) -> TuneResult:
+    """Tune a model, and compare it before and after.
 
     Raises:
         InputError: something cannot be used; nothing is left half-written, and the last good
@@ -46,27 +56,27 @@ def tune(request: Request, *, told: Told | None = None, progress: Progress | Non
         raise InputError("--with distill and --teacher MODEL go together.")
     if request.heads is not None:
         raise InputError("--tau, --epochs and --head are for --with heads.")
-    require_place(request)
-    with joined(request.device) as device:
-        return _tune(request, objective, device, told, progress)
+    require_output(request)
+    with process_group(request.device) as device:
+        return _tune_model(request, objective, device, told, progress)
 
 
-def _tune(
-    request: Request,
+def _tune_model(
+    request: TuneRequest,
     objective: Objective,
     device: str,
-    told: Told | None,
-    progress: Progress | None,
-) -> Tuned:
+    told: LossCallback | None,
+    progress: ProgressCallback | None,
+) -> TuneResult:
     settings = request.settings
     student = load_student(request.model, device=device)
-    objective = fitted(objective, student)
+    objective = fit_objective(objective, student)
     if settings.lora is not None:
         torch.manual_seed(settings.seed)
         add_lora(student, settings)
-    rows, panel = material(request, student.model, device, progress)
+    rows, panel = load_datasets(request, student.model, device, progress)
     measurer = Measurer(panel, told=progress, share=bool(objective.dividend))
-    before = _lines(measurer, student.model, student)
+    before = _measure_lines(measurer, student.model, student)
     guard = None
     if request.guards or request.best:
         guard = Guard(measurer, student.model, before, request.guards, request.best)
@@ -80,14 +90,14 @@ def _tune(
             sharpness=request.sharpness,
             seed=settings.seed,
         )
-    folder = request.out / TRAINING
+    folder = request.out / TRAINING_FOLDER
     first = processes().rank == 0
     trained = train(
         student, rows, objective, settings,
         folder=folder, resume=request.resume, check=guard, teacher=teacher, device=device,
-        told=told, begin=(lambda: make_place(request)) if first else None,
+        told=told, begin=(lambda: prepare_output(request)) if first else None,
     )  # fmt: skip
-    notes = _chosen(student, settings, folder, trained)
+    notes = _load_chosen_weights(student, settings, folder, trained)
     if settings.lora is not None:
         merge_lora(student)
     if first:
@@ -96,18 +106,18 @@ def _tune(
     if processes().count > 1:
         dist.barrier()
     if not first:
-        return Tuned(request.out, trained, None)
+        return TuneResult(request.out, trained, None)
     saved = load_model(str(request.out), device=device, cut=True)
-    after = _lines(measurer, saved, student)
-    found = bill(
+    after = _measure_lines(measurer, saved, student)
+    found = make_bill(
         before, after, model=request.model, objective=request.objective, source=panel.source,
-        notes=(*trained.notes, *notes, *unmeasured(request)),
+        notes=(*trained.notes, *notes, *zero_shot_notes(request)),
     )  # fmt: skip
     write_bill(request.out, found)
-    return Tuned(request.out, trained, found)
+    return TuneResult(request.out, trained, found)
 
 
-def _lines(measurer: Measurer, model: Any, student: Student) -> Mapping[str, Line]:
+def _measure_lines(measurer: Measurer, model: Any, student: Student) -> Mapping[str, Line]:
     found = dict(measurer.measure(model))
     if student.matches:
         for name, line in measurer.measure(model, "itm").items():
@@ -117,15 +127,15 @@ def _lines(measurer: Measurer, model: Any, student: Student) -> Mapping[str, Lin
     return found
 
 
-def _chosen(
-    student: Student, settings: Settings, folder: Path, trained: Trained
+def _load_chosen_weights(
+    student: Student, settings: Settings, folder: Path, trained: TrainingResult
 ) -> tuple[str, ...]:
-    """Goes back to the weights that are to be kept; says so where they are not the last."""
+    """Load the chosen weights; returns notes where they are not the last."""
     notes: list[str] = []
     file = trained.best
     if trained.stopped:
         notes.append(f"stopped early: {trained.stopped}")
-        file = file or checkpoint.latest(folder / "checkpoints")
+        file = file or checkpoint.latest_checkpoint(folder / "checkpoints")
         if file is None:
             raise InputError(
                 f"{trained.stopped}, and no checkpoint was within it: lower --lr or --save-every."
@@ -134,7 +144,7 @@ def _chosen(
         state = checkpoint.read_state(file, student.network)
         kind = "mean" if settings.ema else "weights"
         with torch.no_grad():
-            for name, weight in taught(student, settings).items():
+            for name, weight in select_trainable(student, settings).items():
                 weight.copy_(state.tensors[f"{kind}.{name}"])
         student.network.eval()
         if state.step != trained.step:

@@ -1,1 +1,1 @@
-"""The built-in world: scenes, how they look, what can be said of them."""
+"""The built-in world: scenes, their renderer, their captions and the benchmark `scenes`."""

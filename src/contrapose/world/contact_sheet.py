@@ -1,4 +1,4 @@
-"""A sheet of scenes to look at: every shape, colour, material, pattern and relation.
+"""Contact sheet of scenes: every shape, color, material, pattern and relation in one image.
 
     python -m contrapose.world.contact_sheet --out docs/contact-sheet.png
 
@@ -37,10 +37,10 @@ TILED = Ground(tiles=0.12)
 
 def sheet_scenes() -> list[Scene]:
     """The scenes of the sheet, row by row."""
-    return [*_shapes(), *_colors(), *_relations(), *_at_random()]
+    return [*_shape_scenes(), *_color_scenes(), *_relation_scenes(), *_random_scenes()]
 
 
-def _shapes() -> list[Scene]:
+def _shape_scenes() -> list[Scene]:
     scenes = []
     for place, shape in enumerate(SHAPES):
         color = list(COLORS)[place]
@@ -54,7 +54,7 @@ def _shapes() -> list[Scene]:
     return [*scenes, Scene(tuple(sizes), NEAR)]
 
 
-def _colors() -> list[Scene]:
+def _color_scenes() -> list[Scene]:
     names = list(COLORS)
     scenes = []
     for start in range(0, len(names), 2):
@@ -78,7 +78,7 @@ def _colors() -> list[Scene]:
     return scenes
 
 
-def _relations() -> list[Scene]:
+def _relation_scenes() -> list[Scene]:
     red = Thing("cube", "red", "rubber", "medium", "plain", 0.0, 0.0, 0.4)
     blue = Thing("ball", "blue", "metal", "medium", "plain", 0.0, 0.0)
     places = (  # of the cube, of the ball
@@ -88,7 +88,7 @@ def _relations() -> list[Scene]:
     scenes = []
     for (x, y), (other_x, other_y) in places:
         scene = Scene((red, blue), ground=TILED)
-        scenes.append(scene.edited(0, x=x, y=y).edited(1, x=other_x, y=other_y))
+        scenes.append(scene.edit_thing(0, x=x, y=y).edit_thing(1, x=other_x, y=other_y))
     base = Thing("cylinder", "yellow", "rubber", "large", "striped", 0.0, 0.0)
     on_top = Scene((red, Thing("ball", "blue", "metal", "medium", "plain", 0.0, 0.0, on=0)))
     tower = Scene((base, Thing("cube", "red", "metal", "medium", "plain", 0.0, 0.0, 0.4, on=0)))
@@ -101,11 +101,11 @@ def _relations() -> list[Scene]:
     return [*scenes, on_top, tower, high, Scene(five, ground=TILED)]
 
 
-def _at_random() -> list[Scene]:
-    return sample_scenes(COLUMNS, 0, "balanced", keep=_all_seen)
+def _random_scenes() -> list[Scene]:
+    return sample_scenes(COLUMNS, 0, "balanced", keep=_all_visible)
 
 
-def _all_seen(scenes: Sequence[Scene]) -> list[bool]:
+def _all_visible(scenes: Sequence[Scene]) -> list[bool]:
     packed = pack(scenes)
     fraction, area = visibility(packed)
     shown = (fraction > 0.7) & (area > 15)
@@ -113,7 +113,7 @@ def _all_seen(scenes: Sequence[Scene]) -> list[bool]:
 
 
 def contact_sheet() -> Image.Image:
-    """Draw the sheet."""
+    """Render the contact sheet."""
     images = render(sheet_scenes(), SIZE).images
     grid = images.reshape(ROWS, COLUMNS, SIZE, SIZE, 3).transpose(1, 2)
     return Image.fromarray(grid.reshape(ROWS * SIZE, COLUMNS * SIZE, 3).numpy())

@@ -1,22 +1,29 @@
-"""Random scenes: what things look like, by the odds of a world, and where they stand.
+"""Random scenes: appearance odds of the skewed, balanced and held-out worlds, and placement.
+
+The training world is skewed on purpose: every shape has a favourite colour, some colours and
+shapes are far more common than others. A captioner trained on it gets a language prior, as real
+ones do. Pairs of colour and shape in `HELD_OUT` never occur in training.
 
 Scene i of a seed depends on the seed and i alone, so any part of a set can be made again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeVar
 
 import numpy as np
 
 from contrapose.errors import InputError
-from contrapose.world.odds import Odds, World, odds
 from contrapose.world.scene import (
+    COLORS,
     FLAT_TOPS,
     MATERIALS,
     MOST_THINGS,
     PATTERNS,
+    SHAPES,
     SIZES,
     Camera,
     Color,
@@ -27,15 +34,96 @@ from contrapose.world.scene import (
     Thing,
 )
 
+World = Literal["skewed", "balanced", "held-out"]
+
+FAVORITE: Mapping[Shape, Color] = {
+    "ball": "red",
+    "cube": "blue",
+    "cylinder": "green",
+    "cone": "yellow",
+    "pyramid": "orange",
+    "dome": "gray",
+    "pill": "purple",
+}
+"""The colour that a shape has far more often than any other in the skewed world."""
+FAVORITE_SHARE = 0.4
+HELD_OUT: frozenset[tuple[Color, Shape]] = frozenset(
+    {
+        ("cyan", "ball"), ("purple", "cube"), ("pink", "cylinder"), ("brown", "cone"),
+        ("blue", "pyramid"), ("orange", "dome"), ("green", "pill"), ("yellow", "cube"),
+        ("gray", "cone"), ("red", "pill"),
+    }
+)  # fmt: skip
+"""Pairs of colour and shape that never meet in training, nor in any test but `held-out`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Odds:
+    """Appearance distribution of a world.
+
+    Attributes:
+        pairs: every (colour, shape) that can be.
+        weights: of the pairs, adding up to 1.
+        sizes: weights of the sizes.
+        materials: weights of the materials.
+        patterns: weights of the patterns.
+    """
+
+    pairs: tuple[tuple[Color, Shape], ...]
+    weights: tuple[float, ...]
+    sizes: tuple[float, ...]
+    materials: tuple[float, ...]
+    patterns: tuple[float, ...]
+
+
+@cache
+def world_odds(world: World) -> Odds:
+    """Appearance distribution of a world, cached.
+
+    Raises:
+        InputError: there is no such world.
+    """
+    every = [(color, shape) for shape in SHAPES for color in COLORS]
+    if world == "held-out":
+        pairs = tuple(pair for pair in every if pair in HELD_OUT)
+        return _uniform_odds(pairs)
+    pairs = tuple(pair for pair in every if pair not in HELD_OUT)
+    if world == "balanced":
+        return _uniform_odds(pairs)
+    if world != "skewed":
+        raise InputError(f"{world!r} is not a world; there are skewed, balanced and held-out.")
+    shapes = _geometric_weights(len(SHAPES), 0.75)
+    colors = _geometric_weights(len(COLORS), 0.75)
+    weights = []
+    for color, shape in pairs:
+        common = shapes[SHAPES.index(shape)]
+        usual = colors[list(COLORS).index(color)] * (1 - FAVORITE_SHARE)
+        weights.append(common * (usual + FAVORITE_SHARE * (FAVORITE[shape] == color)))
+    total = sum(weights)
+    return Odds(
+        pairs, tuple(w / total for w in weights), (0.3, 0.35, 0.35), (0.65, 0.35), (0.7, 0.15, 0.15)
+    )
+
+
+def _uniform_odds(pairs: tuple[tuple[Color, Shape], ...]) -> Odds:
+    third = (1 / 3, 1 / 3, 1 / 3)
+    return Odds(pairs, (1 / len(pairs),) * len(pairs), third, (0.5, 0.5), third)
+
+
+def _geometric_weights(count: int, ratio: float) -> list[float]:
+    weights = [ratio**i for i in range(count)]
+    return [w / sum(weights) for w in weights]
+
+
 HALF_DEPTH = 1.8
 """How far before or behind the middle of the ground things may stand."""
-HALF_WIDTH, WIDER = 2.0, 0.22
+HALF_WIDTH, WIDTH_GROWTH = 2.0, 0.22
 """How far to the side, and how much farther for each step away: the camera sees a wedge."""
 GAP = 0.16
 """Least space between two things on the ground."""
-STACK = 0.3
+STACK_RATE = 0.3
 """How often a thing is put on top of another, when it can be."""
-TWIN = 0.25
+TWIN_RATE = 0.25
 """How often a thing looks like an earlier one, so that there is something to count."""
 
 T = TypeVar("T")
@@ -44,7 +132,7 @@ T = TypeVar("T")
 def sample_scene(
     seed: int, index: int, world: World = "skewed", things: int | None = None
 ) -> Scene:
-    """Scene number `index` of a seed: random looks, places, camera, light and ground.
+    """Sample scene number `index` of a seed: random looks, positions, camera, light and ground.
 
     Args:
         seed: of the set.
@@ -63,7 +151,7 @@ def sample_scene(
         count = int(rng.choice(MOST_THINGS, p=(0.07, 0.41, 0.28, 0.14, 0.10))) + 1
     # Placing can fail when things are large; then all is drawn again from the same stream.
     while True:
-        placed = _place(rng, count, odds(world))
+        placed = _place_things(rng, count, world_odds(world))
         if placed is not None:
             break
     camera = Camera(
@@ -98,7 +186,7 @@ def sample_scenes(
     keep: Callable[[Sequence[Scene]], Sequence[bool]] | None = None,
     block: int = 64,
 ) -> list[Scene]:
-    """The first `count` scenes of a seed that pass a test.
+    """Sample the first `count` scenes of a seed that pass a test.
 
     Args:
         count: how many.
@@ -125,52 +213,52 @@ def sample_scenes(
     return found[:count]
 
 
-def _place(rng: np.random.Generator, count: int, chances: Odds) -> tuple[Thing, ...] | None:
-    """Things with room between them; None when there is no room for one."""
+def _place_things(rng: np.random.Generator, count: int, chances: Odds) -> tuple[Thing, ...] | None:
+    """Place things with room between them; None when there is no room for one."""
     things: list[Thing] = []
     for _ in range(count):
-        looks = _looks(rng, things, chances)
-        base = _base(rng, things, looks)
+        looks = _draw_looks(rng, things, chances)
+        base = _draw_base(rng, things, looks)
         if base is not None:
             below = things[base]
-            things.append(Thing(*looks, below.x, below.y, _turn(rng), base))
+            things.append(Thing(*looks, below.x, below.y, _draw_turn(rng), base))
             continue
         radius = SIZES[looks[3]]
         for _ in range(24):
             y = float(rng.uniform(-HALF_DEPTH, HALF_DEPTH))
-            reach = HALF_WIDTH + WIDER * y - 0.6 * radius
+            reach = HALF_WIDTH + WIDTH_GROWTH * y - 0.6 * radius
             x = float(rng.uniform(-reach, reach))
             if all(
                 (x - other.x) ** 2 + (y - other.y) ** 2 >= (radius + other.radius + GAP) ** 2
                 for other in things
             ):
-                things.append(Thing(*looks, x, y, _turn(rng)))
+                things.append(Thing(*looks, x, y, _draw_turn(rng)))
                 break
         else:
             return None
     return tuple(things)
 
 
-Looks = tuple[Shape, Color, Literal["rubber", "metal"], Literal["small", "medium", "large"],
+ThingLooks = tuple[Shape, Color, Literal["rubber", "metal"], Literal["small", "medium", "large"],
               Literal["plain", "striped", "checkered"]]  # fmt: skip
 
 
-def _looks(rng: np.random.Generator, things: Sequence[Thing], chances: Odds) -> Looks:
-    if things and rng.random() < TWIN:
+def _draw_looks(rng: np.random.Generator, things: Sequence[Thing], chances: Odds) -> ThingLooks:
+    if things and rng.random() < TWIN_RATE:
         twin = things[int(rng.integers(len(things)))]
         return twin.shape, twin.color, twin.material, twin.size, twin.pattern
-    color, shape = _drawn(rng, chances.pairs, chances.weights)
+    color, shape = _draw_value(rng, chances.pairs, chances.weights)
     return (
         shape,
         color,
-        _drawn(rng, MATERIALS, chances.materials),
-        _drawn(rng, tuple(SIZES), chances.sizes),
-        _drawn(rng, PATTERNS, chances.patterns),
+        _draw_value(rng, MATERIALS, chances.materials),
+        _draw_value(rng, tuple(SIZES), chances.sizes),
+        _draw_value(rng, PATTERNS, chances.patterns),
     )
 
 
-def _base(rng: np.random.Generator, things: Sequence[Thing], looks: Looks) -> int | None:
-    """A free, flat thing on the ground that is large enough to carry another, now and then."""
+def _draw_base(rng: np.random.Generator, things: Sequence[Thing], looks: ThingLooks) -> int | None:
+    """Draw, now and then, a free flat-topped ground thing that is large enough to carry another."""
     taken = {thing.on for thing in things}
     can = [
         i
@@ -180,14 +268,14 @@ def _base(rng: np.random.Generator, things: Sequence[Thing], looks: Looks) -> in
         and i not in taken
         and SIZES[looks[3]] <= thing.radius
     ]
-    return can[int(rng.integers(len(can)))] if can and rng.random() < STACK else None
+    return can[int(rng.integers(len(can)))] if can and rng.random() < STACK_RATE else None
 
 
-def _turn(rng: np.random.Generator) -> float:
+def _draw_turn(rng: np.random.Generator) -> float:
     return float(rng.uniform(0, np.pi))
 
 
-def _drawn(rng: np.random.Generator, values: Sequence[T], weights: Sequence[float]) -> T:
+def _draw_value(rng: np.random.Generator, values: Sequence[T], weights: Sequence[float]) -> T:
     at = rng.random()
     for value, weight in zip(values, weights, strict=True):
         at -= weight

@@ -1,4 +1,4 @@
-"""A scene as a value: a few things on a plane, a camera, a light, a ground.
+"""Scenes as values (things, camera, light, ground) and the spatial relations between their things.
 
 Every number that decides a pixel stands in the scene, so two scenes that differ in one slot differ
 in nothing else. Coordinates: x to the right, y away from the camera, z up; the plane is z = 0 and
@@ -54,7 +54,7 @@ PILL_THICKNESS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """One object.
+    """One object of a scene: its appearance, position, and what it stands on.
 
     Attributes:
         shape: its form.
@@ -81,12 +81,12 @@ class Thing:
 
     @property
     def radius(self) -> float:
-        """Half its width."""
+        """Half of its width."""
         return SIZES[self.size]
 
     @property
     def height(self) -> float:
-        """How high its top is above its foot."""
+        """Height of its top above its foot."""
         if self.shape == "dome":
             return self.radius
         if self.shape == "cube":
@@ -98,7 +98,7 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class Camera:
-    """Where one looks from: a point above and before the ground, looking at its middle.
+    """Camera above and before the ground, looking at its middle.
 
     Attributes:
         distance: from the middle of the ground.
@@ -115,7 +115,7 @@ class Camera:
 
 @dataclass(frozen=True, slots=True)
 class Light:
-    """One distant lamp, and what comes from everywhere.
+    """One distant lamp, and ambient light.
 
     Attributes:
         azimuth: 0 shines from behind the camera, positive from the right.
@@ -132,7 +132,7 @@ class Light:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What things stand on, and what is behind.
+    """The ground plane and the sky behind it.
 
     Attributes:
         color: of the plane.
@@ -147,7 +147,7 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Things, and how they are seen.
+    """A scene: things, camera, light and ground, as an immutable value.
 
     Attributes:
         things: one to five of them.
@@ -162,12 +162,12 @@ class Scene:
     ground: Ground = Ground()
 
     def foot(self, index: int) -> float:
-        """How high a thing's foot is above the ground."""
+        """Height of a thing's foot above the ground."""
         below = self.things[index].on
         return 0.0 if below is None else self.foot(below) + self.things[below].height
 
-    def edited(self, index: int, **slots: Any) -> Scene:
-        """The same scene with some slots of one thing changed, and nothing else.
+    def edit_thing(self, index: int, **slots: Any) -> Scene:
+        """Copy of the scene with some slots of one thing changed, and nothing else.
 
         What stands on it stays on it: its height is derived, its x and y are its own.
         """
@@ -176,7 +176,7 @@ class Scene:
         return replace(self, things=tuple(things))
 
     def without(self, index: int) -> Scene:
-        """The same scene with one thing gone; what stood on it must be gone first."""
+        """Copy of the scene with one thing removed; what stands on it must be removed first."""
         if any(thing.on == index for thing in self.things):
             raise InputError("something stands on this thing; take that away first.")
         kept = [thing for i, thing in enumerate(self.things) if i != index]
@@ -187,12 +187,12 @@ class Scene:
         return replace(self, things=tuple(lowered))
 
     def to_json(self) -> str:
-        """One line of JSON; equal scenes give equal text."""
-        return json.dumps(_plain(asdict(self)), sort_keys=True, separators=(",", ":"))
+        """The scene as one line of JSON; equal scenes give equal text."""
+        return json.dumps(_canonical(asdict(self)), sort_keys=True, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> Scene:
-        """The scene that `to_json` wrote.
+        """Read a scene that `to_json` wrote.
 
         Raises:
             InputError: the text is not a scene.
@@ -212,7 +212,7 @@ class Scene:
         return scene
 
     def check(self) -> None:
-        """Say so when the scene cannot be drawn.
+        """Validate the scene.
 
         Raises:
             InputError: too many things, an unknown word, what is no finite number, or a thing that
@@ -251,10 +251,73 @@ class Scene:
         )  # fmt: skip
 
 
-def _plain(value: Any) -> Any:
-    """Every number but `on` as a float, and no negative zero: what is equal is written alike."""
+def _canonical(value: Any) -> Any:
+    """Canonical JSON value: every number but `on` a float, and no negative zero."""
     if isinstance(value, dict):
-        return {key: each if key == "on" else _plain(each) for key, each in value.items()}
+        return {key: each if key == "on" else _canonical(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_canonical(each) for each in value]
     return value if isinstance(value, str) else float(value) + 0.0
+
+
+Relation = Literal["left of", "right of", "in front of", "behind", "on top of", "under"]
+
+RELATIONS: tuple[Relation, ...] = (
+    "left of", "right of", "in front of", "behind", "on top of", "under",
+)  # fmt: skip
+OPPOSITE: Mapping[Relation, Relation] = {
+    "left of": "right of",
+    "right of": "left of",
+    "in front of": "behind",
+    "behind": "in front of",
+    "on top of": "under",
+    "under": "on top of",
+}
+"""The relation that holds the other way round, and that is false where this one holds."""
+
+SIDE_MARGIN = 0.75
+"""How far apart to the side two things' middles must be before one is left of the other."""
+DEPTH_MARGIN = 0.9
+"""How far apart in depth before one is in front of the other."""
+
+
+def camera_position(scene: Scene, index: int) -> tuple[float, float]:
+    """Position of a thing in camera axes: (right, away) from the middle of the ground."""
+    thing, turn = scene.things[index], scene.camera.turn
+    right = thing.x * math.cos(turn) + thing.y * math.sin(turn)
+    away = -thing.x * math.sin(turn) + thing.y * math.cos(turn)
+    return right, away
+
+
+def holds(scene: Scene, first: int, relation: Relation, second: int) -> bool:
+    """Whether the relation holds beyond doubt; `holds(…, OPPOSITE[relation], …)` is then false.
+
+    Things of one pile are only on top of or under each other.
+    """
+    if relation == "on top of":
+        return scene.things[first].on == second
+    if relation == "under":
+        return scene.things[second].on == first
+    if _ground_thing(scene, first) == _ground_thing(scene, second):
+        return False
+    (right, away), (other_right, other_away) = (
+        camera_position(scene, first),
+        camera_position(scene, second),
+    )
+    return {
+        "left of": other_right - right >= SIDE_MARGIN,
+        "right of": right - other_right >= SIDE_MARGIN,
+        "in front of": other_away - away >= DEPTH_MARGIN,
+        "behind": away - other_away >= DEPTH_MARGIN,
+    }[relation]
+
+
+def relations_between(scene: Scene, first: int, second: int) -> tuple[Relation, ...]:
+    """All relations that hold beyond doubt between two things."""
+    return tuple(each for each in RELATIONS if holds(scene, first, each, second))
+
+
+def _ground_thing(scene: Scene, index: int) -> int:
+    """Index of the ground thing at the bottom of this thing's pile; its own if on the ground."""
+    below = scene.things[index].on
+    return index if below is None else _ground_thing(scene, below)

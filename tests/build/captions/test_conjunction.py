@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrapose.build.captions import applied, parse, swapped
-from contrapose.build.captions.lexicon import lexicon
-from contrapose.build.captions.verify import same_words
-from contrapose.data.benchmarks.hard_positives import exchanged
+from contrapose.build.captions import apply_changes, parse_sentence, swap_conjuncts
+from contrapose.build.captions.lexicon import load_lexicon
+from contrapose.build.captions.verification import have_same_words
+from contrapose.data.benchmarks.hard_positives import swap_sides
 
 CAPITALS = st.booleans()
 
 
 def swap(caption: str) -> str | None:
-    made = swapped(parse(caption))
+    made = swap_conjuncts(parse_sentence(caption))
     if made is None:
         return None
-    assert applied(caption, made.changes) == made.text
+    assert apply_changes(caption, made.changes) == made.text
     assert made.kind == "swap-and"
     return made.text
 
@@ -95,13 +95,13 @@ def test_refused(caption: str, why: str) -> None:
 
 def test_as_the_benchmark_swaps() -> None:
     """SWAP's captions are ARO's: “the white fence and the green tree”."""
-    attributes = [side[0] for side in lexicon().attributes["colour"]]
-    nouns = [side[0] for side in lexicon().objects["vehicle"]]
+    attributes = [side[0] for side in load_lexicon().attributes["colour"]]
+    nouns = [side[0] for side in load_lexicon().objects["vehicle"]]
     captions = [
         f"the {one} {noun} and the {other} {nouns[i - 1]}"
         for i, noun in enumerate(nouns) for one in attributes for other in ("open", "large")
     ]  # fmt: skip
-    assert [swap(caption) for caption in captions] == [exchanged(caption) for caption in captions]
+    assert [swap(caption) for caption in captions] == [swap_sides(caption) for caption in captions]
 
 
 COLOURS = st.sampled_from(["red", "blue", "green", "white", "orange", "purple"])
@@ -135,7 +135,7 @@ def test_twice_is_the_identity(caption: str) -> None:
         assert right.startswith(left), "two noun phrases with their articles are always swapped"
         return
     assert once != caption
-    assert same_words(caption, once)
+    assert have_same_words(caption, once)
     assert swap(once) == caption
 
 

@@ -6,49 +6,56 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from contrapose.build.captions import Rewrite, Sentence, applied, parse
-from contrapose.build.captions.contrast import attributes, numbers, objects, relations
-from contrapose.build.captions.exchange import exchanged_attributes, exchanged_objects
-from contrapose.build.captions.lexicon import lexicon, side_of
-from contrapose.build.captions.negation import negations
-from contrapose.build.captions.order import KINDS, shuffles
-from contrapose.build.captions.verify import same_words
+from contrapose.build.captions import Rewrite, Sentence, apply_changes, parse_sentence
+from contrapose.build.captions.hard_negatives import (
+    ORDER_KINDS,
+    contrast_attributes,
+    contrast_numbers,
+    contrast_objects,
+    contrast_relations,
+    exchange_attributes,
+    exchange_objects,
+    negate,
+    shuffle_words,
+)
+from contrapose.build.captions.lexicon import load_lexicon, side_index
+from contrapose.build.captions.verification import have_same_words
 
 
 def texts(make: Callable[[Sentence], Iterator[Rewrite]], caption: str) -> set[str]:
-    made = list(make(parse(caption)))
+    made = list(make(parse_sentence(caption)))
     for one in made:
         assert one.text != caption
-        assert applied(caption, one.changes) == one.text
+        assert apply_changes(caption, one.changes) == one.text
     return {one.text for one in made}
 
 
 def test_an_attribute_for_one_that_excludes_it() -> None:
-    assert texts(attributes, "an open door") == {"a closed door"}
-    assert texts(attributes, "a large dog") == {"a small dog"}
-    colours = texts(attributes, "a red cube")
+    assert texts(contrast_attributes, "an open door") == {"a closed door"}
+    assert texts(contrast_attributes, "a large dog") == {"a small dog"}
+    colours = texts(contrast_attributes, "a red cube")
     assert {"a blue cube", "an orange cube"} <= colours
     assert not colours & {"a crimson cube", "a maroon cube", "a red cube"}
-    assert "the door is closed" in texts(attributes, "the door is open")
+    assert "the door is closed" in texts(contrast_attributes, "the door is open")
 
 
 def test_attributes_that_are_none() -> None:
-    assert texts(attributes, "two hot dogs") == set()
-    assert texts(attributes, "a red and white bus") == set()
+    assert texts(contrast_attributes, "two hot dogs") == set()
+    assert texts(contrast_attributes, "a red and white bus") == set()
 
 
 def test_an_object_for_another_of_its_class() -> None:
-    made = texts(objects, "two dogs")
+    made = texts(contrast_objects, "two dogs")
     assert {"two cats", "two sheep", "two horses"} <= made
     assert not {"two puppies", "two dogs"} & made
-    assert "an elephant" in texts(objects, "a dog")
-    assert "A dog chasing a dog" not in texts(objects, "A dog chasing a cat")
-    assert texts(objects, "a teddy bear") == set()
+    assert "an elephant" in texts(contrast_objects, "a dog")
+    assert "A dog chasing a dog" not in texts(contrast_objects, "A dog chasing a cat")
+    assert texts(contrast_objects, "a teddy bear") == set()
 
 
 def test_an_object_keeps_its_number() -> None:
-    assert "a man wearing gloves" not in texts(objects, "a man wearing a hat")
-    assert not any(" a shoes" in text for text in texts(objects, "a man in a hat"))
+    assert "a man wearing gloves" not in texts(contrast_objects, "a man wearing a hat")
+    assert not any(" a shoes" in text for text in texts(contrast_objects, "a man in a hat"))
 
 
 @pytest.mark.parametrize(
@@ -67,11 +74,11 @@ def test_an_object_keeps_its_number() -> None:
     ],
 )
 def test_a_relation_for_one_that_excludes_it(caption: str, expected: set[str]) -> None:
-    assert texts(relations, caption) == expected
+    assert texts(contrast_relations, caption) == expected
 
 
 def test_postures_of_the_living() -> None:
-    made = texts(relations, "a man sitting on a rug")
+    made = texts(contrast_relations, "a man sitting on a rug")
     assert made == {
         "a man standing on a rug", "a man lying on a rug", "a man kneeling on a rug",
     }  # fmt: skip
@@ -89,41 +96,41 @@ def test_postures_of_the_living() -> None:
     ],
 )
 def test_a_number_for_another(caption: str, holds: str, lacks: str) -> None:
-    made = texts(numbers, caption)
+    made = texts(contrast_numbers, caption)
     assert holds in made
     assert lacks not in made
 
 
 def test_numbers_that_count_nothing() -> None:
-    assert texts(numbers, "two of the dogs") == set()
-    assert texts(numbers, "a dog of number 7 is here") == set()
+    assert texts(contrast_numbers, "two of the dogs") == set()
+    assert texts(contrast_numbers, "a dog of number 7 is here") == set()
 
 
 def test_exchanges() -> None:
     caption = "a red cube on an orange ball"
-    assert texts(exchanged_attributes, caption) == {"an orange cube on a red ball"}
-    assert texts(exchanged_objects, caption) == {"a red ball on an orange cube"}
-    assert texts(exchanged_objects, "a dog chasing two cats") == set()
-    assert texts(exchanged_objects, "a dog chasing a dog") == set()
-    assert texts(exchanged_objects, "a piece of cake") == set()
-    assert texts(exchanged_attributes, "many people on a large boat") == set()
-    assert texts(exchanged_attributes, "two dogs and three cats") == {"three dogs and two cats"}
-    assert texts(exchanged_objects, "Dogs chasing cats") == {"Cats chasing dogs"}
+    assert texts(exchange_attributes, caption) == {"an orange cube on a red ball"}
+    assert texts(exchange_objects, caption) == {"a red ball on an orange cube"}
+    assert texts(exchange_objects, "a dog chasing two cats") == set()
+    assert texts(exchange_objects, "a dog chasing a dog") == set()
+    assert texts(exchange_objects, "a piece of cake") == set()
+    assert texts(exchange_attributes, "many people on a large boat") == set()
+    assert texts(exchange_attributes, "two dogs and three cats") == {"three dogs and two cats"}
+    assert texts(exchange_objects, "Dogs chasing cats") == {"Cats chasing dogs"}
 
 
 def test_orders_keep_words_case_and_marks() -> None:
     caption = "A red cube on top of a blue ball."
-    made = list(shuffles(parse(caption), seed=0))
-    assert [one.kind for one in made] == list(KINDS)
+    made = list(shuffle_words(parse_sentence(caption), seed=0))
+    assert [one.kind for one in made] == list(ORDER_KINDS)
     for one in made:
-        assert same_words(caption, one.text)
+        assert have_same_words(caption, one.text)
         assert one.text.endswith(".")
         assert one.text[0].isupper()
         assert one.text[1:] == one.text[1:].lower()
-        assert applied(caption, one.changes) == one.text
-    assert made == list(shuffles(parse(caption), seed=0))
-    assert made != list(shuffles(parse(caption), seed=1))
-    assert list(shuffles(parse("Dogs."), seed=0)) == []
+        assert apply_changes(caption, one.changes) == one.text
+    assert made == list(shuffle_words(parse_sentence(caption), seed=0))
+    assert made != list(shuffle_words(parse_sentence(caption), seed=1))
+    assert list(shuffle_words(parse_sentence("Dogs."), seed=0)) == []
 
 
 @pytest.mark.parametrize(
@@ -140,9 +147,9 @@ def test_orders_keep_words_case_and_marks() -> None:
     ],
 )
 def test_negations(caption: str, expected: set[str]) -> None:
-    assert texts(negations, caption) == expected
+    assert texts(negate, caption) == expected
 
 
 def test_no_word_stands_on_two_sides() -> None:
-    for sides in (*lexicon().attributes.values(), *lexicon().objects.values()):
-        assert len(side_of(sides)) == sum(map(len, sides))
+    for sides in (*load_lexicon().attributes.values(), *load_lexicon().objects.values()):
+        assert len(side_index(sides)) == sum(map(len, sides))

@@ -10,15 +10,15 @@ import pytest
 
 from contrapose.build.captions import (
     REWRITTEN,
-    Captioned,
+    CaptionRecord,
     Recipe,
     Rewriter,
     make_pairs,
     parse_kinds,
 )
-from contrapose.build.captions.prompts import TASKS, cleaned
+from contrapose.build.captions.rewriter import TASKS, clean_reply
 from contrapose.models import Prompt, Reply
-from contrapose.models.endpoint import StoppedError
+from contrapose.models.endpoint import EndpointError
 
 SYNONYM = ("rewrite-synonym",)
 
@@ -38,7 +38,7 @@ class Writer:
         replies: list[Reply | None] = []
         for prompt in prompts:
             if self.after is not None and len(self.asked) >= self.after:
-                raise StoppedError("no more.", replies)
+                raise EndpointError("no more.", replies)
             self.asked.append(prompt.text)
             assert prompt.images == ()
             replies.append(Reply(self.says(prompt.text)))
@@ -113,7 +113,7 @@ def test_a_line_cut_off_is_passed_over(tmp_path: Path) -> None:
 
 def test_an_end_loses_nothing(tmp_path: Path) -> None:
     captions = [f"A cow in a field with {n} trees." for n in range(5)]
-    with pytest.raises(StoppedError):
+    with pytest.raises(EndpointError):
         Rewriter(Writer(to_meadow, after=3), tmp_path).rewrites(captions, SYNONYM)
     model = Writer(to_meadow)
     made = Rewriter(model, tmp_path).rewrites(captions, SYNONYM)
@@ -140,13 +140,13 @@ def test_a_swap_is_asked_only_where_there_is_an_and() -> None:
     ],
 )
 def test_cleaned(reply: str, text: str) -> None:
-    assert cleaned(reply) == text
+    assert clean_reply(reply) == text
 
 
 def test_rewrites_stand_among_the_pairs() -> None:
     rewriter = Rewriter(Writer(to_meadow))
     recipe = Recipe(parse_kinds(["rewrite-synonym", "object"]), per_caption=50)
-    (pairs,) = make_pairs([Captioned("A cow in a field.")], recipe, rewriter)
+    (pairs,) = make_pairs([CaptionRecord("A cow in a field.")], recipe, rewriter)
     assert [one.kind for one in pairs.positives] == ["rewrite-synonym"]
     assert {one.kind for one in pairs.negatives} == {"object"}
 
@@ -154,6 +154,6 @@ def test_rewrites_stand_among_the_pairs() -> None:
 def test_what_is_rewritten_as_a_positive_is_no_negative() -> None:
     rewriter = Rewriter(Writer(lambda _: "a picture of a cub"))
     recipe = Recipe(parse_kinds(["rewrite-synonym", "rewrite-contrast"]))
-    (pairs,) = make_pairs([Captioned("a picture of a whelp")], recipe, rewriter)
+    (pairs,) = make_pairs([CaptionRecord("a picture of a whelp")], recipe, rewriter)
     assert [one.text for one in pairs.positives] == ["a picture of a cub"]
     assert pairs.negatives == ()

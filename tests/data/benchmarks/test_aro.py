@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from contrapose.data import Example, Macro, one_benchmark, open_image
+from contrapose.data import Example, Macro, find_single_benchmark, open_image
 from contrapose.data.benchmarks import aro
 from contrapose.errors import InputError
-from contrapose.files import Collected, Problems, Strict
+from contrapose.files import ProblemList, Problems, StrictProblems
 
 Read = Callable[[Path, Problems], Iterator[Example]]
 
@@ -47,7 +47,7 @@ def test_the_right_caption_comes_second_as_in_official_arrays(
     tmp_path: Path, read: Read, name: str
 ) -> None:
     write(tmp_path, name, [record(), record(image_path="8.jpg")])
-    examples = list(read(tmp_path, Strict()))
+    examples = list(read(tmp_path, StrictProblems()))
     assert [e.id for e in examples] == ["0", "1"]
     assert examples[0].texts == ("the tree is behind the dog", "the dog is behind the tree")
     assert examples[0].match == ((False, True),)
@@ -57,8 +57,10 @@ def test_the_right_caption_comes_second_as_in_official_arrays(
 def test_tags(tmp_path: Path) -> None:
     write(tmp_path / "annotations", CASES[0][1], [record()])
     write(tmp_path / "annotations", CASES[1][1], [record()])
-    assert [e.tags for e in aro.read_relation(tmp_path, Strict())] == [{"relation": "behind"}]
-    assert [e.tags for e in aro.read_attribution(tmp_path, Strict())] == [
+    assert [e.tags for e in aro.read_relation(tmp_path, StrictProblems())] == [
+        {"relation": "behind"}
+    ]
+    assert [e.tags for e in aro.read_attribution(tmp_path, StrictProblems())] == [
         {"attributes": "white_tall"}
     ]
 
@@ -69,7 +71,7 @@ def test_the_image_is_cropped_to_the_box(tmp_path: Path) -> None:
     photo = Image.new("RGB", (100, 100), "white")
     photo.paste("red", (10, 20, 40, 60))
     photo.save(tmp_path / "images" / "7.jpg", quality=100, subsampling=0)
-    (example,) = aro.read_relation(tmp_path, Strict())
+    (example,) = aro.read_relation(tmp_path, StrictProblems())
     shown = open_image(example.images[0])
     assert shown.size == (30, 40)
     assert shown.getpixel((15, 20)) == pytest.approx((255, 0, 0), abs=8)
@@ -91,20 +93,20 @@ def test_a_malformed_record_is_named(
 ) -> None:
     write(tmp_path, name, [record(), record(**fields), record()])
     with pytest.raises(InputError, match=rf"{name}, line 3: .*{says}"):
-        list(read(tmp_path, Strict()))
-    problems = Collected()
+        list(read(tmp_path, StrictProblems()))
+    problems = ProblemList()
     assert [e.id for e in read(tmp_path, problems)] == ["0", "2"]
     assert [p.kind for p in problems.found] == ["malformed record"]
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds none of visual_genome_relation\.json"):
-        list(aro.read_relation(tmp_path, Strict()))
+        list(aro.read_relation(tmp_path, StrictProblems()))
 
 
 def test_cards_name_the_official_averages() -> None:
-    relation = one_benchmark("aro-relation").card.aggregation
-    attribution = one_benchmark("aro-attribution").card.aggregation
+    relation = find_single_benchmark("aro-relation").card.aggregation
+    attribution = find_single_benchmark("aro-attribution").card.aggregation
     assert isinstance(relation, Macro)
     assert isinstance(attribution, Macro)
     assert len(relation.drop) == 157

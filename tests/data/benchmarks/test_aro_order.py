@@ -10,10 +10,10 @@ import pytest
 
 from contrapose.data import Example
 from contrapose.data.benchmarks import aro_order
-from contrapose.data.shuffles import cleaned, shuffled_captions
-from contrapose.data.tagging import words_of
+from contrapose.data.shuffles import clean_caption, shuffle_caption
+from contrapose.data.tagging import split_words
 from contrapose.errors import InputError, MissingExtraError
-from contrapose.files import Collected, Problems, Strict
+from contrapose.files import ProblemList, Problems, StrictProblems
 
 Read = Callable[[Path, Problems], Iterator[Example]]
 
@@ -35,10 +35,10 @@ def test_the_files_that_aro_downloads(
 ) -> None:
     entries = [{"image": f"{folder}/{n}.jpg", "caption": list(CAPTIONS)} for n in "ab"]
     (tmp_path / file).write_text(json.dumps(entries))
-    examples = list(read(tmp_path, Strict()))
+    examples = list(read(tmp_path, StrictProblems()))
     assert [e.id for e in examples] == ["0", "1", "2", "3"]
     assert {e.match for e in examples} == {((True, False, False, False, False),)}
-    assert examples[2].texts == shuffled_captions(CAPTIONS[0])
+    assert examples[2].texts == shuffle_caption(CAPTIONS[0])
     assert examples[2].texts[0] == "a brown dog chases the small cat"
     assert examples[2].images[0].key == f"{folder}/b.jpg"
     assert examples[2].images[0].path == tmp_path / folder / "b.jpg"
@@ -58,7 +58,7 @@ def test_karpathys_files_give_the_test_split(
     (tmp_path / "annotations" / file).write_text(json.dumps(content))
     (tmp_path / "images" / folder).mkdir(parents=True)
     (tmp_path / "images" / folder / "b.jpg").touch()
-    examples = list(read(tmp_path, Strict()))
+    examples = list(read(tmp_path, StrictProblems()))
     assert [e.id for e in examples] == ["0", "1", "2", "3"]
     assert examples[0].images[0].path == tmp_path / "images" / folder / "b.jpg"
     assert examples[2].images[0].key == "elsewhere/c.jpg"
@@ -74,7 +74,9 @@ def test_both_kinds_of_file_give_the_same_examples(tmp_path: Path) -> None:
     (other / "dataset_coco.json").write_text(json.dumps(content))
 
     def told(root: Path) -> list[tuple[str, str, tuple[str, ...]]]:
-        return [(e.id, e.images[0].key, e.texts) for e in aro_order.read_coco(root, Strict())]
+        return [
+            (e.id, e.images[0].key, e.texts) for e in aro_order.read_coco(root, StrictProblems())
+        ]
 
     assert told(one) == told(other)
 
@@ -94,8 +96,8 @@ def test_a_malformed_entry_is_named(tmp_path: Path, entry: dict[str, Any], says:
     lines = ",\n".join(map(json.dumps, [good, entry, good]))
     (tmp_path / "coco_karpathy_test.json").write_text(f"[\n{lines}\n]")
     with pytest.raises(InputError, match=rf"coco_karpathy_test\.json, line 3: .*{says}"):
-        list(aro_order.read_coco(tmp_path, Strict()))
-    problems = Collected()
+        list(aro_order.read_coco(tmp_path, StrictProblems()))
+    problems = ProblemList()
     examples = list(aro_order.read_coco(tmp_path, problems))
     assert [e.id for e in examples] == ["0", "1", "2", "3"]
     assert [p.kind for p in problems.found] == ["malformed record"]
@@ -115,8 +117,8 @@ def test_a_malformed_karpathy_entry_is_named(
     content = {"images": [karpathy("a.jpg", **fields), karpathy("b.jpg")]}
     (tmp_path / "dataset_flickr30k.json").write_text(json.dumps(content))
     with pytest.raises(InputError, match=says):
-        list(aro_order.read_flickr(tmp_path, Strict()))
-    assert len(list(aro_order.read_flickr(tmp_path, Collected()))) == 2
+        list(aro_order.read_flickr(tmp_path, StrictProblems()))
+    assert len(list(aro_order.read_flickr(tmp_path, ProblemList()))) == 2
 
 
 def test_without_a_tagger_the_extra_is_named(
@@ -125,11 +127,11 @@ def test_without_a_tagger_the_extra_is_named(
     def missing(_: str) -> tuple[str, ...]:
         raise MissingExtraError("textblob", "text", "Tagging parts of speech")
 
-    monkeypatch.setattr(aro_order, "shuffled_captions", missing)
+    monkeypatch.setattr(aro_order, "shuffle_caption", missing)
     entry = {"image": "val2014/a.jpg", "caption": list(CAPTIONS)}
     (tmp_path / "coco_karpathy_test.json").write_text(json.dumps([entry]))
     with pytest.raises(MissingExtraError, match=r"contrapose\[text\]"):
-        list(aro_order.read_coco(tmp_path, Collected()))
+        list(aro_order.read_coco(tmp_path, ProblemList()))
 
 
 def test_real_captions_keep_their_words(shared: Path) -> None:
@@ -138,9 +140,9 @@ def test_real_captions_keep_their_words(shared: Path) -> None:
     captions = sorted({entry["caption"] for entry in entries})
     same = 0
     for caption in captions:
-        text, *shuffles = shuffled_captions(caption)
-        words = words_of(text)
-        assert words == words_of(cleaned(caption))
-        assert all(Counter(words_of(other)) == Counter(words) for other in shuffles)
+        text, *shuffles = shuffle_caption(caption)
+        words = split_words(text)
+        assert words == split_words(clean_caption(caption))
+        assert all(Counter(split_words(other)) == Counter(words) for other in shuffles)
         same += text in shuffles
     assert 0 < same < 0.02 * len(captions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contrapose.data import Macro, one_benchmark
+from contrapose.data import Macro, find_single_benchmark
 
 NAMES = (
     "winoground",
@@ -23,7 +23,7 @@ NAMES = (
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_card_is_true_to_itself(name: str) -> None:
-    card = one_benchmark(name).card
+    card = find_single_benchmark(name).card
     assert card.name == name
     assert set(card.by) <= set(card.tags)
     if isinstance(card.aggregation, Macro):

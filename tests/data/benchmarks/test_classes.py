@@ -9,7 +9,7 @@ from PIL import Image
 
 from contrapose.data.benchmarks.classes import read
 from contrapose.errors import InputError
-from contrapose.files import Collected, Strict
+from contrapose.files import ProblemList, StrictProblems
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_folders_alone(root: Path) -> None:
-    gallery = read(root, Strict())
+    gallery = read(root, StrictProblems())
     assert [image.key for image in gallery.images] == [
         "n01/a.jpg",
         "n01/b.JPEG",
@@ -38,19 +38,19 @@ def test_folders_alone(root: Path) -> None:
 
 def test_names_in_order(root: Path) -> None:
     (root / "classnames.txt").write_text("tench\ngoldfish\ncat\n")
-    assert read(root, Strict()).texts == ("tench", "goldfish", "cat")
+    assert read(root, StrictProblems()).texts == ("tench", "goldfish", "cat")
     (root / "classnames.txt").write_text("tench\ngoldfish\n")
     with pytest.raises(InputError, match="2 names, and there are 3 folders"):
-        read(root, Strict())
+        read(root, StrictProblems())
 
 
 def test_names_by_folder(root: Path) -> None:
     names = "n02\tgoldfish, gold fish\ntabby_cat\tcat\nn01\ttench\nn99\tnot here\n"
     (root / "classnames.txt").write_text(names)
-    assert read(root, Strict()).texts == ("tench", "goldfish, gold fish", "cat")
+    assert read(root, StrictProblems()).texts == ("tench", "goldfish, gold fish", "cat")
     (root / "classnames.txt").write_text("n01\ttench\nn02\tgoldfish\n")
     with pytest.raises(InputError, match="no name for the folder 'tabby_cat'"):
-        read(root, Strict())
+        read(root, StrictProblems())
 
 
 @pytest.mark.parametrize(("line", "what"), [("n77", "is not"), ("n01\tagain", "'n01' twice")])
@@ -58,9 +58,9 @@ def test_a_malformed_name(root: Path, line: str, what: str) -> None:
     path = root / "classnames.txt"
     path.write_text(f"n01\ttench\nn02\tgoldfish\n{line}\ntabby_cat\tcat\n")
     with pytest.raises(InputError, match=what) as refused:
-        read(root, Strict())
+        read(root, StrictProblems())
     assert f"{path}, line 3" in str(refused.value)
-    problems = Collected()
+    problems = ProblemList()
     assert read(root, problems).texts == ("tench", "goldfish", "cat")
     assert len(problems.found) == 1
 
@@ -69,18 +69,18 @@ def test_templates(root: Path) -> None:
     path = root / "templates.txt"
     path.write_text("a bad photo of a {}.\n\nno place\na {} and a {}.\nart of the {}.\n")
     with pytest.raises(InputError, match=r"line 3: a template must hold \{\} once"):
-        read(root, Strict())
-    problems = Collected()
+        read(root, StrictProblems())
+    problems = ProblemList()
     assert read(root, problems).templates == ("a bad photo of a {}.", "art of the {}.")
     assert [problem.line for problem in problems.found] == [3, 4]
     path.write_text("none\n")
     with pytest.raises(InputError, match="holds no template"):
-        read(root, Collected())
+        read(root, ProblemList())
 
 
 def test_folders_without_images(tmp_path: Path) -> None:
     (tmp_path / "n01").mkdir()
     with pytest.raises(InputError, match="no folder with an image"):
-        read(tmp_path, Strict())
+        read(tmp_path, StrictProblems())
     with pytest.raises(InputError, match="is not a folder"):
-        read(tmp_path / "none", Strict())
+        read(tmp_path / "none", StrictProblems())

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from contrapose.data import one_benchmark, open_image
+from contrapose.data import find_single_benchmark, open_image
 from contrapose.data.benchmarks.cola import FILE, read
 from contrapose.errors import InputError
-from contrapose.files import Collected, Strict
+from contrapose.files import ProblemList, StrictProblems
 
 LINK = "https://cs-people.bu.edu/array/data/vg_gqa_images/{}.jpg"
 GOOD = [LINK.format(1), "red cup", LINK.format(2), "blue cup"]
@@ -29,7 +29,7 @@ def test_examples(tmp_path: Path) -> None:
     for folder, name in (("VG_100K", "1"), ("VG_100K_2", "2"), ("vg_gqa_images", "3")):
         (tmp_path / folder).mkdir()
         Image.new("RGB", (4, 4)).save(tmp_path / folder / f"{name}.jpg")
-    first, second = read(tmp_path, Strict())
+    first, second = read(tmp_path, StrictProblems())
     assert (first.id, first.texts) == ("0", ("red cup", "blue cup"))
     assert first.match == ((True, False), (False, True))
     assert [image.key for image in second.images] == ["3.jpg", "4.jpg"]
@@ -52,17 +52,17 @@ def test_examples(tmp_path: Path) -> None:
 def test_a_malformed_record(tmp_path: Path, bad: Any, what: str) -> None:
     path = write(tmp_path, [GOOD, bad, GOOD])
     with pytest.raises(InputError) as refused:
-        list(read(tmp_path, Strict()))
+        list(read(tmp_path, StrictProblems()))
     assert f"{path}, line 2: " in str(refused.value)
     assert what in str(refused.value)
-    problems = Collected()
+    problems = ProblemList()
     assert [example.id for example in read(tmp_path, problems)] == ["0", "2"]
     assert len(problems.found) == 1
 
 
 def test_real_file(shared: Path) -> None:
-    found = list(read(shared / "cola", Strict()))
-    assert {"cola": len(found)} == one_benchmark("cola").card.counts == {"cola": 210}
+    found = list(read(shared / "cola", StrictProblems()))
+    assert {"cola": len(found)} == find_single_benchmark("cola").card.counts == {"cola": 210}
     assert len({image.key for example in found for image in example.images}) == 218
     assert found[0].images[0].key == "2390970.jpg"
     assert found[0].texts[1] == "brown giraffe behind tall white giraffe"

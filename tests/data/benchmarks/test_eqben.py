@@ -6,20 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contrapose.data import Example, Macro, one_benchmark, open_image
+from contrapose.data import Example, Macro, find_single_benchmark, open_image
 from contrapose.data.benchmarks import eqben
 from contrapose.errors import InputError
-from contrapose.files import Collected, Strict
+from contrapose.files import ProblemList, StrictProblems
 
 READERS = {"eqben": eqben.read, "eqben-mini": eqben.read_mini}
 
 
 def read(root: Path, name: str = "eqben") -> list[Example]:
-    return list(READERS[name](root, Strict()))
+    return list(READERS[name](root, StrictProblems()))
 
 
-def collect(root: Path, name: str = "eqben") -> tuple[list[Example], Collected]:
-    problems = Collected()
+def collect(root: Path, name: str = "eqben") -> tuple[list[Example], ProblemList]:
+    problems = ProblemList()
     return list(READERS[name](root, problems)), problems
 
 
@@ -192,7 +192,7 @@ def test_mini_reports_malformed_records(tmp_path: Path) -> None:
 
 
 def test_card_counts_are_those_of_the_released_scores(shared: Path) -> None:
-    card = one_benchmark("eqben").card
+    card = find_single_benchmark("eqben").card
     arrays = {path.stem: np.load(path, mmap_mode="r") for path in shared.glob("eqben_fiber/*.npy")}
     assert {name: array.shape for name, array in arrays.items()} == {
         name: (number, 2, 2) for name, number in card.counts.items()
@@ -200,6 +200,6 @@ def test_card_counts_are_those_of_the_released_scores(shared: Path) -> None:
 
 
 def test_card_groups_name_subsets() -> None:
-    card = one_benchmark("eqben").card
+    card = find_single_benchmark("eqben").card
     assert isinstance(card.aggregation, Macro)
     assert set(card.aggregation.groups["kubric"]) < set(card.counts)

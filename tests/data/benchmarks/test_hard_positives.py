@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from contrapose.data import one_benchmark, open_image
-from contrapose.data.benchmarks.hard_positives import exchanged, read_replace, read_swap
+from contrapose.data import find_single_benchmark, open_image
+from contrapose.data.benchmarks.hard_positives import read_replace, read_swap, swap_sides
 from contrapose.errors import InputError
-from contrapose.files import Collected, Malformed, Strict
+from contrapose.files import MalformedError, ProblemList, StrictProblems
 
 
 def row(caption: str, number: int = 1, **more: object) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def write(path: Path, rows: list[Any]) -> Path:
 def test_replace_in_both_layouts(tmp_path: Path, original: str, positive: str) -> None:
     write(tmp_path / original, [row("chair in room", i) for i in range(2)])
     write(tmp_path / positive, [row("chair within room", i) for i in range(2)])
-    found = list(read_replace(tmp_path, Strict()))
+    found = list(read_replace(tmp_path, StrictProblems()))
     assert [example.id for example in found] == ["relations/0", "relations/1"]
     assert found[1].texts == ("chair in room", "chair out of room 1", "chair within room")
     assert found[1].match == ((True, False, True),)
@@ -57,7 +57,7 @@ def test_images_with_and_without_the_leading_folder(tmp_path: Path) -> None:
     for path in (tmp_path / "data/VG_100K_2/0.jpg", tmp_path / "VG_100K_2/1.jpg"):
         path.parent.mkdir(parents=True)
         Image.new("RGB", (2, 2)).save(path)
-    for example in read_replace(tmp_path, Strict()):
+    for example in read_replace(tmp_path, StrictProblems()):
         assert open_image(example.images[0]).size == (2, 2)
 
 
@@ -75,10 +75,10 @@ def test_rows_out_of_step(tmp_path: Path, bad: dict[str, str], what: str) -> Non
     positives[1] |= bad
     path = write(tmp_path / "replace_relations_hard_positive.json", positives)
     with pytest.raises(InputError) as refused:
-        list(read_replace(tmp_path, Strict()))
+        list(read_replace(tmp_path, StrictProblems()))
     assert f"{path}, line 2: record 1: " in str(refused.value)
     assert what in str(refused.value)
-    problems = Collected()
+    problems = ProblemList()
     found = list(read_replace(tmp_path, problems))
     assert [example.id for example in found] == ["relations/0", "relations/2"]
     assert len(problems.found) == 1
@@ -89,7 +89,7 @@ def test_a_malformed_original_is_told_in_its_own_file(tmp_path: Path) -> None:
     path = write(tmp_path / "replace_relations_original.json", originals)
     positives = [row("b", 0), row("b", 1), row("b", 2, image_path="data/../../x.jpg")]
     write(tmp_path / "replace_relations_hard_positive.json", positives)
-    problems = Collected()
+    problems = ProblemList()
     assert [e.id for e in read_replace(tmp_path, problems)] == ["relations/0"]
     assert [(p.file, p.line) for p in problems.found] == [(path, 2), (path, 3)]
     assert "climbs out" in problems.found[1].message
@@ -98,26 +98,26 @@ def test_a_malformed_original_is_told_in_its_own_file(tmp_path: Path) -> None:
 def test_files_of_different_length(tmp_path: Path) -> None:
     write(tmp_path / "replace_relations_original.json", [row("a", i) for i in range(3)])
     write(tmp_path / "replace_relations_hard_positive.json", [row("b", i) for i in range(2)])
-    problems = Collected()
+    problems = ProblemList()
     assert len(list(read_replace(tmp_path, problems))) == 2
     assert "record 2 has no partner" in problems.found[0].message
 
 
 def test_files_that_are_missing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds neither"):
-        list(read_replace(tmp_path, Strict()))
+        list(read_replace(tmp_path, StrictProblems()))
     write(tmp_path / "replace_relations_original.json", [])
     with pytest.raises(InputError, match=r"replace_relations_hard_positive\.json"):
-        list(read_replace(tmp_path, Strict()))
+        list(read_replace(tmp_path, StrictProblems()))
     with pytest.raises(InputError, match=r"visual_genome_attribution\.json"):
-        list(read_swap(tmp_path, Strict()))
+        list(read_swap(tmp_path, StrictProblems()))
 
 
 def test_real_replace(shared: Path) -> None:
-    found = list(read_replace(shared / "hard_positives", Strict()))
+    found = list(read_replace(shared / "hard_positives", StrictProblems()))
     counted = Counter(example.tags["subset"] for example in found)
     assert counted == {"relations": 16868, "attributes": 10575}
-    assert counted == one_benchmark("hard-positives-replace").card.counts
+    assert counted == find_single_benchmark("hard-positives-replace").card.counts
     assert len({example.id for example in found}) == 27443
     assert found[0].texts == (
         "chair in conference room",
@@ -152,7 +152,7 @@ def test_swap_is_made_where_no_file_has_it(tmp_path: Path) -> None:
     write(tmp_path / SWAP, [box(CAPTION)])
     (tmp_path / "images").mkdir()
     Image.new("RGB", (20, 20)).save(tmp_path / "images" / "1.jpg")
-    (example,) = read_swap(tmp_path, Strict())
+    (example,) = read_swap(tmp_path, StrictProblems())
     assert example.id == "0"
     assert example.texts == (
         "the white fence and the green tree",
@@ -169,7 +169,7 @@ def test_swap_is_read_where_a_file_has_it(tmp_path: Path) -> None:
     write(tmp_path / "data" / SWAP, [box(CAPTION), box("a cat and a dog", 2)])
     positives = [box("a hard positive"), box("a dog and a cat", 2)]
     write(tmp_path / "swapped_data" / SWAP, positives)
-    found = list(read_swap(tmp_path, Strict()))
+    found = list(read_swap(tmp_path, StrictProblems()))
     assert [example.texts[2] for example in found] == ["a hard positive", "a dog and a cat"]
     assert found[0].images[0].path == tmp_path / "data/images/1.jpg"
 
@@ -178,8 +178,8 @@ def test_swap_rows_out_of_step(tmp_path: Path) -> None:
     write(tmp_path / "data" / SWAP, [box(CAPTION), box(CAPTION, 2)])
     path = write(tmp_path / "swapped_data" / SWAP, [box("x", 3), box("y", 2)])
     with pytest.raises(InputError, match=f"{path}, line 1"):
-        list(read_swap(tmp_path, Strict()))
-    problems = Collected()
+        list(read_swap(tmp_path, StrictProblems()))
+    problems = ProblemList()
     assert [example.id for example in read_swap(tmp_path, problems)] == ["1"]
     assert len(problems.found) == 1
 
@@ -197,16 +197,16 @@ def test_swap_rows_out_of_step(tmp_path: Path) -> None:
 def test_malformed_swap_records(tmp_path: Path, bad: Any, what: str) -> None:
     path = write(tmp_path / SWAP, [box(CAPTION), bad, box(CAPTION)])
     with pytest.raises(InputError) as refused:
-        list(read_swap(tmp_path, Strict()))
+        list(read_swap(tmp_path, StrictProblems()))
     assert f"{path}, line 2: " in str(refused.value)
     assert what in str(refused.value)
-    problems = Collected()
+    problems = ProblemList()
     assert [example.id for example in read_swap(tmp_path, problems)] == ["0", "2"]
 
 
 def test_the_two_sides_of_and() -> None:
-    made = exchanged("the black and white dog and the red ball")
+    made = swap_sides("the black and white dog and the red ball")
     assert made == "the red ball and the black and white dog"
-    assert exchanged(made) == "the black and white dog and the red ball"
-    with pytest.raises(Malformed):
-        exchanged("the dog")
+    assert swap_sides(made) == "the black and white dog and the red ball"
+    with pytest.raises(MalformedError):
+        swap_sides("the dog")

@@ -12,7 +12,7 @@ from PIL import Image
 from contrapose.data import open_image
 from contrapose.data.benchmarks.retrieval import read_coco, read_flickr
 from contrapose.errors import InputError
-from contrapose.files import Collected, Strict
+from contrapose.files import ProblemList, StrictProblems
 
 
 def write(path: Path, content: Any) -> Path:
@@ -35,7 +35,7 @@ def test_karpathy(tmp_path: Path) -> None:
     write(tmp_path / "dataset_coco.json", {"images": images, "dataset": "coco"})
     (tmp_path / "images" / "val2014").mkdir(parents=True)
     Image.new("RGB", (3, 3)).save(tmp_path / "images" / "val2014" / "COCO_3.jpg")
-    gallery = read_coco(tmp_path, Strict())
+    gallery = read_coco(tmp_path, StrictProblems())
     assert [image.key for image in gallery.images] == ["val2014/COCO_1.jpg", "val2014/COCO_3.jpg"]
     assert open_image(gallery.images[1]).size == (3, 3)
     # The first five captions of an image count, whatever it has.
@@ -54,7 +54,7 @@ def test_lists(tmp_path: Path) -> None:
     (tmp_path / "flickr30k-images").mkdir()
     for name in ("1", "2"):
         Image.new("RGB", (3, 3)).save(tmp_path / "flickr30k-images" / f"{name}.jpg")
-    gallery = read_flickr(tmp_path, Strict())
+    gallery = read_flickr(tmp_path, StrictProblems())
     assert gallery.texts == ("a", "b", "c")
     assert gallery.pairs == ((0, 0), (0, 1), (1, 2))
     assert [open_image(image).size for image in gallery.images] == [(3, 3), (3, 3)]
@@ -71,7 +71,7 @@ def test_coco_captions(tmp_path: Path) -> None:
         ],
     }
     write(tmp_path / "captions_val2017.json", content)
-    gallery = read_coco(tmp_path, Strict())
+    gallery = read_coco(tmp_path, StrictProblems())
     assert [image.key for image in gallery.images] == ["9.jpg", "4.jpg"]
     assert gallery.texts == ("nine", "four", "four again")
     assert gallery.pairs == ((0, 0), (1, 1), (1, 2))
@@ -92,11 +92,11 @@ def test_a_malformed_record(tmp_path: Path, bad: Any, what: str) -> None:
     content = {"images": [karpathy(1, 1), bad, karpathy(3, 1)]}
     path = write(tmp_path / "dataset_coco.json", content)
     with pytest.raises(InputError) as refused:
-        read_coco(tmp_path, Strict())
+        read_coco(tmp_path, StrictProblems())
     start = 3 + json.dumps(karpathy(1, 1), indent=0).count("\n") + 1
     assert f"{path}, line {start}: " in str(refused.value)
     assert what in str(refused.value)
-    problems = Collected()
+    problems = ProblemList()
     gallery = read_coco(tmp_path, problems)
     assert gallery.texts == ("caption 1.0", "caption 3.0")
     assert gallery.pairs == ((0, 0), (1, 1))
@@ -106,7 +106,7 @@ def test_a_malformed_record(tmp_path: Path, bad: Any, what: str) -> None:
 def test_malformed_lists(tmp_path: Path) -> None:
     listed = [{"image": "1.jpg", "caption": "a"}, {"image": "2.jpg", "caption": ["c", None]}]
     write(tmp_path / "flickr30k_test.json", [*listed, {"image": "3.jpg", "caption": ["d"]}])
-    problems = Collected()
+    problems = ProblemList()
     assert read_flickr(tmp_path, problems).texts == ("d",)
     assert [problem.message for problem in problems.found] == [
         "record 0: 'caption' must be a list with captions.",
@@ -120,7 +120,7 @@ def test_coco_captions_without_images_and_images_without_captions(tmp_path: Path
         "annotations": [{"image_id": 2, "caption": "two"}, {"image_id": 3, "caption": "lost"}],
     }
     write(tmp_path / "captions_val2014.json", content)
-    problems = Collected()
+    problems = ProblemList()
     gallery = read_coco(tmp_path, problems)
     assert gallery.texts == ("two",)
     assert "image 1.jpg has no caption" in problems.found[0].message
@@ -129,10 +129,10 @@ def test_coco_captions_without_images_and_images_without_captions(tmp_path: Path
 
 def test_files_without_a_gallery(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds none of dataset_coco\.json"):
-        read_coco(tmp_path, Strict())
+        read_coco(tmp_path, StrictProblems())
     write(tmp_path / "dataset_coco.json", {"images": [karpathy(1, split="val")]})
     with pytest.raises(InputError, match="no image with captions in the test split"):
-        read_coco(tmp_path, Strict())
+        read_coco(tmp_path, StrictProblems())
     write(tmp_path / "dataset_coco.json", [1])
     with pytest.raises(InputError, match="with the key 'images'"):
-        read_coco(tmp_path, Strict())
+        read_coco(tmp_path, StrictProblems())

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from contrapose.data import EditSet, one_benchmark, open_image
-from contrapose.data.benchmarks.simat import ORACLE, oracle, read
+from contrapose.data import EditSet, find_single_benchmark, open_image
+from contrapose.data.benchmarks.simat import ORACLE, load_oracle, read
 from contrapose.errors import InputError
-from contrapose.files import Collected, Strict
+from contrapose.files import ProblemList, StrictProblems
 
 CAPTIONS = "A cat on a bed.\nA dog on a bed.\nA dog on grass.\n"
 TRIPLETS = """\
@@ -51,7 +51,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_the_database(root: Path) -> None:
-    data = read(root, Strict())
+    data = read(root, StrictProblems())
     assert data.captions == ("A cat on a bed.", "A dog on a bed.", "A dog on grass.")
     assert data.caption_of == (0, 0, 1, 2)
     assert [image.key for image in data.images] == ["500", "500", "501", "502"]
@@ -59,7 +59,7 @@ def test_the_database(root: Path) -> None:
 
 
 def test_the_queries(root: Path) -> None:
-    first, second, third = read(root, Strict()).queries
+    first, second, third = read(root, StrictProblems()).queries
     assert (first.id, first.image, first.source, first.target) == ("3", 1, "cat", "dog")
     assert (first.caption, first.target_caption) == (0, 1)
     assert [query.weight for query in (first, second, third)] == [0.5, 0.25, 0.25]
@@ -73,14 +73,14 @@ def test_files_below_simat_db(root: Path, tmp_path: Path) -> None:
     (tmp_path / "simat_db").mkdir()
     for path in list(root.glob("*.*")):
         path.rename(tmp_path / "simat_db" / path.name)
-    assert len(read(tmp_path, Strict()).queries) == 3
+    assert len(read(tmp_path, StrictProblems()).queries) == 3
 
 
 def test_photographs_are_cut_here(root: Path) -> None:
     for folder, name in (("VG_100K", "500"), ("VG_100K_2", "501")):
         (root / folder).mkdir()
         Image.new("RGB", (30, 20)).save(root / folder / f"{name}.jpg")
-    images = read(root, Strict()).images
+    images = read(root, StrictProblems()).images
     assert [open_image(image).size for image in images[:3]] == [(5, 5), (10, 7), (8, 8)]
     assert images[3].path == root / "VG_100K/502.jpg"
 
@@ -88,7 +88,7 @@ def test_photographs_are_cut_here(root: Path) -> None:
 def test_crops_of_the_official_script_are_taken_as_they_are(root: Path) -> None:
     (root / "images" / "images").mkdir(parents=True)
     Image.new("RGB", (7, 7)).save(root / "images" / "images" / "10.png")
-    images = read(root, Strict()).images
+    images = read(root, StrictProblems()).images
     assert (images[1].key, images[1].crop) == ("500", None)
     assert open_image(images[1]).size == (7, 7)
 
@@ -115,10 +115,10 @@ def test_a_malformed_query(root: Path, row: str, what: str) -> None:
     path = root / "transfos.csv"
     path.write_text(TRANSFOS.replace("4,4,20", f"{row}\n4,4,20"))
     with pytest.raises(InputError) as refused:
-        read(root, Strict())
+        read(root, StrictProblems())
     assert f"{path}, line 3: " in str(refused.value)
     assert what in str(refused.value)
-    problems = Collected()
+    problems = ProblemList()
     assert [query.id for query in read(root, problems).queries] == ["3", "4", "5"]
     assert len(problems.found) == 1
 
@@ -135,10 +135,10 @@ def test_a_malformed_box(root: Path, old: str, new: str, what: str) -> None:
     path = root / "retrieval_db.tsv"
     path.write_text(BOXES.replace(old, new, 1))
     with pytest.raises(InputError) as refused:
-        read(root, Strict())
+        read(root, StrictProblems())
     assert f"{path}, line 2: " in str(refused.value)
     assert what in str(refused.value)
-    problems = Collected()
+    problems = ProblemList()
     data = read(root, problems)
     assert len(data.images) == 4
     assert "region 10 of triplets.csv is not in retrieval_db.tsv" in problems.found[1].message
@@ -146,36 +146,36 @@ def test_a_malformed_box(root: Path, old: str, new: str, what: str) -> None:
 
 def test_a_gap_in_the_database(root: Path) -> None:
     (root / "triplets.csv").write_text(TRIPLETS.replace("20,dog,on,bed,2", "20,dog,on,bed,7"))
-    problems = Collected()
+    problems = ProblemList()
     read(root, problems)
     assert "2 is not there" in problems.found[0].message
     with pytest.raises(InputError, match="count from 0 without gaps"):
-        read(root, Strict())
+        read(root, StrictProblems())
 
 
 def test_files_of_different_releases(root: Path) -> None:
     (root / "captions.txt").write_text(CAPTIONS + "A horse.\n")
     with pytest.raises(InputError, match=r"4 captions, triplets\.csv 3 different triplets"):
-        read(root, Strict())
+        read(root, StrictProblems())
     (root / "captions.txt").unlink()
     with pytest.raises(InputError, match=r"holds none of captions\.txt"):
-        read(root, Strict())
+        read(root, StrictProblems())
 
 
 def test_exact_match_stands_in_for_the_oracle(root: Path) -> None:
-    fits = oracle(root, read(root, Strict()))
+    fits = load_oracle(root, read(root, StrictProblems()))
     assert fits.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
 
 
 def test_an_oracle_of_the_user(root: Path) -> None:
-    data = read(root, Strict())
+    data = read(root, StrictProblems())
     given = np.linspace(0, 1, 12, dtype=np.float32).reshape(4, 3)
     np.save(root / ORACLE, given)
-    assert np.allclose(oracle(root, data), given)
+    assert np.allclose(load_oracle(root, data), given)
 
 
 def test_oracles_that_do_not_fit(root: Path) -> None:
-    data: EditSet = read(root, Strict())
+    data: EditSet = read(root, StrictProblems())
     for array, what in (
         (np.zeros((3, 4)), r"has the shape \(3, 4\); expected \(4, 3\)"),
         (np.full((4, 3), 1.5), "probabilities"),
@@ -184,17 +184,17 @@ def test_oracles_that_do_not_fit(root: Path) -> None:
     ):
         np.save(root / ORACLE, array, allow_pickle=True)
         with pytest.raises(InputError, match=what):
-            oracle(root, data)
+            load_oracle(root, data)
     (root / ORACLE).write_bytes(b"\x80\x04pickle")
     with pytest.raises(InputError, match="not a readable"):
-        oracle(root, data)
+        load_oracle(root, data)
 
 
 def test_real_files(shared: Path) -> None:
-    data = read(shared / "simat", Strict())
+    data = read(shared / "simat", StrictProblems())
     assert (len(data.images), len(data.captions), len(data.queries)) == (5859, 645, 17996)
     counted = Counter(query.tags["split"] for query in data.queries)
-    assert counted == one_benchmark("simat").card.counts == {"dev": 8933, "test": 9063}
+    assert counted == find_single_benchmark("simat").card.counts == {"dev": 8933, "test": 9063}
     assert Counter(query.tags["field"] for query in data.queries) == {
         "obj": 13765,
         "subj": 3753,
@@ -207,7 +207,7 @@ def test_real_files(shared: Path) -> None:
 
 def test_real_captions_name_what_the_images_show(shared: Path) -> None:
     """The order of the captions, against words: a subject stands in the caption of its image."""
-    data = read(shared / "simat", Strict())
+    data = read(shared / "simat", StrictProblems())
     with (shared / "simat" / "triplets.csv").open() as file:
         rows = {int(row["dataset_id"]): row for row in csv.DictReader(file)}
     named = [
@@ -218,7 +218,7 @@ def test_real_captions_name_what_the_images_show(shared: Path) -> None:
 
 
 def test_real_weights_favour_rare_words(shared: Path) -> None:
-    data = read(shared / "simat", Strict())
+    data = read(shared / "simat", StrictProblems())
     with (shared / "simat" / "transfos.csv").open() as file:
         norms = {row["transfo_id"]: float(row["norm2"]) for row in csv.DictReader(file)}
     weights = np.array([query.weight for query in data.queries])

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from contrapose.data import one_benchmark
+from contrapose.data import find_single_benchmark
 from contrapose.data.benchmarks import sugarcrepe, sugarcrepe_pp
 from contrapose.errors import InputError
-from contrapose.files import Collected, Strict
+from contrapose.files import ProblemList, StrictProblems
 
 GOOD = {
     "filename": "000000085329.jpg",
@@ -31,7 +31,7 @@ def test_examples(tmp_path: Path) -> None:
     write(tmp_path / "data" / "add_att.json", {"0": GOOD, "5": GOOD})
     write(tmp_path / "swap_obj.json", {"2": GOOD})
     (tmp_path / "coco" / "val2017").mkdir(parents=True)
-    found = list(sugarcrepe.read(tmp_path, Strict()))
+    found = list(sugarcrepe.read(tmp_path, StrictProblems()))
     assert [example.id for example in found] == ["add_att/0", "add_att/5", "swap_obj/2"]
     assert found[2].texts == ("A black bike.", "A red bike.")
     assert found[2].match == ((True, False),)
@@ -51,10 +51,10 @@ def test_examples(tmp_path: Path) -> None:
 def test_a_malformed_record(tmp_path: Path, bad: Any, what: str) -> None:
     path = write(tmp_path / "swap_att.json", {"0": GOOD, "1": bad, "2": GOOD})
     with pytest.raises(InputError) as refused:
-        list(sugarcrepe.read(tmp_path, Strict()))
+        list(sugarcrepe.read(tmp_path, StrictProblems()))
     assert f"{path}, line 7: " in str(refused.value)
     assert what in str(refused.value)
-    problems = Collected()
+    problems = ProblemList()
     found = list(sugarcrepe.read(tmp_path, problems))
     assert [example.id for example in found] == ["swap_att/0", "swap_att/2"]
     assert len(problems.found) == 1
@@ -62,13 +62,13 @@ def test_a_malformed_record(tmp_path: Path, bad: Any, what: str) -> None:
 
 def test_a_folder_without_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds none of add_att\.json"):
-        list(sugarcrepe.read(tmp_path, Strict()))
+        list(sugarcrepe.read(tmp_path, StrictProblems()))
 
 
 def test_real_files(shared: Path) -> None:
-    found = list(sugarcrepe.read(shared / "sugarcrepe", Strict()))
+    found = list(sugarcrepe.read(shared / "sugarcrepe", StrictProblems()))
     counted = Counter(example.tags["subset"] for example in found)
-    assert counted == one_benchmark("sugarcrepe").card.counts
+    assert counted == find_single_benchmark("sugarcrepe").card.counts
     assert (counted["swap_obj"], len(found)) == (245, 7511)
     assert len({example.images[0].key for example in found}) == 1560
     ids = {example.id for example in found}
@@ -83,7 +83,7 @@ PLUS = {"id": 3, **GOOD, "caption2": "The bike is black."}
 
 def test_plus_plus_examples(tmp_path: Path) -> None:
     write(tmp_path / "swap_att.json", [PLUS, {**PLUS, "id": "x4"}])
-    found = list(sugarcrepe_pp.read(tmp_path, Strict()))
+    found = list(sugarcrepe_pp.read(tmp_path, StrictProblems()))
     assert [example.id for example in found] == ["swap_att/3", "swap_att/x4"]
     assert found[0].texts == ("A black bike.", "A red bike.", "The bike is black.")
     assert found[0].match == ((True, False, True),)
@@ -101,17 +101,17 @@ def test_plus_plus_examples(tmp_path: Path) -> None:
 def test_a_malformed_plus_plus_record(tmp_path: Path, bad: Any, what: str) -> None:
     path = write(tmp_path / "replace_rel.json", [PLUS, bad, {**PLUS, "id": 5}])
     with pytest.raises(InputError) as refused:
-        list(sugarcrepe_pp.read(tmp_path, Strict()))
+        list(sugarcrepe_pp.read(tmp_path, StrictProblems()))
     assert f"{path}, line 9: " in str(refused.value)
     assert what in str(refused.value)
-    problems = Collected()
+    problems = ProblemList()
     found = list(sugarcrepe_pp.read(tmp_path, problems))
     assert [example.id for example in found] == ["replace_rel/3", "replace_rel/5"]
     assert len(problems.found) == 1
 
 
 def test_real_plus_plus_files(shared: Path) -> None:
-    found = list(sugarcrepe_pp.read(shared / "sugarcrepe_pp", Strict()))
+    found = list(sugarcrepe_pp.read(shared / "sugarcrepe_pp", StrictProblems()))
     counted = Counter(example.tags["subset"] for example in found)
     assert counted == {
         "replace_att": 788,
@@ -120,11 +120,11 @@ def test_real_plus_plus_files(shared: Path) -> None:
         "swap_att": 666,
         "swap_obj": 245,
     }
-    assert counted == one_benchmark("sugarcrepe-pp").card.counts
+    assert counted == find_single_benchmark("sugarcrepe-pp").card.counts
     assert len({example.id for example in found}) == 4757
     assert len({example.images[0].key for example in found}) == 1542
     # The same images as SugarCrepe, but numbered on after its missing 108.
-    old = {e.id: e.images[0].key for e in sugarcrepe.read(shared / "sugarcrepe", Strict())}
+    old = {e.id: e.images[0].key for e in sugarcrepe.read(shared / "sugarcrepe", StrictProblems())}
     moved = [e.id for e in found if old.get(e.id) != e.images[0].key]
     assert {name.split("/")[0] for name in moved} == {"swap_obj"}
     assert min(int(name.split("/")[1]) for name in moved) == 108

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from contrapose.data import Example, one_benchmark
+from contrapose.data import Example, find_single_benchmark
 from contrapose.data.benchmarks import valse
 from contrapose.data.benchmarks.valse import INSTRUMENTS
 from contrapose.errors import InputError
-from contrapose.files import Collected, Strict
+from contrapose.files import ProblemList, StrictProblems
 
 
 def read(root: Path) -> list[Example]:
-    return list(valse.read(root, Strict()))
+    return list(valse.read(root, StrictProblems()))
 
 
 def record(votes: int = 3, **fields: Any) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def test_a_malformed_record_is_named_and_keeps_its_number(tmp_path: Path) -> Non
         InputError, match=r"existence\.json, line 13: record b: 'foil' must be text"
     ):
         read(tmp_path)
-    problems = Collected()
+    problems = ProblemList()
     assert [e.id for e in valse.read(tmp_path, problems)] == ["0", "2"]
     assert [p.kind for p in problems.found] == ["malformed record"]
 
@@ -125,7 +125,7 @@ def test_one_flat_folder_will_do(tmp_path: Path) -> None:
 
 def test_the_released_annotations(shared: Path) -> None:
     examples = read(shared / "valse")
-    card = one_benchmark("valse").card
+    card = find_single_benchmark("valse").card
     assert len(examples) == 7702
     assert len({e.id for e in examples}) == 7702
     assert Counter(e.tags["subset"] for e in examples) == card.counts

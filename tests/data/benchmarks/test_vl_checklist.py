@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from contrapose.data.benchmarks import vl_checklist
-from contrapose.data.benchmarks.vl_checklist import file_tags
+from contrapose.data.benchmarks.vl_checklist import parse_file_tags
 from contrapose.errors import InputError
-from contrapose.files import Collected, Strict
+from contrapose.files import ProblemList, StrictProblems
 
 GOOD = ["VG_100K/1.jpg", {"POS": ["old train", "other"], "NEG": ["little train", "no train"]}]
 
@@ -54,7 +54,7 @@ def write(path: Path, entries: list[Any]) -> None:
 def test_what_a_files_place_says(
     name: str, subset: str, aspect: str, part: str, source: str
 ) -> None:
-    assert file_tags(name) == {
+    assert parse_file_tags(name) == {
         "subset": subset,
         "aspect": aspect,
         "part": part,
@@ -67,7 +67,7 @@ def test_what_a_files_place_says(
 def test_the_first_texts_are_used(tmp_path: Path, above: str) -> None:
     write(tmp_path / above / "Attribute" / "vg" / "size.json", [GOOD, GOOD])
     write(tmp_path / above / "Relation" / "swig_action.json", [GOOD])
-    examples = list(vl_checklist.read(tmp_path, Strict()))
+    examples = list(vl_checklist.read(tmp_path, StrictProblems()))
     assert [e.id for e in examples] == [
         "Attribute/vg/size/0",
         "Attribute/vg/size/1",
@@ -90,7 +90,7 @@ def test_the_first_texts_are_used(tmp_path: Path, above: str) -> None:
 def test_each_source_has_its_images(tmp_path: Path, file: str, folder: str, above: str) -> None:
     write(tmp_path / file, [GOOD])
     (tmp_path / above / folder).mkdir(parents=True)
-    (example,) = vl_checklist.read(tmp_path, Strict())
+    (example,) = vl_checklist.read(tmp_path, StrictProblems())
     assert example.images[0].path == tmp_path / above / folder / "VG_100K" / "1.jpg"
     assert example.images[0].key == f"{folder}/VG_100K/1.jpg"
 
@@ -109,8 +109,8 @@ def test_each_source_has_its_images(tmp_path: Path, file: str, folder: str, abov
 def test_a_malformed_entry_is_named(tmp_path: Path, entry: Any, says: str) -> None:
     write(tmp_path / "Attribute" / "vg" / "size.json", [GOOD, entry, GOOD])
     with pytest.raises(InputError, match=rf"size\.json, line 3: .*{says}"):
-        list(vl_checklist.read(tmp_path, Strict()))
-    problems = Collected()
+        list(vl_checklist.read(tmp_path, StrictProblems()))
+    problems = ProblemList()
     found = [e.id for e in vl_checklist.read(tmp_path, problems)]
     assert found == ["Attribute/vg/size/0", "Attribute/vg/size/2"]
     assert [p.kind for p in problems.found] == ["malformed record"]
@@ -119,20 +119,20 @@ def test_a_malformed_entry_is_named(tmp_path: Path, entry: Any, says: str) -> No
 def test_a_file_of_no_known_source_is_a_problem(tmp_path: Path) -> None:
     write(tmp_path / "Attribute" / "mine" / "size.json", [GOOD])
     write(tmp_path / "Attribute" / "vg" / "size.json", [GOOD])
-    problems = Collected()
+    problems = ProblemList()
     assert len(list(vl_checklist.read(tmp_path, problems))) == 1
     assert [p.kind for p in problems.found] == ["unknown file"]
     with pytest.raises(InputError, match=r"mine/size\.json: is not named after"):
-        list(vl_checklist.read(tmp_path, Strict()))
+        list(vl_checklist.read(tmp_path, StrictProblems()))
 
 
 def test_an_empty_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds none of Attribute"):
-        list(vl_checklist.read(tmp_path, Strict()))
+        list(vl_checklist.read(tmp_path, StrictProblems()))
 
 
 def test_the_released_files_that_are_here(shared: Path) -> None:
-    examples = list(vl_checklist.read(shared / "vl_checklist", Strict()))
+    examples = list(vl_checklist.read(shared / "vl_checklist", StrictProblems()))
     assert Counter(e.tags["file"] for e in examples) == {
         "Attribute/vg/action.json": 1892,
         "Attribute/vg/material.json": 2470,

@@ -16,7 +16,7 @@ from PIL import Image
 from contrapose.data import Example, open_image
 from contrapose.data.benchmarks.winoground import read
 from contrapose.errors import InputError
-from contrapose.files import Collected, Problems, Strict
+from contrapose.files import ProblemList, Problems, StrictProblems
 
 
 def record(number: int) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def lines(root: Path, records: list[Any]) -> Path:
 
 
 def examples(root: Path, problems: Problems | None = None) -> list[Example]:
-    return list(read(root, problems or Strict()))
+    return list(read(root, problems or StrictProblems()))
 
 
 def test_lines(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_diwan_tags_that_are_no_lists(tmp_path: Path) -> None:
     (tmp_path / "diwan_tags.json").write_text('{"0": "Unusual Image",\n"1": ["Non Minimal"]}')
     with pytest.raises(InputError, match=r"diwan_tags\.json, line 1: example 0"):
         examples(tmp_path)
-    problems = Collected()
+    problems = ProblemList()
     found = examples(tmp_path, problems)
     assert [example.tags.get("diwan") for example in found] == [None, ("Non Minimal",)]
     assert len(problems.found) == 1
@@ -113,7 +113,7 @@ def test_a_malformed_record(tmp_path: Path, change: dict[str, Any], what: str) -
         examples(tmp_path)
     assert f"{path}, line 2" in str(refused.value)
     assert what in str(refused.value)
-    problems = Collected()
+    problems = ProblemList()
     assert [example.id for example in examples(tmp_path, problems)] == ["0", "2"]
     assert [problem.line for problem in problems.found] == [2]
 

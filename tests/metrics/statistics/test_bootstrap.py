@@ -24,8 +24,8 @@ from contrapose.metrics import (
     standard_deviation,
 )
 from contrapose.metrics.statistics import bootstrap
-from contrapose.metrics.statistics.joint import join
-from contrapose.metrics.statistics.units import units_of
+from contrapose.metrics.statistics.resampling import find_units
+from contrapose.metrics.statistics.statistic import join
 
 R = 4000
 
@@ -97,10 +97,10 @@ def test_as_the_textbook_bootstrap_with_clusters(name: str) -> None:
 
 def test_both_ways_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     statistic = mean_of(outcomes(2000))
-    assert units_of(join([statistic]), None).few
+    assert find_units(join([statistic]), None).few
     by_type = replicates(statistic, resamples=R)
-    monkeypatch.setattr("contrapose.metrics.statistics.units.BINOMIAL_COST", 10**9)
-    assert not units_of(join([statistic]), None).few
+    monkeypatch.setattr("contrapose.metrics.statistics.resampling.BINOMIAL_COST", 10**9)
+    assert not find_units(join([statistic]), None).few
     agree(by_type, replicates(statistic, resamples=R, seed=1))
 
 
@@ -112,13 +112,13 @@ def test_two_rows_with_one_key_are_not_confused(monkeypatch: pytest.MonkeyPatch)
             return np.zeros(shape)
 
     statistic = Statistic(np.repeat(np.eye(2), 200, axis=0), lambda t: t[:, 0] / t.sum(axis=1))
-    expected = units_of(join([statistic]), None)
+    expected = find_units(join([statistic]), None)
     assert expected.few
     assert sorted(expected.counts.tolist()) == [200, 200]
     monkeypatch.setattr(
-        "contrapose.metrics.statistics.units.np.random.default_rng", lambda _: Zero()
+        "contrapose.metrics.statistics.resampling.np.random.default_rng", lambda _: Zero()
     )
-    given_up = units_of(join([statistic]), None)
+    given_up = find_units(join([statistic]), None)
     assert not given_up.few
     np.testing.assert_array_equal(given_up.rows, statistic.columns)
 
@@ -230,6 +230,6 @@ def test_units_add_up_to_the_examples(k: int, size: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     statistic = macro_mean(rng.integers(0, 3, size=k).astype(float), rng.integers(-1, 3, size=k))
     for clusters in (None, rng.integers(0, size, size=k)):
-        units = units_of(join([statistic]), clusters)
+        units = find_units(join([statistic]), clusters)
         np.testing.assert_allclose(units.counts @ units.rows, statistic.totals())
         assert units.size == (k if clusters is None else len(set(clusters.tolist())))

@@ -13,8 +13,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from contrapose.models import Looked, ModelCard, Prompt, QuestionTemplate, Ragged, Reply
-from contrapose.models.masks import MaskedText, caption_of
+from contrapose.models import EncodedImage, ModelCard, Prompt, QuestionTemplate, Ragged, Reply
+from contrapose.models.masking.text import MaskedText, full_caption
 from tests.models.conformance.good import WIDTH, Good
 
 BROKEN: dict[str, list[type[Good]]] = {}
@@ -461,15 +461,15 @@ class OtherNoise(Good):
 
 @fails("looked-images")
 class Glances(Good):
-    def look(self, images: Sequence[Any]) -> list[Looked]:
-        return [Looked(each.state.round()) for each in super().look(images)]
+    def look(self, images: Sequence[Any]) -> list[EncodedImage]:
+        return [EncodedImage(each.state.round()) for each in super().look(images)]
 
 
 @fails("looked-images")
 class LooksAtOne(Good):
     """Keeps one image, which is then the same for all."""
 
-    def look(self, images: Sequence[Any]) -> list[Looked]:
+    def look(self, images: Sequence[Any]) -> list[EncodedImage]:
         return [super().look(images)[0]] * len(images)
 
 
@@ -554,7 +554,7 @@ class MasksByLetters(Good):
     def words(self, texts: Sequence[str]) -> list[Tensor]:
         shown = []
         for text in texts:
-            caption = caption_of(text)
+            caption = full_caption(text)
             if isinstance(text, MaskedText):
                 for start, end in text.hidden:
                     caption = f"{caption[:start]}{caption[start:end][::-1]}{caption[end:]}"

@@ -12,8 +12,8 @@ from PIL import Image
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.models import Looked, ModelCard, Prompt, QuestionTemplate, Ragged, Reply
-from contrapose.models.masks import MaskedText, by_offsets, caption_of
+from contrapose.models import EncodedImage, ModelCard, Prompt, QuestionTemplate, Ragged, Reply
+from contrapose.models.masking.text import MaskedText, flag_by_offsets, full_caption
 
 SIDE, WIDTH, CONTEXT = 4, 8, 24
 
@@ -49,7 +49,7 @@ class Good:
         return torch.from_numpy(small).permute(2, 0, 1) / 127.5 - 1
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        return [len(caption_of(text).split()) + 2 for text in texts]
+        return [len(full_caption(text).split()) + 2 for text in texts]
 
     def embed_images(self, images: Sequence[Any]) -> Tensor:
         return torch.nn.functional.normalize(self.looked(images), dim=-1)
@@ -91,8 +91,8 @@ class Good:
             for prompt in prompts
         ]
 
-    def look(self, images: Sequence[Any]) -> list[Looked]:
-        return [Looked(row) for row in self.looked(images)]
+    def look(self, images: Sequence[Any]) -> list[EncodedImage]:
+        return [EncodedImage(row) for row in self.looked(images)]
 
     def noise_images(self, count: int, seed: int) -> list[Tensor]:
         generator = torch.Generator().manual_seed(seed)
@@ -100,10 +100,10 @@ class Good:
 
     def sights(self, images: Sequence[Any]) -> Tensor:
         """Vectors of images, some of which may have been looked at before."""
-        new = [image for image in images if not isinstance(image, Looked)]
+        new = [image for image in images if not isinstance(image, EncodedImage)]
         rows = iter(self.looked(new) if new else ())
         return torch.stack(
-            [image.state if isinstance(image, Looked) else next(rows) for image in images]
+            [image.state if isinstance(image, EncodedImage) else next(rows) for image in images]
         )
 
     def looked(self, images: Sequence[Any]) -> Tensor:
@@ -121,7 +121,7 @@ class Good:
                 raise InputError("a caption is empty.")
             if count > self.context and not self.cuts:
                 raise InputError(f"a caption has {count} tokens; good reads {self.context}.")
-            kept = [*caption_of(text).split()[: self.context - 2], "."]
+            kept = [*full_caption(text).split()[: self.context - 2], "."]
             seeds = ([*word.encode(), place] for place, word in enumerate(kept))
             rows = [np.random.default_rng(seed).normal(size=WIDTH) for seed in seeds]
             found.append(torch.from_numpy(np.array(rows)).float())
@@ -133,7 +133,7 @@ class Good:
     def hidden(text: MaskedText) -> Tensor:
         """Which words are hidden."""
         places = [match.span() for match in re.finditer(r"\S+", text.caption)]
-        return torch.tensor(by_offsets(places, text.caption, text.hidden))
+        return torch.tensor(flag_by_offsets(places, text.caption, text.hidden))
 
     @staticmethod
     def require_pairs(images: Sequence[Any], texts: Sequence[str]) -> None:

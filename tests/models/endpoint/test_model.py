@@ -16,17 +16,10 @@ import pytest
 from PIL import Image
 
 from contrapose.errors import InputError
-from contrapose.models import (
-    Answerer,
-    Chat,
-    Described,
-    Prompt,
-    QuestionTemplate,
-    check_model,
-)
-from contrapose.models.endpoint import StoppedError
+from contrapose.models import Answerer, CardProvider, Chat, Prompt, QuestionTemplate, check_model
+from contrapose.models.endpoint import EndpointError
+from contrapose.models.endpoint.client import RateLimit
 from contrapose.models.endpoint.model import Endpoint
-from contrapose.models.endpoint.pace import Pace
 from contrapose.models.endpoint.settings import parse_settings
 from tests.chatting import Response, Server, said, serving, shown
 
@@ -56,7 +49,7 @@ class Waits:
 def endpoint(server: Server | str, settings: str = "", waits: Waits | None = None) -> Endpoint:
     url = server if isinstance(server, str) else server.url
     waits = waits or Waits()
-    pace = Pace(0, lambda: waits.now, waits.sleep, lambda: 1.0)
+    pace = RateLimit(0, lambda: waits.now, waits.sleep, lambda: 1.0)
     return Endpoint(parse_settings(f"openai:m?url={url}{settings}"), pace)
 
 
@@ -87,7 +80,7 @@ def test_one_reply_a_prompt_in_order() -> None:
         model = endpoint(server, "&parallel=3")
         assert isinstance(model, Chat)
         assert isinstance(model, Answerer)
-        assert isinstance(model, Described)
+        assert isinstance(model, CardProvider)
         replies = model.reply([prompt(f"q{i}", "blue" if i % 2 else "red") for i in range(10)])
     colours = ["(255, 0, 0)", "(0, 0, 255)"]
     assert [each.text for each in replies] == [f"q{i} {colours[i % 2]}" for i in range(10)]
@@ -128,12 +121,14 @@ def test_too_many_requests_and_failures_are_tried_again() -> None:
 def test_in_the_end_it_stops() -> None:
     with (
         serving(then(Response({"error": {"message": "Overloaded."}}, 503))) as server,
-        pytest.raises(StoppedError, match=r"failed 3 times in a row: status 503, Overloaded; answ"),
+        pytest.raises(
+            EndpointError, match=r"failed 3 times in a row: status 503, Overloaded; answ"
+        ),
     ):
         endpoint(server, "&retries=2").reply([prompt("q")])
     assert len(server.requests) == 3
     later = Response(b"", 429, {"Retry-After": "86400"})
-    with serving(then(later)) as server, pytest.raises(StoppedError, match="wait 86,400 seconds"):
+    with serving(then(later)) as server, pytest.raises(EndpointError, match="wait 86,400 seconds"):
         endpoint(server).reply([prompt("q")])
 
 
@@ -142,7 +137,7 @@ def test_down() -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
     waits = Waits()
-    with pytest.raises(StoppedError, match=r"it cannot be reached \(connection refused\)"):
+    with pytest.raises(EndpointError, match=r"it cannot be reached \(connection refused\)"):
         endpoint(f"http://127.0.0.1:{port}/v1", "&retries=2", waits).reply([prompt("q")])
     assert waits.slept == [0.5, 1]
 
@@ -158,7 +153,7 @@ def test_slow() -> None:
         (reply,) = endpoint(server, "&timeout=0.05&retries=1").reply([prompt("q")])
         assert reply.text.startswith("q")
         server.answer = late
-        with pytest.raises(StoppedError, match=r"once: no answer within 0.05 seconds \(timeout="):
+        with pytest.raises(EndpointError, match=r"once: no answer within 0.05 seconds \(timeout="):
             endpoint(server, "&timeout=0.05&retries=0").reply([prompt("q")])
         release.set()
 
@@ -171,7 +166,7 @@ def test_slow() -> None:
     ],
 )
 def test_garbage(body: object, sentence: str) -> None:
-    with serving(then(Response(body))) as server, pytest.raises(StoppedError, match=sentence):
+    with serving(then(Response(body))) as server, pytest.raises(EndpointError, match=sentence):
         endpoint(server, "&retries=1").reply([prompt("q")])
     assert len(server.requests) == 2
 
@@ -191,7 +186,7 @@ def test_garbage(body: object, sentence: str) -> None:
 )
 def test_what_trying_again_does_not_help(status: int, words: str, sentence: str) -> None:
     answer = Response({"error": {"message": words}}, status, {"Location": "http://127.0.0.1:9/"})
-    with serving(then(answer)) as server, pytest.raises(StoppedError, match=sentence) as stopped:
+    with serving(then(answer)) as server, pytest.raises(EndpointError, match=sentence) as stopped:
         endpoint(server).reply([prompt("q")])
     assert len(server.requests) == 1
     assert KEY not in str(stopped.value)
@@ -199,7 +194,7 @@ def test_what_trying_again_does_not_help(status: int, words: str, sentence: str)
 
 def test_an_empty_purse_is_not_waited_for() -> None:
     body = {"error": {"code": "insufficient_quota", "message": "You exceeded your quota"}}
-    with serving(then(Response(body, 429))) as server, pytest.raises(StoppedError, match="quota"):
+    with serving(then(Response(body, 429))) as server, pytest.raises(EndpointError, match="quota"):
         endpoint(server).reply([prompt("q")])
     assert len(server.requests) == 1
 
@@ -208,7 +203,7 @@ def test_no_key_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     with (
         serving(then(Response(b"", 401))) as server,
-        pytest.raises(StoppedError, match="there is no key in OPENAI_API_KEY"),
+        pytest.raises(EndpointError, match="there is no key in OPENAI_API_KEY"),
     ):
         endpoint(server).reply([prompt("q")])
 
@@ -230,7 +225,7 @@ def test_what_came_before_it_stopped_is_not_lost() -> None:
 
     with serving(answer) as server:
         model = endpoint(server, "&parallel=1")
-        with pytest.raises(StoppedError) as stopped:
+        with pytest.raises(EndpointError) as stopped:
             model.reply([prompt(f"q{i}") for i in range(5)])
         got = [each and each.text.split()[0] for each in stopped.value.replies]
         assert got[:3] == ["q0", "q1", None]
@@ -294,7 +289,7 @@ def test_an_answer_whose_probability_is_not_known() -> None:
 
 
 def test_no_log_probabilities() -> None:
-    with serving(echo) as server, pytest.raises(StoppedError, match="ask it with --score chat"):
+    with serving(echo) as server, pytest.raises(EndpointError, match="ask it with --score chat"):
         endpoint(server).answer_logprobs([Image.new("RGB", (4, 4))], ["a"], ASKED)
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.models.capabilities import Answerer, Captioner, Looks, QuestionTemplate
+from contrapose.models.capabilities import Answerer, Captioner, ImageCacher, QuestionTemplate
 from contrapose.models.conformance import check_model
 from tests.models.hf.small_captioners import (
     FAMILIES,
@@ -105,7 +105,7 @@ def model(kind: str) -> Any:
 
 def test_what_it_can_do(kind: str, model: Any) -> None:
     assert isinstance(model, Answerer)
-    assert isinstance(model, Looks)
+    assert isinstance(model, ImageCacher)
     assert isinstance(model, Captioner) == (kind != "blip")
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.models import Described, Matcher, Prepares, Reads
+from contrapose.models import CardProvider, ImagePreparer, Matcher, TokenCounter
 from tests.models.hf.small_fusion import (
     CAPTIONS,
     bert_tokenizer,
@@ -73,7 +73,7 @@ def direct(folder: Path, image: Any, text: str, *, itm: bool) -> Tensor:
 
 
 def test_it_matches(model: Any) -> None:
-    for protocol in (Matcher, Prepares, Reads, Described):
+    for protocol in (Matcher, ImagePreparer, TokenCounter, CardProvider):
         assert isinstance(model, protocol)
     assert model.pool == "max"
 

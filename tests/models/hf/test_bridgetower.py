@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.models import Described, Encoder, Matcher, Prepares, Reads
+from contrapose.models import CardProvider, Encoder, ImagePreparer, Matcher, TokenCounter
 from contrapose.models.hf.bridgetower import BridgeTowerForBoth
 from tests.models.hf.small_fusion import (
     CAPTIONS,
@@ -69,7 +69,7 @@ def direct(folder: Path, image: Any, text: str, kind: Any) -> Any:
 
 
 def test_it_can_do_both(model: Any) -> None:
-    for protocol in (Matcher, Encoder, Prepares, Reads, Described):
+    for protocol in (Matcher, Encoder, ImagePreparer, TokenCounter, CardProvider):
         assert isinstance(model, protocol)
 
 

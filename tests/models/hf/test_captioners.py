@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.models import Captioner, Described, Prepares, Ragged, Reads
-from contrapose.models.capabilities import Looks
+from contrapose.models import Captioner, CardProvider, ImagePreparer, Ragged, TokenCounter
+from contrapose.models.capabilities import ImageCacher
 from contrapose.models.conformance import check_model
 from contrapose.models.hf import captioner
 from contrapose.models.packing import pack
@@ -50,7 +50,7 @@ def vision(model: Any) -> Any:
 
 
 def test_what_it_can_do(model: Any) -> None:
-    for protocol in (Captioner, Looks, Prepares, Reads, Described):
+    for protocol in (Captioner, ImageCacher, ImagePreparer, TokenCounter, CardProvider):
         assert isinstance(model, protocol)
     assert model.lm_tokens == "caption+end"
 

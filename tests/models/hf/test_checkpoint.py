@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from contrapose.errors import InputError
 from contrapose.models import load_model
-from contrapose.models.hf import hub
+from contrapose.models.hf import checkpoint
 from contrapose.models.hf.checkpoint import open_checkpoint
 from contrapose.models.options import LoadOptions
 from tests.models.hf.small import CAPTIONS, save_clip
@@ -186,7 +186,7 @@ def test_what_is_fetched(monkeypatch: pytest.MonkeyPatch, saved: Path, tmp_path:
 
     (commit / "model.safetensors").rename(commit / "open_clip_model.safetensors")
     asked.clear()
-    assert hub.fetch("org/name", "v2", "m") == (commit, "c" * 40)
+    assert checkpoint.fetch("org/name", "v2", "m") == (commit, "c" * 40)
     assert [patterns[-1] for patterns in asked] == [
         "*model*.safetensors",
         "pytorch_model*.bin",
@@ -196,4 +196,4 @@ def test_what_is_fetched(monkeypatch: pytest.MonkeyPatch, saved: Path, tmp_path:
 
 def test_a_folder_has_no_revision(saved: Path) -> None:
     with pytest.raises(InputError, match="it has no revision 'v2'"):
-        hub.fetch(str(saved), "v2", "m")
+        checkpoint.fetch(str(saved), "v2", "m")

@@ -12,7 +12,14 @@ from torch import Tensor
 from transformers import AutoImageProcessor, AutoTokenizer
 
 from contrapose.errors import InputError
-from contrapose.models import Described, Encoder, Matcher, Prepares, Reads, load_model
+from contrapose.models import (
+    CardProvider,
+    Encoder,
+    ImagePreparer,
+    Matcher,
+    TokenCounter,
+    load_model,
+)
 from contrapose.models.conformance import check_model
 from tests.models.hf.small import (
     CAPTIONS,
@@ -89,7 +96,9 @@ def direct(family: str, folder: Path, network: Any) -> Tensor:
 def test_the_score_is_the_library_s_own(family: Any) -> None:
     name, folder, network = family
     model: Any = load_model(str(folder))
-    assert all(isinstance(model, each) for each in (Encoder, Prepares, Reads, Described))
+    assert all(
+        isinstance(model, each) for each in (Encoder, ImagePreparer, TokenCounter, CardProvider)
+    )
     assert not isinstance(model, Matcher)
     ours = model.embed_images(pictures()) @ model.embed_texts(CAPTIONS).T
     theirs = direct(name, folder, network)

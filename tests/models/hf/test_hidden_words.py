@@ -12,7 +12,7 @@ from torch import Tensor
 
 from contrapose.errors import InputError
 from contrapose.models import load_model
-from contrapose.models.masks import MaskedText, hide
+from contrapose.models.masking.text import MaskedText, hide
 from tests.models.hf import test_blip, test_bridgetower, test_flava, test_vilt
 from tests.models.hf.small import (
     pictures,

@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from contrapose.errors import InputError
-from contrapose.models.hf.inputs import Captions, Pictures, steps_of
+from contrapose.models.hf.inputs import ImageInputs, TextInputs, build_transform
 from tests.models.hf.small import CAPTIONS, LONG, bert_tokenizer, clip_tokenizer, pictures
 
 PROCESSORS = (
@@ -49,10 +49,10 @@ def test_pixels_are_the_library_s_to_the_last_bit(
     processor: Any, height: int, width: int, mode: str, seed: int
 ) -> None:
     image = noise(height, width, mode, seed)
-    steps = steps_of(processor)
+    steps = build_transform(processor)
     assert steps is not None
     theirs = processor(images=image.convert("RGB"), return_tensors="pt")["pixel_values"][0]
-    ours = Pictures(processor).stack([image], "cpu", torch.float32)["pixel_values"][0]
+    ours = ImageInputs(processor).stack([image], "cpu", torch.float32)["pixel_values"][0]
     assert torch.equal(ours, theirs)
     assert torch.equal(steps(image), ours)
 
@@ -62,7 +62,7 @@ def test_a_photo_of_the_usual_size() -> None:
     for size in ((480, 640), (640, 480), (427, 640), (640, 425)):
         image = noise(*size, "RGB", 3)
         theirs = processor(images=image, return_tensors="pt")["pixel_values"]
-        ours = Pictures(processor).stack([image], "cpu", torch.float32)["pixel_values"]
+        ours = ImageInputs(processor).stack([image], "cpu", torch.float32)["pixel_values"]
         assert torch.equal(ours, theirs)
 
 
@@ -78,17 +78,17 @@ def test_a_photo_of_the_usual_size() -> None:
     ],
 )
 def test_anything_unusual_is_left_to_the_library(processor: Any) -> None:
-    assert steps_of(processor) is None
+    assert build_transform(processor) is None
     image = pictures()[0]
     theirs = processor(images=image, return_tensors="pt")["pixel_values"]
-    handled = Pictures(processor)
+    handled = ImageInputs(processor)
     ours = handled.stack([image], "cpu", torch.float32)["pixel_values"]
     assert torch.equal(ours, theirs.float())
     assert type(processor).__name__ in handled.in_words()
 
 
 def test_threads_may_prepare_at_once() -> None:
-    handled = Pictures(PROCESSORS[0])
+    handled = ImageInputs(PROCESSORS[0])
     images = [noise(60, 80, "RGB", seed) for seed in range(16)]
     with ThreadPoolExecutor(4) as pool:
         found: list[Any] = list(pool.map(handled.prepare, images))
@@ -103,7 +103,7 @@ def test_smaller_images_are_filled_up() -> None:
             pixels = torch.ones(1, 3, image.height, image.width)
             return {"pixel_values": pixels, "pixel_mask": pixels[:, 0].long()}
 
-    handled = Pictures(Both())
+    handled = ImageInputs(Both())
     batch = handled.stack([noise(4, 6, "RGB", 0), noise(5, 3, "RGB", 1)], "cpu", torch.bfloat16)
     assert batch["pixel_values"].shape == (2, 3, 5, 6)
     assert batch["pixel_values"].dtype == torch.bfloat16
@@ -115,7 +115,7 @@ def test_smaller_images_are_filled_up() -> None:
 @pytest.mark.parametrize("padding", ["longest", "max_length"])
 def test_tokens_are_the_library_s(padding: Any) -> None:
     for tokenizer, context in ((clip_tokenizer(), 77), (bert_tokenizer(), 64)):
-        captions = Captions("m", tokenizer, context, cut=False, padding=padding)
+        captions = TextInputs("m", tokenizer, context, cut=False, padding=padding)
         ours = captions.tensors(CAPTIONS, "cpu")
         theirs = tokenizer(list(CAPTIONS), padding=padding, max_length=context, return_tensors="pt")
         assert ours.keys() == theirs.keys()
@@ -129,7 +129,7 @@ def test_tokens_are_the_library_s(padding: Any) -> None:
 def test_long_captions_are_cut_as_the_library_cuts(side: str) -> None:
     tokenizer: Any = bert_tokenizer()
     tokenizer.padding_side = side
-    captions = Captions("m", tokenizer, 20, cut=True, padding="longest")
+    captions = TextInputs("m", tokenizer, 20, cut=True, padding="longest")
     ours = captions.tensors(["a dog", LONG], "cpu")
     theirs = tokenizer(
         ["a dog", LONG], padding=True, truncation=True, max_length=20, return_tensors="pt"
@@ -139,7 +139,7 @@ def test_long_captions_are_cut_as_the_library_cuts(side: str) -> None:
 
 
 def test_what_cannot_be_read_is_refused() -> None:
-    captions = Captions("m", bert_tokenizer(), 20, cut=False, padding="longest")
+    captions = TextInputs("m", bert_tokenizer(), 20, cut=False, padding="longest")
     with pytest.raises(InputError, match=r"^a caption is empty\.$"):
         captions.tensors(["a dog", " "], "cpu")
     with pytest.raises(InputError, match="m reads nothing in the caption"):
@@ -152,7 +152,7 @@ def test_what_cannot_be_read_is_refused() -> None:
 
 
 def test_threads_may_count_while_others_tokenise() -> None:
-    captions = Captions("m", clip_tokenizer(), 77, cut=True, padding="longest")
+    captions = TextInputs("m", clip_tokenizer(), 77, cut=True, padding="longest")
     texts = [f"{word} {LONG}"[:length] for length in (9, 50, 400) for word in ("a", "the")]
     expected = captions.counts(texts)
 

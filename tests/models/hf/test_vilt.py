@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.models import Described, Encoder, Matcher, Prepares, Reads
+from contrapose.models import CardProvider, Encoder, ImagePreparer, Matcher, TokenCounter
 from tests.models.hf.small_fusion import (
     CAPTIONS,
     bert_tokenizer,
@@ -59,7 +59,7 @@ def direct(folder: Path, image: Any, text: str) -> Tensor:
 
 
 def test_it_matches_and_does_not_embed(model: Any) -> None:
-    for protocol in (Matcher, Prepares, Reads, Described):
+    for protocol in (Matcher, ImagePreparer, TokenCounter, CardProvider):
         assert isinstance(model, protocol)
     assert not isinstance(model, Encoder)
 

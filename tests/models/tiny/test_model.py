@@ -10,21 +10,21 @@ import torch
 from PIL import Image
 
 from contrapose.errors import InputError
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
 from contrapose.models import (
     Captioner,
-    Described,
+    CardProvider,
     Encoder,
-    Looks,
+    ImageCacher,
+    ImagePreparer,
     Matcher,
-    Prepares,
-    Reads,
+    TokenCounter,
     check_model,
     load_model,
 )
 from contrapose.models.tiny.model import Tiny, TinyClip
-from contrapose.models.tiny.tokeniser import START
-from contrapose.results.evaluation import evaluate_models
-from contrapose.results.outcomes import EvalRequest
+from contrapose.models.tiny.tokenizer import START
 from contrapose.world.captions import describe
 from contrapose.world.render import render
 from contrapose.world.sample import sample_scenes
@@ -156,7 +156,7 @@ def test_likelihoods_are_of_the_caption_and_its_end(
 ) -> None:
     images, texts = pairs
     ragged = tiny.token_logprobs(images, texts)
-    lengths = [len(tiny.tokeniser.encode(text)) + 1 for text in texts]
+    lengths = [len(tiny.tokenizer.encode(text)) + 1 for text in texts]
     assert list(ragged.offsets) == [0, *np.cumsum(lengths)]
     assert len(ragged.values) == sum(lengths)
     assert (ragged.values <= 0).all()
@@ -167,7 +167,7 @@ def test_likelihoods_are_of_the_caption_and_its_end(
 def test_probabilities_of_all_that_can_follow_add_up(tiny: Tiny) -> None:
     """A caption of one token: P(it, end) summed over tokens is below 1, and so is each."""
     image = Image.new("RGB", (96, 96), (180, 170, 160))
-    words = list(tiny.tokeniser.words)
+    words = list(tiny.tokenizer.words)
     ragged = tiny.token_logprobs([image] * len(words), words)
     sums = [float(ragged.values[a:b].sum()) for a, b in pairwise(ragged.offsets)]
     assert max(sums) <= 0
@@ -349,10 +349,10 @@ def test_noise_has_a_likelihood(tiny: Tiny) -> None:
 
 
 def test_what_each_model_can_do(tiny: Tiny, clip: TinyClip) -> None:
-    for kind in (Encoder, Matcher, Captioner, Looks):
+    for kind in (Encoder, Matcher, Captioner, ImageCacher):
         assert isinstance(tiny, kind)
     for model in (tiny, clip):
-        assert all(isinstance(model, kind) for kind in (Prepares, Reads, Described))
+        assert all(isinstance(model, kind) for kind in (ImagePreparer, TokenCounter, CardProvider))
     assert isinstance(clip, Encoder)
     assert not isinstance(clip, Matcher)
     assert not isinstance(clip, Captioner)

@@ -5,30 +5,30 @@ from __future__ import annotations
 import pytest
 import torch
 
-from contrapose.models.tiny.network import Config, Fusion, Network, grid_places
-from contrapose.models.tiny.tokeniser import END, MATCH, PAD, START
-from contrapose.world.train.__main__ import CONFIGS
+from contrapose.models.tiny.network import FusionDecoder, TinyConfig, TinyNetwork, grid_positions
+from contrapose.models.tiny.tokenizer import END, MATCH, PAD, START
+from tools.train_tiny.__main__ import CONFIGS
 
-CONFIG = Config(
+CONFIG = TinyConfig(
     40, width=32, heads=4, image_layers=1, text_layers=2, fusion_layers=2, embedding=16,
     image_size=24, patch=12, context=12,
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def network() -> Network:
+def network() -> TinyNetwork:
     torch.manual_seed(3)
-    return Network(CONFIG).eval()
+    return TinyNetwork(CONFIG).eval()
 
 
 @pytest.fixture(scope="module")
-def fusion(network: Network) -> Fusion:
+def fusion(network: TinyNetwork) -> FusionDecoder:
     assert network.fusion is not None
     return network.fusion
 
 
 @pytest.fixture(scope="module")
-def seen(network: Network) -> torch.Tensor:
+def seen(network: TinyNetwork) -> torch.Tensor:
     with torch.no_grad():
         tokens: torch.Tensor = network.image(torch.rand(2, 3, 24, 24) * 2 - 1)
     return tokens
@@ -43,7 +43,7 @@ def wider(tokens: torch.Tensor, by: int = 4) -> torch.Tensor:
 
 
 @torch.no_grad()
-def test_shapes(network: Network, fusion: Fusion, seen: torch.Tensor) -> None:
+def test_shapes(network: TinyNetwork, fusion: FusionDecoder, seen: torch.Tensor) -> None:
     assert seen.shape == (2, 4, 32)
     assert network.image.embed(seen).shape == (2, 16)
     assert network.text(captions()).shape == (2, 16)
@@ -52,7 +52,7 @@ def test_shapes(network: Network, fusion: Fusion, seen: torch.Tensor) -> None:
 
 
 @torch.no_grad()
-def test_vectors_have_length_one(network: Network, seen: torch.Tensor) -> None:
+def test_vectors_have_length_one(network: TinyNetwork, seen: torch.Tensor) -> None:
     for vectors in (network.image.embed(seen), network.text(captions())):
         torch.testing.assert_close(vectors.norm(dim=1), torch.ones(2))
 
@@ -60,7 +60,7 @@ def test_vectors_have_length_one(network: Network, seen: torch.Tensor) -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("place", range(5))
 def test_a_later_token_does_not_change_earlier_logits(
-    fusion: Fusion, seen: torch.Tensor, place: int
+    fusion: FusionDecoder, seen: torch.Tensor, place: int
 ) -> None:
     changed = captions()
     changed[:, place] = 33
@@ -71,7 +71,7 @@ def test_a_later_token_does_not_change_earlier_logits(
 
 
 @torch.no_grad()
-def test_judging_sees_every_token(fusion: Fusion, seen: torch.Tensor) -> None:
+def test_judging_sees_every_token(fusion: FusionDecoder, seen: torch.Tensor) -> None:
     before = fusion.match(captions(MATCH), seen)
     for place in range(4):
         changed = captions(MATCH)
@@ -80,7 +80,9 @@ def test_judging_sees_every_token(fusion: Fusion, seen: torch.Tensor) -> None:
 
 
 @torch.no_grad()
-def test_padding_changes_nothing(network: Network, fusion: Fusion, seen: torch.Tensor) -> None:
+def test_padding_changes_nothing(
+    network: TinyNetwork, fusion: FusionDecoder, seen: torch.Tensor
+) -> None:
     torch.testing.assert_close(network.text(wider(captions())), network.text(captions()))
     judged = captions(MATCH)
     torch.testing.assert_close(fusion.match(wider(judged), seen), fusion.match(judged, seen))
@@ -91,24 +93,24 @@ def test_padding_changes_nothing(network: Network, fusion: Fusion, seen: torch.T
 
 
 @torch.no_grad()
-def test_the_image_is_looked_at(fusion: Fusion, seen: torch.Tensor) -> None:
+def test_the_image_is_looked_at(fusion: FusionDecoder, seen: torch.Tensor) -> None:
     other = seen.flip(0)
     assert ((fusion.match(captions(MATCH), seen) - fusion.match(captions(MATCH), other)) != 0).all()
     assert not torch.allclose(fusion.logits(captions(), seen), fusion.logits(captions(), other))
 
 
 def test_a_dual_encoder_has_no_fusion() -> None:
-    assert Network(CONFIGS["tiny-clip"]).fusion is None
+    assert TinyNetwork(CONFIGS["tiny-clip"]).fusion is None
 
 
 @pytest.mark.parametrize(("name", "size"), [("tiny", 7_419_170), ("tiny-clip", 2_121_201)])
 def test_number_of_weights(name: str, size: int) -> None:
     with torch.device("meta"):
-        assert Network(CONFIGS[name]).size == size
+        assert TinyNetwork(CONFIGS[name]).size == size
 
 
 def test_places_of_the_grid_differ() -> None:
-    places = grid_places(8, 192)
+    places = grid_positions(8, 192)
     assert places.shape == (64, 192)
     apart = torch.cdist(places, places) + torch.eye(64)
     assert apart.min() > 0.1

@@ -14,12 +14,12 @@ import torch
 from contrapose.errors import InputError
 from contrapose.models.tiny import NAMES, load, read_weights, write_weights
 from contrapose.models.tiny.model import Tiny, TinyClip
-from contrapose.models.tiny.network import Config, Network
-from contrapose.models.tiny.tokeniser import BYTES, SPECIAL
+from contrapose.models.tiny.network import TinyConfig, TinyNetwork
+from contrapose.models.tiny.tokenizer import BYTES, SPECIAL
 from contrapose.models.tiny.weights import FOLDER, read_recipe
 
 WORDS = ("ball", "red")
-SMALL = Config(
+SMALL = TinyConfig(
     SPECIAL + BYTES + len(WORDS), width=32, heads=4, image_layers=1, text_layers=1,
     fusion_layers=1, embedding=16, image_size=24, patch=12, context=12,
 )  # fmt: skip
@@ -27,13 +27,13 @@ RECIPE = {"steps_done": [2], "probe": {"replace-color": {"itc": 0.5}}}
 
 
 @pytest.fixture
-def network() -> Network:
+def network() -> TinyNetwork:
     torch.manual_seed(0)
-    return Network(SMALL)
+    return TinyNetwork(SMALL)
 
 
 @pytest.fixture
-def file(tmp_path: Path, network: Network) -> Path:
+def file(tmp_path: Path, network: TinyNetwork) -> Path:
     path = tmp_path / "small.safetensors"
     write_weights(path, network, WORDS, RECIPE)
     return path
@@ -61,7 +61,7 @@ def change_header(path: Path, change: Callable[[dict[str, Any]], object]) -> Non
     path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length :])
 
 
-def test_what_is_written_is_read(file: Path, network: Network) -> None:
+def test_what_is_written_is_read(file: Path, network: TinyNetwork) -> None:
     found, words, _ = read_weights(file)
     assert words == WORDS
     assert found.config == SMALL
@@ -84,14 +84,16 @@ def test_written_again_the_file_is_the_same(file: Path, tmp_path: Path) -> None:
 def test_the_kind_follows_from_the_file(file: Path, tmp_path: Path) -> None:
     assert isinstance(load("mine", path=file), Tiny)
     dual = tmp_path / "dual.safetensors"
-    write_weights(dual, Network(Config(**{**SMALL.as_dict(), "fusion_layers": 0})), WORDS, {})
+    write_weights(
+        dual, TinyNetwork(TinyConfig(**{**SMALL.as_dict(), "fusion_layers": 0})), WORDS, {}
+    )
     model = load("mine", path=dual)
     assert type(model) is TinyClip
     assert model.name == "mine"
     assert not model.network.training
 
 
-def test_the_fingerprint_is_of_the_bytes(file: Path, network: Network) -> None:
+def test_the_fingerprint_is_of_the_bytes(file: Path, network: TinyNetwork) -> None:
     before = read_weights(file)[2]
     with torch.no_grad():
         network.log_scale.add_(0.5)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from contrapose.report.html.markup import VOID
+from contrapose.report.html.page import VOID_TAGS
 from contrapose.results import AlphaReport, AlphaValue, MetricValue, Results
 
 
@@ -26,7 +26,7 @@ class Balanced(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
+        if tag not in VOID_TAGS:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contrapose.report.html.markup import element, number
+from contrapose.report.html.page import element, format_number
 from contrapose.report.html.plots import Dot, DotRow, alpha_plot, dot_plot, equivariance_plot
-from contrapose.report.html.plots.equivariance import density
+from contrapose.report.html.plots.curves import kernel_density
 from contrapose.report.html.plots.svg import Scale, ticks
 from tests.report.html.checks import Balanced, alpha, finite
 
@@ -74,7 +74,7 @@ def test_equivariance() -> None:
 def test_density_adds_up_to_one() -> None:
     grid = np.linspace(-8, 8, 2001)
     values = np.random.default_rng(0).normal(size=400)
-    assert np.trapezoid(density(values, grid), grid) == pytest.approx(1, abs=1e-3)
+    assert np.trapezoid(kernel_density(values, grid), grid) == pytest.approx(1, abs=1e-3)
 
 
 def test_ticks_are_round() -> None:
@@ -90,11 +90,11 @@ def test_scale_keeps_to_its_ends() -> None:
 
 
 def test_numbers_of_a_drawing() -> None:
-    assert [number(each) for each in (1.0, 0.126, -0.001, -2.5, 100)] == [
+    assert [format_number(each) for each in (1.0, 0.126, -0.001, -2.5, 100)] == [
         "1", "0.13", "0", "-2.5", "100",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="nan"):
-        number(float("nan"))
+        format_number(float("nan"))
     assert element("p", "x", class_="a", hidden=True, open=False, id=None) == (
         '<p class="a" hidden>x</p>'
     )

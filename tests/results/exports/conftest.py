@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from contrapose.data import registry
-from contrapose.results import EvalRequest, Request, evaluate_models, run, write_run
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
+from contrapose.results import MetricsRequest, measure_score_file, write_run
 from tests.fakes import Fake, Tower, made, pairs, patches
 
 WHEN = datetime(2026, 1, 31, 12, 30, tzinfo=UTC)
@@ -32,6 +34,8 @@ def given(tmp_path: Path) -> Path:
     """Winoground from a score file."""
     scores = np.random.default_rng(0).integers(0, 9, (400, 2, 2)).astype(float)
     np.save(tmp_path / "clip.npy", scores)
-    finished = run(Request("winoground", tmp_path / "clip.npy", resamples=100))
+    finished = measure_score_file(
+        MetricsRequest("winoground", tmp_path / "clip.npy", resamples=100)
+    )
     write_run(finished, tmp_path / "given")
     return tmp_path / "given"

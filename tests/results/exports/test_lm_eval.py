@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from contrapose.results import Evaluation, read_run
-from contrapose.results.exports import export_run, lm_eval_exports, read_source
+from contrapose.results.exports import export_run, lm_eval_exports, read_run_folder
 from tests.results.exports.conftest import STAMP, WHEN
 
 TABLES = {
@@ -154,7 +154,7 @@ def test_skipped_examples_count_as_original(asked: Path) -> None:
     content = json.loads(file.read_text())
     content["runs"][0]["skipped"] = {"examples": 3, "reasons": {"no file": 3}, "first": "gone."}
     file.write_text(json.dumps(content))
-    results = lm_eval_exports(read_source(asked, WHEN))[0].results
+    results = lm_eval_exports(read_run_folder(asked, WHEN))[0].results
     count = results["n-samples"]["patches"]
     assert count["original"] == count["effective"] + 3
 

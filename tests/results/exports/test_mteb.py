@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, field_validator
 
-from contrapose.results import EvalRequest, Results, evaluate_models, write_run
-from contrapose.results.exports import Exported, export_run
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
+from contrapose.results import Results, write_run
+from contrapose.results.exports import FolderRun, export_run
 from contrapose.results.exports.mteb import model_identity
-from contrapose.results.measured import Measured
+from contrapose.results.measures import Measurements
 from tests.fakes import Fake
 from tests.results.exports.conftest import WHEN
 
@@ -166,7 +168,7 @@ def test_names_of_models(model: str, name: str, revision: str) -> None:
         contrapose="0", benchmark="b", model=model, protocol="strict", aggregation="", examples=0,
         clusters=None, resamples=1, seed=0, metrics={}, subsets={},
     )  # fmt: skip
-    run = Exported(results, Measured((), {}, None, {}), {}, "f-1")
+    run = FolderRun(results, Measurements((), {}, None, {}), {}, "f-1")
     assert model_identity(run) == (name, revision)
 
 

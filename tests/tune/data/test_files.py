@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 
 from contrapose.build.captions.change import Rewrite
-from contrapose.build.captions.make import Pairs
+from contrapose.build.captions.pairs import CaptionPairs
 from contrapose.errors import InputError
-from contrapose.tune.data.files import read_rows
-from contrapose.tune.data.rows import Saying
+from contrapose.tune.data.files import read_training_set
+from contrapose.tune.data.rows import TrainingCaption
 
 
 @pytest.fixture
@@ -30,16 +30,16 @@ def written(root: Path, *records: Any) -> Path:
 
 
 def test_what_build_pairs_writes_is_read(root: Path) -> None:
-    pairs = Pairs(
+    pairs = CaptionPairs(
         "0.png",
         "a red ball",
         (Rewrite("a crimson ball", "replace-attribute", ()),),
         (Rewrite("a blue ball", "attribute", ()), Rewrite("ball red a", "order-others", ())),
     )
-    rows = read_rows(written(root, pairs.as_json()))
-    assert list(rows.sayings) == [
+    rows = read_training_set(written(root, pairs.as_json()))
+    assert list(rows.image_captions) == [
         [
-            Saying(
+            TrainingCaption(
                 "a red ball",
                 (("a blue ball", "attribute"), ("ball red a", "order-others")),
                 (("a crimson ball", "replace-attribute"),),
@@ -51,7 +51,7 @@ def test_what_build_pairs_writes_is_read(root: Path) -> None:
 
 
 def test_lines_of_one_image_come_together(root: Path) -> None:
-    rows = read_rows(
+    rows = read_training_set(
         written(
             root,
             {"image": "1.png", "caption": "one"},
@@ -59,7 +59,7 @@ def test_lines_of_one_image_come_together(root: Path) -> None:
             {"image": "1.png", "caption": "another"},
         )
     )
-    assert [[s.caption for s in row] for row in rows.sayings] == [
+    assert [[s.caption for s in row] for row in rows.image_captions] == [
         ["one", "another"],
         ["zero", "nought"],
     ]
@@ -72,9 +72,11 @@ def test_csv(root: Path) -> None:
         'image,caption,negative,positives\n0.png,a ball,a cube,"[""the ball"", ""one ball""]"\n',
         encoding="utf-8",
     )
-    (row,) = read_rows(file).sayings
+    (row,) = read_training_set(file).image_captions
     assert row == [
-        Saying("a ball", (("a cube", "change"),), (("the ball", "change"), ("one ball", "change")))
+        TrainingCaption(
+            "a ball", (("a cube", "change"),), (("the ball", "change"), ("one ball", "change"))
+        )
     ]
 
 
@@ -86,7 +88,7 @@ def test_parquet_and_another_folder(root: Path, tmp_path: Path) -> None:
     folder.mkdir()
     table = pa.table({"image": ["2.png"], "caption": ["two"], "negatives": [["three", "four"]]})
     pq.write_table(table, folder / "pairs.parquet")
-    (row,) = read_rows(folder / "pairs.parquet", root).sayings
+    (row,) = read_training_set(folder / "pairs.parquet", root).image_captions
     assert [text for text, _ in row[0].negatives] == ["three", "four"]
 
 
@@ -104,11 +106,11 @@ def test_coco(root: Path) -> None:
         ),
         encoding="utf-8",
     )
-    (row,) = read_rows(file).sayings
+    (row,) = read_training_set(file).image_captions
     assert [s.caption for s in row] == ["a ball", "the ball"]
     file.write_text("[1]", encoding="utf-8")
     with pytest.raises(InputError, match="not COCO's captions"):
-        read_rows(file)
+        read_training_set(file)
 
 
 def tarred(file: Path, **members: bytes) -> Path:
@@ -125,19 +127,22 @@ def test_tars(root: Path) -> None:
     said = json.dumps({"caption": "two", "negatives": ["three"]}).encode()
     tarred(root / "a.tar", a__png=red, a__txt=b"one\n")
     tarred(root / "b.tar", b__json=said, b__png=(root / "2.png").read_bytes())
-    rows = read_rows(root)
-    assert list(rows.sayings) == [[Saying("one")], [Saying("two", (("three", "change"),))]]
+    rows = read_training_set(root)
+    assert list(rows.image_captions) == [
+        [TrainingCaption("one")],
+        [TrainingCaption("two", (("three", "change"),))],
+    ]
     assert [image.getpixel((0, 0)) for image in rows.images.open([1, 0])] == [
         (160, 0, 0),
         (80, 0, 0),
     ]
     with pytest.raises(InputError, match="'/c' has no image"):
-        read_rows(tarred(root / "c.tar", c__txt=b"three"))
+        read_training_set(tarred(root / "c.tar", c__txt=b"three"))
     with pytest.raises(InputError, match="nothing to learn from"):
-        read_rows(tarred(root / "d.tar", d__png=red))
+        read_training_set(tarred(root / "d.tar", d__png=red))
     (root / "e.tar").write_bytes(b"no tar" * 200)
     with pytest.raises(InputError, match="not a whole tar"):
-        read_rows(root / "e.tar")
+        read_training_set(root / "e.tar")
 
 
 @pytest.mark.parametrize(
@@ -155,15 +160,15 @@ def test_tars(root: Path) -> None:
 )
 def test_what_cannot_be_learnt_from(root: Path, record: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        read_rows(written(root, {"image": "0.png", "caption": "fine"}, record))
+        read_training_set(written(root, {"image": "0.png", "caption": "fine"}, record))
 
 
 def test_no_data(root: Path) -> None:
     with pytest.raises(InputError, match="nothing to learn from"):
-        read_rows(written(root))
+        read_training_set(written(root))
     with pytest.raises(InputError, match="is not there"):
-        read_rows(root / "gone.jsonl")
+        read_training_set(root / "gone.jsonl")
     with pytest.raises(InputError, match=r"must be a \.jsonl"):
-        read_rows(root / "0.png")
+        read_training_set(root / "0.png")
     with pytest.raises(InputError, match="no folder of images"):
-        read_rows(written(root, {}), root / "gone")
+        read_training_set(written(root, {}), root / "gone")

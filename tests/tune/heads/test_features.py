@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from contrapose.errors import InputError
 from contrapose.tune.heads import Features, read_features
-from contrapose.tune.heads.order import batches, steps
+from contrapose.tune.heads.training import count_batches, draw_batches
 from tests.tune.heads.made import made
 
 
@@ -96,21 +96,21 @@ def test_every_caption_comes_once_an_epoch(
     counts: list[int], size: int, epochs: int, seed: int
 ) -> None:
     owners = np.repeat(np.arange(len(counts)), counts)
-    found = list(batches(owners, size, epochs, seed))
+    found = list(draw_batches(owners, size, epochs, seed))
     size = min(size, len(owners))
-    assert len(found) == steps(len(owners), size, epochs)
+    assert len(found) == count_batches(len(owners), size, epochs)
     assert all(len(rows) == size for rows in found)
     seen = np.bincount(np.concatenate(found), minlength=len(owners))
     left_out = len(owners) * epochs - size * len(found)
     assert left_out < size
     assert seen.max() <= epochs
     assert (epochs - seen).sum() == left_out
-    again = list(batches(owners, size, epochs, seed))
+    again = list(draw_batches(owners, size, epochs, seed))
     assert all(np.array_equal(one, other) for one, other in zip(found, again, strict=True))
 
 
 @given(each=st.integers(1, 4), size=st.integers(2, 20), seed=st.integers(0, 5))
 def test_no_image_stands_twice_where_there_are_enough(each: int, size: int, seed: int) -> None:
     owners = np.repeat(np.arange(2 * size), each)
-    for rows in batches(owners, size, 3, seed):
+    for rows in draw_batches(owners, size, 3, seed):
         assert len(set(owners[rows].tolist())) == size

@@ -14,30 +14,29 @@ from typer.testing import CliRunner
 from contrapose.cli.app import app
 from contrapose.errors import InputError
 from contrapose.models import load_model
-from contrapose.models.joined import Joining, Side, read_joined, save_joined
+from contrapose.models.joined import JoinedSpec, Side, read_joined, save_joined
 from contrapose.tune.heads import (
-    HeadSettings,
-    Pairs,
-    Request,
+    CaptionedImages,
+    SweepRequest,
     read_features,
     sweep_folder,
     write_features,
 )
-from contrapose.tune.heads.settings import Kind
+from contrapose.tune.settings import HeadKind, HeadSettings
 from tests.models.hf.small import CAPTIONS, pictures
-from tests.models.joined.test_joined import encoders  # noqa: F401 - a fixture
+from tests.models.test_joined import encoders  # noqa: F401 - a fixture
 from tests.tune.heads.made import made
 from tests.tune.heads.test_features import write
 
 SMALL = HeadSettings(width=8, hidden=6, epochs=2, batch_size=8)
 
 
-def cached(folder: Path, of: Path) -> Joining:
+def cached(folder: Path, of: Path) -> JoinedSpec:
     """Features of real encoders: four images, a caption or two each."""
     images = [*pictures(), *(image.rotate(90) for image in pictures())][:4]
     captions = [[CAPTIONS[0], CAPTIONS[1]], [CAPTIONS[1]], [CAPTIONS[0]], [CAPTIONS[2]]]
-    joining = Joining(Side(str(of / "vit")), Side(str(of / "bert"), normalise=False))
-    write_features(folder, joining, {"train": Pairs(iter(images), captions)})
+    joining = JoinedSpec(Side(str(of / "vit")), Side(str(of / "bert"), normalise=False))
+    write_features(folder, joining, {"train": CaptionedImages(iter(images), captions)})
     return joining
 
 
@@ -45,11 +44,13 @@ def cached(folder: Path, of: Path) -> Joining:
 def test_saved_heads_are_a_model(
     encoders: Path,  # noqa: F811
     tmp_path: Path,
-    kind: Kind,
+    kind: HeadKind,
 ) -> None:
     cached(tmp_path / "features", encoders)
     settings = HeadSettings(kind=kind, width=8, hidden=6, epochs=2, batch_size=4)
-    request = Request(tmp_path / "features", tmp_path / "out", taus=(0.1, 0.05), settings=settings)
+    request = SweepRequest(
+        tmp_path / "features", tmp_path / "out", taus=(0.1, 0.05), settings=settings
+    )
     found = sweep_folder(request)
     features = read_features(tmp_path / "features", "train")
     assert features.image_of_text.tolist() == [0, 0, 1, 2, 3]
@@ -68,7 +69,7 @@ def test_saved_heads_are_a_model(
 
 def test_heads_that_no_model_can_have(tmp_path: Path) -> None:
     heads = {"image.weight": torch.ones(4, 3), "text.weight": torch.ones(4, 5)}
-    sides = Joining(Side("a"), Side("b"))
+    sides = JoinedSpec(Side("a"), Side("b"))
     hidden = {"image.hidden.weight": torch.ones(6, 3), "image.hidden.bias": torch.ones(6)}
     with pytest.raises(InputError, match="of a hidden layer all of"):
         save_joined(tmp_path / "one", sides, heads | hidden)
@@ -81,8 +82,8 @@ def test_heads_that_no_model_can_have(tmp_path: Path) -> None:
 
 
 def test_captions_without_an_image(encoders: Path, tmp_path: Path) -> None:  # noqa: F811
-    joining = Joining(Side(str(encoders / "vit")), Side(str(encoders / "bert")))
-    pairs = Pairs(pictures()[:1], [[CAPTIONS[0]], [CAPTIONS[1]]])
+    joining = JoinedSpec(Side(str(encoders / "vit")), Side(str(encoders / "bert")))
+    pairs = CaptionedImages(pictures()[:1], [[CAPTIONS[0]], [CAPTIONS[1]]])
     with pytest.raises(InputError, match="1 images and captions of 2"):
         write_features(tmp_path / "features", joining, {"train": pairs})
     assert not (tmp_path / "features").exists()
@@ -120,18 +121,18 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
     np.save(features / "test_images.npy", other.images[:, :5])
     np.save(features / "test_texts.npy", other.texts)
     with pytest.raises(InputError, match="of different encoders"):
-        sweep_folder(Request(features, out, settings=SMALL))
+        sweep_folder(SweepRequest(features, out, settings=SMALL))
     (features / "test_images.npy").unlink()
     out.mkdir()
     (out / "letter.txt").write_text("mine")
     with pytest.raises(InputError, match="is not empty"):
-        sweep_folder(Request(features, out, settings=SMALL))
+        sweep_folder(SweepRequest(features, out, settings=SMALL))
     with pytest.raises(InputError, match="holds no heads"):
-        sweep_folder(Request(features, out, settings=SMALL, overwrite=True))
+        sweep_folder(SweepRequest(features, out, settings=SMALL, overwrite=True))
     assert (out / "letter.txt").read_text() == "mine"
     with pytest.raises(InputError, match="both encoders"):
-        sweep_folder(Request(features, settings=SMALL, image="a"))
+        sweep_folder(SweepRequest(features, settings=SMALL, image="a"))
     with pytest.raises(InputError, match="must not be negative"):
-        sweep_folder(Request(features, settings=SMALL, scales=(-1.0,)))
-    unmeasured = sweep_folder(Request(features, settings=SMALL, taus=(0.1,)))
+        sweep_folder(SweepRequest(features, settings=SMALL, scales=(-1.0,)))
+    unmeasured = sweep_folder(SweepRequest(features, settings=SMALL, taus=(0.1,)))
     assert unmeasured.runs[0].measured is None

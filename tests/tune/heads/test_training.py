@@ -8,21 +8,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from torch.nn.functional import normalize
 
 from contrapose.errors import InputError
-from contrapose.tune.heads import Features, HeadSettings, measure, train_heads
-from contrapose.tune.heads.measuring import Deltas, mean_recall_of
-from contrapose.tune.heads.settings import Kind
-from contrapose.tune.heads.start import canonical
-from contrapose.tune.heads.training import Training
+from contrapose.losses.info_nce import InfoNCE
+from contrapose.tune.heads import Features, measure, train_heads
+from contrapose.tune.heads.initialization import canonical_initialization
+from contrapose.tune.heads.measurement import DeltaQueries, measure_mean_recall
+from contrapose.tune.heads.training import HeadTrainer, fast_info_nce
+from contrapose.tune.settings import HeadKind, HeadSettings
 from tests.tune.heads.made import made
 
 SMALL = HeadSettings(width=12, hidden=16, epochs=4, batch_size=32, drop=0.2)
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])
-def test_the_seed_decides(kind: Kind) -> None:
+def test_the_seed_decides(kind: HeadKind) -> None:
     features = made(40, 3)
     settings = replace(SMALL, kind=kind)
     one, again = (train_heads(features, settings) for _ in range(2))
@@ -33,7 +35,7 @@ def test_the_seed_decides(kind: Kind) -> None:
         assert not torch.equal(head, other.heads[name])
 
 
-def naive_loss(features: Features, training: Training, rows: list[int], tau: float) -> float:
+def naive_loss(features: Features, training: HeadTrainer, rows: list[int], tau: float) -> float:
     """The loss of a batch by two loops over pairs."""
     images, texts = training.images.double(), training.texts.double()
     heads = {name: head.detach().double() for name, head in training.heads.items()}
@@ -61,8 +63,8 @@ def test_a_step_has_the_loss_of_the_formula(images: int, each: int, size: int) -
     """In the second case images must stand in a batch several times: they are no negatives."""
     features = made(images, each)
     settings = HeadSettings(tau=0.2, width=6, epochs=1, batch_size=size, drop=0.0)
-    training = Training(features, settings, torch.device("cpu"))
-    rows = next(Training(features, settings, torch.device("cpu")).order).tolist()
+    training = HeadTrainer(features, settings, torch.device("cpu"))
+    rows = next(HeadTrainer(features, settings, torch.device("cpu")).order).tolist()
     expected = naive_loss(features, training, rows, 0.2)
     found = next(training.steps())
     assert float(found) == pytest.approx(expected, rel=1e-5)
@@ -71,12 +73,12 @@ def test_a_step_has_the_loss_of_the_formula(images: int, each: int, size: int) -
 def test_folded_heads_are_those_that_were_trained() -> None:
     features = made(30, 2)
     for kind in ("linear", "mlp"):
-        training = Training(features, replace(SMALL, kind=kind), torch.device("cpu"))
+        training = HeadTrainer(features, replace(SMALL, kind=kind), torch.device("cpu"))
         list(training.steps())
-        from contrapose.models.joined.maps import through
+        from contrapose.models.joined.spec import apply_head
 
         trained = training.trained()
-        inside = normalize(through(training.images, training.heads, "image"), dim=1)
+        inside = normalize(apply_head(training.images, training.heads, "image"), dim=1)
         outside = trained.embed_images(torch.from_numpy(features.images))
         torch.testing.assert_close(outside, inside.detach(), rtol=1e-4, atol=1e-5)
 
@@ -87,7 +89,7 @@ def test_training_learns_what_captions_tell() -> None:
     settings = HeadSettings(width=16, epochs=20, batch_size=256, drop=0.2)
     trained = train_heads(learnt, settings)
     still = train_heads(learnt, replace(settings, lr=1e-12))
-    found, before = mean_recall_of(trained, unseen), mean_recall_of(still, unseen)
+    found, before = measure_mean_recall(trained, unseen), measure_mean_recall(still, unseen)
     assert found > 0.5
     assert found > before
     assert trained.losses[-1] < trained.losses[0]
@@ -97,7 +99,9 @@ def test_the_start_is_the_canonical_correlation() -> None:
     """Against the textbook: correlations are the singular values, directions whiten both sides."""
     features = made(200, 1)
     images, texts = (torch.from_numpy(it) for it in (features.images, features.texts))
-    start = canonical(images, texts, torch.arange(200), 8, ridges=(1e-9, 1e-9), power=0.0)
+    start = canonical_initialization(
+        images, texts, torch.arange(200), 8, ridges=(1e-9, 1e-9), power=0.0
+    )
     left = start.image(images).double() @ start.image_head.double().T
     right = start.text(texts).double() @ start.text_head.double().T
     both = np.corrcoef(left.numpy().T, right.numpy().T)
@@ -121,7 +125,7 @@ def test_a_held_out_part_chooses_the_epoch() -> None:
     best = max(trained.held_out)
     assert trained.held_out[trained.epoch - 1] == best
     kept = np.sort(np.random.default_rng(0).permutation(120)[:30])
-    assert mean_recall_of(trained, features.of_images(kept)) == pytest.approx(best)
+    assert measure_mean_recall(trained, features.of_images(kept)) == pytest.approx(best)
 
 
 def test_deltas_against_a_loop() -> None:
@@ -142,7 +146,7 @@ def test_deltas_against_a_loop() -> None:
     assert found.deltas[1.5]["r1"].low <= hits / 30 <= found.deltas[1.5]["r1"].high
     assert found.deltas[1.5]["r10"].chance == pytest.approx(10 / 14)
     with pytest.raises(InputError, match="more than 10 images"):
-        Deltas.nearest(made(10, 2))
+        DeltaQueries.nearest(made(10, 2))
 
 
 @pytest.mark.parametrize(
@@ -170,3 +174,51 @@ def test_what_cannot_be_learnt_from() -> None:
         train_heads(made(4, 1), replace(SMALL, hold_out=0.9))
     with pytest.raises(InputError, match="no longer a number"):
         train_heads(made(40, 3), replace(SMALL, lr=1e38))
+
+
+def vectors(size: int) -> tuple[Tensor, Tensor]:
+    draw = torch.Generator().manual_seed(0)
+    rows = [torch.randn(size, 6, generator=draw, dtype=torch.float64) for _ in range(2)]
+    image, text = (normalize(it, dim=1).requires_grad_() for it in rows)
+    return image, text
+
+
+def naive(image: Tensor, text: Tensor, tau: float) -> Tensor:
+    """By a loop over pairs."""
+    total = image.new_zeros(())
+    for i in range(len(image)):
+        own = image[i] @ text[i] / tau
+        over = torch.stack([image[i] @ text[j] / tau for j in range(len(text))])
+        under = torch.stack([image[j] @ text[i] / tau for j in range(len(text))])
+        total = total + over.logsumexp(0) + under.logsumexp(0) - 2 * own
+    return total / (2 * len(image))
+
+
+@pytest.mark.parametrize("tau", [1.0, 0.1, 0.025, 0.01])
+def test_loss_and_derivatives(tau: float) -> None:
+    ours, theirs = vectors(9), vectors(9)
+    found, expected = fast_info_nce(*ours, tau), naive(*theirs, tau)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    (3 * found).backward()  # type: ignore[no-untyped-call]
+    (3 * expected).backward()  # type: ignore[no-untyped-call]
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-10, atol=1e-12)
+
+
+def test_the_worst_case_of_float32() -> None:
+    """Every caption opposite to every image, at the least temperature of this form."""
+    image = normalize(torch.ones(4, 6), dim=1).requires_grad_()
+    text = (-image.detach()).requires_grad_()
+    loss = fast_info_nce(image, text, 0.025)
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert loss.item() == pytest.approx(float(torch.tensor(4.0).log()), rel=1e-4)
+    assert image.grad is not None
+    assert torch.isfinite(image.grad).all()
+
+
+def test_captions_of_one_image_are_no_negatives() -> None:
+    image, text = vectors(8)
+    same = torch.tensor([0, 0, 1, 2, 2, 2, 3, 4])
+    expected = InfoNCE(tau=0.1)(image, text, same=same)
+    assert torch.equal(fast_info_nce(image, text, 0.1, same), expected)
+    assert fast_info_nce(image, text, 0.1).item() > expected.item()

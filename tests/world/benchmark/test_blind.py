@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from contrapose.data import EditSet, Gallery
-from contrapose.world.benchmark.draw import Form
-from contrapose.world.benchmark.parts import data_of
+from contrapose.world.benchmark.candidates import Form
+from contrapose.world.benchmark.suite import part_data
 from contrapose.world.captions import describe
 from contrapose.world.sample import sample_scene
 
@@ -56,7 +56,7 @@ def test_the_prior_is_against_held_out_pairs(blind: Blind) -> None:
 def _accuracy(blind: Blind, parts: tuple[str, ...], form: Form) -> float:
     hits = []
     for part in parts:
-        data = data_of(part, form, 150, 11, 96)
+        data = part_data(part, form, 150, 11, 96)
         assert not isinstance(data, Gallery | EditSet)
         for example in data:
             right = example.match[0].index(True)

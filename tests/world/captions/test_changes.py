@@ -20,7 +20,7 @@ from contrapose.world.captions import (
     is_true,
     orders,
 )
-from contrapose.world.captions.vocabulary import words
+from contrapose.world.captions.caption import split_words
 from contrapose.world.scene import Scene, Thing
 from tests.world.captions.strategies import scenes, seeds
 
@@ -46,7 +46,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def bag(text: str) -> Counter[str]:
-    return Counter("a" if word == "an" else word for word in words(text))
+    return Counter("a" if word == "an" else word for word in split_words(text))
 
 
 def rest(caption: Caption, slot: str, mention: int) -> list[str]:
@@ -70,7 +70,7 @@ def test_changes_are_false_and_well_formed(scene: Scene, seed: int) -> None:
         if changed is not None:
             assert is_true(changed, scene) is False
             assert changed.text != caption.text
-            assert set(words(changed.text)) <= set(VOCABULARY)
+            assert set(split_words(changed.text)) <= set(VOCABULARY)
             assert not re.search(r"\ban [^aeiou]|\ba [aeiou]", changed.text)
 
 
@@ -104,7 +104,7 @@ def test_adding_only_adds(scene: Scene, seed: int) -> None:
     changed = CHANGES["add"](caption, scene, rng(seed))
     if changed is not None:
         assert not bag(caption.text) - bag(changed.text)
-        assert len(words(changed.text)) > len(words(caption.text))
+        assert len(split_words(changed.text)) > len(split_words(caption.text))
 
 
 @given(scenes(), seeds, st.sampled_from(sorted(REWRITES)))
@@ -115,7 +115,7 @@ def test_rewrites_stay_true(scene: Scene, seed: int, name: str) -> None:
     if caption is not None and rewritten is not None:
         assert is_true(rewritten, scene) is True
         assert rewritten.text != caption.text
-        assert set(words(rewritten.text)) <= set(VOCABULARY)
+        assert set(split_words(rewritten.text)) <= set(VOCABULARY)
 
 
 @given(scenes(), seeds)
@@ -124,7 +124,7 @@ def test_shuffles_keep_the_words_in_another_order(scene: Scene, seed: int) -> No
     assert caption is not None
     shuffled = orders(caption, scene, rng(seed))
     for text in shuffled or ():
-        assert Counter(words(text)) == Counter(words(caption.text))
+        assert Counter(split_words(text)) == Counter(split_words(caption.text))
         assert text != caption.text
 
 

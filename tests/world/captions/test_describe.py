@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contrapose.world.captions import KINDS, VOCABULARY, Caption, Kind, describe, is_true, relate
-from contrapose.world.captions.truth import fitting
-from contrapose.world.captions.vocabulary import words
+from contrapose.world.captions.caption import split_words
+from contrapose.world.captions.truth import matching_things
 from contrapose.world.captions.words import SLOTS
-from contrapose.world.relations import relations
-from contrapose.world.scene import Scene, Thing
+from contrapose.world.scene import Scene, Thing, relations_between
 from tests.world.captions.strategies import scenes, seeds
 
 kinds = st.sampled_from(KINDS)
@@ -40,7 +39,7 @@ def test_described_captions_are_true(
 def test_relations_name_one_thing_each(scene: Scene, seed: int) -> None:
     caption = described(scene, seed, "relation")
     if caption is not None:
-        assert [fitting(m, scene) for m in caption.mentions] == [
+        assert [matching_things(m, scene) for m in caption.mentions] == [
             [m.thing] for m in caption.mentions
         ]
 
@@ -88,10 +87,10 @@ def test_articles_numbers_and_words(scene: Scene, seed: int, kind: Kind) -> None
     text = caption.text
     assert not re.search(r"\ban [^aeiou]|\ba [aeiou]", text)
     assert not re.search(r"  |,,| ,|^ | $", text)
-    assert set(words(text)) <= set(VOCABULARY)
+    assert set(split_words(text)) <= set(VOCABULARY)
     if kind == "count":
         for mention in caption.mentions:
-            assert len(fitting(mention, scene)) == mention.count
+            assert len(matching_things(mention, scene)) == mention.count
 
 
 def test_the_vocabulary_is_sorted_lower_case_and_small() -> None:
@@ -108,7 +107,7 @@ def test_relate_says_the_relation_asked_for() -> None:
         )
     )
     rng = np.random.default_rng(0)
-    for relation in relations(scene, 0, 1):
+    for relation in relations_between(scene, 0, 1):
         caption = relate(scene, 0, relation, 1, rng)
         assert caption is not None
         assert [m.thing for m in caption.mentions] == [0, 1]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from contrapose.world.captions import Caption, Mention, is_true
-from contrapose.world.relations import Relation
-from contrapose.world.scene import Scene, Thing
+from contrapose.world.scene import Relation, Scene, Thing
 
 SCENE = Scene(
     (
@@ -42,11 +41,11 @@ def test_and_needs_a_thing_for_each(mentions: tuple[Mention, ...], truth: bool) 
 @pytest.mark.parametrize(
     ("mentions", "truth"),
     [
-        ((CUBE.counting(2), BALL), True),
-        ((CUBE.counting(1),), False),
-        ((CUBE.counting(3),), False),
+        ((CUBE.with_count(2), BALL), True),
+        ((CUBE.with_count(1),), False),
+        ((CUBE.with_count(3),), False),
         ((Mention(None, None, count=4),), True),
-        ((CUBE.counting(2), BIG), None),
+        ((CUBE.with_count(2), BIG), None),
     ],
 )
 def test_counts_are_exact(mentions: tuple[Mention, ...], truth: bool | None) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrapose.world.render.shapes import BOUNDS, PYRAMID_BASE, Vector, entry, normal
+from contrapose.world.render.shapes import BOUNDS, PYRAMID_BASE, Vector, ray_entry, surface_normal
 from contrapose.world.scene import CUBE_SIDE, PILL_THICKNESS, SHAPES, Shape, Thing
 
 Array = np.ndarray
@@ -48,7 +48,7 @@ def columns(array: Array) -> Vector:
 
 def test_balls_are_entered_where_the_textbook_says() -> None:
     start, step = rays(4000, 0)
-    found = entry("ball", columns(start), columns(step)).double().numpy()
+    found = ray_entry("ball", columns(start), columns(step)).double().numpy()
     o, d = start.astype(np.float64) - (0, 0, 1), step.astype(np.float64)
     b, c = (o * d).sum(1), (o * o).sum(1) - 1
     within = b * b - (d * d).sum(1) * c
@@ -62,7 +62,7 @@ def test_balls_are_entered_where_the_textbook_says() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rays_enter_where_marching_finds_the_shape(shape: Shape) -> None:
     start, step = rays(400, 1)
-    found = entry(shape, columns(start), columns(step)).double().numpy()
+    found = ray_entry(shape, columns(start), columns(step)).double().numpy()
     t = np.linspace(0, 18, 6001)
     steps = inside(shape, start[:, None] + t[:, None] * step[:, None].astype(np.float64))
     marched = np.where(steps.any(1), t[steps.argmax(1)], np.inf)
@@ -78,11 +78,11 @@ def test_rays_enter_where_marching_finds_the_shape(shape: Shape) -> None:
 def test_normals_are_unit_and_face_the_ray(shape: Shape) -> None:
     start, step = rays(2000, 2)
     o, d = columns(start), columns(step)
-    t = entry(shape, o, d)
+    t = ray_entry(shape, o, d)
     t = torch.where(torch.isfinite(t), t, torch.nan)
     at: Vector = (o[0] + t * d[0], o[1] + t * d[1], o[2] + t * d[2])
     hit = torch.isfinite(t) & (at[2] > 0.01) & (d[2] < 0)  # nobody looks up from the ground
-    n = normal(torch.full_like(t, SHAPES.index(shape)), at)
+    n = surface_normal(torch.full_like(t, SHAPES.index(shape)), at)
     length = (n[0] ** 2 + n[1] ** 2 + n[2] ** 2).sqrt()
     toward = n[0] * d[0] + n[1] * d[1] + n[2] * d[2]
     assert hit.sum() > 100
@@ -103,13 +103,15 @@ def test_shapes_are_as_high_as_things_say_and_within_their_bounds(shape: Shape) 
 def test_rays_along_an_axis_are_no_trouble() -> None:
     zero = torch.zeros(1)
     down: Vector = (zero, zero, zero - 1)
-    heights = {shape: float(entry(shape, (zero, zero, zero + 9), down)) for shape in SHAPES}
+    heights = {shape: float(ray_entry(shape, (zero, zero, zero + 9), down)) for shape in SHAPES}
     for shape, t in heights.items():
         thing = Thing(shape, "red", "rubber", "large", "plain", 0, 0)
         assert math.isclose(9 - t, thing.height / thing.radius, abs_tol=1e-4)
 
     def across(shape: Shape, x: float, y: float) -> Tensor:
-        return entry(shape, (zero - 9 * x, zero - 9 * y, zero + 0.3), (zero + x, zero + y, zero))
+        return ray_entry(
+            shape, (zero - 9 * x, zero - 9 * y, zero + 0.3), (zero + x, zero + y, zero)
+        )
 
     for shape in SHAPES:
         for x, y in ((1, 0), (0, 1), (-1, 0), (0, -1)):

@@ -1,4 +1,4 @@
-"""Pairs to learn from: hard positives and hard negatives of any caption, each with what changed.
+"""Hard positives and hard negatives of any caption, each labelled with its changes.
 
 from contrapose.build.captions import Captioned, Recipe, make_pairs
 
@@ -6,15 +6,15 @@ for pairs in make_pairs([Captioned("a red cube and a blue ball")], Recipe(seed=0
     print(pairs.positives, pairs.negatives)
 """
 
-from contrapose.build.captions.change import Change, Rewrite, applied
-from contrapose.build.captions.conjunction import swapped
+from contrapose.build.captions.change import Change, Rewrite, apply_changes
+from contrapose.build.captions.conjunction import swap_conjuncts
 from contrapose.build.captions.kinds import ALL, GROUPS, NEGATIVE, POSITIVE, REWRITTEN, parse_kinds
-from contrapose.build.captions.make import Pairs, Recipe, Tally, make_pairs
-from contrapose.build.captions.read import Captioned, read_captions
-from contrapose.build.captions.replace import replacement_beside, replacements
+from contrapose.build.captions.pairs import CaptionPairs, Recipe, Tally, make_pairs
+from contrapose.build.captions.reader import CaptionRecord, read_captions
+from contrapose.build.captions.replacements import replacement_for_negative, replacements
 from contrapose.build.captions.rewriter import Rewriter, load_rewriter
-from contrapose.build.captions.sentence import Sentence, parse
-from contrapose.build.captions.write import build_pairs, places_of
+from contrapose.build.captions.sentence import Sentence, parse_sentence
+from contrapose.build.captions.writer import build_pairs, pair_files
 
 __all__ = [
     "ALL",
@@ -22,23 +22,23 @@ __all__ = [
     "NEGATIVE",
     "POSITIVE",
     "REWRITTEN",
-    "Captioned",
+    "CaptionPairs",
+    "CaptionRecord",
     "Change",
-    "Pairs",
     "Recipe",
     "Rewrite",
     "Rewriter",
     "Sentence",
     "Tally",
-    "applied",
+    "apply_changes",
     "build_pairs",
     "load_rewriter",
     "make_pairs",
-    "parse",
+    "pair_files",
     "parse_kinds",
-    "places_of",
+    "parse_sentence",
     "read_captions",
-    "replacement_beside",
+    "replacement_for_negative",
     "replacements",
-    "swapped",
+    "swap_conjuncts",
 ]

@@ -1,4 +1,4 @@
-"""What was changed in a caption, as values: enough to make the new caption from the old one."""
+"""Recorded caption changes: enough to make the new caption from the old one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from contrapose.build.captions.articles import article_for, is_article
+from contrapose.build.captions.lexicon import article_for, is_article
 
 NEXT_WORD = re.compile(r"\s*[\"'“‘(]*(\w[\w'’-]*)")
 PIECES = re.compile(r"\w[\w'’-]*|\s+|[^\w\s]")
@@ -15,7 +15,7 @@ LAST_WORD = re.compile(r"(\w[\w'’-]*)[ \t]+$")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One stretch of a caption and what stands there now.
+    """Replaced character span of a caption: what stood there and what stands there now.
 
     Attributes:
         start: its first character.
@@ -30,7 +30,7 @@ class Change:
     after: str
 
     def as_json(self) -> dict[str, object]:
-        """As it is written beside a pair."""
+        """JSON record of the change."""
         return {"span": [self.start, self.end], "from": self.before, "to": self.after}
 
 
@@ -49,10 +49,10 @@ class Rewrite:
     changes: tuple[Change, ...]
 
 
-def rewrite(
+def edit_caption(
     caption: str, kind: str, edits: Iterable[tuple[int, int, str]], *, articles: bool = True
 ) -> Rewrite:
-    """The caption with some stretches replaced, case and articles made to fit.
+    """Replace character spans of a caption, with case and articles made to fit.
 
     Args:
         caption: the caption.
@@ -63,16 +63,16 @@ def rewrite(
     changes: list[Change] = []
     for start, end, words in sorted(edits):
         before = caption[start:end]
-        after = cased_like(before, words)
+        after = match_case(before, words)
         if before != after:
             changes.append(Change(start, end, before, after))
     if articles:
-        changes = _with_articles(caption, changes)
-    return Rewrite(applied(caption, changes), kind, tuple(changes))
+        changes = _repair_articles(caption, changes)
+    return Rewrite(apply_changes(caption, changes), kind, tuple(changes))
 
 
-def applied(caption: str, changes: Sequence[Change]) -> str:
-    """The caption that the changes make."""
+def apply_changes(caption: str, changes: Sequence[Change]) -> str:
+    """Apply changes to a caption."""
     parts: list[str] = []
     at = 0
     for change in changes:
@@ -81,8 +81,8 @@ def applied(caption: str, changes: Sequence[Change]) -> str:
     return "".join([*parts, caption[at:]])
 
 
-def difference(caption: str, text: str, kind: str) -> Rewrite:
-    """A caption made as a whole, with the shortest stretch of words that tells the two apart."""
+def diff_captions(caption: str, text: str, kind: str) -> Rewrite:
+    """Rewrite whose change is the shortest word span in which two captions differ."""
     if caption == text:
         return Rewrite(text, kind, ())
     old, new = PIECES.findall(caption), PIECES.findall(text)
@@ -95,7 +95,7 @@ def difference(caption: str, text: str, kind: str) -> Rewrite:
     return Rewrite(text, kind, (Change(start, start + len(words), words, "".join(after)),))
 
 
-def cased_like(before: str, words: str) -> str:
+def match_case(before: str, words: str) -> str:
     """New words in the case of the old: WITHIN for IN, Ivory for White."""
     if not before or not words:
         return words
@@ -106,15 +106,15 @@ def cased_like(before: str, words: str) -> str:
     return words
 
 
-def _with_articles(caption: str, changes: Sequence[Change]) -> list[Change]:
-    """The changes and those of the articles before changed words."""
+def _repair_articles(caption: str, changes: Sequence[Change]) -> list[Change]:
+    """Add changes that repair the articles before changed words."""
     whole: list[Change] = []
     for change in changes:
         word = NEXT_WORD.match(change.after or caption[change.end :])
         found = LAST_WORD.search(caption, 0, change.start)
         if word and found and is_article(found[1]):
             start, end = found.span(1)
-            right = cased_like(found[1], article_for(word[1]))
+            right = match_case(found[1], article_for(word[1]))
             # A capital “A” alone is no word in capitals.
             right = right.capitalize() if found[1] == "A" else right
             if right != found[1] and not any(one.end > start for one in whole):

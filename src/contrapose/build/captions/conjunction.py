@@ -1,4 +1,4 @@
-"""Hard positives SWAP: the two sides of “and” change places, where the meaning stays.
+"""Hard positives SWAP: exchange the two sides of “and” where the meaning stays.
 
 Four shapes are known: two adjectives of one noun (“a blue and white clock”), two verb phrases
 (“wearing glasses and holding a bottle”), two noun phrases (“a couch and a television in a room”),
@@ -21,67 +21,72 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from contrapose.build.captions.articles import article_for, is_article
-from contrapose.build.captions.change import Rewrite, difference
-from contrapose.build.captions.inflection import PLURAL_ONLY, plural, singular
-from contrapose.build.captions.lexicon import lexicon
-from contrapose.build.captions.sentence import BEING, Phrase, Sentence, parse
-from contrapose.build.captions.tables import table, words
+from contrapose.build.captions.change import Rewrite, diff_captions
+from contrapose.build.captions.lexicon import (
+    PLURAL_ONLY,
+    article_for,
+    is_article,
+    load_lexicon,
+    pluralize,
+    singularize,
+)
+from contrapose.build.captions.sentence import BE_FORMS, NounPhrase, Sentence, parse_sentence
+from contrapose.build.captions.tables import load_table, word_list
 from contrapose.data.tagging import Tagger
 
-KIND = "swap-and"
+SWAP_KIND = "swap-and"
 LIST_MARKS = re.compile(r"[,;:()/&\"“”]|\s[-–—]\s|[.!?]\s+\S")
-REFERRING = words("referring")
+REFERRING_WORDS = word_list("referring")
 """Words that point to something else in the caption, or that a swap could give another reach."""
 
-MADE_OF_BOTH = words("made_of_both")
-SET_PHRASES = frozenset(frozenset(pair.split()) for pair in table("words.json")["set_phrases"])
-PICTURES = words("pictures")
-PLACING = words("placing")
+MADE_OF_BOTH = word_list("made_of_both")
+SET_PHRASES = frozenset(frozenset(pair.split()) for pair in load_table("words.json")["set_phrases"])
+IMAGE_NOUNS = word_list("pictures")
+LOCATIVE_PREPOSITIONS = word_list("placing")
 """Prepositions that say where: they hold of both sides."""
-POSTURES = words("postures")
+POSTURES = word_list("postures")
 """What both sides may be doing: verbs that take no object here."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Sides:
-    """Two stretches of words around “and”, which change places."""
+class _Conjuncts:
+    """Token ranges of the two conjuncts around “and”."""
 
     first: int
     middle: int
     end: int
 
 
-def swapped(sentence: Sentence, tagger: Tagger = "textblob") -> Rewrite | None:
-    """The caption with the two sides of “and” in each other's place; None where that is unsafe."""
-    made = _once(sentence)
+def swap_conjuncts(sentence: Sentence, tagger: Tagger = "textblob") -> Rewrite | None:
+    """Exchange the two sides of “and”; None where that is unsafe."""
+    made = _swap_once(sentence)
     if made is None or made == sentence.caption:
         return None
-    if _once(parse(made, tagger)) != sentence.caption:
+    if _swap_once(parse_sentence(made, tagger)) != sentence.caption:
         return None
-    return difference(sentence.caption, made, KIND)
+    return diff_captions(sentence.caption, made, SWAP_KIND)
 
 
-def _once(sentence: Sentence) -> str | None:
+def _swap_once(sentence: Sentence) -> str | None:
     low = [token.low for token in sentence.tokens]
     if low.count("and") != 1 or LIST_MARKS.search(sentence.caption.rstrip()):
         return None
-    if not REFERRING.isdisjoint(low) or any(word.endswith(("n't", "n’t")) for word in low):
+    if not REFERRING_WORDS.isdisjoint(low) or any(word.endswith(("n't", "n’t")) for word in low):
         return None
     middle = low.index("and")
     if middle == 0 or middle + 1 >= len(low):
         return None
     if frozenset((low[middle - 1], low[middle + 1])) in SET_PHRASES:
         return None
-    for find in (_adjectives, _clauses, _verb_phrases, _noun_phrases):
+    for find in (_find_adjectives, _find_clauses, _find_verb_phrases, _find_noun_phrases):
         sides = find(sentence, middle)
         if sides is not None:
-            return _exchanged(sentence, sides)
+            return _exchange_sides(sentence, sides)
     return None
 
 
-def _adjectives(sentence: Sentence, middle: int) -> _Sides | None:
-    """“a blue and white clock”, “the bus is red and white”."""
+def _find_adjectives(sentence: Sentence, middle: int) -> _Conjuncts | None:
+    """Two adjectives: “a blue and white clock”, “the bus is red and white”."""
     left, right = sentence.at(middle - 1), sentence.at(middle + 1)
     if not (_is_adjective(left.tag, left.low) and _is_adjective(right.tag, right.low)):
         return None
@@ -89,44 +94,44 @@ def _adjectives(sentence: Sentence, middle: int) -> _Sides | None:
     after = sentence.at(middle + 2)
     if phrase is not None and middle + 1 < phrase.nouns:
         head, start = sentence.tokens[phrase.head].low, sentence.at(middle - 2).low
-        if head in PICTURES or (is_article(start) and not _is_singular(head)):
+        if head in IMAGE_NOUNS or (is_article(start) and not _is_singular(head)):
             return None
-        return _Sides(middle - 1, middle, middle + 2)
+        return _Conjuncts(middle - 1, middle, middle + 2)
     ends = after.tag in ("", "IN", ".") or after.low in (".", "!")
-    if sentence.at(middle - 2).low in BEING and ends:
-        return _Sides(middle - 1, middle, middle + 2)
+    if sentence.at(middle - 2).low in BE_FORMS and ends:
+        return _Conjuncts(middle - 1, middle, middle + 2)
     return None
 
 
 def _is_adjective(tag: str, word: str) -> bool:
-    return tag.startswith("JJ") or lexicon().is_attribute(word)
+    return tag.startswith("JJ") or load_lexicon().is_attribute(word)
 
 
-def _clauses(sentence: Sentence, middle: int) -> _Sides | None:
-    """“a lady wearing skis and a man holding poles”: the caption whole, both sides alike."""
-    stop = _stop(sentence)
-    shapes = [_shape(sentence, 0, middle), _shape(sentence, middle + 1, stop)]
-    return _Sides(0, middle, stop) if shapes[0] is not None and shapes[0] == shapes[1] else None
+def _find_clauses(sentence: Sentence, middle: int) -> _Conjuncts | None:
+    """Two like clauses that fill the caption: “a lady wearing skis and a man holding poles”."""
+    stop = _last_word_end(sentence)
+    shapes = [_clause_shape(sentence, 0, middle), _clause_shape(sentence, middle + 1, stop)]
+    return _Conjuncts(0, middle, stop) if shapes[0] is not None and shapes[0] == shapes[1] else None
 
 
-def _shape(sentence: Sentence, first: int, end: int) -> tuple[str, ...] | None:
-    """Two noun phrases and what joins them: the form of a verb, or a preposition that places."""
+def _clause_shape(sentence: Sentence, first: int, end: int) -> tuple[str, ...] | None:
+    """Shape of a clause: two noun phrases joined by a verb form or a locative preposition."""
     subject = sentence.phrase_from(first)
     joint = sentence.at(subject.end) if subject is not None else sentence.at(-1)
     other = None if subject is None else sentence.phrase_from(subject.end + 1)
     if subject is None or other is None or other.end != end:
         return None
-    if joint.tag in ("VBG", "VBZ") and joint.low not in BEING:
+    if joint.tag in ("VBG", "VBZ") and joint.low not in BE_FORMS:
         joining = joint.tag
-    elif joint.low in PLACING:
+    elif joint.low in LOCATIVE_PREPOSITIONS:
         joining = joint.low
     else:
         return None
     return "determined" if subject.determined else "bare", joining
 
 
-def _verb_phrases(sentence: Sentence, middle: int) -> _Sides | None:
-    """“wearing glasses and holding a bottle”: two verbs of one form, each with what it takes."""
+def _find_verb_phrases(sentence: Sentence, middle: int) -> _Conjuncts | None:
+    """Two verb phrases of one form: “wearing glasses and holding a bottle”."""
     form = sentence.at(middle + 1).tag
     if form not in ("VBG", "VBZ"):
         return None
@@ -135,19 +140,22 @@ def _verb_phrases(sentence: Sentence, middle: int) -> _Sides | None:
         return None
     others = [
         token for i, token in enumerate(sentence.tokens)
-        if token.is_verb and i not in (first, middle + 1) and token.low not in BEING
+        if token.is_verb and i not in (first, middle + 1) and token.low not in BE_FORMS
     ]  # fmt: skip
-    stop = _stop(sentence)
-    takes = [_takes(sentence, first + 1, middle), _takes(sentence, middle + 2, stop)]
+    stop = _last_word_end(sentence)
+    takes = [
+        _is_complement(sentence, first + 1, middle),
+        _is_complement(sentence, middle + 2, stop),
+    ]
     # “cutting and preparing a pizza”: what follows the second verb may belong to the first.
     bare = [first + 1 == middle, middle + 2 == stop]
     if others or not all(takes) or bare[0] != bare[1]:
         return None
-    return _Sides(first, middle, stop)
+    return _Conjuncts(first, middle, stop)
 
 
-def _takes(sentence: Sentence, at: int, end: int) -> bool:
-    """Whether nothing but noun phrases and prepositions stands there, and no of-phrase."""
+def _is_complement(sentence: Sentence, at: int, end: int) -> bool:
+    """Whether a range holds only noun phrases and prepositions, and no of-phrase."""
     while at < end:
         phrase = sentence.phrase_from(at)
         if phrase is not None and phrase.end <= end:
@@ -159,21 +167,21 @@ def _takes(sentence: Sentence, at: int, end: int) -> bool:
     return True
 
 
-def _noun_phrases(sentence: Sentence, middle: int) -> _Sides | None:
+def _find_noun_phrases(sentence: Sentence, middle: int) -> _Conjuncts | None:
     left, right = sentence.phrase_to(middle), sentence.phrase_from(middle + 1)
     if left is None or right is None:
         return None
     whole = left.first == 0 or all(one.first >= left.first for one in sentence.phrases)
     safe = (
-        _share_nothing(sentence, left, right)
-        and _ends_well(sentence, right, whole=whole)
-        and _starts_well(sentence, left, right, whole=whole)
+        _is_independent(sentence, left, right)
+        and _has_safe_end(sentence, right, whole=whole)
+        and _has_safe_start(sentence, left, right, whole=whole)
     )
-    return _Sides(left.first, middle, right.end) if safe else None
+    return _Conjuncts(left.first, middle, right.end) if safe else None
 
 
-def _share_nothing(sentence: Sentence, left: Phrase, right: Phrase) -> bool:
-    """No determiner or adjective of the left that may belong to the right as well."""
+def _is_independent(sentence: Sentence, left: NounPhrase, right: NounPhrase) -> bool:
+    """Whether no determiner or adjective of the left may belong to the right as well."""
     bare = not right.determined and not right.modifiers
     owned = {sentence.at(i).tag for one in (left, right) for i in range(one.first, one.end)}
     if "PRP$" in owned or (bare and right.nouns != right.head):  # “a pineapple and ham pizza”
@@ -192,36 +200,38 @@ def _share_nothing(sentence: Sentence, left: Phrase, right: Phrase) -> bool:
     return bool(right.modifiers) or alike
 
 
-def _ends_well(sentence: Sentence, right: Phrase, *, whole: bool) -> bool:
-    """What comes after the right side holds of both."""
+def _has_safe_end(sentence: Sentence, right: NounPhrase, *, whole: bool) -> bool:
+    """Whether what follows the right side holds of both."""
     after = sentence.at(right.end)
     if after.tag in ("", ".") or after.low in (".", "!"):
         return True
-    if after.low in PLACING or _next_to(sentence, right.end):
+    if after.low in LOCATIVE_PREPOSITIONS or _is_compound_preposition(sentence, right.end):
         if right.determined and not whole:  # “a bed and a television on a dresser”
             return False
         dressed = sentence.object_head(right.end + 1)
-        return dressed is None or "clothing" not in lexicon().classes(dressed.low)
+        return dressed is None or "clothing" not in load_lexicon().classes(dressed.low)
     return whole and after.low in POSTURES
 
 
-def _next_to(sentence: Sentence, at: int) -> bool:
-    """Whether “next to” or “in front of” stands there."""
+def _is_compound_preposition(sentence: Sentence, at: int) -> bool:
+    """Whether “next to” or “in front of” stands at an index."""
     words = [sentence.at(at + i).low for i in range(3)]
     return words[:2] == ["next", "to"] or words == ["in", "front", "of"]
 
 
-def _starts_well(sentence: Sentence, left: Phrase, right: Phrase, *, whole: bool) -> bool:
-    """What comes before the left side holds of both."""
+def _has_safe_start(
+    sentence: Sentence, left: NounPhrase, right: NounPhrase, *, whole: bool
+) -> bool:
+    """Whether what precedes the left side holds of both."""
     before = sentence.at(left.first - 1)
     if before.low == "of":
         bare = not left.determined and not right.determined
         return bare and sentence.at(left.first - 2).low in MADE_OF_BOTH
     if before.low in ("is", "was"):
-        return _is_singular(sentence.at(right.head).low) and not _counted(sentence, right)
-    if left.first == 0 or whole or before.low in BEING or before.low == "between":
+        return _is_singular(sentence.at(right.head).low) and not _has_number(sentence, right)
+    if left.first == 0 or whole or before.low in BE_FORMS or before.low == "between":
         return True
-    kinds = [lexicon().classes(sentence.at(one.head).low) for one in (left, right)]
+    kinds = [load_lexicon().classes(sentence.at(one.head).low) for one in (left, right)]
     living = [bool(kind & {"person", "animal"}) for kind in kinds]
     if living[0] != living[1]:
         return False
@@ -231,29 +241,29 @@ def _starts_well(sentence: Sentence, left: Phrase, right: Phrase, *, whole: bool
     return bool(kinds[0] & kinds[1]) or not right.determined or before.low == "with"
 
 
-def _counted(sentence: Sentence, phrase: Phrase) -> bool:
+def _has_number(sentence: Sentence, phrase: NounPhrase) -> bool:
     return any(sentence.at(i).tag == "CD" for i in range(phrase.first, phrase.end))
 
 
 def _is_singular(noun: str) -> bool:
-    return (singular(noun) == noun and noun not in PLURAL_ONLY) or (
-        plural(noun) != noun and not noun.endswith("s")
+    return (singularize(noun) == noun and noun not in PLURAL_ONLY) or (
+        pluralize(noun) != noun and not noun.endswith("s")
     )
 
 
-def _stop(sentence: Sentence) -> int:
-    """The end of the words, without the full stop."""
+def _last_word_end(sentence: Sentence) -> int:
+    """Index after the last word, without the full stop."""
     end = len(sentence.tokens)
     while end and not sentence.tokens[end - 1].low[0].isalnum():
         end -= 1
     return end
 
 
-def _exchanged(sentence: Sentence, sides: _Sides) -> str | None:
+def _exchange_sides(sentence: Sentence, sides: _Conjuncts) -> str | None:
     if sides.end <= sides.middle + 1:
         return None
     first = sides.first
-    if _keeps_article(sentence, sides):
+    if _shares_article(sentence, sides):
         first += 1
     left = sentence.text(first, sides.middle)
     right = sentence.text(sides.middle + 1, sides.end)
@@ -275,8 +285,8 @@ def _exchanged(sentence: Sentence, sides: _Sides) -> str | None:
     return f"{head}{right}{between}{left}{sentence.caption[end:]}"
 
 
-def _keeps_article(sentence: Sentence, sides: _Sides) -> bool:
-    """“a white shirt and black tie”: the article serves both."""
+def _shares_article(sentence: Sentence, sides: _Conjuncts) -> bool:
+    """Whether one article serves both sides: “a white shirt and black tie”."""
     left, right = sentence.phrase_to(sides.middle), sentence.phrase_from(sides.middle + 1)
     return (
         left is not None

@@ -1,12 +1,12 @@
-"""The sorts of changes, by name, and groups of them."""
+"""Kinds of caption changes by name, and groups of kinds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from contrapose.build.captions import conjunction, negation, order
+from contrapose.build.captions import conjunction, hard_negatives
 from contrapose.errors import InputError
-from contrapose.files.near import did_you_mean
+from contrapose.files.suggest import did_you_mean
 
 REPLACE = ("replace-relation", "replace-attribute")
 CONTRAST = ("attribute", "object", "relation", "number")
@@ -14,9 +14,15 @@ EXCHANGE = ("exchange-attribute", "exchange-object")
 REWRITTEN_POSITIVE = ("rewrite-synonym", "rewrite-swap")
 REWRITTEN_NEGATIVE = ("rewrite-contrast", "rewrite-exchange")
 
-POSITIVE = (*REPLACE, conjunction.KIND, *REWRITTEN_POSITIVE)
+POSITIVE = (*REPLACE, conjunction.SWAP_KIND, *REWRITTEN_POSITIVE)
 """Kinds of hard positives: the caption still fits."""
-NEGATIVE = (*CONTRAST, *EXCHANGE, *order.KINDS, negation.KIND, *REWRITTEN_NEGATIVE)
+NEGATIVE = (
+    *CONTRAST,
+    *EXCHANGE,
+    *hard_negatives.ORDER_KINDS,
+    hard_negatives.NEGATION_KIND,
+    *REWRITTEN_NEGATIVE,
+)
 """Kinds of hard negatives: it no longer does."""
 REWRITTEN = (*REWRITTEN_POSITIVE, *REWRITTEN_NEGATIVE)
 """Those that only a language model writes."""
@@ -27,16 +33,16 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "positive": POSITIVE,
     "negative": NEGATIVE,
     "replace": REPLACE,
-    "swap": (conjunction.KIND,),
+    "swap": (conjunction.SWAP_KIND,),
     "contrast": CONTRAST,
     "exchange": EXCHANGE,
-    "order": order.KINDS,
+    "order": hard_negatives.ORDER_KINDS,
     "rewrite": REWRITTEN,
 }
 
 
 def parse_kinds(words: Sequence[str]) -> tuple[str, ...]:
-    """Kinds and groups of kinds, as kinds in their usual order; all when none is named.
+    """Resolve kinds and groups into kinds in their usual order; all when none is named.
 
     Raises:
         InputError: a name is not known.

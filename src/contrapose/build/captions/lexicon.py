@@ -1,21 +1,162 @@
-"""The contrasts of the package's own table, turned for looking up."""
+"""English lexicon: articles, inflection of nouns and verbs, and classes of contrasting words."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
-from contrapose.build.captions.inflection import VerbForm, plural, singular, verb_forms
-from contrapose.build.captions.tables import table
+from contrapose.build.captions.tables import load_table, word_list
+
+SILENT_H = re.compile(r"(?:hour|honest|honou?r|heir|homage)", re.IGNORECASE)
+"""An h that is not heard."""
+
+CONSONANT_SOUND = re.compile(
+    r"(?:one(?!r)|once\b|eu|ew|uni(?!n[a-z]|m[a-z]|de)|una(?=n)|us(?:e|ing|ual|abl|ur)|"
+    r"ut(?:il|en|op)|ubiq|ural|uran|uke|ufo\b|ouija)",
+    re.IGNORECASE,
+)
+"""A vowel that is heard as “you” or “won”."""
+
+SPELLED_LETTERS = re.compile(r"[A-Z]{2,}(?![a-z])|[A-Za-z](?=$|[-0-9])")
+"""Letters that are read one by one: LCD, X-ray."""
+
+VOWEL_LETTERS = frozenset("AEFHILMNORSX")
+ACRONYMS = frozenset(("NASA", "NATO", "LEGO", "LED", "LAN", "RAM", "NASCAR", "MIDI"))
+EIGHT_SOUND = re.compile(r"8|1[18](?!\d)")
+DIGIT = re.compile(r"\d")
+
+
+def is_article(word: str) -> bool:
+    """Whether a word is “a” or “an”."""
+    return word.lower() in ("a", "an")
+
+
+def article_for(word: str) -> str:
+    """Indefinite article that goes before a word."""
+    return "an" if _has_vowel_sound(word) else "a"
+
+
+def _has_vowel_sound(word: str) -> bool:
+    if DIGIT.match(word):
+        return EIGHT_SOUND.match(word) is not None
+    if SPELLED_LETTERS.match(word) and word not in ACRONYMS:
+        return word[0].upper() in VOWEL_LETTERS
+    if SILENT_H.match(word):
+        return True
+    if CONSONANT_SOUND.match(word):
+        return False
+    return word[:1].lower() in tuple("aeiou")
+
+
+VerbForm = Literal["base", "s", "ing", "past", "participle"]
+VERB_FORMS: tuple[VerbForm, ...] = ("base", "s", "ing", "past", "participle")
+
+IRREGULAR_VERBS: Mapping[str, tuple[str, str]] = {
+    verb: (past, participle)
+    for verb, (past, participle) in load_table("words.json")["irregular_verbs"].items()
+}
+"""Past and participle."""
+
+DOUBLING_VERBS = word_list("doubled")
+"""Verbs whose last letter is doubled. (“travel” is not, as in the published table.)"""
+
+INVARIABLE_NOUNS = word_list("same")
+IRREGULAR_NOUNS: Mapping[str, str] = load_table("words.json")["irregular_nouns"]
+SINGULARS = {plural: singular for singular, plural in IRREGULAR_NOUNS.items()}
+PLURAL_ONLY = word_list("plural_only")
+PLURAL_ENDS = (
+    ("women", "woman"), ("men", "man"), ("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"),
+    ("shes", "sh"), ("s", ""),
+)  # fmt: skip
+"""Ends of plurals and what they were, the first that fits."""
+SIBILANT_END = re.compile(r"(?:s|x|z|ch|sh)$")
+SINGULAR_S_END = re.compile(r"(?:ss|us|is)$")
+
+
+@cache
+def verb_forms(lemma: str) -> Mapping[VerbForm, str]:
+    """All forms of a verb; of a phrase (“travel on”) those of its first word."""
+    head, *rest = lemma.split(" ")
+    past, participle = IRREGULAR_VERBS.get(head, (_past_form(head), _past_form(head)))
+    forms: dict[VerbForm, str] = {
+        "base": head, "s": _s_form(head), "ing": _ing(head), "past": past, "participle": participle,
+    }  # fmt: skip
+    return {form: " ".join([word, *rest]) for form, word in forms.items()}
+
+
+def pluralize(noun: str) -> str:
+    """Plural of a noun; of a compound (“tennis ball”) that of its last word."""
+    *first, last = noun.split(" ")
+    return " ".join([*first, _pluralize_word(last)])
+
+
+def singularize(noun: str) -> str:
+    """Singular of a noun; a noun that is no plural is returned unchanged."""
+    *first, last = noun.split(" ")
+    return " ".join([*first, _singularize_word(last)])
+
+
+@cache
+def _pluralize_word(noun: str) -> str:
+    if noun in INVARIABLE_NOUNS or noun in PLURAL_ONLY:
+        return noun
+    if noun in IRREGULAR_NOUNS:
+        return IRREGULAR_NOUNS[noun]
+    for singular_end, plural_end in (("woman", "women"), ("man", "men")):
+        if noun.endswith(singular_end) and noun not in ("human", "german"):
+            return noun.removesuffix(singular_end) + plural_end
+    if SIBILANT_END.search(noun):
+        return f"{noun}es"
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}s"
+
+
+@cache
+def _singularize_word(noun: str) -> str:
+    if noun in INVARIABLE_NOUNS or noun in PLURAL_ONLY:
+        return noun
+    if noun in SINGULARS:
+        return SINGULARS[noun]
+    ends = next((pair for pair in PLURAL_ENDS if noun.endswith(pair[0])), None)
+    if ends is None or SINGULAR_S_END.search(noun):
+        return noun
+    return noun.removesuffix(ends[0]) + ends[1]
+
+
+def _s_form(verb: str) -> str:
+    if verb in ("be", "have"):
+        return {"be": "is", "have": "has"}[verb]
+    if verb.endswith("y") and verb[-2:-1] not in "aeiou":
+        return f"{verb[:-1]}ies"
+    return f"{verb}es" if SIBILANT_END.search(verb) or verb.endswith("o") else f"{verb}s"
+
+
+def _ing(verb: str) -> str:
+    if verb.endswith("ie"):
+        return f"{verb[:-2]}ying"
+    if verb.endswith("e") and not verb.endswith(("ee", "oe", "ye")) and verb != "be":
+        return f"{verb[:-1]}ing"
+    return f"{verb}{verb[-1] if verb in DOUBLING_VERBS else ''}ing"
+
+
+def _past_form(verb: str) -> str:
+    if verb.endswith("e"):
+        return f"{verb}d"
+    if verb.endswith("y") and verb[-2:-1] not in "aeiou":
+        return f"{verb[:-1]}ied"
+    return f"{verb}{verb[-1] if verb in DOUBLING_VERBS else ''}ed"
+
 
 Sides = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Relations that exclude each other.
+    """Set of relations that exclude each other.
 
     Attributes:
         sides: phrases, or verbs in their base form; those of one side may hold together.
@@ -38,7 +179,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """What the table says.
+    """Indexed table of contrasts.
 
     Attributes:
         attributes: classes, each with its sides.
@@ -55,7 +196,7 @@ class Lexicon:
     verbs: Mapping[str, tuple[str, VerbForm]]
 
     def classes(self, noun: str) -> frozenset[str]:
-        """The classes of a noun, if it is known."""
+        """Classes of a noun; empty if it is unknown."""
         return self.nouns.get(noun, frozenset())
 
     def is_attribute(self, word: str) -> bool:
@@ -64,27 +205,29 @@ class Lexicon:
 
 
 @cache
-def lexicon() -> Lexicon:
-    """The table, read once."""
-    whole = table("contrasts.json")
-    attributes = {name: _sides(sides) for name, sides in whole["attributes"].items()}
-    objects = {name: _sides(sides) for name, sides in whole["objects"].items()}
-    relations = tuple(_contrast(each) for each in whole["relations"])
+def load_lexicon() -> Lexicon:
+    """Load the table of contrasts, cached."""
+    whole = load_table("contrasts.json")
+    attributes = {name: _as_sides(sides) for name, sides in whole["attributes"].items()}
+    objects = {name: _as_sides(sides) for name, sides in whole["objects"].items()}
+    relations = tuple(_read_contrast(each) for each in whole["relations"])
     more = {name: tuple(words) for name, words in whole["more"].items()}
-    return Lexicon(attributes, objects, relations, _nouns(objects, more), _verbs(relations))
+    return Lexicon(
+        attributes, objects, relations, _noun_classes(objects, more), _verb_index(relations)
+    )
 
 
 @cache
-def side_of(sides: Sides) -> Mapping[str, int]:
-    """The side that each word stands on."""
+def side_index(sides: Sides) -> Mapping[str, int]:
+    """Side of a contrast by word."""
     return {word: i for i, side in enumerate(sides) for word in side}
 
 
 @cache
 def relation_phrases() -> Mapping[str, tuple[tuple[str, ...], ...]]:
-    """Relations of several words by their first, the longest first."""
+    """Multi-word relations by their first word, the longest first."""
     known = {
-        tuple(phrase.split()) for each in lexicon().relations if not each.verbs
+        tuple(phrase.split()) for each in load_lexicon().relations if not each.verbs
         for side in each.sides for phrase in side if " " in phrase
     }  # fmt: skip
     found: dict[str, tuple[tuple[str, ...], ...]] = {}
@@ -95,17 +238,17 @@ def relation_phrases() -> Mapping[str, tuple[tuple[str, ...], ...]]:
 
 @cache
 def _attribute_words() -> frozenset[str]:
-    sides = lexicon().attributes.values()
+    sides = load_lexicon().attributes.values()
     return frozenset(word for each in sides for side in each for word in side)
 
 
-def _sides(value: list[list[str]]) -> Sides:
+def _as_sides(value: list[list[str]]) -> Sides:
     return tuple(tuple(side) for side in value)
 
 
-def _contrast(value: Mapping[str, Any]) -> Contrast:
+def _read_contrast(value: Mapping[str, Any]) -> Contrast:
     return Contrast(
-        sides=_sides(value.get("verbs") or value["phrases"]),
+        sides=_as_sides(value.get("verbs") or value["phrases"]),
         verbs="verbs" in value,
         intransitive=bool(value.get("intransitive")),
         subjects=frozenset(value.get("subject", ())),
@@ -115,19 +258,19 @@ def _contrast(value: Mapping[str, Any]) -> Contrast:
     )
 
 
-def _nouns(
+def _noun_classes(
     objects: Mapping[str, Sides], more: Mapping[str, tuple[str, ...]]
 ) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     listed = [(name, word) for name, sides in objects.items() for side in sides for word in side]
     listed += [(name, word) for name, words in more.items() for word in words]
     for name, word in listed:
-        for form in (word, plural(singular(word)), singular(word)):
+        for form in (word, pluralize(singularize(word)), singularize(word)):
             found.setdefault(form, set()).add(name)
     return {word: frozenset(names) for word, names in found.items()}
 
 
-def _verbs(relations: tuple[Contrast, ...]) -> dict[str, tuple[str, VerbForm]]:
+def _verb_index(relations: tuple[Contrast, ...]) -> dict[str, tuple[str, VerbForm]]:
     found: dict[str, tuple[str, VerbForm]] = {}
     for each in relations:
         for lemma in (word for side in each.sides for word in side if each.verbs):

@@ -1,4 +1,4 @@
-"""The table of words that may stand for each other, and where they may.
+"""Hard positives REPLACE: the table of synonyms, its conditions, and the captions it gives.
 
 Two ways to read it. `published` has the pairs of the benchmark REPLACE alone and takes each
 wherever it stands, as its authors did: “within front of” is in their files. `safe` has ours too,
@@ -25,19 +25,19 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from contrapose.build.captions.inflection import VERB_FORMS, verb_forms
-from contrapose.build.captions.lexicon import lexicon
-from contrapose.build.captions.sentence import OBJECT_STARTS, Sentence, matches
-from contrapose.build.captions.tables import table
+from contrapose.build.captions.change import Rewrite, diff_captions, edit_caption
+from contrapose.build.captions.lexicon import VERB_FORMS, load_lexicon, verb_forms
+from contrapose.build.captions.sentence import OBJECT_STARTS, Sentence, parse_sentence, words_match
+from contrapose.build.captions.tables import load_table
 
 Style = Literal["safe", "published"]
 Role = Literal["relation", "attribute"]
-Test = Callable[[Sentence, int, int, Any], bool]
+Condition = Callable[[Sentence, int, int, Any], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One way to say something else that means the same.
+class ReplacementRule:
+    """Replacement rule: words, their synonym, and the conditions under which it applies.
 
     Attributes:
         words: what is replaced, in lower case.
@@ -63,8 +63,8 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A stretch of words and what may stand there instead.
+class Substitution:
+    """Token range and the replacement that a rule gives there.
 
     Attributes:
         first: its first word.
@@ -75,46 +75,50 @@ class Place:
 
     first: int
     end: int
-    entry: Entry
+    entry: ReplacementRule
     to: str
 
 
-def places(sentence: Sentence, style: Style = "safe") -> Iterator[Place]:
-    """All places of a caption that the table knows, from left to right.
+def find_substitutions(sentence: Sentence, style: Style = "safe") -> Iterator[Substitution]:
+    """Find all token ranges that a rule matches, from left to right.
 
     A word that is part of a longer one of the table is no place; nor is, in the safe way, one of
     those that must not be touched, such as the “in” of “in front of”.
     """
-    entries, longest = _by_first_word(style)
+    entries, longest = _rules_by_first_word(style)
     at = 0
     while at < len(sentence.tokens):
         known = entries.get(sentence.tokens[at].low, ())
         length = 1
         for words, candidates in known:
-            if matches(sentence.tokens, at, words):
+            if words_match(sentence.tokens, at, words):
                 length = len(words)
                 for entry in candidates:
-                    if style == "published" or _fits(sentence, at, at + length, entry):
-                        to = _worded(sentence, at + length, entry)
-                        yield Place(at, at + length, entry, to)
+                    if style == "published" or _conditions_hold(sentence, at, at + length, entry):
+                        to = _replacement_words(sentence, at + length, entry)
+                        yield Substitution(at, at + length, entry, to)
                 break
         at += min(length, longest)
 
 
 @cache
-def entries() -> tuple[Entry, ...]:
-    """The table, a verb in each of its forms."""
-    return tuple(entry for value in table("replacements.json")["entries"] for entry in _read(value))
+def load_rules() -> tuple[ReplacementRule, ...]:
+    """Load the replacement rules, a verb in each of its forms."""
+    return tuple(
+        entry
+        for value in load_table("replacements.json")["entries"]
+        for entry in _parse_rule(value)
+    )
 
 
 @cache
-def synonyms() -> frozenset[tuple[str, str]]:
-    """Pairs of single words that may stand for each other somewhere."""
-    pairs = {(" ".join(entry.words), entry.to) for entry in entries()}
+def synonym_pairs() -> frozenset[tuple[str, str]]:
+    """Pairs of words that some rule replaces by each other."""
+    pairs = {(" ".join(entry.words), entry.to) for entry in load_rules()}
     return frozenset(pairs | {(to, word) for word, to in pairs})
 
 
-def _read(value: Mapping[str, Any]) -> Iterator[Entry]:
+def _parse_rule(value: Mapping[str, Any]) -> Iterator[ReplacementRule]:
     to, _, optional = value["to"].partition(" (")
     common = {
         "optional": optional.rstrip(")"), "kind": value["kind"], "group": value["class"],
@@ -122,7 +126,7 @@ def _read(value: Mapping[str, Any]) -> Iterator[Entry]:
         "only": value.get("only", {}), "unless": value.get("unless", {}),
     }  # fmt: skip
     if "phrase" in value:
-        yield Entry(words=tuple(value["phrase"].split()), to=to, **common)
+        yield ReplacementRule(words=tuple(value["phrase"].split()), to=to, **common)
         return
     seen = set()
     new = verb_forms(to)
@@ -130,61 +134,122 @@ def _read(value: Mapping[str, Any]) -> Iterator[Entry]:
         old = verb_forms(value["verb"])[form]
         if old not in seen:
             seen.add(old)
-            yield Entry(words=(old,), to=new[form], **common)
+            yield ReplacementRule(words=(old,), to=new[form], **common)
 
 
 @cache
-def _by_first_word(
+def _rules_by_first_word(
     style: Style,
-) -> tuple[Mapping[str, Sequence[tuple[tuple[str, ...], tuple[Entry, ...]]]], int]:
-    """Of each first word its phrases, the longest first; and the length of the longest of all."""
-    blocked = table("replacements.json")["blocked"] if style == "safe" else ()
-    grouped: dict[tuple[str, ...], list[Entry]] = {tuple(words.split()): [] for words in blocked}
-    for entry in entries():
+) -> tuple[Mapping[str, Sequence[tuple[tuple[str, ...], tuple[ReplacementRule, ...]]]], int]:
+    """Rules by first word, the longest first; and the length of the longest of all."""
+    blocked = load_table("replacements.json")["blocked"] if style == "safe" else ()
+    grouped: dict[tuple[str, ...], list[ReplacementRule]] = {
+        tuple(words.split()): [] for words in blocked
+    }
+    for entry in load_rules():
         if entry.published if style == "published" else entry.safe:
             grouped.setdefault(entry.words, []).append(entry)
-    found: dict[str, list[tuple[tuple[str, ...], tuple[Entry, ...]]]] = {}
+    found: dict[str, list[tuple[tuple[str, ...], tuple[ReplacementRule, ...]]]] = {}
     for words in sorted(grouped, key=lambda words: (-len(words), words)):
         found.setdefault(words[0], []).append((words, tuple(grouped[words])))
     return found, max(map(len, grouped))
 
 
-def _worded(sentence: Sentence, end: int, entry: Entry) -> str:
+def _replacement_words(sentence: Sentence, end: int, entry: ReplacementRule) -> str:
     if not entry.optional or sentence.at(end).tag in ("IN", "TO", "RP", "RB"):
         return entry.to
     return f"{entry.to} {entry.optional}"
 
 
-def _fits(sentence: Sentence, first: int, end: int, entry: Entry) -> bool:
-    return all(TESTS[name](sentence, first, end, want) for name, want in entry.only.items()) and (
-        not any(TESTS[name](sentence, first, end, want) for name, want in entry.unless.items())
+def _conditions_hold(sentence: Sentence, first: int, end: int, entry: ReplacementRule) -> bool:
+    return all(
+        CONDITIONS[name](sentence, first, end, want) for name, want in entry.only.items()
+    ) and (
+        not any(CONDITIONS[name](sentence, first, end, want) for name, want in entry.unless.items())
     )
 
 
-def _object(sentence: Sentence, _: int, end: int, classes: Sequence[str]) -> bool:
+def _has_object(sentence: Sentence, _: int, end: int, classes: Sequence[str]) -> bool:
     head = sentence.object_head(end)
-    return head is not None and (not classes or bool(lexicon().classes(head.low) & set(classes)))
+    return head is not None and (
+        not classes or bool(load_lexicon().classes(head.low) & set(classes))
+    )
 
 
-def _intransitive(sentence: Sentence, first: int, end: int, _: Any) -> bool:
+def _is_intransitive(sentence: Sentence, first: int, end: int, _: Any) -> bool:
     return sentence.attributive(first) or not sentence.at(end).tag.startswith(OBJECT_STARTS)
 
 
-def _head(sentence: Sentence, first: int, _: int, classes: Sequence[str]) -> bool:
+def _has_head(sentence: Sentence, first: int, _: int, classes: Sequence[str]) -> bool:
     phrase = sentence.phrase_of(first)
     head = None if phrase is None else sentence.tokens[phrase.head].low
-    return head is not None and bool(lexicon().classes(head) & set(classes))
+    return head is not None and bool(load_lexicon().classes(head) & set(classes))
 
 
-TESTS: Mapping[str, Test] = {
-    "object": _object,
+CONDITIONS: Mapping[str, Condition] = {
+    "object": _has_object,
     "attributive": lambda sentence, first, _, __: sentence.attributive(first),
-    "intransitive": _intransitive,
+    "intransitive": _is_intransitive,
     "next": lambda sentence, _, end, words: sentence.at(end).low in words,
     "previous": lambda sentence, first, _, words: sentence.at(first - 1).low in words,
     "after": lambda sentence, first, _, tags: sentence.at(first - 1).tag in tags,
     "later": lambda sentence, _, end, words: any(
         token.low in words for token in sentence.tokens[end:]
     ),
-    "head": _head,
+    "head": _has_head,
 }
+
+
+def replacements(
+    sentence: Sentence,
+    style: Style = "safe",
+    *,
+    articles: bool = True,
+    role: Role | None = None,
+) -> Iterator[Rewrite]:
+    """All hard positives that the rules give of a caption, each with one replacement.
+
+    Args:
+        sentence: the caption.
+        style: the table with its conditions, or as published.
+        articles: let articles fit; the published captions have “a ivory boat”.
+        role: relations or attributes alone.
+    """
+    for place in find_substitutions(sentence, style):
+        if role is None or place.entry.kind == role:
+            yield _substitute(sentence, place, articles)
+
+
+def replacement_for_negative(
+    caption: str,
+    negative: str,
+    style: Style = "published",
+    *,
+    articles: bool = True,
+    role: Role | None = None,
+) -> Rewrite | None:
+    """Hard positive that changes the words that a hard negative changes.
+
+    Where the negative changes several words that the table knows, or none, the first is taken.
+
+    Returns:
+        None where the table knows no word of the caption.
+    """
+    sentence = parse_sentence(caption)
+    spans = diff_captions(caption, negative, "").changes
+    known = [
+        place
+        for place in find_substitutions(sentence, style)
+        if role is None or place.entry.kind == role
+    ]
+    for place in known:
+        start, end = sentence.span(place.first, place.end)
+        if any(start < span.end and end > span.start for span in spans):
+            return _substitute(sentence, place, articles)
+    return _substitute(sentence, known[0], articles) if known else None
+
+
+def _substitute(sentence: Sentence, place: Substitution, articles: bool) -> Rewrite:
+    start, end = sentence.span(place.first, place.end)
+    kind = f"replace-{place.entry.kind}"
+    return edit_caption(sentence.caption, kind, [(start, end, place.to)], articles=articles)

@@ -1,29 +1,197 @@
-"""A language model as a second source of captions, never trusted blindly."""
+"""Language-model rewriter of captions: prompts, a cache of replies, and verified answers."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from contrapose.build.captions.change import Rewrite
-from contrapose.build.captions.prompts import TASKS, Task, cleaned
-from contrapose.build.captions.replies import Replies
-from contrapose.build.captions.verify import DoubtError
+from contrapose.build.captions.verification import DoubtError, verify_one_word, verify_reordering
 from contrapose.errors import InputError
 from contrapose.models import Chat, Prompt, load_model
-from contrapose.models.endpoint import StoppedError
+from contrapose.models.endpoint import EndpointError
+
+MAX_SWAP_WORDS = 15
+"""Words of a caption that is asked to be swapped: less than so many, as in the paper."""
+
+REPLY_OPENING = re.compile(
+    r"^(?:sure|certainly|here(?:'s| is)|of course)[^:\n]*:|^(?:output|answer|caption|sentence)\s*:",
+    re.IGNORECASE,
+)
+QUOTES = "\"'“”‘’`* "
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTask:
+    """Rewriting task: its prompt and the verification of a reply.
+
+    Attributes:
+        kind: its name.
+        keeps: whether the meaning stays: a hard positive.
+        prompt: the question, with the caption in place of `{caption}`.
+        check: what makes a rewrite of what came back, or raises `DoubtError`.
+        takes: whether a caption can be asked at all.
+    """
+
+    kind: str
+    keeps: bool
+    prompt: str
+    check: Callable[[str, str], Rewrite]
+    takes: Callable[[str], bool]
+
+    def asked(self, caption: str, doubts: tuple[str, ...] = ()) -> str:
+        """Prompt for a caption, with the reasons why earlier replies were rejected."""
+        text = self.prompt.format(caption=caption.strip())
+        for doubt in doubts:
+            text += f"\n(An earlier answer was not accepted: {doubt}.)"
+        return text
+
+
+def clean_reply(reply: str) -> str:
+    """First line of a reply that has words, without opening phrase and quotes."""
+    for line in reply.strip().splitlines():
+        text = REPLY_OPENING.sub("", line.strip(QUOTES)).strip(QUOTES)
+        if any(sign.isalnum() for sign in text):
+            return text
+    return ""
+
+
+def _has_and(caption: str) -> bool:
+    words = caption.lower().split()
+    return "and" in words and len(words) < MAX_SWAP_WORDS
+
+
+def _has_several_words(caption: str) -> bool:
+    return len(caption.split()) > 3
+
+
+SYNONYM_PROMPT = (
+    "Replace one word in this sentence with a synonym, without changing the meaning of the "
+    "sentence. Only output the changed sentence. {caption}"
+)
+SWAP_PROMPT = (
+    'Swap the words around the word "and" in a sentence without changing the meaning. Only respond '
+    "with the changed sentence. Input: three giraffes and two antelope Output: two antelopes and "
+    "three giraffes Input: a blue and white stained glass clock shows the time Output: a white and "
+    "blue stained glass clock shows the time Input: a mixture of rice and broccoli are put "
+    "together Output: a mixture of broccoli and rice are put together Input: a bathroom with a "
+    "sink, toilet and shower Output: a bathroom with a sink, shower and toilet Input: there is "
+    "a man wearing glasses and holding a wine bottle Output: there is a man "
+    "holding a wine bottle and wearing glasses Input: {caption} Output:"
+)
+CONTRAST_PROMPT = (
+    "Replace one word in this image caption with another word of the same sort, so that the "
+    "caption is fluent and likely but no longer true of the same image. Only output the changed "
+    "caption. {caption}"
+)
+EXCHANGE_PROMPT = (
+    "Let two words of this image caption, such as two nouns or two adjectives, change places, so "
+    "that the caption describes another image. Use exactly the same words. Only output the changed "
+    "caption. {caption}"
+)
+
+
+def _make_task(kind: str, prompt: str, *, keeps: bool, order: bool) -> RewriteTask:
+    verify = verify_reordering if order else verify_one_word
+    takes = _has_and if order and keeps else _has_several_words
+    return RewriteTask(
+        kind, keeps, prompt, lambda old, new: verify(old, new, kind, keeps=keeps), takes
+    )
+
+
+TASKS: dict[str, RewriteTask] = {
+    task.kind: task
+    for task in (
+        _make_task("rewrite-synonym", SYNONYM_PROMPT, keeps=True, order=False),
+        _make_task("rewrite-swap", SWAP_PROMPT, keeps=True, order=True),
+        _make_task("rewrite-contrast", CONTRAST_PROMPT, keeps=False, order=False),
+        _make_task("rewrite-exchange", EXCHANGE_PROMPT, keeps=False, order=True),
+    )
+}
+
+
+class ReplyCache:
+    """Append-only cache of a model's replies; in memory only where there is no folder.
+
+    The file only grows, a line a reply. A line that was cut off by a kill is passed over.
+    """
+
+    def __init__(self, folder: Path | None, fingerprint: str):
+        """Open the replies of one model.
+
+        Raises:
+            InputError: the file is there and cannot be read.
+        """
+        self._model = fingerprint
+        name = hashlib.blake2b(fingerprint.encode(), digest_size=12).hexdigest()
+        self._file = None if folder is None else folder / "rewrites" / f"{name}.jsonl"
+        self._known: dict[str, str] = {}
+        self._whole = True
+        if self._file is not None:
+            self._read(self._file)
+
+    def get(self, prompt: str) -> str | None:
+        """Cached reply to a prompt, or None."""
+        return self._known.get(self._key(prompt))
+
+    def add(self, replies: Mapping[str, str]) -> None:
+        """Store replies by their prompts.
+
+        Raises:
+            InputError: they cannot be written.
+        """
+        lines = []
+        for prompt, reply in replies.items():
+            key = self._key(prompt)
+            self._known[key] = reply
+            lines.append(json.dumps({"key": key, "reply": reply}) + "\n")
+        if self._file is None or not lines:
+            return
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with self._file.open("a", encoding="utf-8") as stream:
+                stream.write(("" if self._whole else "\n") + "".join(lines))
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise InputError(f"cannot be written ({why}).", file=self._file) from None
+        self._whole = True
+
+    def _read(self, file: Path) -> None:
+        try:
+            text = file.read_text("utf-8", errors="replace")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise InputError(f"cannot be read ({error.strerror}).", file=file) from None
+        self._whole = text.endswith("\n") or not text
+        for line in text.splitlines():
+            try:
+                value = json.loads(line)
+                self._known[str(value["key"])] = str(value["reply"])
+            except (ValueError, KeyError, TypeError):
+                continue
+
+    def _key(self, prompt: str) -> str:
+        return hashlib.blake2b(f"{self._model}\n{prompt}".encode(), digest_size=16).hexdigest()
+
 
 ATTEMPTS = 3
 
 
 @dataclass(slots=True)
-class _Question:
-    """One caption, one task, and what was wrong with the answers so far."""
+class _PendingRewrite:
+    """Pending rewrite: a caption, its task, and why earlier replies were rejected."""
 
     caption: str
-    task: Task
+    task: RewriteTask
     doubts: tuple[str, ...] = ()
 
     @property
@@ -32,7 +200,7 @@ class _Question:
 
 
 class Rewriter:
-    """Asks for rewritten captions, checks them, and asks again with what was wrong.
+    """Rewrites captions with a language model, verifies replies, and retries with the reason.
 
     Attributes:
         name: the model's.
@@ -45,17 +213,17 @@ class Rewriter:
         self.counts: Counter[str] = Counter()
         self._model = model
         self._attempts = attempts
-        self._replies = Replies(cache, model.fingerprint)
+        self._replies = ReplyCache(cache, model.fingerprint)
 
     def rewrites(self, captions: Sequence[str], kinds: Sequence[str]) -> list[list[Rewrite]]:
-        """For each caption what was accepted, in the order of the kinds.
+        """Accepted rewrites of each caption, in the order of the kinds.
 
         Raises:
             StoppedError: the endpoint cannot go on; what it said so far is kept.
         """
         tasks = [TASKS[kind] for kind in kinds if kind in TASKS]
         open_ = {
-            (caption, task.kind): _Question(caption, task)
+            (caption, task.kind): _PendingRewrite(caption, task)
             for caption in captions for task in tasks if task.takes(caption)
         }  # fmt: skip
         found: dict[tuple[str, str], Rewrite] = {}
@@ -64,7 +232,7 @@ class Rewriter:
                 break
             self._ask([question.prompt for question in open_.values()])
             for key, question in list(open_.items()):
-                reply = cleaned(self._replies.get(question.prompt) or "")
+                reply = clean_reply(self._replies.get(question.prompt) or "")
                 try:
                     found[key] = question.task.check(question.caption, reply)
                 except DoubtError as doubt:
@@ -81,7 +249,7 @@ class Rewriter:
         ]
 
     def _ask(self, prompts: Sequence[str]) -> None:
-        """Ask what is not known yet, a batch at a time, and keep each batch."""
+        """Query the model for uncached prompts in batches, and cache each batch."""
         missing = list(dict.fromkeys(one for one in prompts if self._replies.get(one) is None))
         self.counts["from the cache"] += len(set(prompts)) - len(missing)
         size = max(1, self._model.batch_size)
@@ -89,7 +257,7 @@ class Rewriter:
             batch = missing[start : start + size]
             try:
                 replies = self._model.reply([Prompt((), prompt) for prompt in batch])
-            except StoppedError as error:
+            except EndpointError as error:
                 came = zip(batch, error.replies, strict=False)
                 self._replies.add({one: reply.text for one, reply in came if reply is not None})
                 raise
@@ -100,7 +268,7 @@ class Rewriter:
 
 
 def load_rewriter(name: str, cache: Path | None = None, attempts: int = ATTEMPTS) -> Rewriter:
-    """The rewriter of a model string, such as `openai:MODEL?url=http://host:port/v1`.
+    """Load a rewriter by model name, such as `openai:MODEL?url=http://host:port/v1`.
 
     Raises:
         InputError: the model does not chat.

@@ -1,4 +1,4 @@
-"""A caption's words with their places and parts of speech, and the noun phrases among them.
+"""Parsed captions: tokens with offsets and part-of-speech tags, and noun phrases.
 
 The tagger knows no context, so that what captions need most is put right here: attributes before a
 noun, verbs after one, and relations of several words (“in front of”), which hold no noun phrase.
@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from contrapose.build.captions.lexicon import lexicon, relation_phrases
-from contrapose.data.tagging import WORD, Tagger, tag
+from contrapose.build.captions.lexicon import load_lexicon, relation_phrases
+from contrapose.data.tagging import WORD_PATTERN, Tagger, tag_words
 
 DETERMINERS = frozenset(("DT", "PDT", "PRP$"))
 MODIFIERS = frozenset(("JJ", "JJR", "JJS", "CD", "VBN"))
-BEING = frozenset(("is", "are", "was", "were"))
-STARTS = frozenset(("", "DT", "IN", "TO", "PRP$", "CD", "JJ", "CC", "VBZ", "VBP", "VBD"))
+BE_FORMS = frozenset(("is", "are", "was", "were"))
+PHRASE_PREDECESSORS = frozenset(
+    ("", "DT", "IN", "TO", "PRP$", "CD", "JJ", "CC", "VBZ", "VBP", "VBD")
+)
 """What a noun phrase may come after."""
 OBJECT_STARTS = (*DETERMINERS, "CD", "JJ", "NN", "VBN")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word.
+    """Token of a caption, with its offsets and part-of-speech tag.
 
     Attributes:
         text: as it stands.
@@ -40,18 +42,18 @@ class Token:
 
     @property
     def is_noun(self) -> bool:
-        """A noun, common or proper."""
+        """Whether it is a noun, common or proper."""
         return self.tag.startswith("NN")
 
     @property
     def is_verb(self) -> bool:
-        """A verb in any form."""
+        """Whether it is a verb in any form."""
         return self.tag.startswith("VB")
 
 
 @dataclass(frozen=True, slots=True)
-class Phrase:
-    """A noun phrase, as places among the words.
+class NounPhrase:
+    """Noun phrase, as token indices.
 
     Attributes:
         first: its first word.
@@ -69,13 +71,13 @@ class Phrase:
 
     @property
     def head(self) -> int:
-        """The place of the noun that it is about."""
+        """Index of the head noun."""
         return self.end - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A caption taken apart.
+    """Parsed caption: tokens and noun phrases.
 
     Attributes:
         caption: its text.
@@ -85,37 +87,37 @@ class Sentence:
 
     caption: str
     tokens: tuple[Token, ...]
-    phrases: tuple[Phrase, ...]
+    phrases: tuple[NounPhrase, ...]
 
     def at(self, place: int) -> Token:
-        """The word at a place; an empty one beyond either end."""
+        """Token at an index; an empty one beyond either end."""
         if 0 <= place < len(self.tokens):
             return self.tokens[place]
         return Token("", "", len(self.caption), len(self.caption), "")
 
     def span(self, first: int, end: int) -> tuple[int, int]:
-        """The characters of some words."""
+        """Character offsets of a token range."""
         return self.tokens[first].start, self.tokens[end - 1].end
 
     def text(self, first: int, end: int) -> str:
-        """Some words, as they stand."""
+        """Text of a token range."""
         start, stop = self.span(first, end)
         return self.caption[start:stop]
 
     def lower(self, first: int, end: int) -> tuple[str, ...]:
-        """Some words in lower case."""
+        """Words of a token range in lower case."""
         return tuple(token.low for token in self.tokens[first:end])
 
-    def phrase_from(self, place: int) -> Phrase | None:
-        """The noun phrase that starts at a place."""
+    def phrase_from(self, place: int) -> NounPhrase | None:
+        """Noun phrase that starts at an index."""
         return next((phrase for phrase in self.phrases if phrase.first == place), None)
 
-    def phrase_to(self, place: int) -> Phrase | None:
-        """The noun phrase that ends just before a place."""
+    def phrase_to(self, place: int) -> NounPhrase | None:
+        """Noun phrase that ends just before an index."""
         return next((phrase for phrase in self.phrases if phrase.end == place), None)
 
-    def phrase_of(self, place: int) -> Phrase | None:
-        """The noun phrase that a word stands in."""
+    def phrase_of(self, place: int) -> NounPhrase | None:
+        """Noun phrase that contains a token."""
         return next((one for one in self.phrases if one.first <= place < one.end), None)
 
     def attributive(self, place: int) -> bool:
@@ -124,43 +126,43 @@ class Sentence:
         if phrase is not None:
             return place < phrase.nouns
         following = self.phrase_from(place + 1)
-        starts = self.at(place - 1).tag in STARTS
+        starts = self.at(place - 1).tag in PHRASE_PREDECESSORS
         return following is not None and not following.determined and starts
 
     def object_head(self, end: int) -> Token | None:
-        """The head of the noun phrase that follows at once."""
+        """Head of the noun phrase that starts at an index."""
         phrase = self.phrase_from(end)
         return None if phrase is None else self.tokens[phrase.head]
 
 
-def parse(caption: str, tagger: Tagger = "textblob") -> Sentence:
-    """Take a caption apart.
+def parse_sentence(caption: str, tagger: Tagger = "textblob") -> Sentence:
+    """Parse a caption into tokens and noun phrases.
 
     Raises:
         MissingExtraError: the tagger's package is not installed.
     """
     # The tagger takes a capital for a name, which the first word of a caption seldom is.
-    found = list(WORD.finditer(caption))
-    tags = [penn for _, penn in tag(caption.lower(), tagger)]
+    found = list(WORD_PATTERN.finditer(caption))
+    tags = [penn for _, penn in tag_words(caption.lower(), tagger)]
     if len(tags) != len(found):  # a character whose lower case is longer
-        tags = [penn for _, penn in tag(caption, tagger)]
+        tags = [penn for _, penn in tag_words(caption, tagger)]
     tokens = [
         Token(match[0], match[0].lower(), match.start(), match.end(), penn)
         for match, penn in zip(found, tags, strict=True)
     ]
-    tokens = _righted(tokens)
-    return Sentence(caption, tuple(tokens), tuple(_phrases(tokens)))
+    tokens = _correct_tags(tokens)
+    return Sentence(caption, tuple(tokens), tuple(_find_phrases(tokens)))
 
 
-def matches(tokens: Sequence[Token], place: int, words: Sequence[str]) -> bool:
-    """Whether these words stand at a place."""
+def words_match(tokens: Sequence[Token], place: int, words: Sequence[str]) -> bool:
+    """Whether these words stand at an index."""
     return len(tokens) >= place + len(words) and all(
         tokens[place + i].low == word for i, word in enumerate(words)
     )
 
 
-def _righted(tokens: list[Token]) -> list[Token]:
-    words = lexicon()
+def _correct_tags(tokens: list[Token]) -> list[Token]:
+    words = load_lexicon()
     known = list(tokens)
     for i, token in enumerate(tokens):
         before = known[i - 1] if i else None
@@ -168,45 +170,47 @@ def _righted(tokens: list[Token]) -> list[Token]:
         penn = token.tag
         if token.low.endswith(("'s", "’s")):
             penn = "PRP$"
-        elif words.is_attribute(token.low) and after is not None and _nominal(after):
+        elif words.is_attribute(token.low) and after is not None and _is_nominal(after):
             penn = "JJ"
-        elif token.low in words.nouns and not token.is_noun and not _nominal(after):
+        elif token.low in words.nouns and not token.is_noun and not _is_nominal(after):
             penn = "NNS" if token.low.endswith("s") else "NN"
         elif before is not None and before.is_noun and _is_finite(token, after):
             penn = "VBZ"
         known[i] = replace(token, tag=penn)
     for i, token in enumerate(tokens):
         for phrase in relation_phrases().get(token.low, ()):
-            if matches(known, i, phrase):
+            if words_match(known, i, phrase):
                 span = slice(i, i + len(phrase))
                 known[span] = [replace(one, tag="IN") for one in known[span]]
     return known
 
 
-def _nominal(token: Token | None) -> bool:
+def _is_nominal(token: Token | None) -> bool:
     if token is None:
         return False
-    return token.is_noun or token.tag == "JJ" or lexicon().is_attribute(token.low)
+    return token.is_noun or token.tag == "JJ" or load_lexicon().is_attribute(token.low)
 
 
 def _is_finite(token: Token, after: Token | None) -> bool:
-    """A verb in -s that was taken for a plural: what follows is no noun."""
+    """Whether a word tagged as a plural is a verb in -s: no noun follows it."""
     if token.tag != "NNS" or after is None:
         return False
-    form = lexicon().verbs.get(token.low)
+    form = load_lexicon().verbs.get(token.low)
     if form is not None and form[1] == "s":
-        return not after.is_noun or after.low in lexicon().nouns
+        return not after.is_noun or after.low in load_lexicon().nouns
     return after.tag in ("DT", "PRP$")
 
 
-def _phrases(tokens: Sequence[Token]) -> Iterator[Phrase]:
+def _find_phrases(tokens: Sequence[Token]) -> Iterator[NounPhrase]:
     i = 0
     while i < len(tokens):
         first = i
         while i < len(tokens) and tokens[i].tag in DETERMINERS:
             i += 1
         modifiers: list[int] = []
-        while i < len(tokens) and (_modifies(tokens, i) or (modifiers and _joins(tokens, i))):
+        while i < len(tokens) and (
+            _is_modifier(tokens, i) or (modifiers and _is_joining_and(tokens, i))
+        ):
             if tokens[i].low != "and":
                 modifiers.append(i)
             i += 1
@@ -217,19 +221,19 @@ def _phrases(tokens: Sequence[Token]) -> Iterator[Phrase]:
             i = max(first + 1, i)
             continue
         determined = tokens[first].tag in (*DETERMINERS, "CD")
-        yield Phrase(first, i, nouns, tuple(modifiers), determined)
+        yield NounPhrase(first, i, nouns, tuple(modifiers), determined)
 
 
-def _joins(tokens: Sequence[Token], place: int) -> bool:
-    """The “and” of “a red and white bus”."""
+def _is_joining_and(tokens: Sequence[Token], place: int) -> bool:
+    """Whether a token is the “and” of “a red and white bus”."""
     both = tokens[place].low == "and" and tokens[place - 1].tag == "JJ" and place + 2 < len(tokens)
-    return both and tokens[place + 1].tag == "JJ" and _nominal(tokens[place + 2])
+    return both and tokens[place + 1].tag == "JJ" and _is_nominal(tokens[place + 2])
 
 
-def _modifies(tokens: Sequence[Token], place: int) -> bool:
+def _is_modifier(tokens: Sequence[Token], place: int) -> bool:
     token = tokens[place]
     if token.tag == "VBN":  # “parked cars”, not “a car parked near a tree”
         before = tokens[place - 1].tag if place else ""
         after = tokens[place + 1] if place + 1 < len(tokens) else None
-        return before in ("", "DT", "JJ", "IN", "PRP$") and _nominal(after)
+        return before in ("", "DT", "JJ", "IN", "PRP$") and _is_nominal(after)
     return token.tag in MODIFIERS

@@ -1,1 +1,1 @@
-"""One short module a benchmark: its card and its reader."""
+"""Benchmark readers: one module per benchmark, with its card and its reader."""

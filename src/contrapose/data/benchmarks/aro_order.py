@@ -14,14 +14,13 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from contrapose.data.benchmarks.folders import find_file, find_image
-from contrapose.data.card import Card, Micro
-from contrapose.data.example import Example, one_right
+from contrapose.data.benchmarks.common import find_file, find_image
+from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark
-from contrapose.data.shuffles import cleaned, shuffled_captions
-from contrapose.data.tagging import words_of
-from contrapose.files import Malformed, Problems, Record, json_records, parse
+from contrapose.data.registry import Benchmark, Card, Micro
+from contrapose.data.shuffles import clean_caption, shuffle_caption
+from contrapose.data.tagging import split_words
+from contrapose.files import MalformedError, Problems, Record, parse_records, read_json_records
 
 PAPER = (
     "Yuksekgonul et al., When and Why Vision-Language Models Behave like Bags-of-Words, and What "
@@ -47,7 +46,7 @@ COCO = Card(
     aggregation=Micro(),
     chance={"accuracy": 1 / 5},
     by=(),
-    match=one_right(5, 0),
+    match=single_match(5, 0),
     scores="subset arrays",
     official_ties="right",
     official=OFFICIAL,
@@ -65,17 +64,17 @@ FLICKR = replace(
     counts={"flickr": 5000},
 )
 
-Entry = tuple[str, list[str]]
+CaptionEntry = tuple[str, list[str]]
 """An image's path, and its captions in the test split."""
 
 
 def read_coco(root: Path, problems: Problems) -> Iterator[Example]:
-    """One example a test caption, in file order."""
+    """Read one example per COCO test caption, in file order."""
     return _read(root, "coco_karpathy_test.json", "dataset_coco.json", "val2014", problems)
 
 
 def read_flickr(root: Path, problems: Problems) -> Iterator[Example]:
-    """One example a test caption, in file order."""
+    """Read one example per Flickr30k test caption, in file order."""
     return _read(
         root, "flickr30k_test.json", "dataset_flickr30k.json", "flickr30k-images", problems
     )
@@ -87,40 +86,42 @@ def _read(
     names = (test_file, karpathy_file)
     path = find_file(root, *names, *(f"annotations/{name}" for name in names))
     ours = path.name == test_file
-    entry: Callable[[Record, str], Entry] = _test_entry if ours else _karpathy_entry
-    records = json_records(path, problems, under=None if ours else "images")
+    entry: Callable[[Record, str], CaptionEntry] = (
+        _parse_test_entry if ours else _parse_karpathy_entry
+    )
+    records = read_json_records(path, problems, under=None if ours else "images")
     numbers = count()
 
     def build(record: Record) -> list[Example]:
         name, captions = entry(record, folder)
-        options = [_options(record, caption) for caption in captions]
+        options = [_shuffle_options(record, caption) for caption in captions]
         path = find_image(root, name, ".", "images")
         return [
-            Example(str(next(numbers)), (ImageRef(name, path),), texts, one_right(5, 0))
+            Example(str(next(numbers)), (ImageRef(name, path),), texts, single_match(5, 0))
             for texts in options
         ]
 
-    for examples in parse(records, build, problems):
+    for examples in parse_records(records, build, problems):
         yield from examples
 
 
-def _options(record: Record, caption: str) -> tuple[str, ...]:
-    if not words_of(cleaned(caption)):
-        raise Malformed(f"record {record.key}: the caption {caption!r} holds no words.")
-    return shuffled_captions(caption)
+def _shuffle_options(record: Record, caption: str) -> tuple[str, ...]:
+    if not split_words(clean_caption(caption)):
+        raise MalformedError(f"record {record.key}: the caption {caption!r} holds no words.")
+    return shuffle_caption(caption)
 
 
-def _test_entry(record: Record, _: str) -> Entry:
-    """An entry of ARO's own file, which says where the image lies."""
+def _parse_test_entry(record: Record, _: str) -> CaptionEntry:
+    """Parse an entry of ARO's own file, which names the image's path."""
     captions = record.field("caption")
     if not isinstance(captions, list):
-        raise Malformed(f"record {record.key}: 'caption' must be a list.")
+        raise MalformedError(f"record {record.key}: 'caption' must be a list.")
     texts = [replace(record, value={"caption": text}).text("caption") for text in captions]
     return record.text("image"), texts
 
 
-def _karpathy_entry(record: Record, folder: str) -> Entry:
-    """An entry of Karpathy's file: images of other splits have no captions here.
+def _parse_karpathy_entry(record: Record, folder: str) -> CaptionEntry:
+    """Parse an entry of Karpathy's file; images of other splits get no captions.
 
     Flickr30k's file does not say where the images lie; they are in `folder` then.
     """
@@ -129,7 +130,7 @@ def _karpathy_entry(record: Record, folder: str) -> Entry:
         folder = record.text("filepath")
     sentences = record.field("sentences")
     if not isinstance(sentences, list):
-        raise Malformed(f"record {record.key}: 'sentences' must be a list.")
+        raise MalformedError(f"record {record.key}: 'sentences' must be a list.")
     test = sentences if record.text("split") == "test" else []
     return f"{folder}/{name}", [replace(record, value=one).text("raw") for one in test]
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from contrapose.data.benchmarks.folders import require_folder
-from contrapose.data.card import Card, Micro
-from contrapose.data.gallery import Gallery
+from contrapose.data.benchmarks.common import require_folder
+from contrapose.data.examples import Gallery
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark
+from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.errors import InputError
 from contrapose.files import IMAGE_SUFFIXES, Problem, Problems, read_lines
 
@@ -37,13 +36,15 @@ CARD = Card(
 
 
 def read(root: Path, problems: Problems) -> Gallery:
-    """Images, class names, and which image is of which class.
+    """Read the images, class names, and the class of each image.
 
     Raises:
         InputError: there is no folder with an image in it, or the names do not fit the folders.
     """
     require_folder(root)
-    found = {folder: list(_images(folder)) for folder in sorted(root.iterdir()) if folder.is_dir()}
+    found = {
+        folder: list(_list_images(folder)) for folder in sorted(root.iterdir()) if folder.is_dir()
+    }
     found = {folder: images for folder, images in found.items() if folder.name[0] != "."}
     if not any(found.values()):
         raise InputError("holds no folder with an image in it.", file=root)
@@ -53,18 +54,20 @@ def read(root: Path, problems: Problems) -> Gallery:
         for path in paths:
             pairs.append((len(images), position))
             images.append(ImageRef(f"{folder.name}/{path.name}", path))
-    names = _names(root, [folder.name for folder in found], problems)
-    return Gallery("class-folders", tuple(images), names, tuple(pairs), _templates(root, problems))
+    names = _read_names(root, [folder.name for folder in found], problems)
+    return Gallery(
+        "class-folders", tuple(images), names, tuple(pairs), _read_templates(root, problems)
+    )
 
 
-def _images(folder: Path) -> Iterator[Path]:
+def _list_images(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.iterdir()):
         if path.suffix.lower() in IMAGE_SUFFIXES and path.name[0] != "." and path.is_file():
             yield path
 
 
-def _names(root: Path, folders: list[str], problems: Problems) -> tuple[str, ...]:
-    """A name for each folder: from the file when it is there, else the folder's own."""
+def _read_names(root: Path, folders: list[str], problems: Problems) -> tuple[str, ...]:
+    """Read a name for each folder: from the file when it exists, else the folder's name."""
     path = root / NAMES
     if not path.is_file():
         return tuple(name.replace("_", " ") for name in folders)
@@ -91,7 +94,7 @@ def _names(root: Path, folders: list[str], problems: Problems) -> tuple[str, ...
     return tuple(names[folder] for folder in folders)
 
 
-def _templates(root: Path, problems: Problems) -> tuple[str, ...]:
+def _read_templates(root: Path, problems: Problems) -> tuple[str, ...]:
     path = root / TEMPLATES
     if not path.is_file():
         return (TEMPLATE,)

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from contrapose.data.benchmarks.folders import find_file, find_image
-from contrapose.data.card import Card, Micro
-from contrapose.data.example import Example, diagonal
+from contrapose.data.benchmarks.common import find_file, find_image
+from contrapose.data.examples import Example, diagonal_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark
-from contrapose.files import Malformed, Problems, Record, json_records, parse
+from contrapose.data.registry import Benchmark, Card, Micro
+from contrapose.files import MalformedError, Problems, Record, parse_records, read_json_records
 
 FILE = "COLA_multiobjects_matching_benchmark.json"
 FOLDERS = ("images", "vg_gqa_images", "VG_100K", "VG_100K_2", ".")
@@ -31,12 +30,12 @@ CARD = Card(
     aggregation=Micro(),
     chance={"image": 1 / 4},
     by=(),
-    match=diagonal(2),
+    match=diagonal_match(2),
 )
 
 
 def read(root: Path, problems: Problems) -> Iterator[Example]:
-    """The pairs; ids are their positions in the file.
+    """Read the pairs; ids are their positions in the file.
 
     The file names images by the web address they once had: the last part of it is the name.
     """
@@ -44,15 +43,15 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
     def build(record: Record) -> Example:
         entry = record.value
         if not isinstance(entry, list) or len(entry) != 4 or not all(map(_is_text, entry)):
-            raise Malformed(
+            raise MalformedError(
                 f"record {record.key}: expected [image 1, caption 1, image 2, caption 2]."
             )
         names = [urlsplit(link).path.rpartition("/")[2] for link in entry[::2]]
         refs = tuple(ImageRef(name, find_image(root, name, *FOLDERS)) for name in names)
-        return Example(record.key, refs, (entry[1], entry[3]), diagonal(2))
+        return Example(record.key, refs, (entry[1], entry[3]), diagonal_match(2))
 
     path = find_file(root, FILE, f"data/{FILE}")
-    yield from parse(json_records(path, problems), build, problems)
+    yield from parse_records(read_json_records(path, problems), build, problems)
 
 
 def _is_text(value: object) -> bool:

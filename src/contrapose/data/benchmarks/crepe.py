@@ -6,19 +6,22 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from contrapose.data.benchmarks.fields import box
-from contrapose.data.benchmarks.folders import find_image, require_folder
-from contrapose.data.card import Card, Macro
-from contrapose.data.example import Example, one_right
+from contrapose.data.benchmarks.common import find_image, read_box, require_folder
+from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark
+from contrapose.data.registry import Benchmark, Card, Macro
 from contrapose.errors import InputError
-from contrapose.files import Malformed, Problems, Record, csv_records, parse
+from contrapose.files import MalformedError, Problems, Record, parse_records, read_csv_records
 
 SUBSETS = ("atom", "swap", "negate")
 COMPLEXITIES = range(4, 13)
-PLACES = ("", "prod_hard_negatives", "crepe/prod_hard_negatives", "data/prod_hard_negatives")
-IMAGES = ("VG_100K", "VG_100K_2", "images/VG_100K", "images/VG_100K_2", "images")
+ANNOTATION_FOLDERS = (
+    "",
+    "prod_hard_negatives",
+    "crepe/prod_hard_negatives",
+    "data/prod_hard_negatives",
+)
+IMAGE_FOLDERS = ("VG_100K", "VG_100K_2", "images/VG_100K", "images/VG_100K_2", "images")
 
 CARD = Card(
     name="crepe",
@@ -48,13 +51,13 @@ CARD = Card(
 
 
 def read(root: Path, problems: Problems) -> Iterator[Example]:
-    """Examples of every file that is there; texts are the caption and its hard negatives."""
+    """Read the examples of every existing file: the caption and its hard negatives."""
     require_folder(root)
     files = [
         (subset, complexity, path)
         for subset in SUBSETS
         for complexity in COMPLEXITIES
-        if (path := _file(root, subset, complexity)) is not None
+        if (path := _find_file(root, subset, complexity)) is not None
     ]
     if not files:
         wanted = "prod_vg_hard_negs_<atom|swap|negate>_complexity_<4…12>.csv"
@@ -63,38 +66,38 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
 
         def build(record: Record, subset: str = subset, complexity: int = complexity) -> Example:
             image = f"{record.name('image_id')}.jpg"
-            texts = (record.text("caption"), *_negatives(record))
+            texts = (record.text("caption"), *_parse_negatives(record))
             return Example(
                 id=f"{subset}/{complexity}/{record.key}",
                 images=(
                     ImageRef(
                         image,
-                        find_image(root, image, *IMAGES),
-                        crop=box(record, "x", "y", "width", "height"),
+                        find_image(root, image, *IMAGE_FOLDERS),
+                        crop=read_box(record, "x", "y", "width", "height"),
                     ),
                 ),
                 texts=texts,
-                match=one_right(len(texts), 0),
+                match=single_match(len(texts), 0),
                 tags={"subset": subset, "complexity": str(complexity)},
             )
 
-        yield from parse(csv_records(path, problems), build, problems)
+        yield from parse_records(read_csv_records(path, problems), build, problems)
 
 
-def _file(root: Path, subset: str, complexity: int) -> Path | None:
+def _find_file(root: Path, subset: str, complexity: int) -> Path | None:
     name = f"prod_vg_hard_negs_{subset}_complexity_{complexity}.csv"
-    paths = (root / place / kind / name for place in PLACES for kind in (subset, ""))
+    paths = (root / place / kind / name for place in ANNOTATION_FOLDERS for kind in (subset, ""))
     return next((path for path in paths if path.is_file()), None)
 
 
-def _negatives(record: Record) -> list[str]:
-    """The hard negatives, which the files hold as a Python list of texts."""
+def _parse_negatives(record: Record) -> list[str]:
+    """Parse the hard negatives, which the files hold as a Python list of texts."""
     try:
         found = ast.literal_eval(record.text("hard_negs").strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         found = None
     if not isinstance(found, list) or not found or not all(isinstance(t, str) for t in found):
-        raise Malformed(f"record {record.key}: 'hard_negs' must be a list of texts.")
+        raise MalformedError(f"record {record.key}: 'hard_negs' must be a list of texts.")
     return found
 
 

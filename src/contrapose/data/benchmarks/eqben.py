@@ -1,21 +1,112 @@
-"""EqBen: two frames that differ a little, two captions that tell them apart."""
+"""EqBen: two frames that differ a little, two captions that tell them apart.
+
+The released file of single pairs in shuffled order is put back into examples: each row is
+`{"image", "caption", "private_info": {"dataset", "sample_cnt", "name"}}`, where the name is one of
+c0i0, c0i1, c1i0, c1i1: four rows make one example.
+
+Each row is `{"image", "caption", "private_info": {"dataset", "sample_cnt", "name"}}`, where the
+name is one of c0i0, c0i1, c1i0, c1i1: four rows make one example.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Literal
 
-from contrapose.data.benchmarks.eqben_shuffled import shuffled_pairs, shuffled_records
-from contrapose.data.benchmarks.fields import first_text
-from contrapose.data.benchmarks.folders import find_file, first_folder, require_folder
-from contrapose.data.card import Card, Macro, Micro
-from contrapose.data.example import Example, diagonal
+from contrapose.data.benchmarks.common import (
+    find_file,
+    find_folder,
+    read_first_text,
+    require_folder,
+)
+from contrapose.data.examples import Example, diagonal_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark
-from contrapose.files import Malformed, Problem, Problems, Record, inside, json_records, parse
+from contrapose.data.registry import Benchmark, Card, Macro, Micro
+from contrapose.files import (
+    MalformedError,
+    Problem,
+    Problems,
+    Record,
+    parse_records,
+    read_json_records,
+    safe_join,
+)
+
+PAIR_NAMES = ("c0i0", "c0i1", "c1i0", "c1i1")
+
+SampleRows = dict[int, dict[str, Record]]
+"""Number of an example → its rows by name."""
+
+
+def read_shuffled_records(
+    path: Path, subset_of: Mapping[str, str], problems: Problems
+) -> Iterator[tuple[str, Record]]:
+    """Read (subset, record) pairs with both images and captions, in the original order.
+
+    Args:
+        path: the released file.
+        subset_of: name of a data set in the file → subset; also says in which order they come.
+        problems: where rows that cannot be used are reported.
+    """
+    found: dict[str, SampleRows] = {subset: defaultdict(dict) for subset in subset_of.values()}
+
+    def build(record: Record) -> None:
+        subset, number, name = _parse_pair_info(record, subset_of)
+        if name in ("c0i0", "c1i1"):  # the matching pairs name both images and both captions
+            found[subset][number][name] = record
+
+    for _ in parse_records(read_json_records(path, problems), build, problems):
+        pass
+    for subset, samples in found.items():
+        for number in sorted(samples):
+            yield subset, _join_pairs(samples[number], f"{subset}/{number}")
+
+
+def read_shuffled_pairs(
+    path: Path, subset_of: Mapping[str, str], problems: Problems
+) -> list[tuple[str, int, int]]:
+    """Read (example id, image, caption) of every row, in a submission's order.
+
+    Ids are those that the reader gives: the position of an example in its subset.
+    """
+
+    def build(record: Record) -> tuple[str, int, str]:
+        return _parse_pair_info(record, subset_of)
+
+    rows = list(parse_records(read_json_records(path, problems), build, problems))
+    numbers: dict[str, set[int]] = defaultdict(set)
+    for subset, number, _ in rows:
+        numbers[subset].add(number)
+    place = {
+        (subset, number): f"{subset}/{position}"
+        for subset, found in numbers.items()
+        for position, number in enumerate(sorted(found))
+    }
+    return [(place[subset, number], int(name[3]), int(name[1])) for subset, number, name in rows]
+
+
+def _parse_pair_info(record: Record, subset_of: Mapping[str, str]) -> tuple[str, int, str]:
+    """Parse the subset, example number, and pair name of a row."""
+    info = replace(record, value=record.field("private_info"))
+    dataset, name, number = info.text("dataset"), info.text("name"), info.integer("sample_cnt")
+    if dataset not in subset_of or name not in PAIR_NAMES:
+        raise MalformedError(f"record {record.key}: {dataset!r}, {name!r} is not a pair of EqBen.")
+    return subset_of[dataset], number, name
+
+
+def _join_pairs(pairs: Mapping[str, Record], key: str) -> Record:
+    """Join the rows of an example into one record."""
+    value = {}
+    for name, record in pairs.items():
+        for field in ("image", "caption"):
+            if field in record.value:
+                value[f"{field}{name[-1]}"] = record.value[field]
+    return replace(next(iter(pairs.values())), value=value, key=key)
+
 
 SUBSETS = {
     "ag": 195872,
@@ -26,7 +117,7 @@ SUBSETS = {
     "kubric_attribute": 2000,
     "sd": 1513,
 }
-OFFICIAL = {
+OFFICIAL_NAMES = {
     "ag": "eqbenag",
     "youcook2": "eqbenyoucook2",
     "gebc": "eqbengebc",
@@ -37,12 +128,12 @@ OFFICIAL = {
 }
 """Subset → its name in the released files, which is also the first part of an image's path."""
 
-SUBSET_OF = {official: subset for subset, official in OFFICIAL.items()}
+SUBSET_OF = {official: subset for subset, official in OFFICIAL_NAMES.items()}
 LEVELS = {"ag": 2, "youcook2": 1, "gebc": 1}
 """How deep a subset's records lie below its entries: AG has video → subject → list of records."""
 
-SHUFFLED = ("ann_json_finegrained_random.json", "ann/ann_json_finegrained_random.json")
-WHOLE = ("private_info_global.json", "ann/private_info_global.json")
+SHUFFLED_FILES = ("ann_json_finegrained_random.json", "ann/ann_json_finegrained_random.json")
+GLOBAL_FILES = ("private_info_global.json", "ann/private_info_global.json")
 
 CARD = Card(
     name="eqben",
@@ -65,7 +156,7 @@ CARD = Card(
     ),
     chance={"text": 1 / 4, "image": 1 / 4, "group": 1 / 6},
     tags={"subset": "where the pair of images comes from"},
-    match=diagonal(2),
+    match=diagonal_match(2),
     scores="subset arrays",
     average=True,
 )
@@ -83,75 +174,81 @@ MINI = Card(
     aggregation=Micro(),
     chance=CARD.chance,
     tags=CARD.tags,
-    match=diagonal(2),
+    match=diagonal_match(2),
     scores="subset arrays",
 )
 
 
 def read(root: Path, problems: Problems) -> Iterator[Example]:
-    """Examples of every subset that is there, numbered within it in the order of the file."""
+    """Read the examples of every existing subset, numbered within it in file order."""
     require_folder(root)
-    files = {subset: path for subset in SUBSETS if (path := _subset_file(root, subset))}
+    files = {subset: path for subset in SUBSETS if (path := _find_subset_file(root, subset))}
     if files:
         records = (
             (subset, record)
             for subset, path in files.items()
-            for record in _nested(json_records(path, problems), LEVELS.get(subset, 0), problems)
+            for record in _flatten_records(
+                read_json_records(path, problems), LEVELS.get(subset, 0), problems
+            )
         )
-        yield from _examples(root, records, problems)
+        yield from _build_examples(root, records, problems)
         return
-    path = find_file(root, *SHUFFLED, *WHOLE, *(f"{subset}.json" for subset in SUBSETS))
-    if path.name in SHUFFLED:
-        yield from _examples(root, shuffled_records(path, SUBSET_OF, problems), problems)
+    path = find_file(
+        root, *SHUFFLED_FILES, *GLOBAL_FILES, *(f"{subset}.json" for subset in SUBSETS)
+    )
+    if path.name in SHUFFLED_FILES:
+        yield from _build_examples(root, read_shuffled_records(path, SUBSET_OF, problems), problems)
     else:
-        yield from _examples(root, _whole(path, problems), problems)
+        yield from _build_examples(root, _read_global_file(path, problems), problems)
 
 
 def read_submission(root: Path, problems: Problems) -> list[tuple[str, int, int]]:
-    """What each score of an official submission is of: one flat array in the shuffled order."""
-    return shuffled_pairs(find_file(root, *SHUFFLED), SUBSET_OF, problems)
+    """Read the pair that each score of an official flat submission is of."""
+    return read_shuffled_pairs(find_file(root, *SHUFFLED_FILES), SUBSET_OF, problems)
 
 
 def read_mini(root: Path, problems: Problems) -> Iterator[Example]:
-    """The selected examples; the subset is the first part of the image path."""
+    """Read the selected examples; the subset is the first part of the image path."""
     path = find_file(root, "all_select.json", "eqben_vllm/all_select.json")
-    images = first_folder(path.parent, "images", "image")
+    images = find_folder(path.parent, "images", "image")
 
     def build(record: Record) -> Example:
-        part = _first_part(record)
-        return _example(record, record.key, SUBSET_OF.get(part, part), images / part)
+        part = _dataset_name(record)
+        return _build_example(record, record.key, SUBSET_OF.get(part, part), images / part)
 
-    yield from parse(json_records(path, problems), build, problems)
+    yield from parse_records(read_json_records(path, problems), build, problems)
 
 
-def _examples(
+def _build_examples(
     root: Path, records: Iterator[tuple[str, Record]], problems: Problems
 ) -> Iterator[Example]:
-    """Build the examples; a malformed record keeps its number, so that scores still line up."""
-    folders = {subset: _image_folder(root, subset) for subset in SUBSETS}
+    """Build the examples; a malformed record keeps its number, so that scores line up."""
+    folders = {subset: _find_image_folder(root, subset) for subset in SUBSETS}
     numbers = {subset: count() for subset in SUBSETS}
     for subset, record in records:
         name = f"{subset}/{next(numbers[subset])}"
 
         def build(record: Record, subset: str = subset, name: str = name) -> Example:
-            return _example(record, name, subset, folders[subset])
+            return _build_example(record, name, subset, folders[subset])
 
-        yield from parse((record,), build, problems)
+        yield from parse_records((record,), build, problems)
 
 
-def _example(record: Record, name: str, subset: str, folder: Path) -> Example:
+def _build_example(record: Record, name: str, subset: str, folder: Path) -> Example:
     channels: Literal["rgb", "bgr"] = "bgr" if subset == "youcook2" else "rgb"
     images = []
     for field in ("image0", "image1"):
         path = record.text(field).replace("\\", "/")
-        path = path.removeprefix(f"{OFFICIAL.get(subset, subset)}/")
-        images.append(ImageRef(f"{subset}/{path}", inside(folder, path), channels=channels))
-    texts = (first_text(record, "caption0"), first_text(record, "caption1"))
-    return Example(name, tuple(images), texts, diagonal(2), {"subset": subset})
+        path = path.removeprefix(f"{OFFICIAL_NAMES.get(subset, subset)}/")
+        images.append(ImageRef(f"{subset}/{path}", safe_join(folder, path), channels=channels))
+    texts = (read_first_text(record, "caption0"), read_first_text(record, "caption1"))
+    return Example(name, tuple(images), texts, diagonal_match(2), {"subset": subset})
 
 
-def _nested(records: Iterator[Record], levels: int, problems: Problems) -> Iterator[Record]:
-    """The records that lie so many levels below these, in file order, each with its line."""
+def _flatten_records(
+    records: Iterator[Record], levels: int, problems: Problems
+) -> Iterator[Record]:
+    """Flatten records that lie so many levels below, in file order, each with its line."""
     for record in records:
         if levels == 0:
             yield record
@@ -159,41 +256,41 @@ def _nested(records: Iterator[Record], levels: int, problems: Problems) -> Itera
             value = record.value
             pairs = value.items() if isinstance(value, dict) else enumerate(value)
             inner = (replace(record, value=v, key=f"{record.key}/{k}") for k, v in pairs)
-            yield from _nested(inner, levels - 1, problems)
+            yield from _flatten_records(inner, levels - 1, problems)
         else:
             message = f"record {record.key}: expected a list or an object of records."
             problems.report(Problem("malformed record", message, record.file, record.line))
 
 
-def _whole(path: Path, problems: Problems) -> Iterator[tuple[str, Record]]:
-    """Records of one file for all subsets, told apart by the first part of the image path."""
+def _read_global_file(path: Path, problems: Problems) -> Iterator[tuple[str, Record]]:
+    """Read the one file of all subsets, told apart by the first part of the image path."""
 
     def build(record: Record) -> tuple[str, Record]:
-        part = _first_part(record)
+        part = _dataset_name(record)
         if part not in SUBSET_OF:
-            raise Malformed(f"record {record.key}: {part!r} is not a subset of EqBen.")
+            raise MalformedError(f"record {record.key}: {part!r} is not a subset of EqBen.")
         return SUBSET_OF[part], record
 
-    yield from parse(json_records(path, problems), build, problems)
+    yield from parse_records(read_json_records(path, problems), build, problems)
 
 
-def _first_part(record: Record) -> str:
+def _dataset_name(record: Record) -> str:
     name = record.text("image0").replace("\\", "/")
-    return inside(Path(), name).parts[0]
+    return safe_join(Path(), name).parts[0]
 
 
-def _subset_file(root: Path, subset: str) -> Path | None:
-    names = (f"{subset}.json", f"{OFFICIAL[subset]}.json")
+def _find_subset_file(root: Path, subset: str) -> Path | None:
+    names = (f"{subset}.json", f"{OFFICIAL_NAMES[subset]}.json")
     places = (root, *(root / folder for folder in ("ann", "annotation", "annotations")))
     paths = (place / name for place in places for name in names)
     return next((path for path in paths if path.is_file()), None)
 
 
-def _image_folder(root: Path, subset: str) -> Path:
-    names = (OFFICIAL[subset], subset)
+def _find_image_folder(root: Path, subset: str) -> Path:
+    names = (OFFICIAL_NAMES[subset], subset)
     places = ("images/", "image/", "")
     folders = [f"{place}{name}" for place in places for name in names]
-    return first_folder(root, *folders, "images", "image")
+    return find_folder(root, *folders, "images", "image")
 
 
 BENCHMARKS = {

@@ -6,14 +6,19 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from contrapose.data.benchmarks.fields import box
-from contrapose.data.benchmarks.folders import find_file, find_image, require_folder
-from contrapose.data.card import Card, Macro, Micro
-from contrapose.data.example import Example, TagValue
+from contrapose.data.benchmarks.common import find_file, find_image, read_box, require_folder
+from contrapose.data.examples import Example, TagValue
 from contrapose.data.images import Box, ImageRef
-from contrapose.data.registry import Benchmark
+from contrapose.data.registry import Benchmark, Card, Macro, Micro
 from contrapose.errors import InputError
-from contrapose.files import Malformed, Problem, Problems, Record, json_records, parse
+from contrapose.files import (
+    MalformedError,
+    Problem,
+    Problems,
+    Record,
+    parse_records,
+    read_json_records,
+)
 
 MATCH = ((True, False, True),)
 """Original, hard negative, hard positive."""
@@ -70,7 +75,7 @@ SWAP_CARD = Card(
 
 
 def read_replace(root: Path, problems: Problems) -> Iterator[Example]:
-    """REPLACE: the file with the original and the file with the hard positive, row by row."""
+    """Read REPLACE: the originals and the hard positives, two files row by row."""
     require_folder(root)
     found = False
     for subset in REPLACE:
@@ -85,11 +90,11 @@ def read_replace(root: Path, problems: Problems) -> Iterator[Example]:
         files = find_file(root, *originals), find_file(root, *positives)
 
         def build(record: Record, subset: str = subset) -> Example:
-            image = _image(root, record, ("data", "."))
-            texts = _texts(record, record.text(POSITIVE))
+            image = _find_record_image(root, record, ("data", "."))
+            texts = _read_texts(record, record.text(POSITIVE))
             return Example(f"{subset}/{record.key}", (image,), texts, MATCH, {"subset": subset})
 
-        yield from parse(_aligned(*files, problems), build, problems)
+        yield from parse_records(_align_records(*files, problems), build, problems)
     if not found:
         raise InputError(
             "holds neither data/vl_checklist_*.json nor replace_*_original.json.", file=root
@@ -97,24 +102,28 @@ def read_replace(root: Path, problems: Problems) -> Iterator[Example]:
 
 
 def read_swap(root: Path, problems: Problems) -> Iterator[Example]:
-    """SWAP: ARO's VG-Attribution records, with the hard positive read or made."""
+    """Read SWAP: ARO's VG-Attribution records, with the hard positive read or derived."""
     original = find_file(root, f"data/{SWAP}", SWAP)
     swapped = root / "swapped_data" / SWAP
 
     def build(record: Record) -> Example:
-        crop = box(record, "bbox_x", "bbox_y", "bbox_w", "bbox_h")
-        image = _image(root, record, ("data/images", "images"), crop)
+        crop = read_box(record, "bbox_x", "bbox_y", "bbox_w", "bbox_h")
+        image = _find_record_image(root, record, ("data/images", "images"), crop)
         given = record.value.get(POSITIVE)
-        texts = _texts(record, given or exchanged(record.text("true_caption")))
-        return Example(record.key, (image,), texts, MATCH, _attributes(record))
+        texts = _read_texts(record, given or swap_sides(record.text("true_caption")))
+        return Example(record.key, (image,), texts, MATCH, _read_attributes(record))
 
     there = swapped.is_file()
-    records = _aligned(original, swapped, problems) if there else json_records(original, problems)
-    yield from parse(records, build, problems)
+    records = (
+        _align_records(original, swapped, problems)
+        if there
+        else read_json_records(original, problems)
+    )
+    yield from parse_records(records, build, problems)
 
 
-def exchanged(caption: str) -> str:
-    """The caption with the two sides of “and” in each other's place.
+def swap_sides(caption: str) -> str:
+    """Swap the two sides of “and” in a caption.
 
     VG-Attribution's captions read “the white fence and the green tree”.
 
@@ -123,17 +132,19 @@ def exchanged(caption: str) -> str:
     """
     sides = caption.split(" and the ")
     if len(sides) != 2 or not sides[0].startswith("the "):
-        raise Malformed(f"expected “the … and the …”, found {caption!r}.")
+        raise MalformedError(f"expected “the … and the …”, found {caption!r}.")
     return f"the {sides[1]} and {sides[0]}"
 
 
-def _aligned(original: Path, positive: Path, problems: Problems) -> Iterator[Record]:
-    """Records of the first file, with the caption that the second has in the same row.
+def _align_records(original: Path, positive: Path, problems: Problems) -> Iterator[Record]:
+    """Merge each record of the first file with the caption of the second's same row.
 
     A row that shows another image or another negative in the second file is a malformed record:
     from there on the two files would no longer speak of the same examples.
     """
-    pairs = zip_longest(json_records(original, problems), json_records(positive, problems))
+    pairs = zip_longest(
+        read_json_records(original, problems), read_json_records(positive, problems)
+    )
     for first, second in pairs:
         if first is None or second is None:
             longer = first or second
@@ -146,29 +157,29 @@ def _aligned(original: Path, positive: Path, problems: Problems) -> Iterator[Rec
             at = second
             for name, value in shared:
                 if second.field(name) != value:
-                    raise Malformed(
+                    raise MalformedError(
                         f"record {second.key}: {name!r} is not that of the same row in "
                         f"{original.name}; are the files aligned?"
                     )
             merged = {**first.value, POSITIVE: second.text("true_caption")}
-        except Malformed as error:
+        except MalformedError as error:
             problems.report(Problem("malformed record", str(error), at.file, at.line))
         else:
             yield Record(merged, first.file, first.line, first.key)
 
 
-def _image(
+def _find_record_image(
     root: Path, record: Record, folders: tuple[str, ...], crop: Box | None = None
 ) -> ImageRef:
     name = record.text("image_path").removeprefix("data/")
     return ImageRef(name, find_image(root, name, *folders), crop)
 
 
-def _texts(record: Record, positive: str) -> tuple[str, ...]:
+def _read_texts(record: Record, positive: str) -> tuple[str, ...]:
     return record.text("true_caption"), record.text("false_caption"), positive
 
 
-def _attributes(record: Record) -> dict[str, TagValue]:
+def _read_attributes(record: Record) -> dict[str, TagValue]:
     names = record.value.get("attributes")
     if not isinstance(names, list) or not names:
         return {}

@@ -6,15 +6,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from contrapose.data.benchmarks.folders import find_file, find_image
-from contrapose.data.card import Card, Micro
-from contrapose.data.gallery import Gallery
+from contrapose.data.benchmarks.common import find_file, find_image
+from contrapose.data.examples import Gallery
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark
+from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.errors import InputError
-from contrapose.files import Malformed, Problem, Problems, Record, json_records, parse
+from contrapose.files import (
+    MalformedError,
+    Problem,
+    Problems,
+    Record,
+    parse_records,
+    read_json_records,
+)
 
-CAPTIONS = 5
+CAPTIONS_PER_IMAGE = 5
 """Captions of an image that count. A few COCO images have six or seven: papers take the first
 five, 25,000 of the 25,010 in the test split, and so does this reader."""
 
@@ -54,36 +60,36 @@ FLICKR_CARD = Card(
     by=(),
 )
 
-FOLDERS = (".", "images", "coco", "coco/images", "val2014", "val2017", "images/val2014")
+COCO_FOLDERS = (".", "images", "coco", "coco/images", "val2014", "val2017", "images/val2014")
 FLICKR_FOLDERS = ("flickr30k-images", "images", "flickr30k_images", ".")
 
 
-Place = Callable[[str], ImageRef]
-Entry = tuple[ImageRef, tuple[str, ...]]
+LocateImage = Callable[[str], ImageRef]
+ImageCaptions = tuple[ImageRef, tuple[str, ...]]
 """An image and all its captions."""
 
 
 def read_coco(root: Path, problems: Problems) -> Gallery:
-    """The COCO gallery, from whichever file is there."""
+    """Read the COCO gallery, from whichever annotation file exists."""
     files = {
-        "dataset_coco.json": _karpathy,
-        "coco_karpathy_test.json": _listed,
-        "captions_val2017.json": _coco_captions,
-        "captions_val2014.json": _coco_captions,
+        "dataset_coco.json": _read_karpathy,
+        "coco_karpathy_test.json": _read_listed,
+        "captions_val2017.json": _read_coco_captions,
+        "captions_val2014.json": _read_coco_captions,
     }
-    return _gallery("coco-retrieval", root, files, FOLDERS, problems)
+    return _build_gallery("coco-retrieval", root, files, COCO_FOLDERS, problems)
 
 
 def read_flickr(root: Path, problems: Problems) -> Gallery:
-    """The Flickr30k gallery, from whichever file is there."""
-    files = {"dataset_flickr30k.json": _karpathy, "flickr30k_test.json": _listed}
-    return _gallery("flickr30k-retrieval", root, files, FLICKR_FOLDERS, problems)
+    """Read the Flickr30k gallery, from whichever annotation file exists."""
+    files = {"dataset_flickr30k.json": _read_karpathy, "flickr30k_test.json": _read_listed}
+    return _build_gallery("flickr30k-retrieval", root, files, FLICKR_FOLDERS, problems)
 
 
-def _gallery(
+def _build_gallery(
     name: str,
     root: Path,
-    files: Mapping[str, Callable[[Path, Place, Problems], Iterator[Entry]]],
+    files: Mapping[str, Callable[[Path, LocateImage, Problems], Iterator[ImageCaptions]]],
     folders: tuple[str, ...],
     problems: Problems,
 ) -> Gallery:
@@ -95,7 +101,7 @@ def _gallery(
     texts: list[str] = []
     pairs: list[tuple[int, int]] = []
     for image, captions in files[path.name](path, place, problems):
-        for caption in captions[:CAPTIONS]:
+        for caption in captions[:CAPTIONS_PER_IMAGE]:
             pairs.append((len(images), len(texts)))
             texts.append(caption)
         images.append(image)
@@ -104,58 +110,64 @@ def _gallery(
     return Gallery(name, tuple(images), tuple(texts), tuple(pairs))
 
 
-def _karpathy(path: Path, place: Place, problems: Problems) -> Iterator[Entry]:
-    """`{"images": [{filename, filepath, split, sentences: [{raw}]}]}`, the test split alone."""
+def _read_karpathy(path: Path, place: LocateImage, problems: Problems) -> Iterator[ImageCaptions]:
+    """Read `{"images": [{filename, filepath, split, sentences: [{raw}]}]}`, test split only."""
 
-    def build(record: Record) -> Entry | None:
+    def build(record: Record) -> ImageCaptions | None:
         if record.text("split") != "test":
             return None
         name, folder = record.text("filename"), record.value.get("filepath")
-        captions = [replace(record, value=each).text("raw") for each in _list(record, "sentences")]
+        captions = [
+            replace(record, value=each).text("raw") for each in _read_list(record, "sentences")
+        ]
         return place(f"{folder}/{name}" if folder else name), tuple(captions)
 
-    yield from filter(None, parse(json_records(path, problems, under="images"), build, problems))
+    yield from filter(
+        None, parse_records(read_json_records(path, problems, under="images"), build, problems)
+    )
 
 
-def _listed(path: Path, place: Place, problems: Problems) -> Iterator[Entry]:
-    """`[{"image": "val2014/….jpg", "caption": ["…", …]}]`."""
+def _read_listed(path: Path, place: LocateImage, problems: Problems) -> Iterator[ImageCaptions]:
+    """Read `[{"image": "val2014/….jpg", "caption": ["…", …]}]`."""
 
-    def build(record: Record) -> Entry:
+    def build(record: Record) -> ImageCaptions:
         captions = [
             replace(record, value={"caption": each}).text("caption")
-            for each in _list(record, "caption")
+            for each in _read_list(record, "caption")
         ]
         return place(record.text("image")), tuple(captions)
 
-    yield from parse(json_records(path, problems), build, problems)
+    yield from parse_records(read_json_records(path, problems), build, problems)
 
 
-def _coco_captions(path: Path, place: Place, problems: Problems) -> Iterator[Entry]:
-    """`{"images": [{id, file_name}], "annotations": [{image_id, caption}]}`, of all images."""
+def _read_coco_captions(
+    path: Path, place: LocateImage, problems: Problems
+) -> Iterator[ImageCaptions]:
+    """Read `{"images": [{id, file_name}], "annotations": [{image_id, caption}]}`."""
     captions: dict[str, list[str]] = {}
 
     def note(record: Record) -> None:
         captions.setdefault(record.name("image_id"), []).append(record.text("caption"))
 
-    def build(record: Record) -> Entry:
+    def build(record: Record) -> ImageCaptions:
         name = record.text("file_name")
         own = captions.pop(record.name("id"), None)
         if own is None:
-            raise Malformed(f"record {record.key}: the image {name} has no caption.")
+            raise MalformedError(f"record {record.key}: the image {name} has no caption.")
         return place(name), tuple(own)
 
-    for _ in parse(json_records(path, problems, under="annotations"), note, problems):
+    for _ in parse_records(read_json_records(path, problems, under="annotations"), note, problems):
         pass
-    yield from parse(json_records(path, problems, under="images"), build, problems)
+    yield from parse_records(read_json_records(path, problems, under="images"), build, problems)
     for image, lost in captions.items():
         message = f"{len(lost)} captions belong to the image {image}, which is not listed."
         problems.report(Problem("malformed record", message, path))
 
 
-def _list(record: Record, name: str) -> list[object]:
+def _read_list(record: Record, name: str) -> list[object]:
     value = record.field(name)
     if not isinstance(value, list) or not value:
-        raise Malformed(f"record {record.key}: {name!r} must be a list with captions.")
+        raise MalformedError(f"record {record.key}: {name!r} must be a list with captions.")
     return value
 
 

@@ -7,13 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contrapose.data.benchmarks.folders import find_file, find_image, require_folder
-from contrapose.data.card import Card, Micro
-from contrapose.data.gallery import EditQuery, EditSet
+from contrapose.data.benchmarks.common import find_file, find_image, require_folder
+from contrapose.data.examples import EditQuery, EditSet
 from contrapose.data.images import Box, ImageRef
-from contrapose.data.registry import Benchmark
+from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.errors import InputError
-from contrapose.files import Malformed, Problem, Problems, Record, csv_records, parse, read_lines
+from contrapose.files import (
+    MalformedError,
+    Problem,
+    Problems,
+    Record,
+    parse_records,
+    read_csv_records,
+    read_lines,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
 
 Triplet = tuple[str, str, str]
 
-FIELDS = ("subj", "rel", "obj")
+TRIPLET_FIELDS = ("subj", "rel", "obj")
 CROPPED = ("images/images", "simat_db/images/images")
 PHOTOGRAPHS = ("VG_100K", "VG_100K_2", "images", "simat_db/images", ".")
 ORACLE = "oscar_similarity_matrix.npy"
@@ -50,7 +57,7 @@ CARD = Card(
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """One image of the database: its place, what it shows, and where it is cut from."""
+    """Image region of the database: its triplet, and where it is cropped from."""
 
     id: str
     place: int
@@ -58,7 +65,7 @@ class _Region:
 
 
 def read(root: Path, problems: Problems) -> EditSet:
-    """The database, the captions and every query of both halves.
+    """Read the database, the captions and every query of both splits.
 
     Which caption an image has is nowhere written down, but the database is sorted by it: in the
     order of `dataset_id` images of the same (subject, relation, object) stand together, and
@@ -71,8 +78,8 @@ def read(root: Path, problems: Problems) -> EditSet:
     something else.
     """
     require_folder(root)
-    lines = read_lines(_find(root, "captions.txt"), problems)
-    regions = _regions(_find(root, "triplets.csv"), problems)
+    lines = read_lines(_find_simat_file(root, "captions.txt"), problems)
+    regions = _read_regions(_find_simat_file(root, "triplets.csv"), problems)
     groups = list(dict.fromkeys(region.triplet for region in regions))
     if len(groups) != len(lines):
         raise InputError(
@@ -82,23 +89,29 @@ def read(root: Path, problems: Problems) -> EditSet:
         )
     caption_of = {triplet: caption for caption, triplet in enumerate(groups)}
     boxes = dict(
-        parse(csv_records(_find(root, "retrieval_db.tsv"), problems, "\t"), _box, problems)
+        parse_records(
+            read_csv_records(_find_simat_file(root, "retrieval_db.tsv"), problems, "\t"),
+            _read_region_box,
+            problems,
+        )
     )
-    queries = parse(
-        csv_records(_find(root, "transfos.csv"), problems),
-        _Queries({region.id: at for at, region in enumerate(regions)}, regions, caption_of).query,
+    queries = parse_records(
+        read_csv_records(_find_simat_file(root, "transfos.csv"), problems),
+        _QueryBuilder(
+            {region.id: at for at, region in enumerate(regions)}, regions, caption_of
+        ).query,
         problems,
     )
     return EditSet(
-        images=tuple(_images(root, regions, boxes, problems)),
+        images=tuple(_find_images(root, regions, boxes, problems)),
         captions=tuple(line for _, line in lines),
         caption_of=tuple(caption_of[region.triplet] for region in regions),
         queries=tuple(queries),
     )
 
 
-def oracle(root: Path | None, data: EditSet) -> NDArray[np.float64]:
-    """P(caption fits image), images × captions.
+def load_oracle(root: Path | None, data: EditSet) -> NDArray[np.float64]:
+    """Load P(caption fits image), images × captions.
 
     The file of probabilities where the user has it; else 1 for the caption of an image's own
     triplet and 0 for all others, which is stricter: two triplets can both be true of an image.
@@ -127,51 +140,55 @@ def oracle(root: Path | None, data: EditSet) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Queries:
-    """Turns rows of `transfos.csv` into queries on the database."""
+class _QueryBuilder:
+    """Builder of edit queries from rows of `transfos.csv`."""
 
     position: Mapping[str, int]
     regions: list[_Region]
     caption_of: Mapping[Triplet, int]
 
     def query(self, record: Record) -> EditQuery:
-        """One row, checked against the image it starts from."""
+        """Build the query of one row, checked against the image it starts from."""
         name, field = record.name("transfo_id"), record.text("field")
         source, target = record.text("value"), record.text("target")
         norm = record.number("norm2")
         if norm <= 0:
-            raise Malformed(f"query {name}: norm2 must be positive, found {norm}.")
+            raise MalformedError(f"query {name}: norm2 must be positive, found {norm}.")
         image = self.position.get(str(record.integer("region_id")))
         if image is None:
-            raise Malformed(f"query {name}: its region is not in triplets.csv.")
+            raise MalformedError(f"query {name}: its region is not in triplets.csv.")
         now = self.regions[image].triplet
-        if field not in FIELDS or now[FIELDS.index(field)] != source:
-            raise Malformed(f"query {name}: {source!r} is not the {field} of {' '.join(now)!r}.")
-        changed = dict(zip(FIELDS, now, strict=True)) | {field: target}
+        if field not in TRIPLET_FIELDS or now[TRIPLET_FIELDS.index(field)] != source:
+            raise MalformedError(
+                f"query {name}: {source!r} is not the {field} of {' '.join(now)!r}."
+            )
+        changed = dict(zip(TRIPLET_FIELDS, now, strict=True)) | {field: target}
         then = (changed["subj"], changed["rel"], changed["obj"])
         captions = record.integer("query_ids"), record.integer("target_ids")
         if captions != (self.caption_of[now], self.caption_of.get(then)):
-            raise Malformed(
+            raise MalformedError(
                 f"query {name}: its captions {captions} are not those of {' '.join(now)!r} "
                 f"and {' '.join(then)!r}."
             )
         split = {"True": "test", "False": "dev"}.get(record.text("is_test"))
         if split is None:
-            raise Malformed(f"query {name}: is_test must be True or False.")
+            raise MalformedError(f"query {name}: is_test must be True or False.")
         tags = {"field": field, "split": split}
         return EditQuery(name, image, source, target, *captions, norm**-0.5, tags)
 
 
-def _regions(path: Path, problems: Problems) -> list[_Region]:
-    """The rows of `triplets.csv` in the order of the database."""
+def _read_regions(path: Path, problems: Problems) -> list[_Region]:
+    """Read the rows of `triplets.csv` in the order of the database."""
 
     def build(record: Record) -> _Region:
-        subj, rel, obj = map(record.text, FIELDS)
+        subj, rel, obj = map(record.text, TRIPLET_FIELDS)
         return _Region(
             str(record.integer("region_id")), record.integer("dataset_id"), (subj, rel, obj)
         )
 
-    regions = sorted(parse(csv_records(path, problems), build, problems), key=lambda r: r.place)
+    regions = sorted(
+        parse_records(read_csv_records(path, problems), build, problems), key=lambda r: r.place
+    )
     for expected, region in enumerate(regions):
         if region.place != expected:
             message = f"dataset_id must count from 0 without gaps: {expected} is not there."
@@ -180,10 +197,10 @@ def _regions(path: Path, problems: Problems) -> list[_Region]:
     return regions
 
 
-def _images(
+def _find_images(
     root: Path, regions: Iterable[_Region], boxes: Mapping[str, tuple[str, Box]], problems: Problems
 ) -> Iterable[ImageRef]:
-    """The official script's crops where they are; else the photographs, with the box to cut."""
+    """Find the official script's crops; else the photographs, with the box to crop."""
     folder = next((root / name for name in CROPPED if (root / name).is_dir()), None)
     for region in regions:
         photograph, crop = boxes.get(region.id, ("", None))
@@ -197,20 +214,20 @@ def _images(
             yield ImageRef(photograph or region.id, find_image(root, name, *PHOTOGRAPHS), crop)
 
 
-def _box(record: Record) -> tuple[str, tuple[str, Box]]:
-    """Region → its photograph, and the box that holds subject and object."""
+def _read_region_box(record: Record) -> tuple[str, tuple[str, Box]]:
+    """Read a region's photograph, and the box that holds subject and object."""
     region, photograph = str(record.integer("region_id")), str(record.integer("image_id"))
     corners = record.text("bbox")
     try:
         left, top, right, bottom = (int(corner) for corner in corners.split(","))
     except ValueError:
-        raise Malformed(f"region {region}: bbox must be four whole numbers.") from None
+        raise MalformedError(f"region {region}: bbox must be four whole numbers.") from None
     if right <= left or bottom <= top:
-        raise Malformed(f"region {region}: the box {corners} is empty.")
+        raise MalformedError(f"region {region}: the box {corners} is empty.")
     return region, (photograph, (left, top, right - left, bottom - top))
 
 
-def _find(root: Path, name: str) -> Path:
+def _find_simat_file(root: Path, name: str) -> Path:
     return find_file(root, name, f"simat_db/{name}")
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from contrapose.data.benchmarks.folders import annotation_files, first_folder
-from contrapose.data.card import Card, Macro
-from contrapose.data.example import Example, one_right
+from contrapose.data.benchmarks.common import find_annotation_files, find_folder
+from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark
-from contrapose.files import Problems, Record, inside, json_records, parse
+from contrapose.data.registry import Benchmark, Card, Macro
+from contrapose.files import Problems, Record, parse_records, read_json_records, safe_join
 
 SUBSETS = {
     "add_att": 692,
@@ -37,27 +36,27 @@ CARD = Card(
     aggregation=Macro("subset"),
     chance={"accuracy": 1 / 2},
     tags={"subset": "what was changed, and how", "change": "add, replace or swap"},
-    match=one_right(2, 0),
+    match=single_match(2, 0),
     scores="subset arrays",
 )
 
 
 def read(root: Path, problems: Problems) -> Iterator[Example]:
-    """Examples of every subset file that is there; texts are the caption and its negative."""
-    images = first_folder(root, "val2017", "images", "coco/val2017", "coco/images/val2017")
-    for subset, path in annotation_files(root, SUBSETS, "data"):
+    """Read the examples of every existing subset file: the caption and its negative."""
+    images = find_folder(root, "val2017", "images", "coco/val2017", "coco/images/val2017")
+    for subset, path in find_annotation_files(root, SUBSETS, "data"):
 
         def build(record: Record, subset: str = subset) -> Example:
             name = record.text("filename")
             return Example(
                 id=f"{subset}/{record.key}",
-                images=(ImageRef(name, inside(images, name)),),
+                images=(ImageRef(name, safe_join(images, name)),),
                 texts=(record.text("caption"), record.text("negative_caption")),
-                match=one_right(2, 0),
+                match=single_match(2, 0),
                 tags={"subset": subset, "change": subset.split("_", maxsplit=1)[0]},
             )
 
-        yield from parse(json_records(path, problems), build, problems)
+        yield from parse_records(read_json_records(path, problems), build, problems)
 
 
 BENCHMARK = Benchmark(CARD, read)

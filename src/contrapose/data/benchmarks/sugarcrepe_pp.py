@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from contrapose.data.benchmarks.folders import annotation_files, first_folder
-from contrapose.data.card import Card, Macro
-from contrapose.data.example import Example
+from contrapose.data.benchmarks.common import find_annotation_files, find_folder
+from contrapose.data.examples import Example
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark
-from contrapose.files import Problems, Record, inside, json_records, parse
+from contrapose.data.registry import Benchmark, Card, Macro
+from contrapose.files import Problems, Record, parse_records, read_json_records, safe_join
 
 SUBSETS = {
     "replace_att": 788,
@@ -44,25 +43,25 @@ CARD = Card(
 
 
 def read(root: Path, problems: Problems) -> Iterator[Example]:
-    """Examples of every subset file that is there; texts are caption, negative, second caption.
+    """Read the examples of every existing subset file: caption, negative, second caption.
 
     Ids are those of these files. They are not SugarCrepe's: its `swap_obj` leaves out 108, this
     one counts on.
     """
-    images = first_folder(root, "val2017", "images", "coco/val2017", "coco/images/val2017")
-    for subset, path in annotation_files(root, SUBSETS, "data"):
+    images = find_folder(root, "val2017", "images", "coco/val2017", "coco/images/val2017")
+    for subset, path in find_annotation_files(root, SUBSETS, "data"):
 
         def build(record: Record, subset: str = subset) -> Example:
             name = record.text("filename")
             return Example(
                 id=f"{subset}/{record.name('id')}",
-                images=(ImageRef(name, inside(images, name)),),
+                images=(ImageRef(name, safe_join(images, name)),),
                 texts=tuple(map(record.text, ("caption", "negative_caption", "caption2"))),
                 match=MATCH,
                 tags={"subset": subset, "change": subset.split("_", maxsplit=1)[0]},
             )
 
-        yield from parse(json_records(path, problems), build, problems)
+        yield from parse_records(read_json_records(path, problems), build, problems)
 
 
 BENCHMARK = Benchmark(CARD, read)

@@ -7,14 +7,12 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from contrapose.data.benchmarks.fields import first_text
-from contrapose.data.benchmarks.folders import first_folder, require_folder
-from contrapose.data.card import Card, Macro
-from contrapose.data.example import Example, one_right
+from contrapose.data.benchmarks.common import find_folder, read_first_text, require_folder
+from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark
+from contrapose.data.registry import Benchmark, Card, Macro
 from contrapose.errors import InputError
-from contrapose.files import Problems, Record, inside, json_records, parse
+from contrapose.files import Problems, Record, parse_records, read_json_records, safe_join
 
 INSTRUMENTS = {
     "actant-swap": "actions",
@@ -79,7 +77,7 @@ CARD = Card(
         "dataset": "where the image comes from",
     },
     by=("subset", "phenomenon"),
-    match=one_right(2, 0),
+    match=single_match(2, 0),
     scores="valse",
     official="compares match logits: p_c and the pairwise accuracy are strict, p_f counts a foil "
     "on the threshold as found, but items whose foil lies exactly on it are dropped",
@@ -87,9 +85,9 @@ CARD = Card(
 
 
 def read(root: Path, problems: Problems) -> Iterator[Example]:
-    """The valid examples; ids count all records, valid or not, of all files in order."""
+    """Read the valid examples; ids count all records, valid or not, of all files in order."""
     require_folder(root)
-    files = [_file(root, instrument) for instrument in INSTRUMENTS]
+    files = [_find_instrument_file(root, instrument) for instrument in INSTRUMENTS]
     missing = [path.name for path in files if not path.is_file()]
     if missing:
         raise InputError(
@@ -101,30 +99,30 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
     for path in files:
 
         def build(record: Record, instrument: str = path.stem) -> Example | None:
-            return _example(record, instrument, str(next(numbers)), root)
+            return _build_example(record, instrument, str(next(numbers)), root)
 
-        built = parse(json_records(path, problems), build, problems)
+        built = parse_records(read_json_records(path, problems), build, problems)
         yield from (example for example in built if example is not None)
 
 
-def _file(root: Path, instrument: str) -> Path:
+def _find_instrument_file(root: Path, instrument: str) -> Path:
     path = root / "data" / f"{instrument}.json"
     return path if path.is_file() else root / path.name
 
 
-def _example(record: Record, instrument: str, number: str, root: Path) -> Example | None:
+def _build_example(record: Record, instrument: str, number: str, root: Path) -> Example | None:
     votes = replace(record, value=record.field("mturk")).integer("caption")
     if votes < VALID_VOTES:
         return None
     name, dataset = record.text("image_file"), record.text("dataset")
     other = COCO_2017 if dataset.lower().startswith("coco") else SWIG
     names = next((FOLDERS[start] for start in FOLDERS if name.startswith(start)), other)
-    folder = first_folder(root, *(f"images/{n}" for n in names), *names, "images")
+    folder = find_folder(root, *(f"images/{n}" for n in names), *names, "images")
     return Example(
         id=number,
-        images=(ImageRef(name, inside(folder, name)),),
-        texts=(first_text(record, "caption"), first_text(record, "foil")),
-        match=one_right(2, 0),
+        images=(ImageRef(name, safe_join(folder, name)),),
+        texts=(read_first_text(record, "caption"), read_first_text(record, "foil")),
+        match=single_match(2, 0),
         tags={
             "subset": instrument,
             "phenomenon": INSTRUMENTS[instrument],

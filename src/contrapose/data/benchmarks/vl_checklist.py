@@ -6,14 +6,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from contrapose.data.benchmarks.fields import first_text
-from contrapose.data.benchmarks.folders import first_folder, require_folder
-from contrapose.data.card import Card, Macro
-from contrapose.data.example import Example, one_right
+from contrapose.data.benchmarks.common import find_folder, read_first_text, require_folder
+from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark
+from contrapose.data.registry import Benchmark, Card, Macro
 from contrapose.errors import InputError
-from contrapose.files import Malformed, Problem, Problems, Record, inside, json_records, parse
+from contrapose.files import (
+    MalformedError,
+    Problem,
+    Problems,
+    Record,
+    parse_records,
+    read_json_records,
+    safe_join,
+)
 
 SUBSETS = ("Attribute", "Object", "Relation")
 IMAGE_FOLDERS = {"vg": "vg", "vaw": "vg", "swig": "swig", "hake": "hake"}
@@ -46,7 +52,7 @@ CARD = Card(
         "file": "the annotation file",
     },
     by=("subset", "aspect"),
-    match=one_right(2, 0),
+    match=single_match(2, 0),
     official_limit=("file", 1000),
     official="takes the first 1,000 examples of a file (MAX_NUM 2000 counts both captions) whose "
     "images are there, and skips the others silently",
@@ -54,7 +60,7 @@ CARD = Card(
 
 
 def read(root: Path, problems: Problems) -> Iterator[Example]:
-    """Examples of every file that is there; the first right and the first wrong text are used."""
+    """Read the examples of every existing file: the first right and the first wrong text."""
     require_folder(root)
     place = root if any((root / name).is_dir() for name in SUBSETS) else root / "data"
     files = [path for name in SUBSETS for path in sorted((place / name).rglob("*.json"))]
@@ -64,13 +70,13 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
         )
     for path in files:
         name = path.relative_to(place).as_posix()
-        tags = file_tags(name)
+        tags = parse_file_tags(name)
         if tags is None:
             message = "is not named after one of vg, vaw, swig and hake."
             problems.report(Problem("unknown file", message, path))
             continue
         folder = IMAGE_FOLDERS[tags["source"]]
-        images = first_folder(root, folder, f"images/{folder}", "images")
+        images = find_folder(root, folder, f"images/{folder}", "images")
         start = name.removesuffix(".json")
 
         def build(
@@ -84,20 +90,22 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
                 case [str(image), dict(texts)]:
                     captions = replace(record, value=texts)
                 case _:
-                    raise Malformed(f"record {record.key}: expected an image path and its texts.")
+                    raise MalformedError(
+                        f"record {record.key}: expected an image path and its texts."
+                    )
             return Example(
                 id=f"{start}/{record.key}",
-                images=(ImageRef(f"{folder}/{image}", inside(images, image)),),
-                texts=(first_text(captions, "POS"), first_text(captions, "NEG")),
-                match=one_right(2, 0),
+                images=(ImageRef(f"{folder}/{image}", safe_join(images, image)),),
+                texts=(read_first_text(captions, "POS"), read_first_text(captions, "NEG")),
+                match=single_match(2, 0),
                 tags=tags,
             )
 
-        yield from parse(json_records(path, problems), build, problems)
+        yield from parse_records(read_json_records(path, problems), build, problems)
 
 
-def file_tags(name: str) -> dict[str, str] | None:
-    """What a file's place says of its examples; None when it does not name their source.
+def parse_file_tags(name: str) -> dict[str, str] | None:
+    """Parse the tags that a file's path gives its examples; None if it names no source.
 
     The layouts are Attribute/<source>/<aspect>.json, Object/<aspect>/…/<source>_…_<part>.json,
     Relation/<source>/<aspect>.json and Relation/<source>_<aspect>.json.

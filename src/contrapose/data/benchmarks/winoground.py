@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from contrapose.data.benchmarks.folders import first_folder, require_folder
-from contrapose.data.card import Card, Micro
-from contrapose.data.cells import Cell
-from contrapose.data.example import Example, TagValue, diagonal
-from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark
+from contrapose.data.benchmarks.common import find_folder, require_folder
+from contrapose.data.examples import Example, TagValue, diagonal_match
+from contrapose.data.images import Cell, ImageRef
+from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.errors import InputError
 from contrapose.files import (
-    Malformed,
+    MalformedError,
     Problems,
     Record,
-    inside,
-    json_records,
-    jsonl_records,
-    parquet_records,
-    parse,
+    parse_records,
+    read_json_records,
+    read_jsonl_records,
+    read_parquet_records,
+    safe_join,
 )
 
 TAGS = ("tag", "secondary_tag", "num_main_preds", "collapsed_tag")
@@ -49,24 +47,26 @@ CARD = Card(
         "diwan": "Diwan et al.: No Tag, Complex Reasoning, Unusual Image, …",
     },
     by=("collapsed_tag",),
-    match=diagonal(2),
+    match=diagonal_match(2),
     scores="winoground",
 )
 
 
 def read(root: Path, problems: Problems) -> Iterator[Example]:
-    """The 400 examples, from the hub's Parquet files or from `examples.jsonl`."""
+    """Read the 400 examples, from the hub's Parquet files or from `examples.jsonl`."""
     require_folder(root)
-    diwan = _diwan_tags(root, problems)
+    diwan = _read_diwan_tags(root, problems)
     if (root / "examples.jsonl").is_file():
-        images = first_folder(root, "images")
+        images = find_folder(root, "images")
 
         def from_line(record: Record) -> Example:
             names = (record.text("image_0"), record.text("image_1"))
-            refs = tuple(ImageRef(name, inside(images, name)) for name in names)
-            return _example(record, (refs[0], refs[1]), diwan)
+            refs = tuple(ImageRef(name, safe_join(images, name)) for name in names)
+            return _build_example(record, (refs[0], refs[1]), diwan)
 
-        yield from parse(jsonl_records(root / "examples.jsonl", problems), from_line, problems)
+        yield from parse_records(
+            read_jsonl_records(root / "examples.jsonl", problems), from_line, problems
+        )
         return
 
     files = sorted(root.glob("*.parquet")) or sorted((root / "data").glob("*.parquet"))
@@ -79,14 +79,14 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
             ImageRef(f"ex_{record.name('id')}_img_{i}", record.file, cell=Cell(f"image_{i}", row))
             for i in range(2)
         ]
-        return _example(record, (refs[0], refs[1]), diwan)
+        return _build_example(record, (refs[0], refs[1]), diwan)
 
     columns = ("id", "caption_0", "caption_1", *TAGS)
     for file in files:
-        yield from parse(parquet_records(file, columns), from_row, problems)
+        yield from parse_records(read_parquet_records(file, columns), from_row, problems)
 
 
-def _example(
+def _build_example(
     record: Record, images: tuple[ImageRef, ImageRef], diwan: Mapping[str, TagValue]
 ) -> Example:
     name = record.name("id")
@@ -96,19 +96,23 @@ def _example(
     if name in diwan:
         tags["diwan"] = diwan[name]
     texts = (record.text("caption_0"), record.text("caption_1"))
-    return Example(name, images, texts, diagonal(2), tags)
+    return Example(name, images, texts, diagonal_match(2), tags)
 
 
-def _diwan_tags(root: Path, problems: Problems) -> dict[str, TagValue]:
+def _read_diwan_tags(root: Path, problems: Problems) -> dict[str, TagValue]:
     for name in ("diwan_tags.json", "new_tag_assignments.json"):
         if (root / name).is_file():
-            return dict(parse(json_records(root / name, problems), _diwan_entry, problems))
+            return dict(
+                parse_records(
+                    read_json_records(root / name, problems), _parse_diwan_entry, problems
+                )
+            )
     return {}
 
 
-def _diwan_entry(record: Record) -> tuple[str, TagValue]:
+def _parse_diwan_entry(record: Record) -> tuple[str, TagValue]:
     if not isinstance(record.value, list) or not all(isinstance(t, str) for t in record.value):
-        raise Malformed(f"example {record.key}: expected a list of tags.")
+        raise MalformedError(f"example {record.key}: expected a list of tags.")
     return record.key, tuple(record.value) or ("No Tag",)
 
 

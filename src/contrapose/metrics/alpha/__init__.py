@@ -1,24 +1,30 @@
-"""α-debiasing: where each example is right, the exact optimum, and its honest estimate."""
+"""α-debiasing: intervals of α, the exact optimum, and its cross-validated estimate."""
 
-from contrapose.metrics.alpha.crossval import CrossValidated, HeldOut, cross_validate
 from contrapose.metrics.alpha.intervals import (
-    Intervals,
+    AlphaIntervals,
     augmented_intervals,
     brittle_intervals,
+    first_intervals,
     group_intervals,
     original_intervals,
+    refuse_own_images,
     text_intervals,
 )
-from contrapose.metrics.alpha.prior import refuse_own_images
-from contrapose.metrics.alpha.rankings import first_intervals
-from contrapose.metrics.alpha.sweep import Best, Curve, sweep
+from contrapose.metrics.alpha.selection import (
+    AlphaCurve,
+    AlphaOptimum,
+    CrossValidation,
+    HeldOutMeans,
+    cross_validate,
+    sweep,
+)
 
 __all__ = [
-    "Best",
-    "CrossValidated",
-    "Curve",
-    "HeldOut",
-    "Intervals",
+    "AlphaCurve",
+    "AlphaIntervals",
+    "AlphaOptimum",
+    "CrossValidation",
+    "HeldOutMeans",
     "augmented_intervals",
     "brittle_intervals",
     "cross_validate",

@@ -1,4 +1,4 @@
-"""For which α is an example right?
+"""Intervals of α on which an example is right, in a choice among captions or in a gallery.
 
 With log s_α = lm − α·log P(T), a right caption r beats a wrong one w under image i exactly when
 
@@ -7,6 +7,10 @@ With log s_α = lm − α·log P(T), a right caption r beats a wrong one w under
 an open half-line of α, or all of it or nothing where p_r = p_w. An example is right where all its
 comparisons hold, on an open interval. The prior of a caption is the same for every image, so no
 comparison between images moves, and the image score does not depend on α.
+
+With log s_α = lm − α·log P(T), the right text r of an image beats a wrong one on an open half-line
+of α, and all wrong ones on an open interval; an image with several right texts is right on the
+union of theirs.
 """
 
 from __future__ import annotations
@@ -17,13 +21,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
+from contrapose.metrics.likelihood import log_prior as prior_of
 from contrapose.metrics.pairs import image_score
-from contrapose.metrics.types import BoolArray, FloatArray, finite, of_shape, wide
+from contrapose.metrics.types import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    require_finite,
+    require_shape,
+    widen,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Intervals:
-    """Where each of k examples is right: lower < α < upper, nowhere when lower ≥ upper.
+class AlphaIntervals:
+    """Interval of α on which each of k examples is right: lower < α < upper, else empty.
 
     Attributes:
         lower: (k,), or (k, u) where an example is right on a union of u disjoint intervals.
@@ -34,20 +46,20 @@ class Intervals:
     upper: FloatArray
 
     def right_at(self, alpha: float) -> BoolArray:
-        """(k,) the examples that are right at this α."""
+        """(k,) mask of the examples that are right at this α."""
         inside = (self.lower < alpha) & (alpha < self.upper)
         return inside if inside.ndim == 1 else np.asarray(inside.any(axis=1))
 
-    def only(self, chosen: ArrayLike) -> Intervals:
-        """Those of some examples, by mask or positions."""
+    def only(self, chosen: ArrayLike) -> AlphaIntervals:
+        """Intervals of a subset of the examples, by mask or positions."""
         index = np.asarray(chosen)
-        return Intervals(self.lower[index], self.upper[index])
+        return AlphaIntervals(self.lower[index], self.upper[index])
 
 
 def text_intervals(
     lm: ArrayLike, log_prior: ArrayLike, match: ArrayLike, present: ArrayLike | None = None
-) -> Intervals:
-    """Where the text score of each example holds.
+) -> AlphaIntervals:
+    """Intervals of α on which the text score of each example holds.
 
     Args:
         lm: (k, m, n) log-likelihoods of n captions under m images.
@@ -58,9 +70,9 @@ def text_intervals(
     Raises:
         InputError: shapes do not fit, a likelihood is NaN, or a prior is not finite.
     """
-    scores, prior, right, standing = _checked(lm, log_prior, match, present)
+    scores, prior, right, standing = _check_choices(lm, log_prior, match, present)
     wrong = standing & ~right
-    lower, upper = _everywhere(len(scores))
+    lower, upper = _whole_line(len(scores))
     for r in range(scores.shape[2]):
         # All wrong captions of every image against caption r, where r is right.
         asked = wrong & right[:, :, r : r + 1]
@@ -71,46 +83,50 @@ def text_intervals(
         low, high = half_lines(gain, (prior[:, r : r + 1] - prior)[:, None, :])
         lower = np.maximum(lower, np.where(asked, low, -np.inf).max(axis=(1, 2)))
         upper = np.minimum(upper, np.where(asked, high, np.inf).min(axis=(1, 2)))
-    return Intervals(lower, upper)
+    return AlphaIntervals(lower, upper)
 
 
 def group_intervals(
     lm: ArrayLike, log_prior: ArrayLike, match: ArrayLike, present: ArrayLike | None = None
-) -> Intervals:
-    """Where the group score of each example holds: the text score's interval or nothing.
+) -> AlphaIntervals:
+    """Intervals of α on which the group score holds: the text score's interval or empty.
 
     Arguments are those of `text_intervals`.
     """
     text = text_intervals(lm, log_prior, match, present)
     lost = image_score(lm, match, present).values == 0
-    return Intervals(np.where(lost, np.inf, text.lower), np.where(lost, -np.inf, text.upper))
+    return AlphaIntervals(np.where(lost, np.inf, text.lower), np.where(lost, -np.inf, text.upper))
 
 
-def original_intervals(lm: ArrayLike, log_prior: ArrayLike) -> Intervals:
-    """Where `s(c) > s(n)`, for (k, 3) captions c, n, p."""
-    scores, prior = _triples(lm, log_prior)
-    return Intervals(*_beats(scores, prior, 0, 1))
+def original_intervals(lm: ArrayLike, log_prior: ArrayLike) -> AlphaIntervals:
+    """Intervals of α on which `s(c) > s(n)`, for (k, 3) captions c, n, p."""
+    scores, prior = _check_triples(lm, log_prior)
+    return AlphaIntervals(*_ends_of_win(scores, prior, 0, 1))
 
 
-def augmented_intervals(lm: ArrayLike, log_prior: ArrayLike) -> Intervals:
-    """Where `s(c) > s(n)` and `s(p) > s(n)`, for (k, 3) captions c, n, p."""
-    scores, prior = _triples(lm, log_prior)
-    return Intervals(*_both(_beats(scores, prior, 0, 1), _beats(scores, prior, 2, 1)))
+def augmented_intervals(lm: ArrayLike, log_prior: ArrayLike) -> AlphaIntervals:
+    """Intervals of α on which `s(c) > s(n)` and `s(p) > s(n)`, for (k, 3) captions c, n, p."""
+    scores, prior = _check_triples(lm, log_prior)
+    return AlphaIntervals(
+        *_intersect(_ends_of_win(scores, prior, 0, 1), _ends_of_win(scores, prior, 2, 1))
+    )
 
 
-def brittle_intervals(lm: ArrayLike, log_prior: ArrayLike) -> Intervals:
-    """Where `s(c) > s(n) > s(p)` or `s(p) > s(n) > s(c)`: a union of two disjoint intervals."""
-    scores, prior = _triples(lm, log_prior)
-    one = _both(_beats(scores, prior, 0, 1), _beats(scores, prior, 1, 2))
-    other = _both(_beats(scores, prior, 2, 1), _beats(scores, prior, 1, 0))
-    return Intervals(np.stack([one[0], other[0]], axis=1), np.stack([one[1], other[1]], axis=1))
+def brittle_intervals(lm: ArrayLike, log_prior: ArrayLike) -> AlphaIntervals:
+    """Intervals of α on which n scores between c and p: a union of two disjoint intervals."""
+    scores, prior = _check_triples(lm, log_prior)
+    one = _intersect(_ends_of_win(scores, prior, 0, 1), _ends_of_win(scores, prior, 1, 2))
+    other = _intersect(_ends_of_win(scores, prior, 2, 1), _ends_of_win(scores, prior, 1, 0))
+    return AlphaIntervals(
+        np.stack([one[0], other[0]], axis=1), np.stack([one[1], other[1]], axis=1)
+    )
 
 
-Ends = tuple[FloatArray, FloatArray]
+IntervalEnds = tuple[FloatArray, FloatArray]
 
 
-def half_lines(gain: FloatArray, cost: FloatArray) -> Ends:
-    """Ends of {α : gain > α·cost}: above gain/cost, below it, everywhere, or nowhere.
+def half_lines(gain: FloatArray, cost: FloatArray) -> IntervalEnds:
+    """End points of {α : gain > α·cost}: a half-line, the whole line, or the empty set.
 
     A gain that is NaN (both likelihoods zero) is a tie, and holds nowhere.
     """
@@ -124,26 +140,26 @@ def half_lines(gain: FloatArray, cost: FloatArray) -> Ends:
     return np.where(tie, np.inf, lower), np.where(tie, -np.inf, upper)
 
 
-def _beats(scores: FloatArray, prior: FloatArray, first: int, second: int) -> Ends:
-    """Ends of where caption `first` beats caption `second`."""
+def _ends_of_win(scores: FloatArray, prior: FloatArray, first: int, second: int) -> IntervalEnds:
+    """End points of the α at which caption `first` beats caption `second`."""
     with np.errstate(invalid="ignore"):
         gain = scores[:, first] - scores[:, second]
     return half_lines(gain, prior[:, first] - prior[:, second])
 
 
-def _both(a: Ends, b: Ends) -> Ends:
+def _intersect(a: IntervalEnds, b: IntervalEnds) -> IntervalEnds:
     return np.maximum(a[0], b[0]), np.minimum(a[1], b[1])
 
 
-def _everywhere(k: int) -> Ends:
+def _whole_line(k: int) -> IntervalEnds:
     return np.full(k, -np.inf), np.full(k, np.inf)
 
 
-def _checked(
+def _check_choices(
     lm: ArrayLike, log_prior: ArrayLike, match: ArrayLike, present: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, BoolArray, BoolArray]:
-    """Likelihoods, priors, right and standing cells; what does not stand is zero."""
-    shape = of_shape(np.asarray(lm), (None, None, None), "log-likelihoods").shape
+    """Check likelihoods, priors, right and present cells; absent cells become zero."""
+    shape = require_shape(np.asarray(lm), (None, None, None), "log-likelihoods").shape
     standing = np.ones(shape, dtype=np.bool_)
     if present is not None:
         standing = np.broadcast_to(np.asarray(present, dtype=np.bool_), shape)
@@ -155,13 +171,125 @@ def _checked(
             f"example {int(idle.argmax())} has no right and wrong captions to tell apart, so α "
             "has nothing to choose."
         )
-    scores = np.where(standing, wide(lm, present=standing), 0.0).astype(np.float64)
-    of_shape(np.asarray(log_prior), (shape[0], shape[2]), "log priors")
+    scores = np.where(standing, widen(lm, present=standing), 0.0).astype(np.float64)
+    require_shape(np.asarray(log_prior), (shape[0], shape[2]), "log priors")
     prior = np.where(standing.any(axis=1), np.asarray(log_prior, dtype=np.float64), 0.0)
-    return scores, finite(prior, "log priors"), right, standing
+    return scores, require_finite(prior, "log priors"), right, standing
 
 
-def _triples(lm: ArrayLike, log_prior: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    scores = of_shape(wide(lm), (None, 3), "log-likelihoods of hard positives")
-    prior = of_shape(finite(log_prior, "log priors"), scores.shape, "log priors")
+def _check_triples(lm: ArrayLike, log_prior: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    scores = require_shape(widen(lm), (None, 3), "log-likelihoods of hard positives")
+    prior = require_shape(require_finite(log_prior, "log priors"), scores.shape, "log priors")
     return scores.astype(np.float64), prior
+
+
+CELLS = 1 << 22
+"""Scores looked at together."""
+
+
+def first_intervals(lm: ArrayLike, log_prior: ArrayLike, pairs: ArrayLike) -> AlphaIntervals:
+    """Intervals of α on which one of an image's right texts ranks before every wrong one.
+
+    Args:
+        lm: (n, m) log-likelihoods of all texts under all images.
+        log_prior: (m,) the texts' log priors.
+        pairs: (p, 2) image and text that belong together.
+
+    Returns:
+        (n, u) disjoint intervals of each image, u the most right texts that one has; an image
+        without any is right nowhere.
+
+    Raises:
+        InputError: shapes do not fit, a likelihood is NaN, or a prior is not finite.
+    """
+    scores = require_shape(np.asarray(widen(lm), dtype=np.float64), (None, None), "log-likelihoods")
+    prior = require_shape(require_finite(log_prior, "log priors"), (scores.shape[1],), "log priors")
+    listed = np.unique(np.asarray(pairs, dtype=np.int64).reshape(-1, 2), axis=0)
+    if not len(listed):
+        raise InputError("no text belongs to an image, so α has nothing to choose.")
+    right = np.zeros(scores.shape, dtype=np.bool_)
+    right[listed[:, 0], listed[:, 1]] = True
+    texts = _texts_by_image(listed, len(scores))
+    lower, upper = np.full(texts.shape, np.inf), np.full(texts.shape, -np.inf)
+    step = max(1, CELLS // scores.shape[1])
+    for column in range(texts.shape[1]):
+        rows = np.flatnonzero(texts[:, column] >= 0)
+        for start in range(0, len(rows), step):
+            some = rows[start : start + step]
+            text = texts[some, column]
+            with np.errstate(invalid="ignore"):
+                gain = scores[some, text][:, None] - scores[some]
+            low, high = half_lines(gain, prior[text][:, None] - prior)
+            lower[some, column] = np.where(right[some], -np.inf, low).max(axis=1)
+            upper[some, column] = np.where(right[some], np.inf, high).min(axis=1)
+    return AlphaIntervals(*_merge_intervals(lower, upper))
+
+
+def _texts_by_image(pairs: IntArray, images: int) -> IntArray:
+    """(n, u) texts of each image, padded with −1."""
+    counts = np.bincount(pairs[:, 0], minlength=images)
+    starts = np.cumsum(counts) - counts
+    texts = np.full((images, counts.max()), -1, dtype=np.int64)
+    texts[pairs[:, 0], np.arange(len(pairs)) - starts[pairs[:, 0]]] = pairs[:, 1]
+    return texts
+
+
+def _merge_intervals(lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Merge the intervals of each row into disjoint ones."""
+    empty = lower >= upper
+    lower, upper = np.where(empty, np.inf, lower), np.where(empty, -np.inf, upper)
+    order = np.argsort(lower, axis=1, kind="stable")
+    lower = np.take_along_axis(lower, order, axis=1)
+    upper = np.take_along_axis(upper, order, axis=1)
+    rows, last = np.arange(len(lower)), np.zeros(len(lower), dtype=np.int64)
+    for column in range(1, lower.shape[1]):
+        over = lower[:, column] < upper[rows, last]
+        further = np.maximum(upper[rows, last], upper[:, column])
+        upper[rows[over], last[over]] = further[over]
+        lower[over, column], upper[over, column] = np.inf, -np.inf
+        last = np.where(over, last, column)
+    return lower, upper
+
+
+PRIOR_TOLERANCE = 1e-6
+
+
+def refuse_own_images(
+    lm: ArrayLike, log_prior: ArrayLike, present: ArrayLike | None = None
+) -> None:
+    """Refuse a prior made from each example's own images.
+
+    At α = 1 both comparisons of a 2 × 2 text score then become one and the same: with
+    P(T) = (P(T|I₀) + P(T|I₁))/2 the score P(T|I₀)/P(T) is 2/(1 + P(T|I₁)/P(T|I₀)), so image 0
+    prefers caption 0 exactly when P(T₀|I₀)/P(T₀|I₁) > P(T₁|I₀)/P(T₁|I₁), which is also when image 1
+    prefers caption 1. Chance rises from 25 % to 50 %.
+
+    Args:
+        lm: (k, m, n) log-likelihoods.
+        log_prior: (k, n) log priors.
+        present: (k, m, n) which cells stand; None means all.
+
+    Raises:
+        InputError: m ≥ 2 and every log prior is that of the example's own images.
+    """
+    scores = require_shape(np.asarray(lm), (None, None, None), "log-likelihoods")
+    k, m, n = scores.shape
+    prior = require_shape(np.asarray(log_prior, dtype=np.float64), (k, n), "log priors")
+    if m < 2 or not k:
+        return
+    standing = np.ones(scores.shape, dtype=np.bool_)
+    if present is not None:
+        standing = np.broadcast_to(np.asarray(present, dtype=np.bool_), scores.shape)
+    checked = np.where(standing, widen(scores, present=standing), -np.inf)
+    images = standing.sum(axis=1)
+    # Cells that do not stand add nothing to the mean, which is then over those that do.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own = prior_of(checked.transpose(1, 0, 2)) + np.log(m / images)
+        same = np.abs(own - prior) <= PRIOR_TOLERANCE
+    asked = images >= 2
+    if asked.any() and same[asked].all():
+        raise InputError(
+            "the prior is made from each example's own images, which makes the two comparisons of "
+            "a text score one and raises chance from 25 % to 50 %; take noise images, other real "
+            "images, or the whole benchmark's."
+        )

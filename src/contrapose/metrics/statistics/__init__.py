@@ -1,4 +1,4 @@
-"""Intervals and paired tests, for numbers that are functions of sums over examples."""
+"""Statistics of column totals: bootstrap intervals, paired tests and corrections."""
 
 from contrapose.metrics.statistics.auroc import auroc, auroc_interval
 from contrapose.metrics.statistics.bootstrap import (
@@ -7,18 +7,18 @@ from contrapose.metrics.statistics.bootstrap import (
     percentile_interval,
     replicates,
 )
-from contrapose.metrics.statistics.clusters import are_repeated, clusters_of
-from contrapose.metrics.statistics.correlation import correlation_of
-from contrapose.metrics.statistics.holm import holm
-from contrapose.metrics.statistics.joint import combine
-from contrapose.metrics.statistics.paired import (
+from contrapose.metrics.statistics.resampling import clusters_of, has_repeats
+from contrapose.metrics.statistics.significance import (
     McNemar,
     PairedDifference,
+    holm,
     mcnemar,
     paired_bootstrap,
 )
 from contrapose.metrics.statistics.statistic import (
     Statistic,
+    combine,
+    correlation_of,
     macro_mean,
     mean_of,
     minimum_of_means,
@@ -29,12 +29,12 @@ __all__ = [
     "McNemar",
     "PairedDifference",
     "Statistic",
-    "are_repeated",
     "auroc",
     "auroc_interval",
     "clusters_of",
     "combine",
     "correlation_of",
+    "has_repeats",
     "holm",
     "interval",
     "intervals",

@@ -1,4 +1,4 @@
-"""Area under the ROC curve, and its interval by reweighting."""
+"""Area under the ROC curve, and its bootstrap interval by reweighting."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from contrapose.errors import InputError
 from contrapose.metrics.statistics.bootstrap import (
     BLOCK,
     RESAMPLES,
-    affordable,
-    in_blocks,
+    limit_resamples,
+    map_blocks,
     percentile_interval,
 )
-from contrapose.metrics.statistics.draws import draw_counts
+from contrapose.metrics.statistics.resampling import cluster_codes, draw_counts
 from contrapose.metrics.statistics.statistic import divide
-from contrapose.metrics.statistics.units import cluster_codes
-from contrapose.metrics.types import FloatArray, IntArray, of_shape, wide
+from contrapose.metrics.types import FloatArray, IntArray, require_shape, widen
 
 WORK = 8
 """Passes over the examples that one resample costs, beside drawing it."""
 
 
 def auroc(scores: ArrayLike, groups: ArrayLike | None = None) -> float:
-    """How often a right caption, of any example, scores above a wrong one; a tie counts ½.
+    """AUROC: how often a right caption, of any example, beats a wrong one; a tie counts ½.
 
     The mean over all k × k pairs of a caption and a foil, computed from ranks. Chance ½.
 
@@ -32,7 +31,7 @@ def auroc(scores: ArrayLike, groups: ArrayLike | None = None) -> float:
         groups: (k,) codes from 0, −1 for what is not counted; the mean over groups of the area
             within each is then given.
     """
-    pairs, parts = _parts(scores, groups)
+    pairs, parts = _rank_groups(scores, groups)
     return float(_mean_area(parts, np.ones((1, len(pairs))))[0])
 
 
@@ -49,7 +48,7 @@ def auroc_interval(
 
     Arguments are those of `auroc` and of `bootstrap.replicates`.
     """
-    pairs, parts = _parts(scores, groups)
+    pairs, parts = _rank_groups(scores, groups)
     if not len(pairs):
         return float("nan"), float("nan")
     codes, units = cluster_codes(clusters, len(pairs))
@@ -58,13 +57,13 @@ def auroc_interval(
         counts = draw_counts(rng, units, rows).astype(np.float64)
         return _mean_area(parts, counts if codes is None else counts[:, codes])
 
-    resamples = affordable(WORK * len(pairs), resamples)
-    blocks = in_blocks(areas, rows=BLOCK // (WORK * len(pairs)), resamples=resamples, seed=seed)
+    resamples = limit_resamples(WORK * len(pairs), resamples)
+    blocks = map_blocks(areas, rows=BLOCK // (WORK * len(pairs)), resamples=resamples, seed=seed)
     return percentile_interval(np.concatenate(blocks), level)
 
 
-class _Part:
-    """The examples of one group: its foils in order, and where among them each caption stands."""
+class _GroupRanks:
+    """Examples of one group: foils sorted, and the rank of each caption among them."""
 
     def __init__(self, members: IntArray, pairs: FloatArray):
         captions, foils = pairs[members].T
@@ -75,7 +74,7 @@ class _Part:
         self._not_above = np.searchsorted(foils[order], captions, side="right")
 
     def area(self, weights: FloatArray) -> FloatArray:
-        """(r,) the area when all examples weigh as in each row of `weights` (r, k)."""
+        """(r,) AUROC of the group with the examples weighted by each row of `weights` (r, k)."""
         reached = np.zeros((len(weights), len(self._foils) + 1))
         np.cumsum(weights[:, self._foils], axis=1, out=reached[:, 1:])
         beaten = (reached[:, self._below] + reached[:, self._not_above]) / 2
@@ -83,8 +82,8 @@ class _Part:
         return divide(won, reached[:, -1] ** 2)
 
 
-def _mean_area(parts: list[_Part], weights: FloatArray) -> FloatArray:
-    """(r,) the mean over groups, those without weight left out."""
+def _mean_area(parts: list[_GroupRanks], weights: FloatArray) -> FloatArray:
+    """(r,) mean AUROC over the groups that have weight."""
     if not parts:
         return np.full(len(weights), np.nan)
     areas = np.stack([part.area(weights) for part in parts], axis=1)
@@ -92,10 +91,12 @@ def _mean_area(parts: list[_Part], weights: FloatArray) -> FloatArray:
     return divide(np.where(alive, areas, 0.0).sum(axis=1), alive.sum(axis=1))
 
 
-def _parts(scores: ArrayLike, groups: ArrayLike | None) -> tuple[FloatArray, list[_Part]]:
-    pairs = of_shape(wide(scores), (None, 2), "scores of captions and foils")
+def _rank_groups(
+    scores: ArrayLike, groups: ArrayLike | None
+) -> tuple[FloatArray, list[_GroupRanks]]:
+    pairs = require_shape(widen(scores), (None, 2), "scores of captions and foils")
     codes = np.zeros(len(pairs), dtype=np.int64) if groups is None else np.asarray(groups)
     if codes.shape != (len(pairs),):
         raise InputError(f"{len(pairs)} examples but {codes.shape} group codes.")
     members = (np.flatnonzero(codes == code) for code in np.unique(codes[codes >= 0]))
-    return pairs, [_Part(each, pairs) for each in members]
+    return pairs, [_GroupRanks(each, pairs) for each in members]

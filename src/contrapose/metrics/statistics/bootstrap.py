@@ -1,4 +1,4 @@
-"""Bootstrap intervals: resampling examples, or clusters of them, by their totals alone.
+"""Bootstrap intervals: resample examples, or clusters of them, by their totals alone.
 
 A `Statistic` depends on the examples through column totals, so a resample is a vector of counts
 times the matrix of what each unit (an example, or a cluster of examples that share an image) adds.
@@ -26,10 +26,8 @@ from typing import TypeVar
 import numpy as np
 
 from contrapose.errors import InputError
-from contrapose.metrics.statistics.draws import draw_counts
-from contrapose.metrics.statistics.joint import join
-from contrapose.metrics.statistics.statistic import Statistic
-from contrapose.metrics.statistics.units import Units, units_of
+from contrapose.metrics.statistics.resampling import ResamplingUnits, draw_counts, find_units
+from contrapose.metrics.statistics.statistic import Statistic, join
 from contrapose.metrics.types import FloatArray, IntArray
 
 T = TypeVar("T")
@@ -59,7 +57,7 @@ def replicates(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> FloatArray:
-    """The statistic's value in each bootstrap resample.
+    """Bootstrap replicates: the statistic's value in each resample.
 
     Args:
         statistic: what to resample.
@@ -111,7 +109,7 @@ def intervals(
 
 
 def percentile_interval(values: FloatArray, level: float = 0.95) -> tuple[float, float]:
-    """The range that holds the middle `level` of the values that are not NaN."""
+    """Percentile interval: the central `level` of the values that are not NaN."""
     known = values[~np.isnan(values)]
     if not known.size:
         return float("nan"), float("nan")
@@ -127,19 +125,19 @@ def joint_replicates(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> list[FloatArray]:
-    """The values of several statistics in the same resamples; arguments as in `replicates`."""
+    """Bootstrap replicates of several statistics in the same resamples; see `replicates`."""
     if resamples < 1:
         raise InputError(f"resamples must be at least 1, not {resamples}.")
     joint = join(statistics)
-    units = units_of(joint, clusters)
+    units = find_units(joint, clusters)
     if not units.size:
         return [np.full(resamples, np.nan) for _ in statistics]
     types, columns = units.rows.shape
     draw, rows = _draw_types, BLOCK // types
     if not units.few:
         draw, rows = _draw_units, min(rows, TILE // (NARROWEST * columns))
-        resamples = affordable(units.size, resamples)
-    blocks = in_blocks(
+        resamples = limit_resamples(units.size, resamples)
+    blocks = map_blocks(
         lambda rng, size: joint.values(draw(rng, units, size)),
         rows=rows,
         resamples=resamples,
@@ -148,15 +146,15 @@ def joint_replicates(
     return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 
-def affordable(units: int, resamples: int) -> int:
-    """How many resamples of so many units are drawn when each unit is drawn by itself."""
+def limit_resamples(units: int, resamples: int) -> int:
+    """Limit the resamples of so many units when each unit is drawn by itself."""
     return min(resamples, max(FEWEST_RESAMPLES, MOST_DRAWS // units))
 
 
-def in_blocks(
+def map_blocks(
     work: Callable[[np.random.Generator, int], T], *, rows: int, resamples: int, seed: int
 ) -> list[T]:
-    """Call `work(rng, size)` until all resamples are done, at most `rows` (but one) at a time.
+    """Map `work(rng, size)` over blocks of at most `rows` resamples (at least one), in threads.
 
     Every block has a random stream of its own, so the result does not depend on how many are
     worked on at once.
@@ -175,7 +173,7 @@ def in_blocks(
 
 
 def _batches(statistics: Sequence[Statistic], clusters: IntArray | None) -> list[list[int]]:
-    """Positions of the statistics to draw together.
+    """Batches of positions of the statistics to draw together.
 
     One of many types would make the others dear, so those of few types are drawn apart from it; and
     one by one when together they are of many types.
@@ -183,13 +181,13 @@ def _batches(statistics: Sequence[Statistic], clusters: IntArray | None) -> list
     few: list[int] = []
     many: list[int] = []
     for i, statistic in enumerate(statistics):
-        (few if units_of(join([statistic]), clusters).few else many).append(i)
-    if few and not units_of(join([statistics[i] for i in few]), clusters).few:
+        (few if find_units(join([statistic]), clusters).few else many).append(i)
+    if few and not find_units(join([statistics[i] for i in few]), clusters).few:
         return [*([i] for i in few), *([many] if many else [])]
     return [batch for batch in (few, many) if batch]
 
 
-def _draw_types(rng: np.random.Generator, units: Units, resamples: int) -> FloatArray:
+def _draw_types(rng: np.random.Generator, units: ResamplingUnits, resamples: int) -> FloatArray:
     """Totals (resamples, c) from the number of units drawn of each type."""
     # The last share is not used by the sampler: it gets what is left. Rounding is least there.
     order = np.argsort(units.counts)
@@ -197,7 +195,7 @@ def _draw_types(rng: np.random.Generator, units: Units, resamples: int) -> Float
     return np.asarray(drawn.astype(np.float64) @ units.rows[order])
 
 
-def _draw_units(rng: np.random.Generator, units: Units, resamples: int) -> FloatArray:
+def _draw_units(rng: np.random.Generator, units: ResamplingUnits, resamples: int) -> FloatArray:
     """Totals (resamples, c) from how often each unit is drawn."""
     counts = draw_counts(rng, units.size, resamples)
     totals = np.zeros((resamples, units.rows.shape[1]))

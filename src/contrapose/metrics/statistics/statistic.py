@@ -1,4 +1,4 @@
-"""Numbers that are functions of sums over examples, so that resampling them is arithmetic.
+"""Statistics that are functions of sums over examples, so that resampling is arithmetic.
 
 A mean, a weighted mean, a standard deviation, a macro average, the lesser of two means: each is a
 formula of a few column totals. The bootstrap needs nothing else: it draws totals and puts them into
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from contrapose.errors import InputError
-from contrapose.metrics.types import FloatArray, IntArray, finite
+from contrapose.metrics.types import FloatArray, IntArray, require_finite
 
 Formula = Callable[[FloatArray], FloatArray]
 """From totals (r, c), one row a resample, to values (r,)."""
@@ -26,7 +26,7 @@ FEW = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistic:
-    """A number that depends on the examples only through sums over them.
+    """Statistic that depends on the examples only through sums over them.
 
     Attributes:
         columns: (k, c) what each example adds to each of c totals; with `kinds`, (t, c) what an
@@ -52,31 +52,31 @@ class Statistic:
         return np.bincount(self.kinds, minlength=len(self.columns)) @ self.columns
 
     def value(self) -> float:
-        """The number itself; NaN when nothing counts towards it."""
+        """Value of the statistic; NaN when nothing counts towards it."""
         return float(self.formula(self.totals()[None])[0])
 
 
 def mean_of(values: ArrayLike, weights: ArrayLike | None = None) -> Statistic:
-    """The mean, or the weighted mean Σ w·v / Σ w, of one value an example.
+    """Mean, or weighted mean Σ w·v / Σ w, of one value per example.
 
     An example of weight 0 is not counted.
     """
-    array = _one_each(values)
-    share = _weights(weights, len(array))
-    levels, kinds = _levels(array)
-    heights, kinds_of_weight = _levels(share)
+    array = _check_values(values)
+    share = _check_weights(weights, len(array))
+    levels, kinds = _factorize(array)
+    heights, kinds_of_weight = _factorize(share)
     if kinds is not None and kinds_of_weight is not None:
         kinds = kinds * len(heights) + kinds_of_weight
         v, w = np.repeat(levels, len(heights)), np.tile(heights, len(levels))
         return Statistic(np.stack([w * v, w], axis=1), _ratio, kinds)
-    centre, centred = _centred(array)
+    centre, centred = _center(array)
     columns = np.stack([share * centred, share], axis=1)
     return Statistic(columns, lambda totals: centre + _ratio(totals))
 
 
 def standard_deviation(values: ArrayLike) -> Statistic:
-    """The population standard deviation of one value an example."""
-    _, centred = _centred(_one_each(values))
+    """Population standard deviation of one value per example."""
+    _, centred = _center(_check_values(values))
     columns = np.stack([centred, centred**2, np.ones_like(centred)], axis=1)
 
     def formula(totals: FloatArray) -> FloatArray:
@@ -89,7 +89,7 @@ def standard_deviation(values: ArrayLike) -> Statistic:
 def macro_mean(
     values: ArrayLike, groups: ArrayLike, parents: Sequence[int] | None = None
 ) -> Statistic:
-    """The mean over groups of their means, each group counting alike whatever its size.
+    """Macro mean: the mean over groups of their means, each group with equal weight.
 
     A group that a resample leaves empty is left out of that resample's mean.
 
@@ -102,14 +102,14 @@ def macro_mean(
     Raises:
         InputError: lengths differ, or a group has no parent.
     """
-    array, codes = _one_each(values), _codes(groups)
+    array, codes = _check_values(values), _check_codes(groups)
     if len(codes) != len(array):
         raise InputError(f"{len(array)} values but {len(codes)} group codes.")
     size = int(codes.max(initial=0)) + 1
     if parents is not None and len(parents) < size and (codes >= 0).any():
         raise InputError(f"{size} groups but only {len(parents)} of them have a parent.")
     tree = _membership([0] * size if parents is None else [*parents, 0][:size])
-    columns, kinds = _by_group(array, codes, size)
+    columns, kinds = _group_columns(array, codes, size)
 
     def formula(totals: FloatArray) -> FloatArray:
         sums, counts = totals[:, :size], totals[:, size:]
@@ -123,16 +123,18 @@ def macro_mean(
 
 
 def minimum_of_means(a: ArrayLike, b: ArrayLike, weights: ArrayLike | None = None) -> Statistic:
-    """The lesser of two (weighted) means over the same examples, as VALSE's min(p_c, p_f)."""
-    first = _one_each(a)
-    second, w = _one_each(b, len(first)), _weights(weights, len(first))
+    """Minimum of two (weighted) means over the same examples, as VALSE's min(p_c, p_f)."""
+    first = _check_values(a)
+    second, w = _check_values(b, len(first)), _check_weights(weights, len(first))
     columns = np.stack([w * first, w * second, w], axis=1)
     return Statistic(columns, lambda t: np.asarray(divide(t[:, :2], t[:, 2:]).min(axis=1)))
 
 
-def _by_group(values: FloatArray, codes: IntArray, size: int) -> tuple[FloatArray, IntArray | None]:
+def _group_columns(
+    values: FloatArray, codes: IntArray, size: int
+) -> tuple[FloatArray, IntArray | None]:
     """Columns (·, 2·size): the value in its group's column, and a one in its group's count."""
-    levels, kinds = _levels(values)
+    levels, kinds = _factorize(values)
     if kinds is not None:
         # One kind for each (group, value), and one row of zeros at the end for what is not counted.
         kinds = np.where(codes < 0, size * len(levels), codes * len(levels) + kinds)
@@ -145,8 +147,8 @@ def _by_group(values: FloatArray, codes: IntArray, size: int) -> tuple[FloatArra
     return columns, kinds
 
 
-def _levels(values: FloatArray) -> tuple[FloatArray, IntArray | None]:
-    """The few distinct values and which of them each example has; or the values as they are."""
+def _factorize(values: FloatArray) -> tuple[FloatArray, IntArray | None]:
+    """Distinct values and each example's index into them, if few; else the values and None."""
     if ((values == 0) | (values == 1)).all():
         return np.array([0.0, 1.0]), values.astype(np.int64)
     if np.unique(values[: 4 * FEW]).size > FEW:
@@ -161,30 +163,30 @@ def _membership(parents: Sequence[int]) -> NDArray[np.float64]:
     return np.eye(len(distinct))[codes]
 
 
-def _centred(values: FloatArray) -> tuple[float, FloatArray]:
-    """The mean and what is left without it: sums of squares far from zero would lose digits."""
+def _center(values: FloatArray) -> tuple[float, FloatArray]:
+    """Mean, and the values less the mean: sums of squares far from zero would lose digits."""
     centre = float(values.mean()) if values.size else 0.0
     return centre, values - centre
 
 
-def _one_each(values: ArrayLike, length: int | None = None) -> FloatArray:
-    array = finite(values, "values")
+def _check_values(values: ArrayLike, length: int | None = None) -> FloatArray:
+    array = require_finite(values, "values")
     if array.ndim != 1 or length not in (None, len(array)):
         wanted = "any" if length is None else length
         raise InputError(f"one value an example is needed ({wanted}), not {array.shape}.")
     return array
 
 
-def _weights(weights: ArrayLike | None, length: int) -> FloatArray:
+def _check_weights(weights: ArrayLike | None, length: int) -> FloatArray:
     if weights is None:
         return np.ones(length)
-    array = _one_each(weights, length)
+    array = _check_values(weights, length)
     if (array < 0).any():
         raise InputError("weights must not be negative.")
     return array
 
 
-def _codes(groups: ArrayLike) -> NDArray[np.integer[Any]]:
+def _check_codes(groups: ArrayLike) -> NDArray[np.integer[Any]]:
     array = np.asarray(groups)
     if array.ndim != 1 or not (np.issubdtype(array.dtype, np.integer) or not array.size):
         raise InputError(f"group codes must be integers, one an example, not {array.dtype}.")
@@ -200,3 +202,159 @@ def divide(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
     positive = np.broadcast_to(denominator > 0, numerator.shape)
     result = np.full(numerator.shape, np.nan)
     return np.asarray(np.divide(numerator, denominator, out=result, where=positive))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointStatistic:
+    """Statistics on the same examples, with their common columns stored once.
+
+    Attributes:
+        columns: as in `Statistic`, for all of them.
+        kinds: as in `Statistic`.
+        formulas: each statistic's formula.
+        places: the columns that each formula takes.
+    """
+
+    columns: FloatArray
+    kinds: IntArray | None
+    formulas: tuple[Formula, ...]
+    places: tuple[IntArray, ...]
+
+    def values(self, totals: FloatArray) -> list[FloatArray]:
+        """Each statistic's values (r,) from the joint totals (r, c)."""
+        return [
+            formula(totals[:, place])
+            for formula, place in zip(self.formulas, self.places, strict=True)
+        ]
+
+
+def join(statistics: Sequence[Statistic]) -> JointStatistic:
+    """Join statistics on the same examples, storing common columns once.
+
+    Raises:
+        InputError: there are none, or they are not on the same number of examples.
+    """
+    if len({s.examples for s in statistics}) != 1:
+        counts = ", ".join(str(s.examples) for s in statistics) or "none"
+        raise InputError(f"statistics to combine must share their examples; they have {counts}.")
+    kinds, rows = _common_kinds(statistics)
+    kept: dict[bytes, int] = {}
+    columns: list[FloatArray] = []
+    places: list[IntArray] = []
+    for statistic, row in zip(statistics, rows, strict=True):
+        block = statistic.columns if row is None else statistic.columns[row]
+        place = []
+        for column in block.T:
+            name = column.tobytes()
+            if name not in kept:
+                kept[name] = len(columns)
+                columns.append(column)
+            place.append(kept[name])
+        places.append(np.array(place, dtype=np.int64))
+    formulas = tuple(statistic.formula for statistic in statistics)
+    return JointStatistic(np.stack(columns, axis=1), kinds, formulas, tuple(places))
+
+
+def combine(statistics: Sequence[Statistic], weights: Sequence[float] | None = None) -> Statistic:
+    """Weighted mean of statistics on the same examples, in the same order.
+
+    Those that are NaN in a resample are left out of its mean.
+
+    Raises:
+        InputError: there are none, their examples or the weights do not fit.
+    """
+    share = np.ones(len(statistics)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if len(share) != len(statistics):
+        raise InputError(f"{len(statistics)} statistics but {len(share)} weights.")
+    joint = join(statistics)
+
+    def formula(totals: FloatArray) -> FloatArray:
+        parts = np.stack(joint.values(totals), axis=1)
+        alive = ~np.isnan(parts)
+        numerator = (np.where(alive, parts, 0.0) * share).sum(axis=1)
+        return divide(numerator, (alive * share).sum(axis=1))
+
+    return Statistic(joint.columns, formula, joint.kinds)
+
+
+def renumber(codes: IntArray, size: int) -> tuple[IntArray, int]:
+    """Renumber codes in 0 … size − 1 without gaps, order kept; also returns their number."""
+    if size > 4 * len(codes) + 1_000_000:
+        distinct, codes = np.unique(codes, return_inverse=True)
+        return codes, len(distinct)
+    used = np.bincount(codes, minlength=size) > 0
+    return (np.cumsum(used) - 1)[codes], int(used.sum())
+
+
+def _common_kinds(
+    statistics: Sequence[Statistic],
+) -> tuple[IntArray | None, list[IntArray | None]]:
+    """Common refinement of the statistics' kinds, and the row of each statistic for each kind."""
+    first = statistics[0].kinds
+    if all(s.kinds is first for s in statistics):
+        return first, [None] * len(statistics)
+    given = [s.kinds for s in statistics if s.kinds is not None]
+    if len(given) < len(statistics):
+        return None, [s.kinds for s in statistics]
+    kinds: IntArray = np.zeros(statistics[0].examples, dtype=np.int64)
+    size = 1
+    for statistic, own in zip(statistics, given, strict=True):
+        rows = len(statistic.columns)
+        kinds, size = renumber(kinds * rows + own, size * rows)
+    an_example = np.zeros(size, dtype=np.int64)
+    an_example[kinds] = np.arange(len(kinds))
+    return kinds, [own[an_example] for own in given]
+
+
+NO_SPREAD = 1e-12
+"""A variance below this share of the mean square is rounding: the value does not vary."""
+
+
+def correlation_of(x: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Statistic:
+    """Pearson's ρ of x and y over the examples; NaN where either does not vary.
+
+    Args:
+        x: (k,) one value an example.
+        y: (k,) the other value.
+        weights: (k,) how much an example counts; one of weight 0 does not.
+
+    Raises:
+        InputError: lengths differ, a value is not finite, or a weight is negative.
+    """
+    first, second = require_finite(x, "values"), require_finite(y, "values")
+    share = np.ones(first.shape) if weights is None else require_finite(weights, "weights")
+    if first.ndim != 1 or not first.shape == second.shape == share.shape:
+        shapes = f"{first.shape}, {second.shape} and {share.shape}"
+        raise InputError(f"a correlation needs as many values and weights, not {shapes}.")
+    if (share < 0).any():
+        raise InputError("weights must not be negative.")
+    a, b = _standardize(first, share), _standardize(second, share)
+    columns = np.stack([a, b, a * a, b * b, a * b, np.ones_like(a)], axis=1) * share[:, None]
+
+    def formula(totals: FloatArray) -> FloatArray:
+        mean_a, mean_b, square_a, square_b, product = divide(totals[:, :5], totals[:, 5:]).T
+        spread_a = _variance(square_a, mean_a)
+        spread_b = _variance(square_b, mean_b)
+        found = (product - mean_a * mean_b) / np.sqrt(spread_a * spread_b)
+        return np.asarray(np.clip(found, -1.0, 1.0))
+
+    return Statistic(columns, formula)
+
+
+def _variance(square: FloatArray, mean: FloatArray) -> FloatArray:
+    """Variance; NaN where it is rounding error."""
+    variance = square - mean**2
+    return np.where(variance > NO_SPREAD * square, variance, np.nan)
+
+
+def _standardize(values: FloatArray, share: FloatArray) -> FloatArray:
+    """Standardize values to mean 0 and deviation 1: sums of raw squares lose digits."""
+    total = share.sum()
+    if total <= 0:
+        return np.zeros_like(values)
+    centred = values - (share @ values) / total
+    deviation = float(np.sqrt(share @ centred**2 / total))
+    scale = float(np.sqrt(share @ values**2 / total))
+    if deviation <= np.sqrt(NO_SPREAD) * scale:
+        return np.zeros_like(values)
+    return np.asarray(centred / deviation)

@@ -1,19 +1,22 @@
-"""Chat endpoints that speak OpenAI's protocol: `openai:MODEL?url=http://host:port/v1`."""
+"""Chat endpoints of the OpenAI protocol: `openai:MODEL?url=http://host:port/v1`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from contrapose.models.endpoint.stopped import StoppedError
+from contrapose.models.endpoint.protocol import EndpointError
 
 if TYPE_CHECKING:
     from contrapose.models.endpoint.model import Endpoint
 
-__all__ = ["StoppedError", "load"]
+__all__ = [
+    "EndpointError",
+    "load",
+]
 
 
 def load(text: str) -> Endpoint:
-    """The model behind an endpoint; nothing is sent before it is asked.
+    """Load the model behind an endpoint; no request is sent before the first call.
 
     Args:
         text: the whole model string. Credentials in its address are used and never shown.

@@ -1,58 +1,126 @@
-"""Sending one question: try again where that may help, stop with a clear sentence where not."""
+"""HTTP client of an endpoint: rate limit, retries with back-off, clear errors."""
 
 from __future__ import annotations
 
 import base64
 import http.client
 import os
+import random
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from threading import Event
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from threading import Event, Lock
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlunsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
 from contrapose.models.capabilities import Reply
-from contrapose.models.endpoint.pace import Pace, retry_after
+from contrapose.models.endpoint.protocol import (
+    EndpointError,
+    MalformedReplyError,
+    parse_error,
+    parse_reply,
+)
 from contrapose.models.endpoint.settings import EndpointSettings
-from contrapose.models.endpoint.stopped import StoppedError
-from contrapose.models.endpoint.wire import GarbageError, reply_of, said_wrong
 
-AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 60.0
+
+
+@dataclass(slots=True)
+class RateLimit:
+    """Rate limit shared by all threads that send requests.
+
+    Attributes:
+        rpm: questions a minute; 0 for no limit.
+        clock: seconds that never go back.
+        sleep: waits so many seconds.
+        chance: a number in [0, 1), which keeps many clients from coming back at once.
+    """
+
+    rpm: float = 0.0
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], object] = time.sleep
+    chance: Callable[[], float] = random.random
+    _free: float = 0.0
+    _lock: Lock = field(default_factory=Lock)
+
+    def wait(self) -> None:
+        """Wait for the next free slot and take it."""
+        with self._lock:
+            now = self.clock()
+            turn = max(self._free, now)
+            self._free = turn + (60.0 / self.rpm if self.rpm else 0.0)
+        if turn > now:
+            self.sleep(turn - now)
+
+    def hold(self, seconds: float) -> None:
+        """Delay all requests by so many seconds."""
+        with self._lock:
+            self._free = max(self._free, self.clock() + seconds)
+
+    def back_off(self, tried: int) -> float:
+        """Exponential back-off with jitter, in seconds."""
+        whole = min(FIRST_PAUSE * 2.0**tried, LONGEST_PAUSE)
+        return whole * (0.5 + 0.5 * self.chance())
+
+
+def parse_retry_after(value: str | None) -> float:
+    """Seconds of a Retry-After header, given as a number or a date; 0 for none."""
+    if not value:
+        return 0.0
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return 0.0
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+RETRY_STATUSES = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 """Statuses after which the same question may well be answered."""
 
 LONGEST_WAIT = 600.0
 """Seconds; a server that asks for more is not waited for."""
 
-CAP, OTHER_CAP = "max_tokens", "max_completion_tokens"
+TOKEN_LIMIT, NEW_TOKEN_LIMIT = "max_tokens", "max_completion_tokens"
 """What servers call the most tokens of a reply: nearly all the first, OpenAI's newer the other."""
 
-FILTERED = frozenset(("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"))
+CONTENT_FILTER_CODES = frozenset(
+    ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
+)
 """Codes of a refusal of one prompt."""
 
 
-class _AgainError(Exception):
-    """A try that failed and may be repeated."""
+class _RetryError(Exception):
+    """A failed request that may be retried."""
 
     def __init__(self, reason: str, after: float = 0.0):
         self.reason, self.after = reason, after
         super().__init__(reason)
 
 
-class OtherCapError(Exception):
-    """The server wants the most tokens of a reply under another name."""
+class TokenLimitNameError(Exception):
+    """The server expects the token limit under its other field name."""
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """A redirect would carry the key to another place."""
+    """Redirect handler that follows none, since a redirect would leak the key."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Follow none: the redirect is then an error like any other."""
+        """Follow no redirect, so that it becomes an HTTP error."""
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
-    """One endpoint; any number of threads may send.
+class EndpointClient:
+    """HTTP client of one endpoint; thread-safe.
 
     Attributes:
         settings: which, and how.
@@ -61,12 +129,12 @@ class Client:
     """
 
     settings: EndpointSettings
-    pace: Pace
+    pace: RateLimit
     stop: Event = field(default_factory=Event)
     _opener: OpenerDirector = field(default_factory=lambda: build_opener(_NoRedirect))
 
     def send(self, body: bytes) -> Reply:
-        """The reply to a request.
+        """Send a request with retries and return the reply.
 
         Raises:
             StoppedError: there is none, and asking again does not help.
@@ -75,11 +143,11 @@ class Client:
         reason = "nothing was sent"
         for tried in range(self.settings.retries + 1):
             if self.stop.is_set():
-                raise StoppedError("nothing more is asked.")
+                raise EndpointError("nothing more is asked.")
             self.pace.wait()
             try:
                 return self._once(body)
-            except _AgainError as again:
+            except _RetryError as again:
                 reason = again.reason
                 if again.after > LONGEST_WAIT:
                     raise self._stopped(
@@ -97,36 +165,36 @@ class Client:
         request = Request(self._address(), body, self._headers(), method="POST")  # noqa: S310
         try:
             with self._opener.open(request, timeout=self.settings.timeout) as response:
-                return reply_of(response.read())
+                return parse_reply(response.read())
         except HTTPError as error:
             with error:
                 return self._failed(error, body)
-        except GarbageError as error:
-            raise _AgainError(str(error)) from None
+        except MalformedReplyError as error:
+            raise _RetryError(str(error)) from None
         except TimeoutError:
-            raise _AgainError(self._slow()) from None
+            raise _RetryError(self._slow()) from None
         except URLError as error:
             late = isinstance(error.reason, TimeoutError)
             reason = str(getattr(error.reason, "strerror", None) or error.reason).lower()
-            raise _AgainError(
+            raise _RetryError(
                 self._slow() if late else f"it cannot be reached ({reason})"
             ) from None
         except (OSError, http.client.HTTPException) as error:
-            raise _AgainError(f"the connection broke ({type(error).__name__})") from None
+            raise _RetryError(f"the connection broke ({type(error).__name__})") from None
 
     def _failed(self, error: HTTPError, body: bytes) -> Reply:
-        """What a status other than success means."""
+        """Turn an HTTP error into a retry, a refusal, or a final error."""
         try:
-            code, words = said_wrong(error.read())
+            code, words = parse_error(error.read())
         except (OSError, http.client.HTTPException):
             code, words = "", ""
-        if error.code in AGAIN and code != "insufficient_quota":
+        if error.code in RETRY_STATUSES and code != "insufficient_quota":
             said = f"status {error.code}, {words}" if words else f"status {error.code}"
-            raise _AgainError(said, retry_after(error.headers.get("Retry-After")))
-        if code in FILTERED:
+            raise _RetryError(said, parse_retry_after(error.headers.get("Retry-After")))
+        if code in CONTENT_FILTER_CODES:
             return Reply(f"refused: {words}")
-        if error.code == 400 and OTHER_CAP in words and f'"{CAP}"'.encode() in body:
-            raise OtherCapError
+        if error.code == 400 and NEW_TOKEN_LIMIT in words and f'"{TOKEN_LIMIT}"'.encode() in body:
+            raise TokenLimitNameError
         if error.code in (401, 403):
             key = self.settings.key_env
             there = "the key in" if os.environ.get(key) else "there is no key in"
@@ -140,8 +208,8 @@ class Client:
             )
         raise self._stopped(f"refuses the question (status {error.code}, {words})")
 
-    def _stopped(self, what: str) -> StoppedError:
-        return StoppedError(
+    def _stopped(self, what: str) -> EndpointError:
+        return EndpointError(
             f"the endpoint {self.settings.url} {what}; answers so far are kept, and the same "
             "command goes on from there."
         )

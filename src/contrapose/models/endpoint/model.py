@@ -1,4 +1,4 @@
-"""An endpoint as a model: it chats, and answers yes or no where it gives log-probabilities."""
+"""An endpoint as a model: chat, and yes-or-no answers where it gives log-probabilities."""
 
 from __future__ import annotations
 
@@ -10,18 +10,27 @@ from typing import TYPE_CHECKING, Any, cast
 
 from contrapose.errors import InputError
 from contrapose.models.capabilities import ModelCard, Prompt, QuestionTemplate, Reply
-from contrapose.models.endpoint.client import CAP, OTHER_CAP, Client, OtherCapError
-from contrapose.models.endpoint.pace import Pace
+from contrapose.models.endpoint.client import (
+    NEW_TOKEN_LIMIT,
+    TOKEN_LIMIT,
+    EndpointClient,
+    RateLimit,
+    TokenLimitNameError,
+)
+from contrapose.models.endpoint.protocol import (
+    IMAGE_FORMAT,
+    TOP_LOGPROBS,
+    EndpointError,
+    encode_request,
+)
 from contrapose.models.endpoint.settings import EndpointSettings
-from contrapose.models.endpoint.stopped import StoppedError
-from contrapose.models.endpoint.wire import PICTURES, TOP, body_of
-from contrapose.models.fingerprint import fingerprint
+from contrapose.models.names import fingerprint
 
 if TYPE_CHECKING:
     from PIL.Image import Image
     from torch import Tensor
 
-    from contrapose.models.capabilities import Sight
+    from contrapose.models.capabilities import AnyImage
 
 NOISE_SIDE = 336
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
@@ -29,7 +38,7 @@ CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
 
 class Endpoint:
-    """A model that is asked over the network.
+    """A chat model behind an HTTP endpoint.
 
     Attributes:
         name: the canonical model string, without credentials.
@@ -42,34 +51,36 @@ class Endpoint:
 
     default_scores = ("chat",)
 
-    def __init__(self, settings: EndpointSettings, pace: Pace | None = None):
-        """An endpoint; `pace` is another clock, for tests."""
+    def __init__(self, settings: EndpointSettings, pace: RateLimit | None = None):
+        """Create the endpoint; `pace` replaces the rate limit in tests."""
         self.settings = settings
         self.name = settings.name
         self.batch_size = 2 * settings.parallel
         self.prices = settings.prices
         self.fingerprint = fingerprint(
-            (), url=settings.url, model=settings.model, pictures=PICTURES, **settings.named()
+            (), url=settings.url, model=settings.model, pictures=IMAGE_FORMAT, **settings.named()
         )
         stop = Event()
-        self._client = Client(settings, pace or Pace(settings.rpm, sleep=stop.wait), stop)
-        self._cap = CAP
+        self._client = EndpointClient(
+            settings, pace or RateLimit(settings.rpm, sleep=stop.wait), stop
+        )
+        self._cap = TOKEN_LIMIT
         self._spare: dict[tuple[int, str], tuple[Any, Reply]] = {}
 
     @property
     def card(self) -> ModelCard:
-        """What a user should know of it."""
+        """The model card."""
         return ModelCard(
             family="chat endpoint",
             parameters=0,
             dtype="fp32",
-            preprocessing=f"RGB, {PICTURES}; what the server makes of it is not known",
+            preprocessing=f"RGB, {IMAGE_FORMAT}; what the server makes of it is not known",
             context=None,
             notes=("the server may change without its name or this fingerprint changing",),
         )
 
     def reply(self, prompts: Sequence[Prompt]) -> Sequence[Reply]:
-        """One reply a prompt; several are on their way at once.
+        """One reply per prompt; several requests run in parallel.
 
         Raises:
             StoppedError: the endpoint cannot go on; holds the replies that came.
@@ -77,9 +88,9 @@ class Endpoint:
         return self._asked(prompts, first=False)
 
     def answer_logprobs(
-        self, images: Sequence[Sight], texts: Sequence[str], question: QuestionTemplate
+        self, images: Sequence[AnyImage], texts: Sequence[str], question: QuestionTemplate
     ) -> Tensor:
-        """(n,) log of the probability that the reply's first token is the answer.
+        """(n,) log-probability that the reply's first token is the answer.
 
         It is the sum over those of the likeliest tokens that are the answer but for space and case,
         as the server gives them: not normalised over yes and no. An answer of several tokens is
@@ -111,7 +122,7 @@ class Endpoint:
         return cast("Tensor", np.array(found, dtype=np.float64))
 
     def noise_images(self, count: int, seed: int) -> Sequence[Image]:
-        """Gaussian noise with the mean and spread that CLIP's pixels are normalised by.
+        """Gaussian noise with CLIP's pixel mean and standard deviation.
 
         What the model normalises by is not known from here.
         """
@@ -127,13 +138,13 @@ class Endpoint:
             return []
         pool = ThreadPoolExecutor(min(self.settings.parallel, len(prompts)))
         replies: list[Reply | None] = []
-        stopped: StoppedError | None = None
+        stopped: EndpointError | None = None
         refused: InputError | None = None
         try:
             for each in [pool.submit(self._one, prompt, first) for prompt in prompts]:
                 try:
                     replies.append(each.result())
-                except StoppedError as error:
+                except EndpointError as error:
                     stopped = stopped or error
                     replies.append(None)
                     self._client.stop.set()
@@ -147,17 +158,21 @@ class Endpoint:
             pool.shutdown(cancel_futures=True)
             self._client.stop.clear()
         if stopped is not None:
-            raise StoppedError(stopped.message, replies)
+            raise EndpointError(stopped.message, replies)
         if refused is not None:
             raise refused
         return [each for each in replies if each is not None]
 
     def _one(self, prompt: Prompt, first: bool) -> Reply:
         try:
-            return self._client.send(body_of(prompt, self.settings, first=first, cap=self._cap))
-        except OtherCapError:
-            self._cap = OTHER_CAP
-            return self._client.send(body_of(prompt, self.settings, first=first, cap=OTHER_CAP))
+            return self._client.send(
+                encode_request(prompt, self.settings, first=first, cap=self._cap)
+            )
+        except TokenLimitNameError:
+            self._cap = NEW_TOKEN_LIMIT
+            return self._client.send(
+                encode_request(prompt, self.settings, first=first, cap=NEW_TOKEN_LIMIT)
+            )
 
 
 def answer_logprob(reply: Reply, answer: str, name: str) -> float:
@@ -168,7 +183,7 @@ def answer_logprob(reply: Reply, answer: str, name: str) -> float:
         StoppedError: there are none.
     """
     if not reply.first:
-        raise StoppedError(
+        raise EndpointError(
             f"{name} gives no log-probabilities, which vqa needs: ask it with --score chat."
         )
     wanted = answer.strip().casefold()
@@ -180,7 +195,7 @@ def answer_logprob(reply: Reply, answer: str, name: str) -> float:
     if not found:
         raise InputError(
             f"{answer!r} is not among the {len(reply.first)} likeliest first tokens of the reply "
-            f"(at most {TOP} are given), so its probability is not known."
+            f"(at most {TOP_LOGPROBS} are given), so its probability is not known."
         )
     top = max(found)
     return min(0.0, top + math.log(sum(math.exp(value - top) for value in found)))

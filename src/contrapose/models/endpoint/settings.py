@@ -1,4 +1,4 @@
-"""What stands in an endpoint's model string, and what of it belongs to the model's name.
+"""Settings in an endpoint's model string, and which of them belong to its canonical name.
 
 | setting | left out | what it is |
 |---|---|---|
@@ -25,15 +25,15 @@ from typing import Literal
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from contrapose.errors import InputError
-from contrapose.files.near import did_you_mean
+from contrapose.files.suggest import did_you_mean
 
 PREFIX = "openai:"
-OPENAI = "https://api.openai.com/v1"
-KEY = "OPENAI_API_KEY"
+OPENAI_URL = "https://api.openai.com/v1"
+KEY_VARIABLE = "OPENAI_API_KEY"
 
 DEFAULTS: Mapping[str, str] = {
     "url": "",
-    "key_env": KEY,
+    "key_env": KEY_VARIABLE,
     "tokens": "64",
     "temperature": "0",
     "seed": "0",
@@ -49,7 +49,7 @@ DEFAULTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class EndpointSettings:
-    """An endpoint and how it is asked.
+    """Settings of an endpoint.
 
     Attributes:
         model: its name there.
@@ -69,7 +69,7 @@ class EndpointSettings:
     model: str
     url: str
     target: SplitResult
-    key_env: str = KEY
+    key_env: str = KEY_VARIABLE
     tokens: int = 64
     temperature: Literal[0] | None = 0
     seed: int = 0
@@ -89,19 +89,19 @@ class EndpointSettings:
         return f"{PREFIX}{self.model}{f'?{said}' if said else ''}"
 
     def said(self) -> dict[str, str]:
-        """What must stand in the name: what can change an answer and is not as usual."""
-        address = {} if self.url == OPENAI else {"url": self.url}
+        """Settings of the canonical name: those that change answers and differ from the default."""
+        address = {} if self.url == OPENAI_URL else {"url": self.url}
         unusual = {key: value for key, value in self.named().items() if value != DEFAULTS[key]}
         return {**address, **unusual}
 
     def named(self) -> dict[str, str]:
-        """The settings that can change an answer."""
+        """Settings that can change an answer."""
         temperature = "default" if self.temperature is None else "0"
         return {"tokens": str(self.tokens), "temperature": temperature, "seed": str(self.seed)}
 
 
 def split_name(text: str) -> tuple[str, dict[str, str]]:
-    """The model and the settings of a model string.
+    """Split a model string into the model and its settings.
 
     Raises:
         InputError: there is no model, or a setting is not known or given twice.
@@ -121,15 +121,15 @@ def split_name(text: str) -> tuple[str, dict[str, str]]:
 
 
 def parse_settings(text: str) -> EndpointSettings:
-    """An endpoint's model string, understood.
+    """Parse the model string of an endpoint.
 
     Raises:
         InputError: a setting makes no sense; the sentence never repeats the address's credentials.
     """
     model, given = split_name(text)
     said = {**DEFAULTS, **given}
-    url = said["url"] or os.environ.get("OPENAI_BASE_URL", "").strip() or OPENAI
-    target = _target(url)
+    url = said["url"] or os.environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_URL
+    target = _parse_url(url)
     host = target.netloc.rpartition("@")[2]
     if said["temperature"] not in ("0", "default"):
         raise InputError(
@@ -140,19 +140,19 @@ def parse_settings(text: str) -> EndpointSettings:
         url=urlunsplit((target.scheme, host, target.path, "", "")),
         target=target,
         key_env=said["key_env"],
-        tokens=int(_number(said, "tokens", least=1, whole=True)),
+        tokens=int(_parse_number(said, "tokens", least=1, whole=True)),
         temperature=0 if said["temperature"] == "0" else None,
-        seed=int(_number(said, "seed", least=0, whole=True)),
-        parallel=int(_number(said, "parallel", least=1, whole=True)),
-        rpm=_number(said, "rpm", least=0),
-        timeout=_number(said, "timeout", least=0.001),
-        retries=int(_number(said, "retries", least=0, whole=True)),
-        prices=_prices(said),
+        seed=int(_parse_number(said, "seed", least=0, whole=True)),
+        parallel=int(_parse_number(said, "parallel", least=1, whole=True)),
+        rpm=_parse_number(said, "rpm", least=0),
+        timeout=_parse_number(said, "timeout", least=0.001),
+        retries=int(_parse_number(said, "retries", least=0, whole=True)),
+        prices=_parse_prices(said),
     )
 
 
-def _target(url: str) -> SplitResult:
-    """The address up to, and without, `/chat/completions`."""
+def _parse_url(url: str) -> SplitResult:
+    """Parse the URL, without a trailing `/chat/completions`."""
     try:
         target = urlsplit(url)
         right = target.scheme in ("http", "https") and bool(target.hostname)
@@ -165,15 +165,15 @@ def _target(url: str) -> SplitResult:
     return target._replace(path=path, fragment="")
 
 
-def _prices(said: Mapping[str, str]) -> tuple[float, float] | None:
+def _parse_prices(said: Mapping[str, str]) -> tuple[float, float] | None:
     if not said["in"] and not said["out"]:
         return None
     if not said["in"] or not said["out"]:
         raise InputError("in and out, the prices of a million tokens, go together.")
-    return _number(said, "in", least=0), _number(said, "out", least=0)
+    return _parse_number(said, "in", least=0), _parse_number(said, "out", least=0)
 
 
-def _number(said: Mapping[str, str], key: str, *, least: float, whole: bool = False) -> float:
+def _parse_number(said: Mapping[str, str], key: str, *, least: float, whole: bool = False) -> float:
     try:
         value = int(said[key]) if whole else float(said[key])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Models of the transformers library: one module a family, found by the model's own type."""
+"""Models of the transformers library, dispatched to a family by `model_type`."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from contrapose.models.capabilities import Model
 from contrapose.models.options import LoadOptions
 
 FAMILIES: dict[str, str] = {
-    "clip": "clip",
-    "siglip": "siglip",
-    "siglip2": "siglip2",
-    "align": "align",
-    "altclip": "altclip",
-    "blip": "blip",
-    "blip-2": "blip2",
-    "git": "git",
-    "flava": "flava",
-    "vilt": "vilt",
-    "bridgetower": "bridgetower",
+    "clip": "dual.load_clip",
+    "siglip": "dual.load_siglip",
+    "siglip2": "dual.load_siglip2",
+    "align": "dual.load_align",
+    "altclip": "dual.load_altclip",
+    "blip": "blip.load_blip",
+    "blip-2": "blip2.load_blip2",
+    "git": "git.load_git",
+    "flava": "flava.load_flava",
+    "vilt": "vilt.load_vilt",
+    "bridgetower": "bridgetower.load_bridgetower",
 }
-"""The `model_type` of a configuration → module here whose `load(checkpoint)` gives the model;
-`vlm` takes every other image-text-to-text model."""
+"""Loader of each `model_type`, as module and function of this package; `vlm.load_vlm` takes every
+other image-text-to-text model."""
 
 
 def load(source: str, revision: str | None, name: str, options: LoadOptions) -> Model:
-    """A model from a folder or from the hub.
+    """Load a model from a folder or from the hub.
 
     Raises:
         InputError: it cannot be had, or is of a family that is not known here.
@@ -35,27 +35,27 @@ def load(source: str, revision: str | None, name: str, options: LoadOptions) -> 
     """
     require_torch(name)
     from contrapose.models.hf import vlm
-    from contrapose.models.hf.checkpoint import open_checkpoint
-    from contrapose.models.hf.hub import fetch
+    from contrapose.models.hf.checkpoint import fetch, open_checkpoint
 
     try:
         fetched = fetch(source, revision, name, code=options.trust_remote_code)
     except ImportError:
         raise MissingExtraError("transformers", "hf", f"The model {name}") from None
-    if _open_clip_alone(fetched[0]):
+    if _is_open_clip_only(fetched[0]):
         from contrapose.models import openclip
 
         return openclip.load_folder(fetched[0], name, options)
     checkpoint = open_checkpoint(source, revision, name, options, fetched=fetched)
     kind = str(checkpoint.config.model_type)
-    family = FAMILIES.get(kind) or ("vlm" if vlm.is_one(kind) else None)
+    family = FAMILIES.get(kind) or ("vlm.load_vlm" if vlm.is_vlm(kind) else None)
     if family is None:
         raise InputError(
             f"{name} is a model of type {kind!r}, which is not known here; known are "
             f"{', '.join(sorted(FAMILIES))} and all image-text-to-text models: see "
             "docs/plug-ins.md on adding one."
         )
-    model: Model = import_module(f"contrapose.models.hf.{family}").load(checkpoint)
+    module, _, loader = family.rpartition(".")
+    model: Model = getattr(import_module(f"contrapose.models.hf.{module}"), loader)(checkpoint)
     return model
 
 
@@ -67,8 +67,8 @@ def require_torch(name: str) -> None:
         raise MissingExtraError("torch", "hf", f"The model {name}") from None
 
 
-def _open_clip_alone(folder: Path) -> bool:
-    """Whether a folder holds a model of open_clip and none of transformers."""
+def _is_open_clip_only(folder: Path) -> bool:
+    """Whether a folder holds an open_clip model and no transformers model."""
     if not (folder / "open_clip_config.json").is_file():
         return False
     config = folder / "config.json"

@@ -1,4 +1,4 @@
-"""BridgeTower (Xu et al., 2023): two towers, and a third that every upper layer of both feeds."""
+"""BridgeTower (Xu et al., 2023): two towers, and a cross-modal one fed by their upper layers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,28 @@ from torch import Tensor, nn
 from transformers import BridgeTowerForContrastiveLearning, BridgeTowerForImageAndTextRetrieval
 from transformers.models.bridgetower.modeling_bridgetower import BridgeTowerITMHead
 
-from contrapose.models.hf.fusion import LOG_ODDS, Fusion, holds, log_odds, unit
-from contrapose.models.hf.narrow import NARROW, widened
-from contrapose.models.precise import precise
+from contrapose.models.exact import exact_inference
+from contrapose.models.hf.fusion import (
+    LOG_ODDS_NOTE,
+    NARROW_NOTE,
+    FusionModel,
+    has_weights,
+    log_odds,
+    normalize_rows,
+    widen,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from contrapose.models.capabilities import Picture, Prepared
+    from contrapose.models.capabilities import ImageLike, PreparedImage
     from contrapose.models.hf.checkpoint import Checkpoint
 
-TRAINED = "The released models were trained on captions of at most 50 tokens."
+LENGTH_NOTE = "The released models were trained on captions of at most 50 tokens."
 
 
-def load(checkpoint: Checkpoint) -> BridgeTower:
-    """A BridgeTower with the scores that its heads give: `itm`, `itc` or both.
+def load_bridgetower(checkpoint: Checkpoint) -> BridgeTower:
+    """Load BridgeTower with the scores of its heads: `itm`, `itc` or both.
 
     What the files hold decides, not the class that they were saved as: one file may hold the heads
     of several.
@@ -32,14 +39,14 @@ def load(checkpoint: Checkpoint) -> BridgeTower:
     Raises:
         InputError: it has neither head, or lacks other weights.
     """
-    contrastive = holds(checkpoint, "itc_image_head.")
-    if contrastive and holds(checkpoint, "itm_score."):
+    contrastive = has_weights(checkpoint, "itc_image_head.")
+    if contrastive and has_weights(checkpoint, "itm_score."):
         return BridgeTowerBoth(checkpoint)
     return BridgeTowerEncoder(checkpoint) if contrastive else BridgeTowerMatcher(checkpoint)
 
 
 class BridgeTowerForBoth(BridgeTowerForContrastiveLearning):  # type: ignore[no-untyped-call]
-    """The library's contrastive class with the matching head beside it."""
+    """The library's contrastive class with the matching head added."""
 
     def __init__(self, config: Any):
         super().__init__(config)  # type: ignore[no-untyped-call]
@@ -47,14 +54,14 @@ class BridgeTowerForBoth(BridgeTowerForContrastiveLearning):  # type: ignore[no-
         self.post_init()  # type: ignore[no-untyped-call]
 
 
-class BridgeTower(Fusion):
-    """The two towers, one layer at a time; the classes below add the heads.
+class BridgeTower(FusionModel):
+    """Base of BridgeTower models: the image and text towers, layer by layer.
 
     Neither tower looks at the third, so an image's layers are the same with every caption.
     """
 
     network_class: type[Any]
-    notes: tuple[str, ...] = (TRAINED, NARROW)
+    notes: tuple[str, ...] = (LENGTH_NOTE, NARROW_NOTE)
 
     def __init__(self, checkpoint: Checkpoint):
         text = checkpoint.config.text_config
@@ -73,12 +80,12 @@ class BridgeTower(Fusion):
         self._layers = len(self.core.text_model.encoder.layer)
         self._lower = self._layers - self.core.config.num_hidden_layers
 
-    def prepare_image(self, image: Image) -> Prepared:
-        """An image as the network takes it, by the library's image processor."""
-        return self.pictures.prepare(widened(image, self.pictures.processor))
+    def prepare_image(self, image: Image) -> PreparedImage:
+        """Preprocess an image by the library's image processor, widened if too narrow."""
+        return self.pictures.prepare(widen(image, self.pictures.processor))
 
-    def _image_layers(self, images: Sequence[Picture]) -> list[Tensor]:
-        """(n, t, width) of each upper layer of the image tower, normalised and projected."""
+    def _image_layers(self, images: Sequence[ImageLike]) -> list[Tensor]:
+        """States (n, t, width) of each upper image layer, normalized and projected."""
         tower = self.core.vision_model.visual
         states = tower.forward_pre(self._pixels(images))
         found = []
@@ -86,12 +93,12 @@ class BridgeTower(Fusion):
             states = block(states)
             if i >= self._lower:
                 seen = tower.forward_post(states)
-                project = _part(self.core.cross_modal_image_transform, i - self._lower)
+                project = _select_layer(self.core.cross_modal_image_transform, i - self._lower)
                 found.append(project(seen) + self._kind(1))
         return found
 
     def _text_layers(self, tokens: dict[str, Tensor]) -> tuple[list[Tensor], Tensor]:
-        """(n, l, width) of each upper layer of the text tower, and the mask to add to attention."""
+        """States (n, l, width) of each upper text layer, and the attention mask to add."""
         model = self.core.text_model
         states = model.embeddings(input_ids=tokens["input_ids"])
         gaps = tokens["attention_mask"][:, None, None, :] == 0
@@ -105,27 +112,27 @@ class BridgeTower(Fusion):
         return found, mask
 
     def _kind(self, which: int) -> Tensor:
-        """What is added to text (0) and to image tokens (1)."""
+        """Token type embedding of text (0) or image (1)."""
         kind: Tensor = self.core.token_type_embeddings.weight[which]
         return kind
 
 
 class BridgeTowerMatcher(BridgeTower):
-    """`itm` by the third tower."""
+    """BridgeTower matcher: `itm` by the cross-modal tower."""
 
     network_class: type[Any] = BridgeTowerForImageAndTextRetrieval
-    notes = (LOG_ODDS, TRAINED, NARROW)
+    notes = (LOG_ODDS_NOTE, LENGTH_NOTE, NARROW_NOTE)
 
-    @precise
-    def match(self, images: Sequence[Picture], texts: Sequence[str]) -> Tensor:
-        """Log-odds (n,) of a match; an image that comes again goes up its tower once."""
+    @exact_inference
+    def match(self, images: Sequence[ImageLike], texts: Sequence[str]) -> Tensor:
+        """Log-odds (n,) of a match; each distinct image is encoded once."""
         distinct, places, tokens = self._pairs(images, texts)
         core = self.core
         with self._hiding(texts, tokens):
             words, mask = self._text_layers(tokens)
         text = image = torch.empty(0)
         for i, (states, once) in enumerate(zip(words, self._image_layers(distinct), strict=True)):
-            read = _part(core.cross_modal_text_transform, i)(states) + self._kind(0)
+            read = _select_layer(core.cross_modal_text_transform, i)(states) + self._kind(0)
             seen = once[places]
             if i == 0:
                 text = core.cross_modal_text_layernorm(read)
@@ -142,30 +149,30 @@ class BridgeTowerMatcher(BridgeTower):
 
 
 class BridgeTowerEncoder(BridgeTower):
-    """`itc` by the towers' last layers alone; the third tower has no part in it."""
+    """BridgeTower dual encoder: `itc` by the last layers of the two towers."""
 
     network_class: type[Any] = BridgeTowerForContrastiveLearning
 
-    @precise
-    def embed_images(self, images: Sequence[Picture]) -> Tensor:
+    @exact_inference
+    def embed_images(self, images: Sequence[ImageLike]) -> Tensor:
         """Unit vectors (n, d)."""
-        return unit(self.network.itc_image_head(self._image_layers(images)[-1][:, 0]))
+        return normalize_rows(self.network.itc_image_head(self._image_layers(images)[-1][:, 0]))
 
-    @precise
+    @exact_inference
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
         """Unit vectors (n, d)."""
         tokens = self._tokens(texts)
         with self._hiding(texts, tokens):
             words, _ = self._text_layers(tokens)
-        return unit(self.network.itc_text_head(words[-1][:, 0]))
+        return normalize_rows(self.network.itc_text_head(words[-1][:, 0]))
 
 
 class BridgeTowerBoth(BridgeTowerMatcher, BridgeTowerEncoder):
-    """`itm` and `itc` of one network."""
+    """BridgeTower with both heads: `itm` and `itc`."""
 
     network_class: type[Any] = BridgeTowerForBoth
 
 
-def _part(module: nn.Module, place: int) -> nn.Module:
-    """The layer's own module, or the one that all layers share."""
+def _select_layer(module: nn.Module, place: int) -> nn.Module:
+    """Module of one layer, or the module that all layers share."""
     return module[place] if isinstance(module, nn.ModuleList) else module

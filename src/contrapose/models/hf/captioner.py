@@ -1,4 +1,4 @@
-"""What models share that give the probability of words under an image.
+"""Base classes of the generative models of the transformers library, and their KV caches.
 
 Every image is looked at once. Captions of one image lie in one row behind or beside what was seen
 of it (`contrapose.models.packing`), and only the states that foretell a counted token meet the
@@ -14,24 +14,65 @@ import numpy as np
 import torch
 from PIL.Image import Image
 from torch import Tensor
+from transformers import DynamicCache, EncoderDecoderCache
+from transformers.cache_utils import DynamicLayer
 
 from contrapose.errors import InputError
 from contrapose.models.capabilities import ModelCard
-from contrapose.models.hf.fusion import in_words
-from contrapose.models.hf.inputs import Pictures
-from contrapose.models.hiding import packed_flags, without_hidden, word_embedding, zeroed
-from contrapose.models.packing import Packed, pack, ragged
-from contrapose.models.precise import precise
-from contrapose.models.seen import Seen, gathered, unique
+from contrapose.models.encoded_images import EncodedImages, deduplicate, gather_encoded
+from contrapose.models.exact import exact_inference
+from contrapose.models.hf.fusion import describe_preprocessing
+from contrapose.models.hf.inputs import ImageInputs
+from contrapose.models.masking.embeddings import (
+    find_word_embedding,
+    pack_zero_flags,
+    zero_embeddings,
+    zero_masked_logprobs,
+)
+from contrapose.models.packing import PackedCaptions, pack, ragged_logprobs
 
 if TYPE_CHECKING:
-    from contrapose.models.capabilities import Looked, Picture, Prepared, Ragged, Sight
+    from contrapose.models.capabilities import (
+        AnyImage,
+        EncodedImage,
+        ImageLike,
+        PreparedImage,
+        Ragged,
+    )
+    from contrapose.models.hf.causal_inputs import CausalTextInputs
     from contrapose.models.hf.checkpoint import Checkpoint
-    from contrapose.models.hf.wording import Wording
 
 
-class Speaker:
-    """A network that says how likely words are under an image; each family adds what it can do.
+def make_cache(tensors: Sequence[Tensor]) -> DynamicCache:
+    """DynamicCache of the given keys and values, layer after layer; no copy."""
+    cache = DynamicCache()
+    kind: Any = DynamicLayer
+    for keys, values in zip(tensors[::2], tensors[1::2], strict=True):
+        layer = kind()
+        layer.lazy_initialization(keys, values)
+        layer.keys, layer.values = keys, values
+        cache.layers.append(layer)
+    return cache
+
+
+def make_cross_cache(tensors: Sequence[Tensor]) -> EncoderDecoderCache:
+    """EncoderDecoderCache with the given cross-attention keys and values."""
+    return EncoderDecoderCache(DynamicCache(), make_cache(tensors))
+
+
+def get_cache_tensors(cache: DynamicCache) -> tuple[Tensor, ...]:
+    """Keys and values of a cache, layer after layer."""
+    layers: Any = cache.layers
+    return tuple(each for layer in layers for each in (layer.keys, layer.values))
+
+
+def split_heads(states: Tensor, size: int) -> Tensor:
+    """(n, heads, t, size) of (n, t, heads · size)."""
+    return states.view(*states.shape[:-1], -1, size).transpose(1, 2)
+
+
+class GenerativeModel:
+    """Base of models that give the probability of text under an image.
 
     Attributes:
         name: the canonical model string.
@@ -51,7 +92,7 @@ class Speaker:
         checkpoint: Checkpoint,
         network: Any,
         family: str,
-        wording: Wording,
+        wording: CausalTextInputs,
         *,
         noise: tuple[float, float],
         notes: Sequence[str] = (),
@@ -62,14 +103,14 @@ class Speaker:
         self.batch_size = 32
         self.network = network
         self.wording = wording
-        self.pictures = Pictures(checkpoint.image_processor())
+        self.pictures = ImageInputs(checkpoint.image_processor())
         self.pixel_mean = self.pictures.mean
         self.noise_mean, self.noise_std = noise
         self.card = ModelCard(
             family=family,
             parameters=sum(weight.numel() for weight in network.parameters()),
             dtype=options.dtype,
-            preprocessing=in_words(self.pictures),
+            preprocessing=describe_preprocessing(self.pictures),
             context=wording.context,
             notes=(
                 *notes,
@@ -83,52 +124,52 @@ class Speaker:
 
     @property
     def context(self) -> int:
-        """Most tokens of a caption, with start and end."""
+        """Context length: most tokens of a caption, start and end included."""
         return self.wording.context
 
     @property
     def cuts(self) -> bool:
-        """Whether longer captions are cut."""
+        """Whether longer captions are truncated."""
         return self.wording.cut
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each caption before any cut, with start and end."""
+        """Number of tokens of each caption before truncation, start and end included."""
         return self.wording.counts(texts)
 
-    def prepare_image(self, image: Image) -> Prepared:
-        """An image as the network takes it, but for normalising."""
+    def prepare_image(self, image: Image) -> PreparedImage:
+        """Preprocess an image; normalization may be left to the device."""
         return self.pictures.prepare(image)
 
-    def normalise_image(self, prepared: Prepared) -> Prepared:
-        """A prepared image, normalised."""
+    def normalize_image(self, prepared: PreparedImage) -> PreparedImage:
+        """Normalize a prepared image."""
         return self.pictures.normalise(prepared)
 
     def noise_images(self, count: int, seed: int) -> list[Tensor]:
-        """Pixels without content: Gaussian noise about the family's mean."""
+        """Gaussian noise images with the family's mean and standard deviation."""
         shape = (count, 3, self._side, self._side)
         noise = np.random.default_rng(seed).normal(self.noise_mean, self.noise_std, shape)
         return list(torch.from_numpy(noise).float())
 
-    @precise
-    def look(self, images: Sequence[Picture]) -> list[Looked]:
-        """What is seen of images, with the keys and values that captions will attend to."""
+    @exact_inference
+    def look(self, images: Sequence[ImageLike]) -> list[EncodedImage]:
+        """Encode images, with the keys and values that captions attend to."""
         return self._keep(self._see(images)).looked() if images else []
 
-    def _see(self, images: Sequence[Picture]) -> Seen:
-        """What the network makes of images by itself."""
+    def _see(self, images: Sequence[ImageLike]) -> EncodedImages:
+        """Encode images."""
         raise NotImplementedError
 
-    def _keep(self, seen: Seen) -> Seen:
-        """What is kept of it for many captions."""
+    def _keep(self, seen: EncodedImages) -> EncodedImages:
+        """Convert encoded images to the form that is reused for many captions."""
         return seen
 
-    def _pixels(self, images: Sequence[Picture]) -> Tensor:
+    def _pixels(self, images: Sequence[ImageLike]) -> Tensor:
         return self.pictures.stack(images, self._device, self._dtype)["pixel_values"]
 
     def _pairs(
-        self, images: Sequence[Sight], texts: Sequence[str]
-    ) -> tuple[list[Sight], list[int]]:
-        """The distinct images, and which of them each pair has.
+        self, images: Sequence[AnyImage], texts: Sequence[str]
+    ) -> tuple[list[AnyImage], list[int]]:
+        """Distinct images, and the index of each pair's image among them.
 
         Raises:
             InputError: there are not as many images as captions.
@@ -138,54 +179,56 @@ class Speaker:
                 f"{self.name} is asked about pairs: {len(images)} images were given with "
                 f"{len(texts)} captions."
             )
-        return unique(images)
+        return deduplicate(images)
 
-    def _gathered(self, sights: Sequence[Sight]) -> Seen:
-        return gathered(sights, self._see, self._keep)
+    def _gathered(self, sights: Sequence[AnyImage]) -> EncodedImages:
+        return gather_encoded(sights, self._see, self._keep)
 
 
-class Captioner(Speaker):
-    """A speaker that continues text: log P of a caption's tokens and of its end (`lm`)."""
+class HFCaptioner(GenerativeModel):
+    """Captioner base class: log P of a caption's tokens and of its end (`lm`)."""
 
     lm_tokens = "caption+end"
 
-    @precise
-    def token_logprobs(self, images: Sequence[Sight], texts: Sequence[str]) -> Ragged:
+    @exact_inference
+    def token_logprobs(self, images: Sequence[AnyImage], texts: Sequence[str]) -> Ragged:
         """Log P of each token of a caption and of the end, given the image and those before."""
         sights, places = self._pairs(images, texts)
         return self._likely(sights, places, self.wording.rows(texts), texts=texts)
 
     @property
     def text_masks(self) -> tuple[str, ...]:
-        """How it can hide words."""
+        """Kinds of word masking that the model supports."""
         return self.wording.masks
 
     def _table(self) -> Any:
-        """The table of word vectors that `_read` reads."""
-        return word_embedding(self.network)
+        """Word embedding that `_read` uses."""
+        return find_word_embedding(self.network)
 
     def _likely(
         self,
-        sights: Sequence[Sight],
+        sights: Sequence[AnyImage],
         places: Sequence[int],
         rows: Sequence[Sequence[int]],
         counted: Sequence[int] | None = None,
         texts: Sequence[str] = (),
     ) -> Ragged:
-        """Log-probabilities of the counted tokens of rows, each under one of the images.
+        """Log-probabilities of the counted tokens of rows, each under its image.
 
         Of captions some words may be hidden: they are zeros for the network, and count as 0.
         """
         packed = pack(rows, places, counted=counted, device=self._device)
         seen = self._gathered(sights).rows(packed.rows)
         hidden = [self.wording.hidden(text) for text in texts]
-        with zeroed(self._table(), packed_flags(hidden, texts, packed) if texts else None):
+        with zero_embeddings(
+            self._table(), pack_zero_flags(hidden, texts, packed) if texts else None
+        ):
             states = self._read(packed, seen)
-        found = ragged(self._words(packed.chosen(states)), packed)
-        return without_hidden(found, hidden) if texts else found
+        found = ragged_logprobs(self._words(packed.chosen(states)), packed)
+        return zero_masked_logprobs(found, hidden) if texts else found
 
-    def _read(self, packed: Packed, seen: Seen) -> Tensor:
-        """(r, l, width) what the network knows after each token."""
+    def _read(self, packed: PackedCaptions, seen: EncodedImages) -> Tensor:
+        """Hidden states (r, l, width) after each token."""
         raise NotImplementedError
 
     def _words(self, states: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A model of the transformers library, as it lies in a folder or on the hub.
+"""Checkpoints of the transformers library: download, configuration, network, tokenizer.
 
 Every file is fetched before anything is built, so that all that can go wrong with the network goes
 wrong in one place, and what is loaded afterwards is the content that the fingerprint is of.
@@ -6,18 +6,132 @@ wrong in one place, and what is loaded afterwards is the content that the finger
 
 from __future__ import annotations
 
+import logging as levels
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from contrapose.errors import InputError, MissingExtraError
-from contrapose.models.fingerprint import fingerprint
-from contrapose.models.hf.hub import fetch
-from contrapose.models.hf.quiet import quiet
+from contrapose.models.names import fingerprint
 from contrapose.models.options import LoadOptions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+
+@contextmanager
+def silence_transformers() -> Iterator[None]:
+    """Context manager that silences progress bars and logs of transformers."""
+    from transformers.utils import logging as library
+
+    logging: Any = library
+    level = logging.get_verbosity()
+    bars = logging.is_progress_bar_enabled()
+    logging.set_verbosity(levels.CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+_HUB_TEXTS = ["*.json", "*.txt", "*.model", "*.jinja"]
+_HUB_IGNORED = ["*/*.safetensors", "*/*.bin", "onnx/*", "openvino/*", "*.fp16.*", "*.bf16.*"]
+"""Weights of other programs, or the same ones again in another dtype."""
+_HUB_WEIGHTS = ("*model*.safetensors", "pytorch_model*.bin")
+OPEN_CLIP_WEIGHTS = ("open_clip*.safetensors", "open_clip*.bin")
+
+
+def fetch(
+    source: str, revision: str | None, name: str, *, code: bool = False
+) -> tuple[Path, str | None]:
+    """Folder that holds a model, and its commit if it is from the hub.
+
+    Args:
+        source: a folder, or an id `org/name` on the hub.
+        revision: a branch, tag or commit of the hub.
+        name: what to call it in errors.
+        code: fetch Python files as well.
+
+    Raises:
+        InputError: it is absent, gated or out of reach.
+    """
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        if revision is not None:
+            raise InputError(f"{name} is a folder: it has no revision {revision!r}.")
+        return folder, None
+    code_too = ["*.py"] if code else []
+    for pattern in (*_HUB_WEIGHTS, *OPEN_CLIP_WEIGHTS):
+        others = [] if pattern in OPEN_CLIP_WEIGHTS else list(OPEN_CLIP_WEIGHTS)
+        snapshot = download(source, revision, name, [*_HUB_TEXTS, *code_too, pattern], others)
+        if any(
+            pattern in OPEN_CLIP_WEIGHTS or _is_transformers_file(file)
+            for file in snapshot.glob(pattern)
+        ):
+            break
+    return snapshot, snapshot.name
+
+
+def _is_transformers_file(file: Path) -> bool:
+    return not file.name.startswith("open_clip")
+
+
+def download(
+    source: str, revision: str | None, name: str, patterns: list[str], others: list[str]
+) -> Path:
+    """Download the matching files of a hub repository and return the snapshot folder.
+
+    Args:
+        source: an id `org/name`.
+        revision: a branch, tag or commit.
+        name: what to call it in errors.
+        patterns: of the files to fetch.
+        others: patterns of files to leave out.
+
+    Raises:
+        InputError: it is absent, gated or out of reach.
+    """
+    from huggingface_hub import errors, snapshot_download
+
+    try:
+        return Path(
+            snapshot_download(
+                source,
+                revision=revision,
+                allow_patterns=patterns,
+                ignore_patterns=[*_HUB_IGNORED, *others],
+            )
+        )
+    except errors.GatedRepoError:
+        page = f"https://huggingface.co/{source}"
+        raise InputError(
+            f"{name} is gated: accept its licence at {page} and set HF_TOKEN to a token of yours."
+        ) from None
+    except errors.RevisionNotFoundError:
+        raise InputError(f"{source} has no revision {revision!r} on the hub.") from None
+    except errors.RepositoryNotFoundError:
+        raise InputError(
+            f"there is no model {source!r} on the hub and no such folder here; for a private one "
+            "set HF_TOKEN."
+        ) from None
+    except errors.HFValidationError:
+        raise InputError(
+            f"there is no folder {source!r}, and an id on the hub looks like org/name."
+        ) from None
+    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled):
+        raise InputError(
+            f"{name} is not on this machine and the hub cannot be reached: fetch it where there is "
+            "a network, and give its folder here."
+        ) from None
+    except (errors.HfHubHTTPError, OSError) as error:
+        first = str(error).strip().split("\n", maxsplit=1)[0].rstrip(":. ")
+        raise InputError(f"{name} cannot be fetched from the hub ({first}).") from None
+
 
 M = TypeVar("M", bound="PreTrainedModel")
 
@@ -32,13 +146,13 @@ _TEXTS = (
     "*token*.json",
     "chat_template*",
 )
-_RECOMPUTED = ("position_ids", "inv_freq")
+_RECOMPUTED_BUFFERS = ("position_ids", "inv_freq")
 """Ends of the names of buffers that no file needs to hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where a model is, and how it is to be loaded.
+    """Checkpoint of the transformers library: location, load options, configuration.
 
     Attributes:
         name: the canonical model string, shown to users.
@@ -57,7 +171,7 @@ class Checkpoint:
     fingerprint: str
 
     def model(self, kind: type[M], *, unneeded: tuple[str, ...] = (), **changes: Any) -> M:
-        """The network, in the chosen dtype on the chosen device, not to be trained.
+        """Load the network in the chosen dtype and device, frozen, in evaluation mode.
 
         Args:
             kind: the class; every weight it has must be in the files.
@@ -77,7 +191,7 @@ class Checkpoint:
         }
         library: Any = kind
         try:
-            with quiet():
+            with silence_transformers():
                 network, found = library.from_pretrained(self.source, **arguments)
         except Exception as error:  # the library raises almost anything on damaged files
             raise InputError(
@@ -87,7 +201,7 @@ class Checkpoint:
         missing = sorted(
             name
             for name in found["missing_keys"]
-            if not name.endswith(_RECOMPUTED) and not name.startswith(unneeded)
+            if not name.endswith(_RECOMPUTED_BUFFERS) and not name.startswith(unneeded)
         )
         if missing:
             raise InputError(
@@ -100,22 +214,22 @@ class Checkpoint:
         return placed
 
     def image_processor(self) -> Any:
-        """The library's image preprocessing, by Pillow."""
+        """Load the library's image processor, Pillow backend."""
         from transformers import AutoImageProcessor
 
         return self._part(AutoImageProcessor, "image preprocessing", backend="pil")
 
     def tokenizer(self) -> Any:
-        """The library's tokeniser."""
+        """Load the library's tokenizer."""
         from transformers import AutoTokenizer
 
-        if not files_of(Path(self.source), _VOCABULARIES):
+        if not list_files(Path(self.source), _VOCABULARIES):
             raise InputError(f"{self.name} has no tokeniser: it holds no vocabulary file.")
         return self._part(AutoTokenizer, "tokeniser")
 
     def _part(self, kind: Any, what: str, **arguments: Any) -> Any:
         try:
-            with quiet():
+            with silence_transformers():
                 return kind.from_pretrained(
                     self.source,
                     local_files_only=True,
@@ -136,7 +250,7 @@ def open_checkpoint(
     *,
     fetched: tuple[Path, str | None] | None = None,
 ) -> Checkpoint:
-    """A checkpoint in a folder, or of an id on the hub; its files are fetched, nothing is built.
+    """Open a checkpoint of a folder or hub id: files are fetched, no network is built.
 
     Args:
         source: a folder, or an id `org/name` on the hub.
@@ -154,13 +268,15 @@ def open_checkpoint(
     except ImportError:
         raise MissingExtraError("transformers", "hf", f"The model {name}") from None
     folder, commit = fetched or fetch(source, revision, name, code=options.trust_remote_code)
-    weights = [file for file in files_of(folder, _WEIGHTS) if not file.name.startswith("open_clip")]
+    weights = [
+        file for file in list_files(folder, _WEIGHTS) if not file.name.startswith("open_clip")
+    ]
     if any(file.suffix == ".safetensors" for file in weights):
         weights = [file for file in weights if file.suffix == ".safetensors"]
     if not weights:
         raise InputError(f"{name} holds no weights (no model.safetensors in {folder}).")
     try:
-        with quiet():
+        with silence_transformers():
             config = AutoConfig.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=options.trust_remote_code
             )
@@ -169,7 +285,7 @@ def open_checkpoint(
             f"the configuration of {name} cannot be read ({_first_line(error)})."
         ) from None
     known = fingerprint(
-        {*weights, *files_of(folder, (*_TEXTS, *_VOCABULARIES, "merges.txt"))},
+        {*weights, *list_files(folder, (*_TEXTS, *_VOCABULARIES, "merges.txt"))},
         adapters=ADAPTERS,
         dtype=options.dtype,
         cut=options.cut,
@@ -177,8 +293,8 @@ def open_checkpoint(
     return Checkpoint(name, str(folder), commit, options, config, known)
 
 
-def files_of(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
-    """The files of a folder itself that have such names, sorted."""
+def list_files(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
+    """Sorted files of a folder, not its subfolders, that match the patterns."""
     return sorted({file for pattern in patterns for file in folder.glob(pattern)})
 
 

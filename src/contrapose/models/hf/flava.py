@@ -1,4 +1,4 @@
-"""FLAVA (Singh et al., 2022): two encoders, and a third that reads what both have seen."""
+"""FLAVA (Singh et al., 2022): image and text encoders, and a multimodal encoder over both."""
 
 from __future__ import annotations
 
@@ -10,29 +10,35 @@ from torch import Tensor
 from transformers import FlavaModel, FlavaPreTrainedModel
 from transformers.models.flava.modeling_flava import FlavaITMHead
 
-from contrapose.models.hf.fusion import LOG_ODDS, Fusion, holds, log_odds, unit
-from contrapose.models.precise import precise
+from contrapose.models.exact import exact_inference
+from contrapose.models.hf.fusion import (
+    LOG_ODDS_NOTE,
+    FusionModel,
+    has_weights,
+    log_odds,
+    normalize_rows,
+)
 
 if TYPE_CHECKING:
-    from contrapose.models.capabilities import Picture
+    from contrapose.models.capabilities import ImageLike
     from contrapose.models.hf.checkpoint import Checkpoint
 
-TRAINED = "The released model was trained on captions of at most 77 tokens."
-MASKED = "Its itm head was trained on masked pairs; here nothing is masked."
+LENGTH_NOTE = "The released model was trained on captions of at most 77 tokens."
+UNMASKED_NOTE = "Its itm head was trained on masked pairs; here nothing is masked."
 NO_MASKS = {"return_image_mask": False, "return_codebook_pixels": False}
 
 
-def load(checkpoint: Checkpoint) -> FlavaEncoder:
-    """A FLAVA: with its matching head where the files hold one, else the dual encoder alone.
+def load_flava(checkpoint: Checkpoint) -> FlavaEncoder:
+    """Load FLAVA with its matching head where the files hold one, else as dual encoder.
 
     Raises:
         InputError: weights are missing.
     """
-    return Flava(checkpoint) if holds(checkpoint, "itm_head.") else FlavaEncoder(checkpoint)
+    return Flava(checkpoint) if has_weights(checkpoint, "itm_head.") else FlavaEncoder(checkpoint)
 
 
 class FlavaForMatching(FlavaPreTrainedModel):  # type: ignore[no-untyped-call]
-    """The library's `FlavaForPreTraining` without what matching does not need.
+    """The library's `FlavaForPreTraining` without codebook and masked-modeling heads.
 
     That is the image codebook and the heads for masked words and patches.
     """
@@ -44,11 +50,11 @@ class FlavaForMatching(FlavaPreTrainedModel):  # type: ignore[no-untyped-call]
         self.post_init()  # type: ignore[no-untyped-call]
 
 
-class FlavaEncoder(Fusion):
-    """`itc` by the projections of the two encoders' first tokens."""
+class FlavaEncoder(FusionModel):
+    """FLAVA dual encoder: `itc` by the projections of the first tokens."""
 
     network_class: type[FlavaPreTrainedModel] = FlavaModel
-    notes: tuple[str, ...] = (TRAINED,)
+    notes: tuple[str, ...] = (LENGTH_NOTE,)
 
     def __init__(self, checkpoint: Checkpoint):
         network = checkpoint.model(self.network_class)
@@ -63,30 +69,30 @@ class FlavaEncoder(Fusion):
             processor_arguments=NO_MASKS,
         )
 
-    @precise
-    def embed_images(self, images: Sequence[Picture]) -> Tensor:
+    @exact_inference
+    def embed_images(self, images: Sequence[ImageLike]) -> Tensor:
         """Unit vectors (n, d)."""
         seen = self.core.image_model(pixel_values=self._pixels(images))[0]
-        return unit(self.core.image_projection(seen[:, 0]))
+        return normalize_rows(self.core.image_projection(seen[:, 0]))
 
-    @precise
+    @exact_inference
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
         """Unit vectors (n, d)."""
         tokens = self._tokens(texts)
         with self._hiding(texts, tokens):
             read = self.core.text_model(**tokens)[0]
-        return unit(self.core.text_projection(read[:, 0]))
+        return normalize_rows(self.core.text_projection(read[:, 0]))
 
 
 class Flava(FlavaEncoder):
-    """`itm` as well, by the third encoder."""
+    """FLAVA matcher: `itc`, and `itm` by the multimodal encoder."""
 
     network_class = FlavaForMatching
-    notes = (LOG_ODDS, MASKED, TRAINED)
+    notes = (LOG_ODDS_NOTE, UNMASKED_NOTE, LENGTH_NOTE)
 
-    @precise
-    def match(self, images: Sequence[Picture], texts: Sequence[str]) -> Tensor:
-        """Log-odds (n,) of a match; an image that comes again is looked at once."""
+    @exact_inference
+    def match(self, images: Sequence[ImageLike], texts: Sequence[str]) -> Tensor:
+        """Log-odds (n,) of a match; each distinct image is encoded once."""
         distinct, places, tokens = self._pairs(images, texts)
         # The third encoder takes the last layers as they are, without their normalisation.
         seen = self.core.image_model(

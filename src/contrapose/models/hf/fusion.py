@@ -1,9 +1,10 @@
-"""What the matchers of the transformers library share: inputs, limits, pairs, the card."""
+"""Base class of the fusion encoders of the transformers library: inputs, pairs, model card."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import is_zipfile
@@ -16,22 +17,47 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from contrapose.errors import InputError
 from contrapose.models.capabilities import ModelCard
-from contrapose.models.hf.inputs import Captions, Pictures
-from contrapose.models.hiding import word_embedding, zeroed
-from contrapose.models.seen import unique
+from contrapose.models.encoded_images import deduplicate
+from contrapose.models.hf.inputs import ImageInputs, TextInputs
+from contrapose.models.masking.embeddings import find_word_embedding, zero_embeddings
 
 if TYPE_CHECKING:
-    from contrapose.models.capabilities import Picture, Prepared
+    from contrapose.models.capabilities import ImageLike, PreparedImage
     from contrapose.models.hf.checkpoint import Checkpoint
 
-LOG_ODDS = (
+NARROW_NOTE = (
+    "An image that is too narrow for the library's resizing (about 20 times as long as wide) is "
+    "stretched first; the library itself fails on it."
+)
+
+
+def max_aspect_ratio(processor: Any) -> float:
+    """Largest aspect ratio that the processors of ViLT and BridgeTower can resize.
+
+    They bring the shorter side to its size, the longer one to no more than 1333/800 of that, and
+    both down to a multiple of a number, which may be 0.
+    """
+    shorter: int = dict(processor.size)["shortest_edge"]
+    return int(1333 / 800 * shorter) / int(processor.size_divisor)
+
+
+def widen(image: Image, processor: Any) -> Image:
+    """Widen an image that is too narrow to be resized; others stay as they are."""
+    least = ceil(max(image.size) / max_aspect_ratio(processor))
+    if min(image.size) >= least:
+        return image
+    width, height = (max(side, least) for side in image.size)
+    return image.resize((width, height), Resampling.BICUBIC)
+
+
+LOG_ODDS_NOTE = (
     "Its itm is log P(match) − log P(no match): the sigmoid of it is the probability that the "
     "model's two-way head gives."
 )
 
 
-class Fusion:
-    """A network that looks at an image and a caption together; each family adds what it can do.
+class FusionModel:
+    """Base of fusion encoders, which read an image and a caption jointly.
 
     Attributes:
         name: the canonical model string.
@@ -63,7 +89,7 @@ class Fusion:
         self.fingerprint = checkpoint.fingerprint
         self.batch_size = 32
         self.network = network
-        self.captions = Captions(
+        self.captions = TextInputs(
             self.name,
             tokenizer,
             min(context, tokenizer.model_max_length),
@@ -71,47 +97,47 @@ class Fusion:
             padding="longest",
             **(tokenizer_arguments or {}),
         )
-        self.pictures = Pictures(processor, **(processor_arguments or {}))
+        self.pictures = ImageInputs(processor, **(processor_arguments or {}))
         self.card = ModelCard(
             family=family,
             parameters=sum(weight.numel() for weight in network.parameters()),
             dtype=options.dtype,
-            preprocessing=in_words(self.pictures),
+            preprocessing=describe_preprocessing(self.pictures),
             context=self.context,
             notes=tuple(notes),
         )
         self.pixel_mean = self.pictures.mean
         self._device = torch.device(options.device)
         self._dtype = options.torch_dtype
-        self._words = word_embedding(network)
+        self._words = find_word_embedding(network)
         self.text_masks = self.captions.masks if self._words is not None else ()
 
     @property
     def context(self) -> int:
-        """Most tokens of a caption, with those that mark its ends."""
+        """Context length: most tokens of a caption, special tokens included."""
         return self.captions.context
 
     @property
     def cuts(self) -> bool:
-        """Whether longer captions are cut."""
+        """Whether longer captions are truncated."""
         return self.captions.cut
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each caption before any cut."""
+        """Number of tokens of each caption before truncation."""
         return self.captions.counts(texts)
 
-    def prepare_image(self, image: Image) -> Prepared:
-        """An image as the network takes it, by the library's image processor."""
+    def prepare_image(self, image: Image) -> PreparedImage:
+        """Preprocess an image by the library's image processor."""
         return self.pictures.prepare(image)
 
-    def normalise_image(self, prepared: Prepared) -> Prepared:
-        """A prepared image, normalised."""
+    def normalize_image(self, prepared: PreparedImage) -> PreparedImage:
+        """Normalize a prepared image."""
         return self.pictures.normalise(prepared)
 
-    def _prepared(self, images: Sequence[Picture]) -> list[Prepared]:
+    def _prepared(self, images: Sequence[ImageLike]) -> list[PreparedImage]:
         return [self.prepare_image(each) if isinstance(each, Image) else each for each in images]
 
-    def _pixels(self, images: Sequence[Picture]) -> Tensor:
+    def _pixels(self, images: Sequence[ImageLike]) -> Tensor:
         stacked = self.pictures.stack(self._prepared(images), self._device, self._dtype)
         return stacked["pixel_values"]
 
@@ -121,13 +147,13 @@ class Fusion:
     def _hiding(
         self, texts: Sequence[str], tokens: Mapping[str, Tensor]
     ) -> AbstractContextManager[None]:
-        """Within, the word vectors of hidden words are zeros."""
-        return zeroed(self._words, self.captions.zeros(texts, tokens))
+        """Context manager that zeroes the embeddings of masked words."""
+        return zero_embeddings(self._words, self.captions.zeros(texts, tokens))
 
     def _pairs(
-        self, images: Sequence[Picture], texts: Sequence[str]
-    ) -> tuple[list[Picture], Tensor, dict[str, Tensor]]:
-        """The distinct images, which of them each pair has, and the captions' tokens.
+        self, images: Sequence[ImageLike], texts: Sequence[str]
+    ) -> tuple[list[ImageLike], Tensor, dict[str, Tensor]]:
+        """Distinct images, the index of each pair's image, and the captions' tokens.
 
         Raises:
             InputError: there are not as many images as captions, or a caption is refused.
@@ -137,23 +163,23 @@ class Fusion:
                 f"{self.name} matches pairs: {len(images)} images were given with "
                 f"{len(texts)} captions."
             )
-        distinct, places = unique(images)
+        distinct, places = deduplicate(images)
         return distinct, torch.tensor(places, device=self._device), self._tokens(texts)
 
 
 def log_odds(logits: Tensor) -> Tensor:
-    """One match logit (n,) of a head with two outputs (n, 2), no match and match, in float32."""
+    """Match logit (n,) in float32 of a two-class head (n, 2): no match, match."""
     wide = logits.float()
     return wide[:, 1] - wide[:, 0]
 
 
-def unit(vectors: Tensor) -> Tensor:
-    """Vectors of length one along the last dimension, in float32."""
+def normalize_rows(vectors: Tensor) -> Tensor:
+    """L2-normalize vectors along the last dimension, in float32."""
     return F.normalize(vectors.float(), dim=-1)
 
 
-def refuse_others(checkpoint: Checkpoint, others: Mapping[str, str]) -> None:
-    """Refuse a checkpoint that was saved as another class of its family.
+def refuse_architectures(checkpoint: Checkpoint, others: Mapping[str, str]) -> None:
+    """Refuse a checkpoint saved as another, unsupported class of its family.
 
     Args:
         checkpoint: what is to be loaded.
@@ -170,14 +196,14 @@ def refuse_others(checkpoint: Checkpoint, others: Mapping[str, str]) -> None:
             )
 
 
-def holds(checkpoint: Checkpoint, prefix: str) -> bool:
-    """Whether the files of a checkpoint have weights whose names begin so.
+def has_weights(checkpoint: Checkpoint, prefix: str) -> bool:
+    """Whether the weight files of a checkpoint have names with the given prefix.
 
     Raises:
         InputError: they cannot be read.
     """
     try:
-        names = _weight_names(Path(checkpoint.source))
+        names = _list_weight_names(Path(checkpoint.source))
     except Exception as error:  # the libraries raise almost anything on damaged files
         first = str(error).strip().split("\n", maxsplit=1)[0].rstrip(":. ")
         raise InputError(
@@ -186,8 +212,8 @@ def holds(checkpoint: Checkpoint, prefix: str) -> bool:
     return any(name.startswith(prefix) for name in names)
 
 
-def _weight_names(folder: Path) -> set[str]:
-    """The names of all weights of a folder."""
+def _list_weight_names(folder: Path) -> set[str]:
+    """Names of all weights in a folder."""
     names: set[str] = set()
     for file in folder.glob("*.safetensors"):
         with safe_open(file, framework="pt") as stream:
@@ -200,30 +226,33 @@ def _weight_names(folder: Path) -> set[str]:
     return names
 
 
-def in_words(pictures: Pictures) -> str:
-    """What happens to an image, also where the processor has a way of its own."""
+def describe_preprocessing(pictures: ImageInputs) -> str:
+    """Describe the image preprocessing, also of processors with steps of their own."""
     if pictures.steps is not None:
         return pictures.in_words()
     processor = pictures.processor
     divisor = getattr(processor, "size_divisor", None)
     steps = [
         "RGB",
-        f"resized ({Resampling(int(processor.resample)).name.lower()}) {_size(processor.size)}",
+        f"resized ({Resampling(int(processor.resample)).name.lower()}) "
+        f"{_describe_size(processor.size)}",
         f"both sides multiples of {divisor}" if divisor else "",
-        f"{_crop(processor.crop_size)} cropped" if getattr(processor, "do_center_crop", 0) else "",
+        f"{_describe_crop(processor.crop_size)} cropped"
+        if getattr(processor, "do_center_crop", 0)
+        else "",
         "normalised",
     ]
     return ", ".join(step for step in steps if step)
 
 
-def _size(size: Any) -> str:
+def _describe_size(size: Any) -> str:
     sides = dict(size)
     if sides.get("shortest_edge"):
         return f"shorter side to {sides['shortest_edge']}"
     return f"to {sides['width']}×{sides['height']}"
 
 
-def _crop(size: Any) -> str:
+def _describe_crop(size: Any) -> str:
     sides = dict(size)
     side = sides.get("shortest_edge")
     return f"middle {side or sides['width']}×{side or sides['height']}"

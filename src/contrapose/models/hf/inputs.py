@@ -1,4 +1,4 @@
-"""Captions and pictures as the networks of the transformers library take them."""
+"""Text and image inputs of the encoders of the transformers library."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ import torch
 from PIL.Image import Image, Resampling
 from torch import Tensor
 
-from contrapose.models.captions import check_caption
-from contrapose.models.hf.hidden import HiddenWords
-from contrapose.models.hiding import flags_of, zeroes
-from contrapose.models.masks import ZERO, MaskedText, Span, captions_of, replaced
-from contrapose.models.pixels import Steps, batched
+from contrapose.models.capabilities import check_caption
+from contrapose.models.image_transform import ImageTransform, batch_images
+from contrapose.models.masking.embeddings import is_zero_masked, make_zero_flags
+from contrapose.models.masking.text import (
+    ZERO,
+    MaskedText,
+    Span,
+    TokenMasker,
+    full_captions,
+    replace_tokens,
+)
 
 if TYPE_CHECKING:
-    from contrapose.models.capabilities import Picture, Prepared
+    from contrapose.models.capabilities import ImageLike, PreparedImage
 
 
-class Captions:
-    """Captions become token numbers, none empty, none longer than the model reads.
+class TextInputs:
+    """Token ids of captions; refuses empty and over-long ones.
 
     Attributes:
         name: of the model, for errors.
@@ -40,7 +46,7 @@ class Captions:
         shifts: bool = False,
         **tokenizer_kwargs: Any,
     ):
-        """Captions for one model.
+        """Create the text inputs of one model.
 
         Args:
             name: of the model, for errors.
@@ -59,26 +65,26 @@ class Captions:
         self._arguments = tokenizer_kwargs
         self._lock = Lock()  # a fast tokeniser may not be used by two threads at once
         self._added = len(self._encode([""])["input_ids"][0])
-        self._words = HiddenWords(tokenizer, self._encode, ends=padding == "longest", shifts=shifts)
+        self._words = TokenMasker(tokenizer, self._encode, ends=padding == "longest", shifts=shifts)
 
     @property
     def masks(self) -> tuple[str, ...]:
-        """How words can be hidden."""
+        """Supported kinds of masking."""
         return self._words.kinds
 
     def counts(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each caption before any cut."""
+        """Number of tokens of each caption before truncation."""
         if not texts:
             return []
-        return [len(row) for row in self._encode(captions_of(texts))["input_ids"]]
+        return [len(row) for row in self._encode(full_captions(texts))["input_ids"]]
 
     def tensors(self, texts: Sequence[str], device: torch.device | str) -> dict[str, Tensor]:
-        """Token numbers (n, l) and what goes with them, padded.
+        """Token ids (n, l) and the tokenizer's other columns, padded.
 
         Raises:
             InputError: a caption is empty, or longer than the model reads and not to be cut.
         """
-        captions = captions_of(texts)
+        captions = full_captions(texts)
         columns = self._encode(captions)
         for i, row in enumerate(columns["input_ids"]):
             most = None if self.cut else self.context
@@ -91,7 +97,7 @@ class Captions:
         for i, text in enumerate(texts):
             if isinstance(text, MaskedText) and text.kind != ZERO:
                 flags = self._hidden(rows[i], text)
-                rows[i] = replaced(rows[i], flags, self._words.token(text.kind))
+                rows[i] = replace_tokens(rows[i], flags, self._words.token(text.kind))
         longest = max(map(len, rows))
         width = longest if self._padding == "longest" else self.context
         return {
@@ -100,13 +106,13 @@ class Captions:
         }
 
     def zeros(self, texts: Sequence[str], tokens: Mapping[str, Tensor]) -> Tensor | None:
-        """(n, l) the tokens whose word vectors are to be zero; None where there are none.
+        """Flags (n, l) of tokens whose embeddings are zeroed; None where there are none.
 
         Args:
             texts: the captions.
             tokens: what `tensors` made of them.
         """
-        if not any(map(zeroes, texts)):
+        if not any(map(is_zero_masked, texts)):
             return None
         ids = tokens["input_ids"]
         rows = [
@@ -114,11 +120,11 @@ class Captions:
             for text, row in zip(texts, self._rows(texts), strict=True)
         ]
         left = self._tokenizer.padding_side == "left"
-        return flags_of(rows, texts, ids.shape[1], left=left, device=ids.device)
+        return make_zero_flags(rows, texts, ids.shape[1], left=left, device=ids.device)
 
     def _rows(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token numbers of each caption, cut where it is too long."""
-        return self._encode(captions_of(texts), truncation=True, max_length=self.context)[
+        """Token ids of each caption, truncated to the context."""
+        return self._encode(full_captions(texts), truncation=True, max_length=self.context)[
             "input_ids"
         ]
 
@@ -126,7 +132,7 @@ class Captions:
         return self._words.within(row, self._added, *self._given(text))
 
     def _given(self, text: MaskedText) -> tuple[str, Sequence[Span]]:
-        """What the tokeniser is given, and where the hidden words are in it."""
+        """Text given to the tokenizer, and the spans of masked words in it."""
         return text.caption, text.hidden
 
     def _encode(self, texts: list[str], **arguments: Any) -> dict[str, list[list[int]]]:
@@ -145,8 +151,8 @@ class Captions:
         return padding + row if self._tokenizer.padding_side == "left" else row + padding
 
 
-class Pictures:
-    """Images become tensors as the library's own image processor makes them, one at a time.
+class ImageInputs:
+    """Pixel tensors of images, equal to those of the library's image processor.
 
     Most processors do the same few steps; those are done directly, with the same numbers, in
     about two thirds of the time.
@@ -160,62 +166,62 @@ class Pictures:
     def __init__(self, processor: Any, **arguments: Any):
         self.processor = processor
         self.arguments = arguments
-        self.steps = None if arguments else steps_of(processor)
+        self.steps = None if arguments else build_transform(processor)
 
-    def prepare(self, image: Image) -> Prepared:
-        """One image (c, h, w), or named tensors where there is more to say.
+    def prepare(self, image: Image) -> PreparedImage:
+        """Preprocess one image to (c, h, w), or to named tensors.
 
         Bytes where normalising is left to `stack`, normalised pixels otherwise.
         """
         if self.steps is not None:
-            return self.steps.bytes_of(image)
+            return self.steps.resize_to_bytes(image)
         found = self.processor(image.convert("RGB"), return_tensors="pt", **self.arguments)
         tensors = {name: values[0] for name, values in found.items()}
         return tensors["pixel_values"] if tensors.keys() == {"pixel_values"} else tensors
 
     def stack(
-        self, images: Sequence[Picture], device: torch.device | str, dtype: torch.dtype
+        self, images: Sequence[ImageLike], device: torch.device | str, dtype: torch.dtype
     ) -> dict[str, Tensor]:
-        """A batch of images or prepared ones; smaller ones are filled up with zeros."""
+        """Batch of images or prepared ones; smaller ones are zero-padded."""
         rows = [self.prepare(image) if isinstance(image, Image) else image for image in images]
         named = [row if isinstance(row, Mapping) else {"pixel_values": row} for row in rows]
         return {
-            name: batched([row[name] for row in named], self.steps, device, dtype)
+            name: batch_images([row[name] for row in named], self.steps, device, dtype)
             for name in named[0]
         }
 
-    def normalise(self, prepared: Prepared) -> Prepared:
-        """A prepared image, normalised where that was left to `stack`."""
+    def normalise(self, prepared: PreparedImage) -> PreparedImage:
+        """Normalize a prepared image where that was left to `stack`."""
         if self.steps is None or isinstance(prepared, Mapping) or prepared.is_floating_point():
             return prepared
-        return self.steps.normalised(prepared)
+        return self.steps.normalize_bytes(prepared)
 
     @property
     def mean(self) -> tuple[float, ...] | None:
-        """The colour that is zero for the network, of values from 0 to 1, where it is known."""
-        return mean_of(self.processor)
+        """Pixel mean (0 to 1) of the normalization, where it is known."""
+        return find_pixel_mean(self.processor)
 
     def in_words(self) -> str:
-        """What happens to an image, for the model card."""
+        """Describe the preprocessing for the model card."""
         if self.steps is not None:
             return self.steps.in_words()
         return f"as {type(self.processor).__name__} of transformers does it"
 
 
-def mean_of(processor: Any) -> tuple[float, ...] | None:
-    """The colour that an image processor makes zero, of values from 0 to 1, where it says so."""
+def find_pixel_mean(processor: Any) -> tuple[float, ...] | None:
+    """Pixel mean (0 to 1) of an image processor, where it states one."""
     found = getattr(processor, "image_mean", None)
     return tuple(map(float, found)) if found is not None and len(found) == 3 else None
 
 
-def steps_of(processor: Any) -> Steps | None:
-    """What an image processor of the library does, where it is no more than `Steps` can say."""
+def build_transform(processor: Any) -> ImageTransform | None:
+    """Image transform equal to an image processor; None where it does anything else."""
     from transformers.image_processing_backends import PilBackend
 
     own = ("_preprocess", "resize", "center_crop", "rescale", "normalize", "process_image")
     if any(getattr(type(processor), name, None) is not getattr(PilBackend, name) for name in own):
         return None
-    size, crop = _set(processor.size), _set(processor.crop_size)
+    size, crop = _drop_unset(processor.size), _drop_unset(processor.crop_size)
     usual = (
         processor.do_resize
         and processor.do_rescale
@@ -227,7 +233,7 @@ def steps_of(processor: Any) -> Steps | None:
     )
     if not usual:
         return None
-    steps = Steps(
+    steps = ImageTransform(
         resize=size["shortest_edge"] if len(size) == 1 else (size["height"], size["width"]),
         crop=(crop["height"], crop["width"]) if processor.do_center_crop else None,
         resample=Resampling(processor.resample),
@@ -237,5 +243,5 @@ def steps_of(processor: Any) -> Steps | None:
     return steps if steps.fits() else None
 
 
-def _set(sizes: Any) -> dict[str, int]:
+def _drop_unset(sizes: Any) -> dict[str, int]:
     return {name: value for name, value in dict(sizes or {}).items() if value}

@@ -1,4 +1,4 @@
-"""ViLT (Kim et al., 2021): patches and words in one network, with images in their own shapes."""
+"""ViLT (Kim et al., 2021): patches and words in one network, images in their own shapes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 from torch.nn.utils.rnn import pad_sequence
 from transformers import ViltForImageAndTextRetrieval
 
-from contrapose.models.hf.fusion import Fusion, refuse_others
-from contrapose.models.hf.narrow import NARROW, widened
-from contrapose.models.precise import precise
+from contrapose.models.exact import exact_inference
+from contrapose.models.hf.fusion import NARROW_NOTE, FusionModel, refuse_architectures, widen
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from contrapose.models.capabilities import Picture, Prepared
+    from contrapose.models.capabilities import ImageLike, PreparedImage
     from contrapose.models.hf.checkpoint import Checkpoint
 
-OTHERS = {
+UNSUPPORTED = {
     "ViltForMaskedLM": "a model that fills in masked words",
     "ViltForQuestionAnswering": "a model that answers questions",
     "ViltForImagesAndTextClassification": "a classifier of two images and a sentence",
@@ -32,22 +31,22 @@ NOTES = (
     "Its itm is the logit of its one-way ranking head.",
     "Every patch of an image is used, in order; the library draws their order at random, and "
     "draws some of them where the configuration sets a limit.",
-    NARROW,
+    NARROW_NOTE,
 )
 
 
-def load(checkpoint: Checkpoint) -> Vilt:
-    """A ViLT that was tuned for retrieval.
+def load_vilt(checkpoint: Checkpoint) -> Vilt:
+    """Load a ViLT tuned for retrieval.
 
     Raises:
         InputError: it is another model of the family, or lacks weights.
     """
-    refuse_others(checkpoint, OTHERS)
+    refuse_architectures(checkpoint, UNSUPPORTED)
     return Vilt(checkpoint)
 
 
-class Vilt(Fusion):
-    """`itm` by the ranking head.
+class Vilt(FusionModel):
+    """ViLT matcher: `itm` by the ranking head.
 
     The library's way from pixels to patches depends on the random generator and on the largest
     image of the batch, so patches are made here, image by image, and given to it.
@@ -63,13 +62,13 @@ class Vilt(Fusion):
             processor_arguments={"do_pad": False},
         )
 
-    def prepare_image(self, image: Image) -> Prepared:
-        """An image as the network takes it, by the library's image processor."""
-        return self.pictures.prepare(widened(image, self.pictures.processor))
+    def prepare_image(self, image: Image) -> PreparedImage:
+        """Preprocess an image by the library's image processor, widened if too narrow."""
+        return self.pictures.prepare(widen(image, self.pictures.processor))
 
-    @precise
-    def match(self, images: Sequence[Picture], texts: Sequence[str]) -> Tensor:
-        """Match logits (n,); the patches of an image that comes again are made once."""
+    @exact_inference
+    def match(self, images: Sequence[ImageLike], texts: Sequence[str]) -> Tensor:
+        """Match logits (n,); the patches of each distinct image are embedded once."""
         distinct, places, tokens = self._pairs(images, texts)
         patches = self._patches(distinct)
         lengths = torch.tensor([len(each) for each in patches], device=self._device)
@@ -81,8 +80,8 @@ class Vilt(Fusion):
             ).logits
         return logits[:, 0].float()
 
-    def _patches(self, images: Sequence[Picture]) -> list[Tensor]:
-        """Embedded patches (t + 1, width) of each image; those of one size are made together."""
+    def _patches(self, images: Sequence[ImageLike]) -> list[Tensor]:
+        """Patch embeddings (t + 1, width) of each image; equal sizes are batched."""
         prepared = self._prepared(images)
         alike: dict[torch.Size, list[int]] = defaultdict(list)
         for i, pixels in enumerate(prepared):
@@ -94,7 +93,7 @@ class Vilt(Fusion):
         return [found[i] for i in range(len(prepared))]
 
     def _embedded(self, pixels: Tensor) -> Tensor:
-        """(n, t + 1, width) of images of one size, places stretched to their shape."""
+        """Patch embeddings (n, t + 1, width) of equal-sized images, positions interpolated."""
         layer = self.network.vilt.embeddings
         patches: Tensor = layer.patch_embeddings(pixels)
         places: Tensor = layer.position_embeddings

@@ -1,4 +1,4 @@
-"""Any image encoder and any sentence encoder, joined by trained heads into a dual encoder."""
+"""Joined encoders: any image encoder and any sentence encoder with trained heads."""
 
 from __future__ import annotations
 
@@ -8,28 +8,34 @@ from typing import TYPE_CHECKING
 from contrapose.errors import MissingExtraError
 from contrapose.models.joined.spec import (
     SPEC,
-    Joining,
+    JoinedSpec,
     Side,
     read_joined,
-    read_joining,
+    read_joined_spec,
     save_joined,
 )
 from contrapose.models.options import LoadOptions
 
 if TYPE_CHECKING:
-    from contrapose.models.joined.model import Joined
+    from contrapose.models.joined.model import JoinedEncoder
 
-__all__ = ["Joining", "Side", "load", "read_joined", "save_joined"]
+__all__ = [
+    "JoinedSpec",
+    "Side",
+    "load",
+    "read_joined",
+    "save_joined",
+]
 
 
-def load(folder: Path, name: str, options: LoadOptions) -> Joined:
-    """The model in a folder with a `joined.json`.
+def load(folder: Path, name: str, options: LoadOptions) -> JoinedEncoder:
+    """Load joined encoders from a folder with a `joined.json`.
 
     Raises:
         InputError: the folder, its heads or an encoder cannot be used.
         MissingExtraError: torch or transformers is not installed.
     """
-    sides = read_joining(folder / SPEC)
+    sides = read_joined_spec(folder / SPEC)
     try:
         import torch  # noqa: F401
 
@@ -38,6 +44,6 @@ def load(folder: Path, name: str, options: LoadOptions) -> Joined:
     except ImportError as error:
         missing = error.name or "transformers"
         raise MissingExtraError(missing, "hf", f"The model {name}") from None
-    from contrapose.models.joined.model import Joined
+    from contrapose.models.joined.model import JoinedEncoder
 
-    return Joined(folder, name, options)
+    return JoinedEncoder(folder, name, options)

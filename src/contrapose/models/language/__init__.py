@@ -1,4 +1,4 @@
-"""Language models: what a caption is worth to those who see nothing (score `blind`)."""
+"""Language models: the probability of a caption without its image (score `blind`)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contrapose.errors import MissingExtraError
 from contrapose.models.capabilities import Model
 from contrapose.models.options import LoadOptions
 
-DEFAULT = "lm:smollm2"
+DEFAULT_LANGUAGE_MODEL = "lm:smollm2"
 """The small one that installs from a package."""
 
 
 def load(source: str, revision: str | None, name: str, options: LoadOptions) -> Model:
-    """A causal language model.
+    """Load a causal language model.
 
     Args:
         source: `smollm2`, a folder, a `.gguf` file, or an id `org/name` on the hub.
@@ -31,13 +31,17 @@ def load(source: str, revision: str | None, name: str, options: LoadOptions) -> 
     except ImportError as error:
         missing = error.name or "transformers"
         raise MissingExtraError(missing, "language", f"The model {name}") from None
-    from contrapose.models.language.causal import CausalLanguage
-    from contrapose.models.language.sources import from_gguf, from_transformers, packaged
+    from contrapose.models.language.causal import (
+        CausalLanguageModel,
+        find_packaged_weights,
+        load_gguf,
+        load_transformers,
+    )
 
     if source == "smollm2":
-        parts = from_gguf(packaged(name), name, options)
+        parts = load_gguf(find_packaged_weights(name), name, options)
     elif source.endswith(".gguf"):
-        parts = from_gguf(Path(source).expanduser(), name, options)
+        parts = load_gguf(Path(source).expanduser(), name, options)
     else:
-        parts = from_transformers(source, revision, name, options)
-    return CausalLanguage(name, parts, options)
+        parts = load_transformers(source, revision, name, options)
+    return CausalLanguageModel(name, parts, options)

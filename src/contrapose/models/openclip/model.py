@@ -1,4 +1,4 @@
-"""An open_clip model as the scoring engine sees it."""
+"""Dual encoder of open_clip."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ from torch import Tensor, tensor
 from torch import bool as bool_
 from torch.nn.functional import normalize
 
-from contrapose.models.capabilities import ModelCard
-from contrapose.models.captions import check_caption
-from contrapose.models.hiding import flags_of, word_embedding, zeroed
-from contrapose.models.masks import (
+from contrapose.models.capabilities import ModelCard, check_caption
+from contrapose.models.exact import exact_inference
+from contrapose.models.image_transform import ImageTransform, batch_images
+from contrapose.models.masking.embeddings import (
+    find_word_embedding,
+    make_zero_flags,
+    zero_embeddings,
+)
+from contrapose.models.masking.text import (
     PAD,
     TOKEN_0,
     ZERO,
     MaskedText,
-    by_prefix,
-    caption_of,
-    captions_of,
+    flag_by_prefix,
+    full_caption,
+    full_captions,
 )
 from contrapose.models.options import LoadOptions
-from contrapose.models.pixels import Steps, batched
-from contrapose.models.precise import precise
 
 if TYPE_CHECKING:
-    from contrapose.models.capabilities import Picture
+    from contrapose.models.capabilities import ImageLike
 
 FILTERS = {"bicubic": Resampling.BICUBIC, "bilinear": Resampling.BILINEAR}
 
 
 class OpenClip:
-    """Images and captions become vectors on their own, compared by their cosine (`itc`).
+    """Dual encoder of open_clip: score `itc` is the cosine of image and caption vectors.
 
     Captions are padded to the full length, as the library does.
 
@@ -63,10 +66,12 @@ class OpenClip:
         self.network = network
         self._tokenizer = tokenizer
         self._options = options
-        self._steps = steps_of(network.visual.preprocess_cfg)
-        self._transform = self._steps.bytes_of if self._steps else _library_transform(network)
+        self._steps = build_open_clip_transform(network.visual.preprocess_cfg)
+        self._transform = (
+            self._steps.resize_to_bytes if self._steps else _build_library_transform(network)
+        )
         self._added = self.token_counts([""])[0]
-        self._words = word_embedding(getattr(network, "text", network))
+        self._words = find_word_embedding(getattr(network, "text", network))
         plain = getattr(tokenizer, "tokenizer", None) is None
         kinds = (ZERO, PAD, TOKEN_0) if plain else (ZERO,)
         self.text_masks = kinds if self._words is not None else ()
@@ -84,16 +89,16 @@ class OpenClip:
             ),
         )
 
-    @precise
-    def embed_images(self, images: Sequence[Picture]) -> Tensor:
+    @exact_inference
+    def embed_images(self, images: Sequence[ImageLike]) -> Tensor:
         """Unit vectors (n, d) in float32."""
         rows: list[Any] = [
             self.prepare_image(image) if isinstance(image, Image) else image for image in images
         ]
-        pixels = batched(rows, self._steps, self._options.device, self._options.torch_dtype)
+        pixels = batch_images(rows, self._steps, self._options.device, self._options.torch_dtype)
         return normalize(self.network.encode_image(pixels).float(), dim=-1)
 
-    @precise
+    @exact_inference
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
         """Unit vectors (n, d) in float32.
 
@@ -101,7 +106,7 @@ class OpenClip:
             InputError: a caption is empty, or too long.
         """
         most = None if self.cuts else self.context
-        captions = captions_of(texts)
+        captions = full_captions(texts)
         for caption, count in zip(captions, self.token_counts(captions), strict=True):
             check_caption(self.name, caption, count, self._added, most)
         tokens = self._tokenizer(captions)
@@ -110,50 +115,52 @@ class OpenClip:
             if isinstance(text, MaskedText) and text.kind != ZERO:
                 row[: len(flags)][tensor(flags, dtype=bool_)] = 0
         device = self._options.device
-        with zeroed(self._words, flags_of(hidden, texts, tokens.shape[1], device=device)):
+        with zero_embeddings(
+            self._words, make_zero_flags(hidden, texts, tokens.shape[1], device=device)
+        ):
             return normalize(self.network.encode_text(tokens.to(device)).float(), dim=-1)
 
     def prepare_image(self, image: Image) -> Tensor:
-        """An image as the network takes it, but for normalising."""
+        """Preprocess an image; normalization may be left to the device."""
         return self._transform(image.convert("RGB"))
 
-    def normalise_image(self, prepared: Tensor) -> Tensor:
-        """A prepared image, normalised."""
+    def normalize_image(self, prepared: Tensor) -> Tensor:
+        """Normalize a prepared image."""
         if self._steps is None or prepared.is_floating_point():
             return prepared
-        return self._steps.normalised(prepared)
+        return self._steps.normalize_bytes(prepared)
 
     @property
     def context(self) -> int:
-        """Most tokens of a caption, with start and end."""
+        """Context length: most tokens of a caption, start and end included."""
         return int(self._tokenizer.context_length)
 
     @property
     def cuts(self) -> bool:
-        """Whether longer captions are cut."""
+        """Whether longer captions are truncated."""
         return self._options.cut
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each caption before any cut, with start and end."""
+        """Number of tokens of each caption before truncation, start and end included."""
         inner = getattr(self._tokenizer, "tokenizer", None)
         if inner is None:
-            return [len(self._tokenizer.encode(caption_of(text))) + 2 for text in texts]
+            return [len(self._tokenizer.encode(full_caption(text))) + 2 for text in texts]
         clean = self._clean()
-        cleaned = [clean(caption_of(text)) for text in texts]
+        cleaned = [clean(full_caption(text)) for text in texts]
         if getattr(self._tokenizer, "tokenizer_mode", "") == "clips":  # start, end and class
             return [len(row) + 3 for row in inner(cleaned, add_special_tokens=False)["input_ids"]]
         return [len(row) for row in inner(cleaned, verbose=False)["input_ids"]]
 
     def _hidden(self, row: Tensor, text: str) -> list[bool]:
-        """For each token of a row, as far as the caption goes, whether it is of a hidden word."""
+        """Mask flag of each token of a row, up to the end of the caption."""
         if not isinstance(text, MaskedText):
             return []
-        flags, ids = by_prefix(self._bare, text.caption, text.hidden), self._bare(text.caption)
+        flags, ids = flag_by_prefix(self._bare, text.caption, text.hidden), self._bare(text.caption)
         before = 0 if row[: len(ids)].tolist() == ids else 1
         return ([False] * before + flags)[: len(row) - 1]
 
     def _bare(self, text: str) -> list[int]:
-        """Tokens of a text alone."""
+        """Token ids of a text without special tokens."""
         inner = getattr(self._tokenizer, "tokenizer", None)
         if inner is None:
             return list(self._tokenizer.encode(text))
@@ -167,8 +174,8 @@ class OpenClip:
         return own or (lambda text: str(canonicalize_text(basic_clean(text))))
 
 
-def steps_of(config: Any) -> Steps | None:
-    """The library's preprocessing in steps of our own; None where it does anything unusual."""
+def build_open_clip_transform(config: Any) -> ImageTransform | None:
+    """Image transform equal to open_clip's preprocessing; None where that is unusual."""
     size = config["size"]
     height, width = (size, size) if isinstance(size, int) else (size[0], size[1])
     resample = FILTERS.get(config["interpolation"])
@@ -176,7 +183,7 @@ def steps_of(config: Any) -> Steps | None:
     square = mode == "shortest" and height == width
     if resample is None or not (square or mode == "squash"):
         return None
-    return Steps(
+    return ImageTransform(
         resize=height if square else (height, width),
         crop=(height, width) if square else None,
         resample=resample,
@@ -186,7 +193,7 @@ def steps_of(config: Any) -> Steps | None:
     )
 
 
-def _library_transform(network: Any) -> Callable[[Image], Tensor]:
+def _build_library_transform(network: Any) -> Callable[[Image], Tensor]:
     from open_clip.transform import PreprocessCfg, image_transform_v2
 
     config = PreprocessCfg(**network.visual.preprocess_cfg)

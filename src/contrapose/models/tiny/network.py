@@ -1,4 +1,4 @@
-"""The built-in networks: an image encoder, a text encoder, and a decoder that looks at the image.
+"""Networks of the built-in models: image encoder, text encoder, and fusion decoder.
 
 `tiny` is built like BLIP (Li et al., 2022): one image encoder, a text encoder for the contrastive
 score (ITC), and a text network with cross-attention that judges a caption (ITM, every token sees
@@ -11,21 +11,99 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - its usual name
 
-from contrapose.models.tiny.layers import Block, arange_like, initialise, unit
-from contrapose.models.tiny.tokeniser import PAD
+from contrapose.models.tiny.tokenizer import PAD
 
 if TYPE_CHECKING:
-    from contrapose.models.packing import Packed
+    from contrapose.models.packing import PackedCaptions
+
+KeyValue: TypeAlias = tuple[Tensor, Tensor]
+"""Keys and values of a sequence, made already."""
+
+
+class Attention(nn.Module):
+    """Multi-head attention of a sequence to itself or to another."""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width)
+        self.key_value = nn.Linear(width, 2 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(
+        self, x: Tensor, other: Tensor | KeyValue | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """Attend from `x` to `other` (or itself); `mask` is true where attention is allowed."""
+        source = x if other is None else other
+        query = self._split(self.query(x))
+        key, value = source if isinstance(source, tuple) else self.keyed(source)
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        return self.out(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+    def keyed(self, source: Tensor) -> KeyValue:
+        """Keys and values (n, heads, t, …) of a sequence, for reuse."""
+        key, value = self.key_value(source).chunk(2, dim=-1)
+        return self._split(key), self._split(value)
+
+    def _split(self, x: Tensor) -> Tensor:
+        batch, length, width = x.shape
+        return x.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+
+
+class TransformerBlock(nn.Module):
+    """Transformer block: self-attention, optional cross-attention, and an MLP."""
+
+    def __init__(self, width: int, heads: int, *, cross: bool = False):
+        super().__init__()
+        self.norm_self = nn.LayerNorm(width)
+        self.attend = Attention(width, heads)
+        self.norm_cross = nn.LayerNorm(width) if cross else None
+        self.look = Attention(width, heads) if cross else None
+        self.norm_think = nn.LayerNorm(width)
+        self.think = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, image: Tensor | KeyValue | None = None
+    ) -> Tensor:
+        """Apply the block to the residual stream."""
+        x = x + self.attend(self.norm_self(x), mask=mask)
+        if self.look is not None and self.norm_cross is not None:
+            x = x + self.look(self.norm_cross(x), image)
+        return x + self.think(self.norm_think(x))  # type: ignore[no-any-return]
+
+
+def initialize_weights(module: nn.Module) -> None:
+    """Initialize weights with small normal values, as in BERT and ViT."""
+    for each in module.modules():
+        if isinstance(each, nn.Linear | nn.Embedding):
+            nn.init.normal_(each.weight, std=0.02)
+        if isinstance(each, nn.Linear) and each.bias is not None:
+            nn.init.zeros_(each.bias)
+        if isinstance(each, nn.Conv2d):
+            nn.init.kaiming_normal_(each.weight, nonlinearity="relu")
+
+
+def normalize_rows(x: Tensor) -> Tensor:
+    """L2-normalize vectors along the last dimension, in float32."""
+    return F.normalize(x.float(), dim=-1)
+
+
+def arange_like(x: Tensor) -> Tensor:
+    """Indices 0, 1, 2, … along the second dimension of `x`."""
+    return torch.arange(x.shape[1], device=x.device)
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
-    """The size of a network.
+class TinyConfig:
+    """Sizes of a network.
 
     Attributes:
         vocabulary: number of tokens.
@@ -52,18 +130,18 @@ class Config:
     context: int = 64
 
     def as_dict(self) -> dict[str, int]:
-        """For the weight file."""
+        """Sizes as a dictionary for the weight file."""
         return asdict(self)
 
 
-class ImageEncoder(nn.Module):
-    """Three strided convolutions make a token of each patch; blocks mix the tokens.
+class TinyImageEncoder(nn.Module):
+    """Image encoder: a convolutional stem makes patch tokens, transformer blocks mix them.
 
     Places begin as sines and cosines of row and column, so that where a thing is can be read off
     its tokens from the first step on.
     """
 
-    def __init__(self, config: Config):
+    def __init__(self, config: TinyConfig):
         super().__init__()
         width, stride = config.width, config.patch // 4
         self.stem = nn.Sequential(
@@ -71,8 +149,10 @@ class ImageEncoder(nn.Module):
             nn.Conv2d(width // 4, width // 2, 3, stride=2, padding=1), nn.GELU(),
             nn.Conv2d(width // 2, width, 3, stride=stride, padding=(4 - stride) // 2),
         )  # fmt: skip
-        self.place = nn.Parameter(grid_places(config.image_size // config.patch, width))
-        self.blocks = nn.ModuleList(Block(width, config.heads) for _ in range(config.image_layers))
+        self.place = nn.Parameter(grid_positions(config.image_size // config.patch, width))
+        self.blocks = nn.ModuleList(
+            TransformerBlock(width, config.heads) for _ in range(config.image_layers)
+        )
         self.norm = nn.LayerNorm(width)
         self.project = nn.Linear(width, config.embedding, bias=False)
 
@@ -84,12 +164,12 @@ class ImageEncoder(nn.Module):
         return self.norm(x)  # type: ignore[no-any-return]
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """One unit vector an image."""
-        return unit(self.project(tokens.mean(dim=1)))
+        """One unit vector per image."""
+        return normalize_rows(self.project(tokens.mean(dim=1)))
 
 
-def grid_places(side: int, width: int) -> Tensor:
-    """(side², width) sines and cosines of row and column at several wavelengths."""
+def grid_positions(side: int, width: int) -> Tensor:
+    """(side², width) sinusoidal position embeddings of rows and columns."""
     quarter = width // 4
     rates = math.pi / side * 2.0 ** (torch.arange(quarter) * (math.log2(side) / quarter))
     angles = torch.arange(side)[:, None] * rates
@@ -98,45 +178,46 @@ def grid_places(side: int, width: int) -> Tensor:
     return 0.5 * torch.cat([rows, columns], dim=2).flatten(0, 1)
 
 
-class TextEncoder(nn.Module):
-    """Blocks in which every token sees every other; the mean of the tokens is the caption."""
+class TinyTextEncoder(nn.Module):
+    """Bidirectional text encoder with mean pooling."""
 
-    def __init__(self, config: Config):
+    def __init__(self, config: TinyConfig):
         super().__init__()
         self.words = nn.Embedding(config.vocabulary, config.width)
         self.place = nn.Parameter(torch.randn(config.context, config.width) * 0.02)
         self.blocks = nn.ModuleList(
-            Block(config.width, config.heads) for _ in range(config.text_layers)
+            TransformerBlock(config.width, config.heads) for _ in range(config.text_layers)
         )
         self.norm = nn.LayerNorm(config.width)
         self.project = nn.Linear(config.width, config.embedding, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """One unit vector a caption, of tokens (n, l) padded with PAD."""
+        """One unit vector per caption, of tokens (n, l) padded with PAD."""
         real = tokens != PAD
         x = self.words(tokens) + self.place[: tokens.shape[1]]
         for block in self.blocks:
             x = block(x, mask=real[:, None, None, :])
         share = real[:, :, None].to(x.dtype)
         mean = (self.norm(x) * share).sum(dim=1) / share.sum(dim=1)
-        return unit(self.project(mean))
+        return normalize_rows(self.project(mean))
 
 
-class Fusion(nn.Module):
-    """Text that looks at the image: judged as a whole, or continued word by word.
+class FusionDecoder(nn.Module):
+    """Text network with cross-attention to the image: match logits and next-token logits.
 
     What it looks at is told its place once more, as in DETR (Carion et al., 2020): where a thing is
     must reach the words whatever the image encoder's blocks made of it.
     """
 
-    def __init__(self, config: Config):
+    def __init__(self, config: TinyConfig):
         super().__init__()
         side = config.image_size // config.patch
-        self.where = nn.Parameter(grid_places(side, config.width))
+        self.where = nn.Parameter(grid_positions(side, config.width))
         self.words = nn.Embedding(config.vocabulary, config.width)
         self.place = nn.Parameter(torch.randn(config.context, config.width) * 0.02)
         self.blocks = nn.ModuleList(
-            Block(config.width, config.heads, cross=True) for _ in range(config.fusion_layers)
+            TransformerBlock(config.width, config.heads, cross=True)
+            for _ in range(config.fusion_layers)
         )
         self.norm = nn.LayerNorm(config.width)
         self.judge = nn.Linear(config.width, 1)
@@ -151,13 +232,13 @@ class Fusion(nn.Module):
         return self.after(self.states(tokens, image))
 
     def states(self, tokens: Tensor, image: Tensor) -> Tensor:
-        """(n, l, width) what is known after each token of captions that begin with START."""
+        """Hidden states (n, l, width) after each token of captions that begin with START."""
         steps = arange_like(tokens)
         earlier = (steps[:, None] >= steps)[None, None]
         return self._run(tokens, image, earlier)
 
-    def packed(self, packed: Packed, kept: Sequence[Tensor]) -> Tensor:
-        """(r, l, width) the same for captions that share a row, each of which sees itself alone.
+    def packed(self, packed: PackedCaptions, kept: Sequence[Tensor]) -> Tensor:
+        """Hidden states (r, l, width) of packed captions, each of which sees itself alone.
 
         Args:
             packed: the captions.
@@ -176,7 +257,7 @@ class Fusion(nn.Module):
         return tuple(part for look in looks for part in look.keyed(image))
 
     def after(self, states: Tensor) -> Tensor:
-        """Logits of the token after each state."""
+        """Next-token logits after each state."""
         return states @ self.words.weight.T
 
     def _run(self, tokens: Tensor, image: Tensor, mask: Tensor) -> Tensor:
@@ -187,16 +268,16 @@ class Fusion(nn.Module):
         return self.norm(x)  # type: ignore[no-any-return]
 
 
-class Network(nn.Module):
-    """All of it; a dual encoder has no fusion part."""
+class TinyNetwork(nn.Module):
+    """The whole network; a dual encoder has no fusion decoder."""
 
-    def __init__(self, config: Config):
+    def __init__(self, config: TinyConfig):
         super().__init__()
         self.config = config
-        self.image = ImageEncoder(config)
-        self.text = TextEncoder(config)
-        self.fusion = Fusion(config) if config.fusion_layers else None
-        initialise(self)
+        self.image = TinyImageEncoder(config)
+        self.text = TinyTextEncoder(config)
+        self.fusion = FusionDecoder(config) if config.fusion_layers else None
+        initialize_weights(self)
         self.log_scale = nn.Parameter(torch.tensor(math.log(1 / 0.07)))
 
     @property

@@ -13,13 +13,13 @@ from contrapose.models.options import Dtype, LoadOptions
 
 if TYPE_CHECKING:
     from contrapose.models.tiny.model import TinyClip
-    from contrapose.models.tiny.network import Network
+    from contrapose.models.tiny.network import TinyNetwork
 
 NAMES = ("tiny", "tiny-clip")
 FORMAT = "contrapose-tiny-1"
 """What this program reads; a file of another format is refused."""
 FOLDER = Path(__file__).parent
-SAVED = "contrapose-tiny.safetensors"
+WEIGHT_FILE = "contrapose-tiny.safetensors"
 """The weight file of a folder that holds a model of this kind."""
 
 
@@ -31,7 +31,7 @@ def load(
     dtype: Dtype = "fp32",
     cut: bool = False,
 ) -> TinyClip:
-    """A built-in model, or one of its kind from a weight file.
+    """Load a built-in model, or one of its kind from a weight file.
 
     Args:
         name: which.
@@ -61,8 +61,8 @@ def load(
     return kind(name, placed, words, fingerprint, options)
 
 
-def read_weights(file: Path) -> tuple[Network, tuple[str, ...], str]:
-    """The network, its words, and a name for exactly these weights.
+def read_weights(file: Path) -> tuple[TinyNetwork, tuple[str, ...], str]:
+    """Read the network, its words, and a hash of the weights.
 
     Raises:
         InputError: the file cannot be used.
@@ -70,31 +70,31 @@ def read_weights(file: Path) -> tuple[Network, tuple[str, ...], str]:
     from safetensors import SafetensorError
     from safetensors.torch import load as parse
 
-    from contrapose.models.tiny.network import Config, Network
-    from contrapose.models.tiny.tokeniser import Tokeniser
+    from contrapose.models.tiny.network import TinyConfig, TinyNetwork
+    from contrapose.models.tiny.tokenizer import Tokenizer
 
-    content = _content(file)
+    content = _read_bytes(file)
     try:
-        header = _metadata(content)
+        header = _parse_metadata(content)
         if header.get("format") != FORMAT:
             found = header.get("format", "no format")
             raise InputError(
                 f"holds weights of {found!r}; this program reads {FORMAT!r}.", file=file
             )
-        network = Network(Config(**json.loads(header["config"])))
+        network = TinyNetwork(TinyConfig(**json.loads(header["config"])))
         network.load_state_dict({name: w.float() for name, w in parse(content).items()})
         words = tuple(json.loads(header["words"]))
-        if len(Tokeniser(words)) != network.config.vocabulary:
+        if len(Tokenizer(words)) != network.config.vocabulary:
             raise ValueError(f"{len(words)} words for {network.config.vocabulary} tokens")
-    except (SafetensorError, *_DAMAGE) as error:
-        raise _damaged(file, error) from None
+    except (SafetensorError, *_DAMAGE_ERRORS) as error:
+        raise _damaged_file(file, error) from None
     return network, words, hashlib.blake2b(content, digest_size=12).hexdigest()
 
 
 def write_weights(
-    file: Path, network: Network, words: tuple[str, ...], recipe: Mapping[str, Any]
+    file: Path, network: TinyNetwork, words: tuple[str, ...], recipe: Mapping[str, Any]
 ) -> None:
-    """Write a weight file in half precision, whole or not at all."""
+    """Write a weight file in half precision, atomically."""
     import torch
     from safetensors.torch import save
 
@@ -110,29 +110,29 @@ def write_weights(
         "words": json.dumps(words),
         "recipe": json.dumps(recipe),
     }
-    write_bytes(file, _in_order(save(weights, metadata=header)))
+    write_bytes(file, _sort_header(save(weights, metadata=header)))
 
 
 def read_recipe(file: Path) -> dict[str, Any]:
-    """How the weights of a file were made.
+    """Training recipe in the header of a weight file.
 
     Raises:
         InputError: the file cannot be used.
     """
-    content = _content(file)
+    content = _read_bytes(file)
     try:
-        recipe: dict[str, Any] = json.loads(_metadata(content)["recipe"])
-    except _DAMAGE as error:
-        raise _damaged(file, error) from None
+        recipe: dict[str, Any] = json.loads(_parse_metadata(content)["recipe"])
+    except _DAMAGE_ERRORS as error:
+        raise _damaged_file(file, error) from None
     return recipe
 
 
-_DAMAGE = (ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError)
+_DAMAGE_ERRORS = (ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError)
 """What reading a header or building a network of nonsense can raise."""
 
 
-def _in_order(content: bytes) -> bytes:
-    """The same file with its text header sorted; safetensors writes it in any order."""
+def _sort_header(content: bytes) -> bytes:
+    """Sort the text header of a safetensors file, whose order is otherwise arbitrary."""
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
@@ -141,20 +141,20 @@ def _in_order(content: bytes) -> bytes:
     return len(text).to_bytes(8, "little") + text + content[8 + length :]
 
 
-def _content(file: Path) -> bytes:
+def _read_bytes(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
         raise InputError(f"the weights cannot be read ({error.strerror}).", file=file) from None
 
 
-def _damaged(file: Path, error: Exception) -> InputError:
+def _damaged_file(file: Path, error: Exception) -> InputError:
     first = str(error).split("\n", maxsplit=1)[0].rstrip(":. ")
     return InputError(f"the weight file is damaged ({first}).", file=file)
 
 
-def _metadata(content: bytes) -> dict[str, str]:
-    """The text header of a safetensors file: its length in 8 bytes, then JSON."""
+def _parse_metadata(content: bytes) -> dict[str, str]:
+    """Parse the text header of a safetensors file: its length in 8 bytes, then JSON."""
     length = int.from_bytes(content[:8], "little")
     if not 0 < length <= len(content) - 8:
         raise ValueError("its header is cut off")

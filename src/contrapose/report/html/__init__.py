@@ -1,16 +1,21 @@
-"""A whole evaluation as one HTML file: tables, plots drawn as SVG, and the worst failures."""
+"""HTML reports in one file: tables, SVG plots, and the worst failures."""
 
-from contrapose.report.html.failures import Case, Failure, worst_failures
-from contrapose.report.html.gather import cases_of, gather
-from contrapose.report.html.page import Report, render_report, write_report
+from contrapose.report.html.failure_cards import BenchmarkCase, Failure, worst_failures
+from contrapose.report.html.report import (
+    HtmlReport,
+    render_report,
+    report_from_runs,
+    selection_cases,
+    write_report,
+)
 
 __all__ = [
-    "Case",
+    "BenchmarkCase",
     "Failure",
-    "Report",
-    "cases_of",
-    "gather",
+    "HtmlReport",
     "render_report",
+    "report_from_runs",
+    "selection_cases",
     "worst_failures",
     "write_report",
 ]

@@ -1,4 +1,4 @@
-"""A diagnosis as one HTML file."""
+"""HTML pages of diagnoses and of single-pair explanations."""
 
 from __future__ import annotations
 
@@ -8,106 +8,110 @@ import numpy as np
 
 from contrapose import __version__
 from contrapose.data import Example, open_images
-from contrapose.diagnose.cells import Games
-from contrapose.diagnose.changes import KIND
+from contrapose.diagnose.explain import ExplanationRun
 from contrapose.diagnose.findings import CLAIMS
-from contrapose.diagnose.fourteen import FAMILIES, Family
-from contrapose.diagnose.measuring import Diagnosed
-from contrapose.diagnose.players import Groups, Masks, Missing
+from contrapose.diagnose.game_blocks import ComparisonCase, GameIndex, worst_cases
+from contrapose.diagnose.metrics import FAMILIES, MetricFamily
+from contrapose.diagnose.model_diagnosis import CHANGE_KIND, ModelGames
+from contrapose.diagnose.players import MissingPlayers, RegionMasks, WordGroups
 from contrapose.diagnose.run import DiagnosisRun
 from contrapose.diagnose.schema import DiagnosisReport
 from contrapose.diagnose.sensitivity import Diagnosis
-from contrapose.diagnose.telling import Telling, telling
 from contrapose.metrics import equivariance
 from contrapose.report.diagnosis import (
+    cost_lines,
+    format_correlation,
     kinds_table,
-    label,
     metrics_table,
+    model_label,
     orders_table,
     parts_table,
-    signed,
-    sources,
-    took,
+    source_lines,
 )
-from contrapose.report.html.gamecards import RIGHT, WRONG, GameCard, Shown, game_cards
-from contrapose.report.html.markup import element, escaped
-from contrapose.report.html.plain import plain_table
+from contrapose.report.html.game_cards import RIGHT, WRONG, GameCard, PairCard, render_game_cards
+from contrapose.report.html.page import element, escape, render_page, render_section
 from contrapose.report.html.plots import Dot, equivariance_plot
-from contrapose.report.html.plots.scatter import Panel, Row, scatter_grid
-from contrapose.report.html.plots.sensitivities import sensitivity_plot
-from contrapose.report.html.shell import page, section
+from contrapose.report.html.plots.dividends import (
+    BarSeries,
+    PlotPanel,
+    ScatterRow,
+    scatter_grid,
+    signed_bars,
+)
+from contrapose.report.html.plots.dots import sensitivity_plot
+from contrapose.report.html.tables import render_table
 
-TITLES = {
+FAMILY_TITLES = {
     "text": "Text side: two captions of an image",
     "image": "Image side: two images of a caption",
     "text to image": "Mutual: words R&O of two captions, with regions",
     "image to text": "Mutual: both objects of two images, with words",
 }
-SCATTER = (
+SCATTER_NOTE = (
     "Each point is one comparison: across, by how much right scores above wrong; up, by how much "
     "the pattern's dividend does. Where ρ is near 1 the score changes because this pattern does."
 )
 
 
 def render_diagnosis(run: DiagnosisRun) -> str:
-    """The page: findings, metrics, scatter plots, equivariance, and the most telling examples."""
+    """Render the page: findings, metrics, scatter plots, equivariance and worst cases."""
     report = run.report
     main = [
-        section("Findings", "", _findings(report)),
-        section(
+        render_section("Findings", "", _findings_list(report)),
+        render_section(
             "Sensitivities",
             "How much the dividend of each pattern changes between right and wrong, in units of "
             "the example's own mean squared dividend. Where things are only swapped, the "
             "interaction (R&O, A&O, O1&O2) should exceed its parts.",
-            _sensitivities(report),
-            _tables(report),
+            _sensitivity_figure(report),
+            _model_tables(report),
         ),
-        section("What the score goes with", SCATTER, *_scatters(run)),
-        section(
+        render_section("What the score goes with", SCATTER_NOTE, *_scatter_figures(run)),
+        render_section(
             "Where the score lies",
             "Dividends are exact: together with the empty coalition they add up to the score.",
-            plain_table(orders_table(report)),
+            render_table(orders_table(report)),
         ),
-        section("Equivariance", "", _equivariance(run)),
-        section(
+        render_section("Equivariance", "", _equivariance_figure(run)),
+        render_section(
             "The most telling examples",
             "Where each model is surest of the wrong one, and where of the right one. Words and "
             "regions that play are marked; a bar is what the pattern adds to the score beyond its "
             "parts, with all of the other side present.",
-            *(_examples(run, model) for model in run.models),
+            *(_worst_case_cards(run, model) for model in run.models),
         ),
     ]
-    names = ", ".join(label(model) for model in report.models)
-    lead = f"{report.examples:,} examples of {report.benchmark}. {' '.join(sources(report))}"
-    return page(f"What do {names} react to?", lead, "".join(main), _footer(report))
+    names = ", ".join(model_label(model) for model in report.models)
+    lead = f"{report.examples:,} examples of {report.benchmark}. {' '.join(source_lines(report))}"
+    return render_page(f"What do {names} react to?", lead, "".join(main), _footer(report))
 
 
-def _findings(report: DiagnosisReport) -> str:
+def _findings_list(report: DiagnosisReport) -> str:
     parts = []
     for model in report.models:
         sentences = [each.sentence for each in model.findings]
         if any(each.tests for each in model.findings):
-            items = (element("li", escaped(sentence)) for sentence in sentences)
-            parts += [element("h3", escaped(label(model))), element("ul", *items)]
+            items = (element("li", escape(sentence)) for sentence in sentences)
+            parts += [element("h3", escape(model_label(model))), element("ul", *items)]
     if len(report.models) > 1:
-        items = (element("li", escaped(each.sentence)) for each in report.differences)
+        items = (element("li", escape(each.sentence)) for each in report.differences)
         parts += [element("h3", "Between models"), element("ul", *items)]
     return "".join(parts)
 
 
-def _sensitivities(report: DiagnosisReport) -> str:
-    series = [label(model) for model in report.models]
+def _sensitivity_figure(report: DiagnosisReport) -> str:
+    series = [model_label(model) for model in report.models]
     rows: dict[str, dict[str, Dot]] = {}
     for model in report.models:
         for key, metric in model.metrics.items():
             if metric.value is not None:
                 low, high = metric.ci95 or (metric.value, metric.value)
-                rows.setdefault(key, {})[label(model)] = Dot(metric.value, low, high)
+                rows.setdefault(key, {})[model_label(model)] = Dot(metric.value, low, high)
     breaks = [family.keys[0] for family in FAMILIES]
     return sensitivity_plot("Mean sensitivity to each pattern", rows, series, breaks)
 
 
-def _tables(report: DiagnosisReport) -> str:
+def _model_tables(report: DiagnosisReport) -> str:
     parts = []
     for model in report.models:
         if not any(metric.n for metric in model.metrics.values()):
@@ -118,52 +122,61 @@ def _tables(report: DiagnosisReport) -> str:
         parts.append(
             element(
                 "details",
-                element("summary", f"Every number of {escaped(label(model))}"),
-                *map(plain_table, tables),
+                element("summary", f"Every number of {escape(model_label(model))}"),
+                *map(render_table, tables),
             )
         )
     return "".join(parts)
 
 
-def _scatters(run: DiagnosisRun) -> list[str]:
-    """A figure for each interaction and its parts, on the examples that are of its kind."""
+def _scatter_figures(run: DiagnosisRun) -> list[str]:
+    """Scatter figure for each interaction and its parts, on examples of its kind of change."""
     order = [model.label for model in run.models]
     asked = {metric for model in run.report.models for metric in model.metrics}
     figures = []
     for claim in CLAIMS:
         if claim.interaction not in asked:
             continue
-        kind = KIND[claim.interaction]
+        kind = CHANGE_KIND[claim.interaction]
         of_kind = [model.by_kind.get(kind) for model in run.models]
         if not any(each and each.metrics[claim.interaction].count for each in of_kind):
             kind, of_kind = "all examples", [model.diagnosis for model in run.models]
         rows = [
-            Row(
+            ScatterRow(
                 label,
-                [_panel(each, claim.family, key) for key in (*claim.parts, claim.interaction)],
+                [
+                    _scatter_panel(each, claim.family, key)
+                    for key in (*claim.parts, claim.interaction)
+                ],
             )
             for label, each in zip(order, of_kind, strict=True)
             if each is not None
         ]
-        figures.append(scatter_grid(f"{TITLES[claim.family.name]} ({kind})", rows, "", order))
+        figures.append(
+            scatter_grid(f"{FAMILY_TITLES[claim.family.name]} ({kind})", rows, "", order)
+        )
     return figures
 
 
-def _panel(diagnosis: Diagnosis, family: Family, key: str) -> Panel:
+def _scatter_panel(diagnosis: Diagnosis, family: MetricFamily, key: str) -> PlotPanel:
     metric, compared = diagnosis.metrics[key], diagnosis.comparisons[family.name]
     place = family.keys.index(key)
     there = compared.there[:, place]
     ends = metric.rho_ci95
-    words = f"ρ = {signed(metric.rho)}"
-    words += f" ({signed(ends[0])} to {signed(ends[1])}), n = {metric.count:,}" if ends else ""
+    words = f"ρ = {format_correlation(metric.rho)}"
+    words += (
+        f" ({format_correlation(ends[0])} to {format_correlation(ends[1])}), n = {metric.count:,}"
+        if ends
+        else ""
+    )
     x, y = compared.reward_differences[there], compared.dividend_differences[there, place]
-    return Panel(key, words, x, y)
+    return PlotPanel(key, words, x, y)
 
 
-def _equivariance(run: DiagnosisRun) -> str:
+def _equivariance_figure(run: DiagnosisRun) -> str:
     series = {}
     for model in run.models:
-        blocks = [b.values[..., -1, -1] for b in model.played if _square(b.match)]
+        blocks = [b.values[..., -1, -1] for b in model.played if _is_square(b.match)]
         if blocks:
             series[model.label] = equivariance(np.concatenate(blocks)).text
     return equivariance_plot(
@@ -171,21 +184,21 @@ def _equivariance(run: DiagnosisRun) -> str:
     )
 
 
-def _square(match: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> bool:
+def _is_square(match: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> bool:
     return match.shape[1:] == (2, 2) and bool((match == np.eye(2, dtype=np.bool_)).all())
 
 
-def _examples(run: DiagnosisRun, model: Diagnosed) -> str:
-    games = Games(model.played, run.examples)
-    cards = [_card(run, games, each) for each in telling(games)]
+def _worst_case_cards(run: DiagnosisRun, model: ModelGames) -> str:
+    games = GameIndex(model.played, run.examples)
+    cards = [_comparison_card(run, games, each) for each in worst_cases(games)]
     if not cards:
         return ""
-    return element("h3", escaped(model.label)) + game_cards(cards)
+    return element("h3", escape(model.label)) + render_game_cards(cards)
 
 
-def _card(run: DiagnosisRun, games: Games, each: Telling) -> GameCard:
+def _comparison_card(run: DiagnosisRun, games: GameIndex, each: ComparisonCase) -> GameCard:
     example = run.examples[each.id]
-    groups, masks = players_of(run, example)
+    groups, masks = example_players(run, example)
     places = list(dict.fromkeys(image for image, _ in each.cells))
     opened = open_images([example.images[place] for place in places])
     shown = []
@@ -195,7 +208,7 @@ def _card(run: DiagnosisRun, games: Games, each: Telling) -> GameCard:
         cell = games.cell(each.id, image, text)
         if cell is not None:
             place = places.index(image)
-            shown.append(Shown(name, place, example.texts[text], groups[text], cell, looks))
+            shown.append(PairCard(name, place, example.texts[text], groups[text], cell, looks))
     ahead = "right" if each.margin > 0 else "wrong"
     return GameCard(
         title=each.id,
@@ -206,13 +219,15 @@ def _card(run: DiagnosisRun, games: Games, each: Telling) -> GameCard:
     )
 
 
-def players_of(run: DiagnosisRun, example: Example) -> tuple[Sequence[Groups], Sequence[Masks]]:
-    """The players of an example's captions and images; none where they do not play."""
-    groups = run.words.find([example])[0] if run.words else Missing("")
-    masks = run.regions.find([example])[0] if run.regions else Missing("")
+def example_players(
+    run: DiagnosisRun, example: Example
+) -> tuple[Sequence[WordGroups], Sequence[RegionMasks]]:
+    """Word groups and region masks of an example; empty where a side does not play."""
+    groups = run.words.find([example])[0] if run.words else MissingPlayers("")
+    masks = run.regions.find([example])[0] if run.regions else MissingPlayers("")
     return (
-        [{}] * len(example.texts) if isinstance(groups, Missing) else groups,
-        [{}] * len(example.images) if isinstance(masks, Missing) else masks,
+        [{}] * len(example.texts) if isinstance(groups, MissingPlayers) else groups,
+        [{}] * len(example.images) if isinstance(masks, MissingPlayers) else masks,
     )
 
 
@@ -220,7 +235,68 @@ def _footer(report: DiagnosisReport) -> str:
     words = (
         f"Contrapose {__version__} · {report.resamples:,} bootstrap resamples, seed {report.seed}"
     )
-    notes = [f"{label(model)}: {said}" for model in report.models for said in took(model)]
+    notes = [
+        f"{model_label(model)}: {said}" for model in report.models for said in cost_lines(model)
+    ]
     notes += [f"{note}." for note in report.notes]
-    listed = element("ul", *(element("li", escaped(note)) for note in notes))
-    return element("footer", escaped(words), listed)
+    listed = element("ul", *(element("li", escape(note)) for note in notes))
+    return element("footer", escape(words), listed)
+
+
+PAIR_NAMES, PAIR_COLORS = ("text", "against"), (0, 1)
+
+
+def render_explanation(explained: ExplanationRun) -> str:
+    """Render the page: the image, the captions, their dividends and Shapley values."""
+    found = explained.value
+    image = open_images(explained.example.images)[0]
+    shown = [
+        PairCard(name, 0, text, groups, cell, looks)
+        for name, text, groups, cell, looks in zip(
+            PAIR_NAMES,
+            explained.example.texts,
+            explained.groups,
+            explained.cells,
+            PAIR_COLORS,
+            strict=False,
+        )
+    ]
+    card = GameCard(
+        title=found.image,
+        verdict=_margin_words(explained),
+        images=[(image, explained.masks)],
+        shown=shown,
+    )
+    main = render_section(
+        "What each pattern adds",
+        "A bar is what words or regions add to the score together, beyond what their parts add; "
+        "all of the other side is present.",
+        render_game_cards([card]),
+    )
+    main += render_section(
+        "Shapley values", "Dividends, shared out evenly.", *_shapley_charts(explained)
+    )
+    lead = f"Hidden: {found.baseline}."
+    footer = element("footer", escape(f"Contrapose {__version__}"))
+    return render_page(f"{found.model} · {found.score}", lead, main, footer)
+
+
+def _margin_words(explained: ExplanationRun) -> str:
+    scores = [cell.score for cell in explained.cells]
+    if len(scores) < 2:
+        return f"score {scores[0]:.4g}"
+    return f"text less against: {scores[0] - scores[1]:+.4g}".replace("-", "−")
+
+
+def _shapley_charts(explained: ExplanationRun) -> list[str]:
+    charts = []
+    pairs = explained.value.pairs
+    for what in ("words", "regions"):
+        each = [pair.word_shapley if what == "words" else pair.region_shapley for pair in pairs]
+        series = [
+            BarSeries(name, values, looks)
+            for name, values, looks in zip(PAIR_NAMES, each, PAIR_COLORS, strict=False)
+            if values
+        ]
+        charts.append(signed_bars(f"Shapley values of {what}", series) if series else "")
+    return charts

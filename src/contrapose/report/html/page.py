@@ -1,172 +1,179 @@
-"""The report as one HTML file that needs nothing else: no scripts, no fonts, no network."""
+"""HTML page: escaped markup, style sheet, page frame and sections; nothing external is loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+import html
+import math
 
-from contrapose import __version__
-from contrapose.files import write_text
-from contrapose.metrics import FloatArray
-from contrapose.report.changes import changes, overall, run_label
-from contrapose.report.html.cards import failure_cards
-from contrapose.report.html.failures import Failure
-from contrapose.report.html.markup import element, escaped
-from contrapose.report.html.plots import Dot, DotRow, alpha_plot, dot_plot, equivariance_plot
-from contrapose.report.html.style import STYLE
-from contrapose.report.html.tables import changes_grid, every_metric, headline_table
-from contrapose.results import AlphaReport, Results
+STYLE = """
+:root {
+  color-scheme: light dark;
+  --paper: #fff; --card: #f7f8f9; --ink: #1d2227; --soft: #5a646e; --line: #dfe3e7;
+  --accent: #0b62a4; --good: #0b6b4f; --bad: #b0400a;
+  --s0: #0072b2; --s1: #d98200; --s2: #00896a; --s3: #cc4e00; --s4: #b3568a; --s5: #5b6770;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --paper: #14171a; --card: #1c2024; --ink: #e7eaed; --soft: #a2abb4; --line: #33393f;
+    --accent: #6cb6f0; --good: #58c9a3; --bad: #ff9a66;
+    --s0: #5ab0ea; --s1: #f2b134; --s2: #3fcda4; --s3: #ff8a4d; --s4: #e89cc8; --s5: #a9b4bd;
+  }
+}
+* { box-sizing: border-box; }
+body {
+  margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 64rem;
+  background: var(--paper); color: var(--ink);
+  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif;
+}
+h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .5rem; letter-spacing: -.01em; }
+h2 { font-size: 1.25rem; margin: 3rem 0 .5rem; padding-top: .9rem;
+  border-top: 1px solid var(--line); }
+h3 { font-size: 1rem; margin: 1.75rem 0 .75rem; color: var(--accent); }
+p { margin: .4rem 0 1rem; max-width: 46rem; }
+.lead, .note, footer { color: var(--soft); }
+.note { font-size: .85rem; margin: .4rem 0 0; }
+footer { font-size: .85rem; margin-top: 3rem; padding-top: 1rem;
+  border-top: 1px solid var(--line); }
+footer ul { padding-left: 1.1rem; margin: .5rem 0; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .36rem .8rem .36rem 0; text-align: right; vertical-align: baseline; }
+th { font-weight: 600; border-bottom: 2px solid var(--line); vertical-align: bottom; }
+td, tbody th { border-bottom: 1px solid var(--line); white-space: nowrap; }
+tbody th { font-weight: 400; border-bottom-width: 1px; vertical-align: baseline; }
+tr.total th, tr.total td { font-weight: 600; border-top: 2px solid var(--line); }
+.left { text-align: left; }
+small { color: var(--soft); font-size: .8em; font-weight: 400; }
+summary { cursor: pointer; color: var(--accent); margin: 1rem 0 .5rem; }
+figure { margin: 1.25rem 0 2rem; min-width: 0; }
+figcaption { margin-bottom: .5rem; }
+svg { display: block; width: 100%; height: auto; }
+figure .scroll svg { min-width: 26rem; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr));
+  gap: 0 2.5rem; }
+svg text { font: 11.5px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
+  fill: var(--ink); }
+svg .tick, svg .axis { fill: var(--soft); }
+svg .grid { stroke: var(--line); stroke-width: 1; }
+svg .rule { stroke: var(--line); stroke-width: .5; }
+svg .zero, svg .tick-chance { stroke: var(--soft); stroke-width: 1.5; opacity: .75; }
+svg .tick-chance { stroke-width: 2.5; opacity: .55; }
+svg .whisker { stroke: currentColor; stroke-width: 2; opacity: .65; }
+svg .dot { fill: currentColor; stroke: var(--paper); stroke-width: .75; }
+svg .ring { fill: var(--paper); stroke: var(--soft); stroke-width: 1.6; }
+svg .curve { fill: none; stroke: currentColor; stroke-width: 2; stroke-linejoin: round; }
+svg .band { fill: var(--soft); opacity: .16; }
+.s0 { color: var(--s0); } .s1 { color: var(--s1); } .s2 { color: var(--s2); }
+.s3 { color: var(--s3); } .s4 { color: var(--s4); } .s5 { color: var(--s5); }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 19rem), 1fr));
+  gap: 1rem; }
+article { background: var(--card); border: 1px solid var(--line); border-radius: .5rem;
+  padding: .9rem; font-size: .9rem; overflow: hidden; }
+article header { display: flex; justify-content: space-between; gap: .5rem; font-weight: 600; }
+article header small { text-align: right; }
+.pictures { display: flex; gap: .5rem; margin: .7rem 0; }
+.pictures div { flex: 1 1 0; max-width: 12rem; font-size: .8rem; color: var(--soft); }
+.pictures img { display: block; width: 100%; border-radius: .3rem; }
+article th { white-space: nowrap; padding: .2rem 0 .2rem .6rem; }
+article th.left { padding-left: 0; }
+article table { width: 100%; font-size: .85rem; }
+article td { white-space: normal; padding-right: 0; padding-left: .6rem; }
+article td.left { padding-left: 0; overflow-wrap: anywhere; }
+article tr:last-child td { border-bottom: 0; }
+.right, .wrong { display: block; font-size: .75rem; line-height: 1.2; }
+.right { color: var(--good); } .wrong { color: var(--bad); }
+svg .points { fill: none; stroke: currentColor; stroke-width: 4; stroke-linecap: round;
+  opacity: .5; }
+svg .frame { fill: none; stroke: var(--line); }
+svg .bar { fill: currentColor; }
+.games { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr));
+  gap: 1rem; }
+.games figure { margin: .9rem 0 0; }
+.games figure .scroll svg { min-width: 0; }
+.word { font-weight: 600; text-decoration: underline; text-underline-offset: .2em; }
+.word sub { font-size: .65em; font-weight: 400; margin-left: .1em; }
+.plain { display: block; font-size: .75rem; line-height: 1.2; }
+@media print { body { max-width: none; } article, figure { break-inside: avoid; } }
+"""
 
-CURVES = 4
-"""α curves that are drawn: those on which taking the prior out changes most."""
+
+VOID_TAGS = frozenset({"img", "meta", "br", "hr"})
+"""HTML elements without an end."""
+
+CONTROL_CHARACTERS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(127, 160)), "�")
+"""Characters that HTML does not allow, even escaped."""
+
+Attribute = str | float | bool | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Report:
-    """What a report shows.
+def escape(text: str) -> str:
+    """Escape text for use between tags or in a quoted attribute."""
+    return html.escape(text.translate(CONTROL_CHARACTERS), quote=True)
 
-    Attributes:
-        title: above everything.
-        runs: the results of every model, benchmark and score.
-        lead: a paragraph below the title.
-        equivariance: for each run's label e_text of its 2 × 2 examples.
-        failures: the worst ones, with their pictures.
+
+def format_number(value: float) -> str:
+    """Format a coordinate briefly.
+
+    Raises:
+        ValueError: it is not finite; no drawing may hold such a number.
     """
-
-    title: str
-    runs: Sequence[Results]
-    lead: str = ""
-    equivariance: Mapping[str, FloatArray] = field(default_factory=dict)
-    failures: Sequence[Failure] = ()
+    if not math.isfinite(value):
+        raise ValueError(f"a drawing cannot hold the number {value}.")
+    return f"{value:.2f}".rstrip("0").rstrip(".").replace("-0", "0" if abs(value) < 0.005 else "-0")
 
 
-def write_report(path: Path, report: Report) -> None:
-    """Write the report, whole or not at all."""
-    write_text(path, render_report(report))
+def element(tag: str, *inside: str, **attributes: Attribute) -> str:
+    """HTML or SVG element around markup that is already escaped.
+
+    Args:
+        tag: its name.
+        inside: markup; text must have gone through `escaped`.
+        attributes: `class_` stands for `class`, and `_` for `-`; None and False leave one out,
+            True writes its name alone.
+    """
+    words = [tag]
+    for name, value in attributes.items():
+        if value is None or value is False:
+            continue
+        key = name.rstrip("_").replace("_", "-")
+        if value is True:
+            words.append(key)
+        else:
+            written = escape(value) if isinstance(value, str) else format_number(value)
+            words.append(f'{key}="{written}"')
+    opened = f"<{' '.join(words)}>"
+    return opened if tag in VOID_TAGS else f"{opened}{''.join(inside)}</{tag}>"
 
 
-def render_report(report: Report) -> str:
-    """The report as HTML."""
+def render_page(title: str, lead: str, main: str, footer: str) -> str:
+    """Render a complete HTML page.
+
+    Args:
+        title: above everything.
+        lead: a paragraph below it; empty for none.
+        main: markup.
+        footer: markup.
+    """
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
-        element("title", escaped(report.title)),
+        element("title", escape(title)),
         element("style", STYLE),
     )
-    parts = [
-        element(
-            "header",
-            element("h1", escaped(report.title)),
-            element("p", escaped(report.lead), class_="lead") if report.lead else "",
-        ),
-        element("main", *_sections(report)),
-        _footer(report.runs),
-    ]
-    body = element("body", *parts)
+    header = element(
+        "header",
+        element("h1", escape(title)),
+        element("p", escape(lead), class_="lead") if lead else "",
+    )
+    body = element("body", header, element("main", main), footer)
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
-def _sections(report: Report) -> list[str]:
-    """The sections of every benchmark, then what is of all of them."""
-    benchmarks = list(dict.fromkeys(run.benchmark for run in report.runs))
-    found = [
-        section
-        for benchmark in benchmarks
-        for section in _measured(
-            [run for run in report.runs if run.benchmark == benchmark],
-            f" · {benchmark}" if len(benchmarks) > 1 else "",
-        )
-    ]
-    found += [
-        _section(
-            "Equivariance",
-            "",
-            equivariance_plot(
-                "Does the score answer both captions alike?",
-                report.equivariance,
-                [run_label(run) for run in report.runs],
-            ),
-        ),
-        _section(
-            "The worst failures",
-            "Examples on which a wrong caption is furthest ahead of a right one. Captions of a "
-            "single picture stand in the order of their scores.",
-            failure_cards(report.failures),
-        ),
-    ]
-    return [section for section in found if section]
-
-
-def _measured(runs: Sequence[Results], named: str) -> list[str]:
-    """What was measured on one benchmark, which is named where there are several."""
-    return [
-        _section(
-            f"In short{named}",
-            "Shares in %. The interval is a 95 % bootstrap over examples; a tie is never a win.",
-            headline_table(runs),
-        ),
-        _section(f"By change{named}", "", _dots(runs), changes_grid(runs) + every_metric(runs)),
-        _section(
-            f"The language prior{named}",
-            "Some captions are likelier than others before anything is seen. α says how much of "
-            "that is taken out of the likelihood. Only the cross-validated number is honest: the "
-            "oracle is tuned on the test data.",
-            _alphas(runs),
-        ),
-    ]
-
-
-def _section(title: str, words: str, *content: str) -> str:
-    """A headed section; nothing at all when it would be empty."""
+def render_section(title: str, words: str, *content: str) -> str:
+    """Render a section with a heading; empty if it has no content."""
     if not any(content):
         return ""
-    said = (element("p", escaped(words)),) if words else ()
-    return element("section", element("h2", escaped(title)), *said, *content)
-
-
-def _dots(runs: Sequence[Results]) -> str:
-    last = overall(runs)
-    shown = changes(runs) or ([last] if last else [])
-    rows = [
-        DotRow(
-            change.part,
-            {
-                label: Dot(value.value, *value.ci95)
-                for label, value in change.values.items()
-                if 0 <= value.value <= 1
-            },
-            change.chance,
-            change.measured_by,
-        )
-        for change in shown
-    ]
-    return dot_plot("Accuracy by change", rows, [run_label(run) for run in runs])
-
-
-def _alphas(runs: Sequence[Results]) -> str:
-    """The curves of the parts on which α matters most, two beside each other."""
-    curves: list[tuple[float, str, AlphaReport]] = []
-    for run in runs:
-        own = {"": run.alpha} if run.alpha is not None else {}
-        for part, alpha in (own | run.part_alphas).items():
-            heights = [value for _, value in alpha.curve]
-            title = " · ".join(word for word in (run.model, run.score, part) if word)
-            curves.append((max(heights) - min(heights), title or run.benchmark, alpha))
-    chosen = sorted(curves, key=lambda curve: -curve[0])[:CURVES]
-    if not chosen:
-        return ""
-    left = len(curves) - len(chosen)
-    note = f"The {len(chosen)} curves that change most; {left} more in results.json."
-    plots = element("div", *(alpha_plot(title, alpha) for _, title, alpha in chosen), class_="pair")
-    return plots + (element("p", note, class_="note") if left else "")
-
-
-def _footer(runs: Sequence[Results]) -> str:
-    notes = dict.fromkeys(f"{run_label(run)}: {note}." for run in runs for note in run.notes)
-    words = [f"Contrapose {__version__}"]
-    words += [f"{runs[0].resamples:,} bootstrap resamples, seed {runs[0].seed}"] if runs else []
-    listed = element("ul", *(element("li", escaped(note)) for note in notes)) if notes else ""
-    return element("footer", escaped(" · ".join(words)), listed)
+    said = (element("p", escape(words)),) if words else ()
+    return element("section", element("h2", escape(title)), *said, *content)

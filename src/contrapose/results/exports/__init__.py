@@ -1,20 +1,115 @@
-"""A run folder in the shapes that other programs read: lm-eval and mteb."""
+"""Export of a run folder to the file formats of lm-eval and mteb."""
 
-from contrapose.results.exports.lm_eval import LmEval, lm_eval_exports
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from contrapose import __version__
+from contrapose.errors import InputError
+from contrapose.files import new_folder, require_free, write_text
+from contrapose.files.suggest import did_you_mean
+from contrapose.results.exports.lm_eval import LmEvalExport, lm_eval_exports
 from contrapose.results.exports.mteb import mteb_exports
-from contrapose.results.exports.source import Exported, Source, parse_time, read_source
-from contrapose.results.exports.write import FORMATS, ExportFormat, export_run, parse_format
+from contrapose.results.exports.tasks import FolderRun, RunFolder, parse_time, read_run_folder
 
 __all__ = [
     "FORMATS",
     "ExportFormat",
-    "Exported",
-    "LmEval",
-    "Source",
+    "FolderRun",
+    "LmEvalExport",
+    "RunFolder",
     "export_run",
     "lm_eval_exports",
     "mteb_exports",
     "parse_format",
     "parse_time",
-    "read_source",
+    "read_run_folder",
 ]
+
+
+ExportFormat = Literal["lm-eval", "mteb"]
+FORMATS: tuple[str, ...] = get_args(ExportFormat)
+
+MARK = "export.json"
+"""Says of a folder that it is an export, so that --overwrite never takes anything else."""
+
+
+def export_run(
+    folder: Path,
+    out: Path,
+    format: str,  # noqa: A002 - the option's name
+    *,
+    time: datetime | None = None,
+    overwrite: bool = False,
+) -> list[Path]:
+    """Export a run folder's results to the format of another program.
+
+    Args:
+        folder: the run folder.
+        out: the folder to write.
+        format: `lm-eval` or `mteb`.
+        time: when the run was, for names and dates; left out, when the run folder was written.
+        overwrite: let it take the place of an earlier export.
+
+    Returns:
+        The files, sorted.
+
+    Raises:
+        InputError: no such run, no such format, or the place is taken or cannot be written.
+    """
+    wanted = parse_format(format)
+    require_export_target(out, overwrite=overwrite)
+    source = read_run_folder(folder, time)
+    files = _lm_eval_files(source) if wanted == "lm-eval" else _mteb_files(source)
+    mark = {"format": wanted, "contrapose": __version__, "time": source.time.isoformat()}
+    files[MARK] = _dump_json(mark)
+    with new_folder(out, overwrite=overwrite) as place:
+        for name, content in files.items():
+            write_text(place / name, content)
+    return sorted(out / name for name in files)
+
+
+def parse_format(text: str) -> ExportFormat:
+    """Parse the name of an export format.
+
+    Raises:
+        InputError: there is none of this name.
+    """
+    if text not in FORMATS:
+        raise InputError(f"there is no format {text!r}: {did_you_mean(text, FORMATS)}")
+    return cast(ExportFormat, text)
+
+
+def require_export_target(out: Path, *, overwrite: bool = False) -> None:
+    """Check, before an export is made, that it can be written to this folder.
+
+    Raises:
+        InputError: the place is taken, and not by an export that may be overwritten.
+    """
+    require_free(out, overwrite=overwrite)
+    if out.is_dir() and any(out.iterdir()) and not (out / MARK).is_file():
+        raise InputError("is not an export; it will not be overwritten.", file=out)
+
+
+def _lm_eval_files(source: RunFolder) -> dict[str, str]:
+    files: dict[str, str] = {}
+    for export in lm_eval_exports(source):
+        files[f"{export.folder}/results_{export.stamp}.json"] = _dump_json(export.results)
+        for task, lines in export.samples.items():
+            name = f"{export.folder}/samples_{task}_{export.stamp}.jsonl"
+            files[name] = "".join(
+                json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in lines
+            )
+    return files
+
+
+def _mteb_files(source: RunFolder) -> dict[str, str]:
+    return {name: _dump_json(content) for name, content in mteb_exports(source).items()}
+
+
+def _dump_json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

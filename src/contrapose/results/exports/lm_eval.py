@@ -1,4 +1,4 @@
-"""Runs in the shape of lm-eval: `results_<time>.json`, and `samples_<task>_<time>.jsonl` beside it.
+"""Export to lm-eval: `results_<time>.json`, and `samples_<task>_<time>.jsonl` beside it.
 
 One folder for each model and score. A benchmark with parts is a group, each part a task of it;
 `accuracy` is called `acc` as there. What lm-eval says of prompts and tokens has no meaning here and
@@ -16,15 +16,16 @@ from datetime import datetime
 from typing import Any
 
 from contrapose import __version__
-from contrapose.results.exports.source import Exported, Source
 from contrapose.results.exports.tasks import (
-    Task,
-    better,
-    homes,
+    ExportTask,
+    FolderRun,
+    RunFolder,
+    is_higher_better,
+    list_tasks,
     standard_error,
-    tasks_of,
-    unique,
-    values_of,
+    unique_name,
+    unit_metrics,
+    units_by_task,
 )
 
 FILTER = "none"
@@ -34,8 +35,8 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LmEval:
-    """One model and score.
+class LmEvalExport:
+    """Export of one model and score to lm-eval.
 
     Attributes:
         folder: its folder's name.
@@ -50,36 +51,38 @@ class LmEval:
     stamp: str
 
 
-def lm_eval_exports(source: Source) -> list[LmEval]:
-    """Every model and score of a run folder in the shape of lm-eval."""
-    grouped: dict[tuple[str, str], list[Exported]] = {}
+def lm_eval_exports(source: RunFolder) -> list[LmEvalExport]:
+    """Export every model and score of a run folder to lm-eval."""
+    grouped: dict[tuple[str, str], list[FolderRun]] = {}
     for run in source.runs:
         grouped.setdefault((run.model, run.score), []).append(run)
     taken: set[str] = set()
     found = []
     for (model, score), runs in grouped.items():
-        folder = unique(sanitised("/".join(filter(None, (model, score)))), taken)
-        results, samples = _results(runs, source)
+        folder = unique_name(sanitize_name("/".join(filter(None, (model, score)))), taken)
+        results, samples = _build_results(runs, source)
         results |= {
             "model_source": "contrapose",
             "model_name": model,
             "model_name_sanitized": folder,
         }
-        found.append(LmEval(folder, results, samples, stamp(source.time)))
+        found.append(LmEvalExport(folder, results, samples, format_stamp(source.time)))
     return found
 
 
-def sanitised(name: str) -> str:
-    """A model's name as lm-eval names its folder."""
+def sanitize_name(name: str) -> str:
+    """Sanitize a model's name as lm-eval names its folder."""
     return re.sub(r"[\"<>:/|\\?*\[\]]+", "__", name).lstrip(".") or "unnamed"
 
 
-def stamp(time: datetime) -> str:
-    """A moment as lm-eval writes it in file names."""
+def format_stamp(time: datetime) -> str:
+    """Format a time as lm-eval writes it in file names."""
     return time.replace(tzinfo=None).isoformat().replace(":", "-")
 
 
-def _results(runs: Sequence[Exported], source: Source) -> tuple[Json, dict[str, list[Json]]]:
+def _build_results(
+    runs: Sequence[FolderRun], source: RunFolder
+) -> tuple[Json, dict[str, list[Json]]]:
     tables: dict[str, Json] = {
         name: {}
         for name in (
@@ -89,11 +92,11 @@ def _results(runs: Sequence[Exported], source: Source) -> tuple[Json, dict[str, 
     }  # fmt: skip
     samples: dict[str, list[Json]] = {}
     for run in runs:
-        tasks = tasks_of(run)
+        tasks = list_tasks(run)
         for task in tasks:
-            _add(tables, run, task, [each.name for each in tasks if each.parent == task.name])
-        for name, units in homes(run, tasks).items():
-            samples[name] = [_sample(run, number, unit) for number, unit in enumerate(units)]
+            _add_task(tables, run, task, [each.name for each in tasks if each.parent == task.name])
+        for name, units in units_by_task(run, tasks).items():
+            samples[name] = [_build_sample(run, number, unit) for number, unit in enumerate(units)]
     if not tables["groups"]:
         del tables["groups"]
     hashes = {
@@ -102,7 +105,7 @@ def _results(runs: Sequence[Exported], source: Source) -> tuple[Json, dict[str, 
     }
     return {
         **tables,
-        "config": _config(runs[0], source),
+        "config": _build_config(runs[0], source),
         "git_hash": None,
         "date": source.time.timestamp(),
         "contrapose_version": __version__,
@@ -111,13 +114,18 @@ def _results(runs: Sequence[Exported], source: Source) -> tuple[Json, dict[str, 
     }, samples
 
 
-def _add(tables: dict[str, Json], run: Exported, task: Task, children: Sequence[str]) -> None:
-    """One task's row in every table."""
+def _add_task(
+    tables: dict[str, Json], run: FolderRun, task: ExportTask, children: Sequence[str]
+) -> None:
+    """Add one task's row to every table."""
     row: Json = {"name": task.name, "alias": task.alias, "sample_len": task.count}
     for metric, value in task.metrics.items():
-        row[f"{_metric(metric)},{FILTER}"] = value.value
-        row[f"{_metric(metric)}_stderr,{FILTER}"] = standard_error(value)
-    ways = {_metric(metric): better(run.measured, task, metric) for metric in task.metrics}
+        row[f"{_metric_name(metric)},{FILTER}"] = value.value
+        row[f"{_metric_name(metric)}_stderr,{FILTER}"] = standard_error(value)
+    ways = {
+        _metric_name(metric): is_higher_better(run.measured, task, metric)
+        for metric in task.metrics
+    }
     tables["results"][task.name] = row
     if children:
         tables["groups"][task.name] = row
@@ -131,18 +139,18 @@ def _add(tables: dict[str, Json], run: Exported, task: Task, children: Sequence[
         "num_fewshot": 0,
         "metric_list": [
             {
-                "metric": _metric(metric),
+                "metric": _metric_name(metric),
                 "aggregation": run.results.aggregation if not task.part else "mean",
-                "higher_is_better": ways[_metric(metric)],
+                "higher_is_better": ways[_metric_name(metric)],
             }
             for metric in task.metrics
         ],
         "metadata": {
             "benchmark": run.results.benchmark,
             "protocol": run.results.protocol,
-            "chance": {_metric(name): value.chance for name, value in task.metrics.items()},
-            "ties": {_metric(name): value.ties for name, value in task.metrics.items()},
-            "ci95": {_metric(name): list(value.ci95) for name, value in task.metrics.items()},
+            "chance": {_metric_name(name): value.chance for name, value in task.metrics.items()},
+            "ties": {_metric_name(name): value.ties for name, value in task.metrics.items()},
+            "ci95": {_metric_name(name): list(value.ci95) for name, value in task.metrics.items()},
             "notes": list(run.results.notes),
         },
     }
@@ -155,15 +163,15 @@ def _add(tables: dict[str, Json], run: Exported, task: Task, children: Sequence[
     }
 
 
-def _sample(run: Exported, number: int, unit: int) -> Json:
-    """One example: its pairs are the requests, their scores the responses."""
+def _build_sample(run: FolderRun, number: int, unit: int) -> Json:
+    """Sample of one example: its pairs are the requests, their scores the responses."""
     measured = run.measured
     example = measured.ids[unit]
     pairs = run.pairs.get(example, ())
     doc = {"example": example, **{tag: values[unit] for tag, values in measured.tags.items()}}
     asked = [[f"image {pair.image}", f"caption {pair.text}"] for pair in pairs]
     target = [[pair.image, pair.text] for pair in pairs if pair.match]
-    metrics = {_metric(name): value for name, value in values_of(measured, unit).items()}
+    metrics = {_metric_name(name): value for name, value in unit_metrics(measured, unit).items()}
     return {
         "doc_id": number,
         "doc": doc,
@@ -183,7 +191,7 @@ def _sample(run: Exported, number: int, unit: int) -> Json:
     }
 
 
-def _config(run: Exported, source: Source) -> Json:
+def _build_config(run: FolderRun, source: RunFolder) -> Json:
     request = source.request
     return {
         "model": "contrapose",
@@ -207,8 +215,8 @@ def _config(run: Exported, source: Source) -> Json:
     }
 
 
-def _metric(name: str) -> str:
-    """A metric as lm-eval calls it; its names have no comma, which parts name and filter."""
+def _metric_name(name: str) -> str:
+    """Name of a metric in lm-eval; without commas, which separate name and filter there."""
     return re.sub(r"^accuracy(?=$|_)", "acc", name).replace(",", "_")
 
 

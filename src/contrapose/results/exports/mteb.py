@@ -1,4 +1,4 @@
-"""Runs in the shape of mteb: `<model>/<revision>/<Task>.json`, and `model_meta.json` beside it.
+"""Export to mteb: `<model>/<revision>/<Task>.json`, and `model_meta.json` beside it.
 
 A benchmark is a task, and each of its parts is one: mteb takes the mean over what one file holds,
 which need not be the benchmark's own headline. mteb knows one score a model; what is not `itc` is
@@ -12,8 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contrapose.results.exports.source import Exported, Source
-from contrapose.results.exports.tasks import Task, standard_error, tasks_of, unique
+from contrapose.results.exports.tasks import (
+    ExportTask,
+    FolderRun,
+    RunFolder,
+    list_tasks,
+    standard_error,
+    unique_name,
+)
 
 SPLIT = "test"
 DEFAULT = "default"
@@ -27,8 +33,8 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """A benchmark that mteb has too, of the same examples.
+class MtebBenchmark:
+    """Benchmark that mteb has too, of the same examples.
 
     Attributes:
         task: its name there.
@@ -41,37 +47,39 @@ class Known:
     main: str
 
 
-KNOWN = {
-    "winoground": Known(
+MTEB_BENCHMARKS = {
+    "winoground": MtebBenchmark(
         "Winoground",
         {"text_acc": ("text",), "image_acc": ("image",), "accuracy": ("group",)},
         "accuracy",
     ),
-    "sugarcrepe": Known(
+    "sugarcrepe": MtebBenchmark(
         "SugarCrepe", {"text_acc": ("accuracy_micro", "accuracy")}, "text_acc"
     ),
 }  # fmt: skip
 
 
-def mteb_exports(source: Source, languages: Sequence[str] = LANGUAGES) -> dict[str, Json]:
-    """Every run of a folder in the shape of mteb: path → what the file holds."""
+def mteb_exports(source: RunFolder, languages: Sequence[str] = LANGUAGES) -> dict[str, Json]:
+    """Export every run of a folder to mteb: path → content of the file."""
     found: dict[str, Json] = {}
     for run in source.runs:
         name, revision = model_identity(run)
-        place = f"{name.replace('/', '__').replace(' ', '_')}/{_safe(revision)}"
+        place = f"{name.replace('/', '__').replace(' ', '_')}/{_safe_name(revision)}"
         if run.score not in PLAIN:
-            place += f"/experiments/score_{_safe(run.score)}"
-        found.setdefault(f"{place}/model_meta.json", _meta(run, name, revision, source))
+            place += f"/experiments/score_{_safe_name(run.score)}"
+        found.setdefault(f"{place}/model_meta.json", _build_meta(run, name, revision, source))
         taken = {path.rpartition("/")[2] for path in found if path.startswith(f"{place}/")}
-        for task in (each for each in tasks_of(run) if each.metrics):
-            title = unique(f"{_title(run, task)}", {each.removesuffix(".json") for each in taken})
+        for task in (each for each in list_tasks(run) if each.metrics):
+            title = unique_name(
+                f"{_task_title(run, task)}", {each.removesuffix(".json") for each in taken}
+            )
             taken.add(f"{title}.json")
-            found[f"{place}/{title}.json"] = _task(run, task, title, source, languages)
+            found[f"{place}/{title}.json"] = _build_task(run, task, title, source, languages)
     return found
 
 
-def model_identity(run: Exported) -> tuple[str, str]:
-    """A model's name with an organisation, and its revision: mteb wants both.
+def model_identity(run: FolderRun) -> tuple[str, str]:
+    """Name of a model with an organization, and its revision: mteb wants both.
 
     The revision is the one that was asked for, or else the fingerprint of the weights.
     """
@@ -82,18 +90,20 @@ def model_identity(run: Exported) -> tuple[str, str]:
     if colon and family == "hf" and len(parts) == 2:
         plain = "/".join(parts)
     else:
-        plain = f"{_safe(family) if colon else 'contrapose'}/{'_'.join(parts)}"
+        plain = f"{_safe_name(family) if colon else 'contrapose'}/{'_'.join(parts)}"
     return plain, (revision if at and revision else run.fingerprint or "no_revision_available")
 
 
-def _title(run: Exported, task: Task) -> str:
-    """A task's name: mteb's own where it has the benchmark, else its words run together."""
-    known = KNOWN.get(run.results.benchmark)
-    root = known.task if known else _camel(run.results.benchmark)
-    return root + _camel(task.part) if task.part else root
+def _task_title(run: FolderRun, task: ExportTask) -> str:
+    """Title of a task: mteb's own where it has the benchmark, else in camel case."""
+    known = MTEB_BENCHMARKS.get(run.results.benchmark)
+    root = known.task if known else _to_camel(run.results.benchmark)
+    return root + _to_camel(task.part) if task.part else root
 
 
-def _task(run: Exported, task: Task, title: str, source: Source, languages: Sequence[str]) -> Json:
+def _build_task(
+    run: FolderRun, task: ExportTask, title: str, source: RunFolder, languages: Sequence[str]
+) -> Json:
     scores: Json = {}
     for metric, value in task.metrics.items():
         scores[metric] = value.value
@@ -102,7 +112,7 @@ def _task(run: Exported, task: Task, title: str, source: Source, languages: Sequ
         scores[f"{metric}_chance"] = value.chance
         scores[f"{metric}_n"] = value.n
     main = scores.get(task.main)
-    known = KNOWN.get(run.results.benchmark)
+    known = MTEB_BENCHMARKS.get(run.results.benchmark)
     if known is not None and not task.part:
         for theirs, ours in known.metrics.items():
             there = next((name for name in ours if name in task.metrics), None)
@@ -126,8 +136,8 @@ def _task(run: Exported, task: Task, title: str, source: Source, languages: Sequ
     }
 
 
-def _meta(run: Exported, name: str, revision: str, source: Source) -> Json:
-    """What mteb keeps of a model; what is not known is null."""
+def _build_meta(run: FolderRun, name: str, revision: str, source: RunFolder) -> Json:
+    """Metadata of a model for mteb; unknown fields are null."""
     plain = run.score in PLAIN
     return {
         "loader": None,
@@ -163,10 +173,10 @@ def _meta(run: Exported, name: str, revision: str, source: Source) -> Json:
     }
 
 
-def _camel(text: str) -> str:
+def _to_camel(text: str) -> str:
     words = re.split(r"[\W_]+", text)
     return "".join(word[:1].upper() + word[1:] for word in words)
 
 
-def _safe(text: str) -> str:
+def _safe_name(text: str) -> str:
     return re.sub(r"[^\w.-]+", "_", text).strip(".") or "unnamed"

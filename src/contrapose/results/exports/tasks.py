@@ -1,14 +1,165 @@
-"""A run as other programs' tasks: the benchmark, and each of its parts as a task of its own."""
+"""Run folders as tasks of other programs: the benchmark, and each of its parts."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
-from contrapose.results.exports.source import Exported
-from contrapose.results.measured import Measured
-from contrapose.results.schema import MetricValue
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from contrapose.errors import InputError
+from contrapose.files import read_json
+from contrapose.results.measures import Measurements
+from contrapose.results.runs import KEYS, RESULTS, SCORES, SPEC, is_run, read_run
+from contrapose.results.schema import Evaluation, MetricValue, Results
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPair:
+    """Score of one image-caption pair of an example; None where it has no image or caption."""
+
+    image: int | None
+    text: int | None
+    value: float
+    match: bool | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FolderRun:
+    """Run of a folder: one model, benchmark and score.
+
+    Attributes:
+        results: what was reported.
+        measured: the outcome of every example.
+        pairs: the scores of every example; empty where units are queries of a gallery.
+        fingerprint: of the model; empty when the scores came from a file.
+    """
+
+    results: Results
+    measured: Measurements
+    pairs: Mapping[str, tuple[ScoredPair, ...]]
+    fingerprint: str = ""
+
+    @property
+    def model(self) -> str:
+        """Name of the model, or of the score file in its place."""
+        return self.results.model or Path(self.results.scores or "scores").stem
+
+    @property
+    def score(self) -> str:
+        """Name of the score; empty when the scores came from a file."""
+        return self.results.score or ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunFolder:
+    """Run folder: its request, time and runs.
+
+    Attributes:
+        request: what was asked, as the folder says.
+        time: when it was written, unless told otherwise.
+        runs: in the folder's order.
+    """
+
+    request: Mapping[str, Any]
+    time: datetime
+    runs: tuple[FolderRun, ...]
+
+
+def read_run_folder(folder: Path, time: datetime | None = None) -> RunFolder:
+    """Read a run folder.
+
+    Args:
+        folder: of `contrapose eval --out` or `contrapose metrics --out`.
+        time: when the run was; left out, as the folder's spec says, or when that was written.
+
+    Raises:
+        InputError: there is none, it is damaged, or it is of another version.
+    """
+    if not folder.exists():
+        raise InputError("does not exist.", file=folder)
+    if not is_run(folder):
+        raise InputError("is not a run folder; --out of contrapose eval writes one.", file=folder)
+    spec = read_json(folder / SPEC)
+    results = _read_results(folder)
+    try:
+        entries = spec["runs"]
+        names = [tuple(filter(None, (entry[key] for key in KEYS))) for entry in entries]
+        request = dict(spec["request"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"is a damaged run folder ({error}).", file=folder) from None
+    if len(results) != len(names):
+        raise InputError("is a damaged run folder (results are missing).", file=folder)
+    runs = []
+    for entry, name, found in zip(entries, names, results, strict=True):
+        _, measured = read_run(folder, name)
+        pairs = _read_pairs(folder / SCORES, entry, measured)
+        runs.append(FolderRun(found, measured, pairs, str(entry.get("fingerprint", ""))))
+    return RunFolder(request, time or _find_time(spec, folder), tuple(runs))
+
+
+def parse_time(text: str) -> datetime:
+    """Parse a time such as `2026-01-31T12:00:00`; UTC unless it says otherwise.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f"--time must be a moment such as 2026-01-31T12:00:00, found {text!r}."
+        ) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def _find_time(spec: Mapping[str, Any], folder: Path) -> datetime:
+    said = spec.get("time")
+    if isinstance(said, str):
+        return parse_time(said)
+    return datetime.fromtimestamp(int((folder / SPEC).stat().st_mtime), UTC)
+
+
+def _read_results(folder: Path) -> tuple[Results, ...]:
+    """Read the results of every run; a folder of `contrapose metrics` holds one alone."""
+    try:
+        content = (folder / RESULTS).read_text(encoding="utf-8")
+        if "runs" in json.loads(content):
+            return Evaluation.model_validate_json(content).runs
+        return (Results.model_validate_json(content),)
+    except (OSError, ValueError, TypeError, ValidationError) as error:
+        first = str(error).split("\n", maxsplit=1)[0]
+        raise InputError(f"is a damaged run folder ({RESULTS}: {first}).", file=folder) from None
+
+
+def _read_pairs(
+    file: Path, entry: Mapping[str, Any], measured: Measurements
+) -> dict[str, tuple[ScoredPair, ...]]:
+    """Read the scores of one run's examples, in the order they were written."""
+    if not file.is_file():
+        return {}
+    try:
+        wanted = pc.is_in(pc.field("example"), pa.array(measured.ids, pa.string()))
+        for key in KEYS:
+            field = pc.field(key)
+            wanted &= field.is_null() if entry[key] is None else field == entry[key]
+        columns = ["example", "image", "text", "value", "match"]
+        rows = pq.read_table(file, columns=columns, filters=wanted).to_pydict()
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise InputError(f"cannot be read ({error}).", file=file) from None
+    found: dict[str, list[ScoredPair]] = {}
+    for example, *pair in zip(*(rows[name] for name in columns), strict=True):
+        found.setdefault(example, []).append(ScoredPair(*pair))
+    return {example: tuple(pairs) for example, pairs in found.items()}
+
 
 Z95 = 1.96
 """Half of a 95 % interval is so many standard errors."""
@@ -16,7 +167,7 @@ Z95 = 1.96
 PART = "part"
 """The tag that says which part of a suite a unit belongs to."""
 
-MAIN = (
+MAIN_ORDER = (
     "average",
     "group",
     "accuracy",
@@ -31,8 +182,8 @@ MAIN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """A benchmark or one of its parts.
+class ExportTask:
+    """Task of an export: a benchmark or one of its parts.
 
     Attributes:
         name: unique in its export, of letters, figures and `_.-`.
@@ -50,33 +201,35 @@ class Task:
 
     @property
     def count(self) -> int:
-        """How many examples or queries it is of."""
+        """Number of examples or queries."""
         return max((value.n for value in self.metrics.values()), default=0)
 
     @property
     def main(self) -> str:
-        """The name of the metric that stands for it."""
-        return next((name for name in MAIN if name in self.metrics), next(iter(self.metrics), ""))
+        """Name of the main metric."""
+        return next(
+            (name for name in MAIN_ORDER if name in self.metrics), next(iter(self.metrics), "")
+        )
 
 
-def tasks_of(run: Exported) -> list[Task]:
-    """The benchmark first, then every part; parts of a suite's parts stand below those."""
-    root = slug(run.results.benchmark)
-    found = [Task(root, run.results.benchmark, "", "", run.results.metrics)]
+def list_tasks(run: FolderRun) -> list[ExportTask]:
+    """List the tasks of a run: the benchmark, its parts, and below those their parts."""
+    root = slugify(run.results.benchmark)
+    found = [ExportTask(root, run.results.benchmark, "", "", run.results.metrics)]
     taken = {root}
     names: dict[str, str] = {}
     for part, metrics in run.results.subsets.items():
         if not metrics:
             continue
         above = part.partition("/")[0]
-        names[part] = unique(f"{root}_{slug(part)}", taken)
+        names[part] = unique_name(f"{root}_{slugify(part)}", taken)
         parent = names.get(above, root) if above != part else root
-        found.append(Task(names[part], part, part, parent, metrics))
+        found.append(ExportTask(names[part], part, part, parent, metrics))
     return found
 
 
-def homes(run: Exported, tasks: Iterable[Task]) -> dict[str, list[int]]:
-    """Which units each task's samples are of: every unit in one task, the whole where unsure."""
+def units_by_task(run: FolderRun, tasks: Iterable[ExportTask]) -> dict[str, list[int]]:
+    """Units of each task's samples: every unit in one task, the benchmark's where unsure."""
     tasks = list(tasks)
     by_part = {task.part: task.name for task in tasks}
     root = tasks[0].name
@@ -90,8 +243,8 @@ def homes(run: Exported, tasks: Iterable[Task]) -> dict[str, list[int]]:
     return {root: list(range(len(run.measured)))}
 
 
-def better(measured: Measured, task: Task, metric: str) -> bool | None:
-    """Whether more is better of a metric; None when neither is."""
+def is_higher_better(measured: Measurements, task: ExportTask, metric: str) -> bool | None:
+    """Whether higher is better for a metric; None when neither is."""
     plain = re.sub(r"_(micro|macro)$", "", metric)
     part = task.part.partition("/")[0]
     names = [name for each in (metric, plain) for name in (each, f"{part}/{each}")]
@@ -110,8 +263,8 @@ def better(measured: Measured, task: Task, metric: str) -> bool | None:
     return True if inside == {"higher"} else None  # derived from the part's own, such as a mean
 
 
-def values_of(measured: Measured, unit: int) -> dict[str, float]:
-    """The metrics of one unit; those of a suite without their part's name."""
+def unit_metrics(measured: Measurements, unit: int) -> dict[str, float]:
+    """Metrics of one unit; those of a suite without the name of the part."""
     part = ""
     if PART in measured.tags:
         part = f"{measured.tags[PART][unit]}/"
@@ -123,18 +276,18 @@ def values_of(measured: Measured, unit: int) -> dict[str, float]:
 
 
 def standard_error(value: MetricValue) -> float:
-    """Half the width of the 95 % interval over 1.96, as if it were a normal one."""
+    """Standard error: half the width of the 95 % interval over 1.96, as if it were normal."""
     low, high = value.ci95
     return (high - low) / 2 / Z95
 
 
-def slug(text: str) -> str:
-    """A name that can be a file's: letters, figures, `_`, `.` and `-`."""
+def slugify(text: str) -> str:
+    """Turn a text into a file name: letters, figures, `_`, `.` and `-`."""
     return re.sub(r"[^\w.-]+", "_", text).strip("_.") or "unnamed"
 
 
-def unique(name: str, taken: set[str]) -> str:
-    """The name, or with a number after it where it is taken; takes it."""
+def unique_name(name: str, taken: set[str]) -> str:
+    """Make a name unique by a number after it, and add it to `taken`."""
     found, number = name, 2
     while found.lower() in {each.lower() for each in taken}:
         found, number = f"{name}_{number}", number + 1

@@ -1,1 +1,1 @@
-"""What is learnt from: files of pairs, tars, scenes of the built-in world."""
+"""Training data: tables of pairs, COCO captions, webdataset tars, scenes of the built-in world."""

@@ -1,40 +1,43 @@
-"""What is learnt from: images, each with captions, each of those with false and true changes."""
+"""Training sets: images with captions, each caption with hard negatives and hard positives."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.errors import InputError
+from contrapose.files.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from PIL.Image import Image
     from torch import Tensor
 
-Numbers = NDArray[np.int64]
+IndexArray = NDArray[np.int64]
 
 
-class Images(Protocol):
-    """Images that are opened when they are needed."""
+class TrainingImages(Protocol):
+    """Lazily opened images of a training set."""
 
     @property
     def pixels(self) -> Tensor | None:
-        """(n, h, w, 3) bytes of all of them, where they lie in memory anyway."""
+        """(n, h, w, 3) bytes of all images where they are in memory, else None."""
 
     def open(self, rows: Sequence[int]) -> list[Image]:
-        """Some of them, decoded."""
+        """Decode the images of some rows."""
 
     def mark(self, row: int) -> str:
-        """What tells an image from another, and from itself when it was changed."""
+        """Fingerprint of an image, which changes with its content."""
 
 
 @dataclass(frozen=True, slots=True)
-class Saying:
-    """A caption of an image, and what was made of it.
+class TrainingCaption:
+    """A caption of an image with its hard negatives and hard positives.
 
     Attributes:
         caption: what is true.
@@ -48,8 +51,8 @@ class Saying:
 
 
 @dataclass(slots=True, eq=False)
-class Rows:
-    """Images and their sayings, with every text once in a table.
+class TrainingSet:
+    """A training set: images and their captions, with a table of distinct texts.
 
     Attributes:
         images: in order.
@@ -59,17 +62,17 @@ class Rows:
         tokens: of all texts, by the fingerprint of the model whose they are.
     """
 
-    images: Images
-    sayings: Sequence[Sequence[Saying]]
+    images: TrainingImages
+    image_captions: Sequence[Sequence[TrainingCaption]]
     texts: list[str] = field(init=False)
     kinds: list[str] = field(init=False)
-    captions: Ragged = field(init=False)
-    negatives: Ragged = field(init=False)
-    positives: Ragged = field(init=False)
+    captions: RaggedIndices = field(init=False)
+    negatives: RaggedIndices = field(init=False)
+    positives: RaggedIndices = field(init=False)
     tokens: dict[str, dict[str, Tensor]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        if not self.sayings:
+        if not self.image_captions:
             raise InputError(
                 "there is nothing to learn from: the data has no image with a caption."
             )
@@ -78,60 +81,139 @@ class Rows:
         def number(text: str) -> int:
             return table.setdefault(text, len(table))
 
-        flat = [saying for row in self.sayings for saying in row]
-        self.captions = Ragged.of([[number(s.caption) for s in row] for row in self.sayings])
-        self.negatives = Ragged.of([[number(text) for text, _ in s.negatives] for s in flat])
-        self.positives = Ragged.of([[number(text) for text, _ in s.positives] for s in flat])
+        flat = [saying for row in self.image_captions for saying in row]
+        self.captions = RaggedIndices.of(
+            [[number(s.caption) for s in row] for row in self.image_captions]
+        )
+        self.negatives = RaggedIndices.of([[number(text) for text, _ in s.negatives] for s in flat])
+        self.positives = RaggedIndices.of([[number(text) for text, _ in s.positives] for s in flat])
         self.texts = list(table)
         every = (kind for s in flat for _, kind in (*s.negatives, *s.positives))
         self.kinds = list(dict.fromkeys(every))
 
     def __len__(self) -> int:
-        return len(self.sayings)
+        return len(self.image_captions)
 
-    def take(self, rows: Sequence[int]) -> Rows:
-        """Some of the images."""
-        return Rows(Some(self.images, rows), [self.sayings[row] for row in rows])
+    def take(self, rows: Sequence[int]) -> TrainingSet:
+        """The subset of some images."""
+        return TrainingSet(
+            ImageSubset(self.images, rows), [self.image_captions[row] for row in rows]
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ragged:
-    """Lists of different length, one after the other.
+class RaggedIndices:
+    """Ragged array of integers: lists of different length, stored end to end.
 
     Attributes:
         values: all of them.
         starts: (n + 1,) where each begins, and the end.
     """
 
-    values: Numbers
-    starts: Numbers
+    values: IndexArray
+    starts: IndexArray
 
     @classmethod
-    def of(cls, lists: Iterable[Sequence[int]]) -> Ragged:
-        """From lists."""
+    def of(cls, lists: Iterable[Sequence[int]]) -> RaggedIndices:
+        """Build from lists."""
         kept = list(lists)
         starts = np.concatenate([[0], np.cumsum([len(each) for each in kept], dtype=np.int64)])
         values = np.array([value for each in kept for value in each], dtype=np.int64)
         return cls(values, starts.astype(np.int64))
 
-    def draw(self, lists: Numbers, chance: NDArray[np.float64]) -> Numbers:
-        """The place of one value of each list, by a number in [0, 1); −1 where a list is empty."""
+    def draw(self, lists: IndexArray, chance: NDArray[np.float64]) -> IndexArray:
+        """Index of one value of each list, by a number in [0, 1); −1 for an empty list."""
         first, size = self.starts[lists], self.starts[lists + 1] - self.starts[lists]
         return np.where(size > 0, first + (chance * size).astype(np.int64), -1)
 
 
-class Some:
-    """Some of other images."""
+class ImageSubset:
+    """A subset of an image source."""
 
-    def __init__(self, whole: Images, rows: Sequence[int]):
+    def __init__(self, whole: TrainingImages, rows: Sequence[int]):
         self.whole, self.rows = whole, rows
         found = whole.pixels
         self.pixels: Tensor | None = None if found is None else found[list(rows)]
 
     def open(self, rows: Sequence[int]) -> list[Image]:
-        """Some of these, decoded."""
+        """Decode the images of some rows."""
         return self.whole.open([self.rows[row] for row in rows])
 
     def mark(self, row: int) -> str:
-        """What tells an image from another."""
+        """Fingerprint of an image."""
         return self.whole.mark(self.rows[row])
+
+
+def file_fingerprint(file: Path) -> str:
+    """Fingerprint of a file by path, size and modification time, as `make` uses."""
+    try:
+        found = file.stat()
+    except OSError:
+        return str(file)
+    return f"{file.resolve()} {found.st_size} {found.st_mtime_ns}"
+
+
+def pixel_fingerprint(pixels: Tensor) -> str:
+    """Fingerprint of an image in memory by its bytes."""
+    content = pixels.cpu().contiguous().numpy().tobytes()
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def training_set_fingerprint(rows: TrainingSet) -> str:
+    """Fingerprint of all images and captions, without negatives and positives."""
+    whole = hashlib.blake2b(digest_size=16)
+    for row, sayings in enumerate(rows.image_captions):
+        parts = [rows.images.mark(row), *(saying.caption for saying in sayings), ""]
+        whole.update("\0".join(parts).encode())
+    return whole.hexdigest()
+
+
+def filter_kinds(rows: TrainingSet, kinds: Sequence[str]) -> TrainingSet:
+    """Keep the hard negatives and positives of some kinds alone.
+
+    A name stands for the kind of that name and for those that begin with it and a hyphen: `swap`
+    for `swap-attribute` and `swap-relation`. False changes and rewordings are chosen from alike; of
+    a side on which no kind is named all are kept, so that `swap` alone leaves rewordings as they
+    are.
+
+    Raises:
+        InputError: no change is of a kind that is named.
+    """
+    for name in kinds:
+        if not any(_is_kind(kind, name) for kind in rows.kinds):
+            there = {*rows.kinds, *(kind.partition("-")[0] for kind in rows.kinds)}
+            raise InputError(
+                f"no caption has a change of kind {name!r}: {did_you_mean(name, there)}"
+            )
+    flat = [saying for row in rows.image_captions for saying in row]
+    chosen = [
+        any(_is_kind(kind, name) for saying in flat for _, kind in side(saying) for name in kinds)
+        for side in (_negatives_of, _positives_of)
+    ]
+
+    def kept(saying: TrainingCaption) -> TrainingCaption:
+        sides = [
+            tuple(
+                (text, kind) for text, kind in made if any(_is_kind(kind, name) for name in kinds)
+            )
+            if some
+            else made
+            for made, some in zip((saying.negatives, saying.positives), chosen, strict=True)
+        ]
+        return TrainingCaption(saying.caption, *sides)
+
+    return TrainingSet(
+        rows.images, [[kept(saying) for saying in row] for row in rows.image_captions]
+    )
+
+
+def _is_kind(kind: str, name: str) -> bool:
+    return kind == name or kind.startswith(f"{name}-")
+
+
+def _negatives_of(saying: TrainingCaption) -> tuple[tuple[str, str], ...]:
+    return saying.negatives
+
+
+def _positives_of(saying: TrainingCaption) -> tuple[tuple[str, str], ...]:
+    return saying.positives

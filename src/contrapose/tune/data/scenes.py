@@ -1,4 +1,4 @@
-"""Scenes of the built-in world to learn from, with false and true changes by its own grammar."""
+"""Training scenes of the built-in world, with hard negatives and positives by its grammar."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ from PIL import Image
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.tune.data.marks import pixels_mark
-from contrapose.tune.data.rows import Rows, Saying
+from contrapose.tune.data.rows import TrainingCaption, TrainingSet, pixel_fingerprint
 from contrapose.world.captions import CHANGES, REWRITES, Caption, describe
-from contrapose.world.odds import World
-from contrapose.world.render import PackedScenes, pack, render_packed
-from contrapose.world.sample import sample_scene
+from contrapose.world.captions.describe import TRAINING_KIND_WEIGHTS
+from contrapose.world.render import PackedScenes, are_visible, pack, render_packed
+from contrapose.world.sample import World, sample_scene
 from contrapose.world.scene import Scene
-from contrapose.world.train.supply import KINDS, seen_well
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from PIL.Image import Image as Picture
 
-SAYINGS = 4
+MIN_VISIBLE, MIN_PIXELS = 0.45, 10
+"""A thing must show this much of itself, and this many pixels at 48 px, to be in a scene."""
+CAPTIONS_PER_SCENE = 4
 """Captions of each scene; one is taken each time that it is seen."""
 BLOCK = 512
 """Scenes that are made and drawn together."""
-FAR = 77_000_003
+SEED_OFFSET = 77_000_003
 """Added to seeds, so that no scene is one that the built-in models were trained on."""
 
-Said = tuple[PackedScenes, list[list[Saying]]]
+SceneBlock = tuple[PackedScenes, list[list[TrainingCaption]]]
 
 
-class Drawn:
-    """Pictures that were drawn already."""
+class RenderedImages:
+    """Rendered images in memory."""
 
     def __init__(self, pixels: Tensor):
         self.pixels: Tensor | None = pixels
 
     def open(self, rows: Sequence[int]) -> list[Picture]:
-        """Some of them."""
+        """Images of some rows."""
         assert self.pixels is not None  # noqa: S101 - they are there from the beginning
         return [Image.fromarray(self.pixels[row].cpu().numpy()) for row in rows]
 
     def mark(self, row: int) -> str:
-        """A name for its pixels."""
+        """Fingerprint of an image's pixels."""
         assert self.pixels is not None  # noqa: S101 - they are there from the beginning
-        return pixels_mark(self.pixels[row])
+        return pixel_fingerprint(self.pixels[row])
 
 
-def scene_rows(
+def make_scene_set(
     count: int,
     seed: int = 0,
     *,
@@ -65,8 +65,8 @@ def scene_rows(
     size: int = 96,
     workers: int = 1,
     progress: Callable[[str, int, int], None] | None = None,
-) -> Rows:
-    """Scenes that can be seen well, each with a few captions and changes of them.
+) -> TrainingSet:
+    """Make a training set of clearly visible scenes with captions and their changes.
 
     Args:
         count: how many.
@@ -83,12 +83,16 @@ def scene_rows(
     if count < 1:
         raise InputError(f"at least one scene is needed to learn from, not {count}.")
     pictures: list[Tensor] = []
-    sayings: list[list[Saying]] = []
+    sayings: list[list[TrainingCaption]] = []
     block = min(BLOCK, 2 * count)
-    with closing(_blocks(seed + FAR, world, block, workers)) as blocks:
+    with closing(_make_blocks(seed + SEED_OFFSET, world, block, workers)) as blocks:
         for packed, said in blocks:
             there = packed.to(device)
-            fine = zip(seen_well(there).tolist(), said, strict=True)
+            fine = zip(
+                are_visible(there, fraction=MIN_VISIBLE, pixels=MIN_PIXELS).tolist(),
+                said,
+                strict=True,
+            )
             keep = [i for i, (good, some) in enumerate(fine) if good and some]
             keep = keep[: count - len(sayings)]
             pictures.append(render_packed(there, size).images[keep])
@@ -97,11 +101,13 @@ def scene_rows(
                 progress("scenes", len(sayings), count)
             if len(sayings) >= count:
                 break
-    return Rows(Drawn(torch.cat(pictures)), sayings)
+    return TrainingSet(RenderedImages(torch.cat(pictures)), sayings)
 
 
-def _blocks(seed: int, world: World, block: int, workers: int) -> Generator[Said, None, None]:
-    job = partial(_described, count=block, seed=seed, world=world)
+def _make_blocks(
+    seed: int, world: World, block: int, workers: int
+) -> Generator[SceneBlock, None, None]:
+    job = partial(_describe_block, count=block, seed=seed, world=world)
     firsts = (i * block for i in range(1 << 40))
     if workers < 2:
         yield from map(job, firsts)
@@ -118,27 +124,29 @@ def _blocks(seed: int, world: World, block: int, workers: int) -> Generator[Said
                 each.cancel()
 
 
-def _described(first: int, count: int, seed: int, world: World) -> Said:
+def _describe_block(first: int, count: int, seed: int, world: World) -> SceneBlock:
     scenes = [sample_scene(seed, first + i, world) for i in range(count)]
     return pack(scenes), [
-        sayings(scene, np.random.default_rng((seed, first + i, 2)))
+        describe_scene(scene, np.random.default_rng((seed, first + i, 2)))
         for i, scene in enumerate(scenes)
     ]
 
 
-def sayings(scene: Scene, rng: np.random.Generator, count: int = SAYINGS) -> list[Saying]:
-    """Different captions of a scene; every change and rewriting that it allows, in random order."""
-    names, weights = tuple(KINDS), tuple(KINDS.values())
-    found: dict[str, Saying] = {}
+def describe_scene(
+    scene: Scene, rng: np.random.Generator, count: int = CAPTIONS_PER_SCENE
+) -> list[TrainingCaption]:
+    """Distinct captions of a scene with every hard negative and positive it allows."""
+    names, weights = tuple(TRAINING_KIND_WEIGHTS), tuple(TRAINING_KIND_WEIGHTS.values())
+    found: dict[str, TrainingCaption] = {}
     for _ in range(count):
         kind = names[int(rng.choice(len(names), p=weights))]
         caption = describe(scene, rng, kind) or describe(scene, rng)
         if caption is not None and caption.text not in found:
-            found[caption.text] = _saying(caption, scene, rng)
+            found[caption.text] = _annotate_caption(caption, scene, rng)
     return list(found.values())
 
 
-def _saying(caption: Caption, scene: Scene, rng: np.random.Generator) -> Saying:
+def _annotate_caption(caption: Caption, scene: Scene, rng: np.random.Generator) -> TrainingCaption:
     wrong, right = {}, {}
     for name, change in CHANGES.items():
         made = change(caption, scene, rng)
@@ -148,4 +156,4 @@ def _saying(caption: Caption, scene: Scene, rng: np.random.Generator) -> Saying:
         made = rewrite(caption, rng)
         if made is not None and made.text != caption.text:
             right[made.text] = name
-    return Saying(caption.text, tuple(wrong.items()), tuple(right.items()))
+    return TrainingCaption(caption.text, tuple(wrong.items()), tuple(right.items()))

@@ -1,4 +1,4 @@
-"""Pairs from webdataset's tar files: an image and its caption have one name and two endings."""
+"""Training pairs from webdataset tar files, read in place."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING
 
 from contrapose.errors import InputError
 from contrapose.files import IMAGE_SUFFIXES
-from contrapose.tune.data.marks import file_mark
-from contrapose.tune.data.rows import Rows, Saying
+from contrapose.tune.data.rows import TrainingCaption, TrainingSet, file_fingerprint
 
 if TYPE_CHECKING:
     from PIL.Image import Image
     from torch import Tensor
 
-MOST = 1 << 20
+MAX_CAPTION_BYTES = 1 << 20
 """Bytes of a caption file that are read."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where an image's bytes lie."""
+class _TarMember:
+    """Position of an image's bytes in a tar file."""
 
     tar: Path
     start: int
@@ -34,57 +33,57 @@ class _Place:
 
 
 class TarImages:
-    """Images that are read out of tars where they lie."""
+    """Images read from tar files in place."""
 
     pixels: Tensor | None = None
 
-    def __init__(self, places: Sequence[_Place]):
+    def __init__(self, places: Sequence[_TarMember]):
         self.places = places
 
     def open(self, rows: Sequence[int]) -> list[Image]:
-        """Some of them, decoded.
+        """Decode the images of some rows.
 
         Raises:
             InputError: one cannot be decoded.
         """
-        return [_opened(self.places[row]) for row in rows]
+        return [_open_image(self.places[row]) for row in rows]
 
     def mark(self, row: int) -> str:
-        """What tells an image from another, and from itself when its tar was changed."""
+        """Fingerprint of an image, which changes with its tar file."""
         place = self.places[row]
-        return f"{file_mark(place.tar)} {place.start} {place.size}"
+        return f"{file_fingerprint(place.tar)} {place.start} {place.size}"
 
 
 def is_tar(path: Path) -> bool:
-    """Whether this is a tar file, or a folder that holds some."""
+    """Whether a path is a tar file, or a folder that holds some."""
     return (path.suffix == ".tar" and path.is_file()) or (path.is_dir() and any(path.glob("*.tar")))
 
 
-def tar_rows(path: Path) -> Rows:
-    """What tars hold to learn from, without unpacking them.
+def read_tars(path: Path) -> TrainingSet:
+    """Read a training set from tar files without unpacking them.
 
     A caption is a `.txt`, or a `.json` with `caption` and perhaps `negatives` and `positives`.
 
     Raises:
         InputError: a file is damaged, a caption has no image, or there is nothing to learn from.
     """
-    places: list[_Place] = []
-    sayings: list[list[Saying]] = []
+    places: list[_TarMember] = []
+    sayings: list[list[TrainingCaption]] = []
     for tar in [path] if path.is_file() else sorted(path.glob("*.tar")):
-        images: dict[str, _Place] = {}
-        said: dict[str, Saying] = {}
+        images: dict[str, _TarMember] = {}
+        said: dict[str, TrainingCaption] = {}
         try:
             with tarfile.open(tar, "r:") as stream:
                 for member in stream:
-                    key, ending = _split(member.name)
+                    key, ending = _split_name(member.name)
                     if not member.isfile():
                         continue
                     if ending in IMAGE_SUFFIXES:
-                        images[key] = _Place(tar, member.offset_data, member.size, member.name)
+                        images[key] = _TarMember(tar, member.offset_data, member.size, member.name)
                     elif ending in (".txt", ".json"):
                         content = stream.extractfile(member)
-                        text = b"" if content is None else content.read(MOST)
-                        saying = _saying(text.decode("utf-8", "replace"), ending)
+                        text = b"" if content is None else content.read(MAX_CAPTION_BYTES)
+                        saying = _parse_caption(text.decode("utf-8", "replace"), ending)
                         if saying is not None:
                             said[key] = saying
         except (tarfile.TarError, OSError) as error:
@@ -96,19 +95,19 @@ def tar_rows(path: Path) -> Rows:
             sayings.append([saying])
     if not places:
         raise InputError("holds nothing to learn from: no image with a caption.", file=path)
-    return Rows(TarImages(places), sayings)
+    return TrainingSet(TarImages(places), sayings)
 
 
-def _split(name: str) -> tuple[str, str]:
-    """As webdataset: the ending begins at the first dot of the file name."""
+def _split_name(name: str) -> tuple[str, str]:
+    """Split a member name at the first dot of the file name, as webdataset does."""
     folder, _, file = name.rpartition("/")
     stem, dot, ending = file.partition(".")
     return f"{folder}/{stem}", f"{dot}{ending.lower()}"
 
 
-def _saying(text: str, ending: str) -> Saying | None:
+def _parse_caption(text: str, ending: str) -> TrainingCaption | None:
     if ending == ".txt":
-        return Saying(" ".join(text.split())) if text.strip() else None
+        return TrainingCaption(" ".join(text.split())) if text.strip() else None
     try:
         value = json.loads(text)
     except ValueError:
@@ -119,10 +118,10 @@ def _saying(text: str, ending: str) -> Saying | None:
         side: tuple((each, "change") for each in value.get(side) or () if isinstance(each, str))
         for side in ("negatives", "positives")
     }
-    return Saying(value["caption"], **sides)
+    return TrainingCaption(value["caption"], **sides)
 
 
-def _opened(place: _Place) -> Image:
+def _open_image(place: _TarMember) -> Image:
     from PIL import Image
 
     try:

@@ -1,4 +1,4 @@
-"""Adaptation heads: two frozen encoders, even ones that never met, brought into one space.
+"""Adaptation heads: two frozen encoders, even unrelated ones, mapped into one space.
 
     from contrapose.tune.heads import HeadSettings, read_features, train_heads
     trained = train_heads(read_features(folder, "train"), HeadSettings(tau=0.1))
@@ -7,24 +7,27 @@
 Couairon et al., Embedding Arithmetic of Multimodal Queries for Image Retrieval (2022), section 4.3.
 """
 
-from contrapose.tune.heads.cache import Pairs, write_features
-from contrapose.tune.heads.features import Features, has_features, read_features
-from contrapose.tune.heads.measuring import Deltas, Measured, Value, measure
-from contrapose.tune.heads.settings import HeadSettings
-from contrapose.tune.heads.sweep import Request, Sweep, Swept, sweep, sweep_folder
-from contrapose.tune.heads.training import Trained, train_heads
+from contrapose.tune.heads.features import (
+    CaptionedImages,
+    Features,
+    has_features,
+    read_features,
+    write_features,
+)
+from contrapose.tune.heads.measurement import DeltaQueries, HeadMetrics, HeadMetricValue, measure
+from contrapose.tune.heads.sweep import Sweep, SweepRequest, SweepRun, sweep, sweep_folder
+from contrapose.tune.heads.training import TrainedHeads, train_heads
 
 __all__ = [
-    "Deltas",
+    "CaptionedImages",
+    "DeltaQueries",
     "Features",
-    "HeadSettings",
-    "Measured",
-    "Pairs",
-    "Request",
+    "HeadMetricValue",
+    "HeadMetrics",
     "Sweep",
-    "Swept",
-    "Trained",
-    "Value",
+    "SweepRequest",
+    "SweepRun",
+    "TrainedHeads",
     "has_features",
     "measure",
     "read_features",

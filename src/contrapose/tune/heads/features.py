@@ -1,26 +1,39 @@
-"""Cached features: what two frozen encoders made of images and captions, as plain arrays."""
+"""Features of two frozen encoders, computed once and cached as plain arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from io import BytesIO
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.errors import InputError
+from contrapose.files import new_folder, write_bytes, write_text
 from contrapose.metrics.types import FloatArray, IntArray
+from contrapose.models.joined.spec import FORMAT, SPEC, JoinedSpec
+from contrapose.models.options import LoadOptions
 
-PARTS = ("images", "texts", "image_of_text")
-CHUNK = 1 << 24
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from contrapose.models.capabilities import ImageLike
+    from contrapose.tune.heads.training import HeadProgressCallback
+
+ARRAY_NAMES = ("images", "texts", "image_of_text")
+CHECK_CHUNK = 1 << 24
 """Numbers looked at together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Features:
-    """Images and captions as an encoder a side gives them, before any head.
+    """Features of images and captions from one encoder per side, before any head.
 
     Attributes:
         images: (n, p) one row an image.
@@ -33,7 +46,7 @@ class Features:
     image_of_text: IntArray
 
     def __post_init__(self) -> None:
-        """Refuses arrays that do not belong together.
+        """Validate that the arrays belong together.
 
         Raises:
             InputError: says which array, and what is wrong with it.
@@ -42,11 +55,11 @@ class Features:
 
     @property
     def pairs(self) -> IntArray:
-        """(m, 2) rows of image and caption that belong together."""
+        """(m, 2) matching rows of image and caption."""
         return np.stack([self.image_of_text, np.arange(len(self.texts))], axis=1)
 
     def of_images(self, rows: NDArray[np.int64]) -> Features:
-        """These images alone, with their captions."""
+        """The subset of some images, with their captions."""
         places = np.full(len(self.images), -1)
         places[rows] = np.arange(len(rows))
         kept = places[self.image_of_text] >= 0
@@ -54,7 +67,7 @@ class Features:
 
 
 def read_features(folder: Path, split: str) -> Features:
-    """The arrays `SPLIT_images.npy`, `SPLIT_texts.npy` and `SPLIT_image_of_text.npy` of a folder.
+    """Read `SPLIT_images.npy`, `SPLIT_texts.npy` and `SPLIT_image_of_text.npy` of a folder.
 
     Without the last, captions must be as many as images, or the same number of times as many,
     those of one image one after the other.
@@ -62,10 +75,10 @@ def read_features(folder: Path, split: str) -> Features:
     Raises:
         InputError: a file is missing or no plain array, or the arrays do not belong together.
     """
-    images, texts = (_array(folder / f"{split}_{part}.npy") for part in PARTS[:2])
-    file = folder / f"{split}_{PARTS[2]}.npy"
+    images, texts = (_read_array(folder / f"{split}_{part}.npy") for part in ARRAY_NAMES[:2])
+    file = folder / f"{split}_{ARRAY_NAMES[2]}.npy"
     if file.is_file():
-        owners = _array(file)
+        owners = _read_array(file)
     else:
         each = len(texts) // max(1, len(images))
         if not each or each * len(images) != len(texts):
@@ -82,19 +95,19 @@ def read_features(folder: Path, split: str) -> Features:
 
 
 def has_features(folder: Path, split: str) -> bool:
-    """Whether a folder holds that part."""
+    """Whether a folder holds the features of a split."""
     return (folder / f"{split}_images.npy").is_file()
 
 
 def check_features(features: Features) -> None:
-    """Raise `InputError` unless the three arrays belong together and every number is finite."""
+    """Raise `InputError` unless the arrays belong together and all values are finite."""
     owners = features.image_of_text
     for name, array in (("images", features.images), ("texts", features.texts)):
         if array.ndim != 2 or not array.size:
             raise InputError(f"{name} must be an array of rows × numbers, found {array.shape}.")
         if not np.issubdtype(array.dtype, np.floating):
             raise InputError(f"{name} must be floating point, found {array.dtype}.")
-        for start, block in _blocks(array):
+        for start, block in _iterate_blocks(array):
             bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
             if bad.size:
                 raise InputError(f"{name}: row {start + bad[0]} has a NaN or an infinity.")
@@ -112,17 +125,18 @@ def check_features(features: Features) -> None:
         raise InputError(f"image {int(counts.argmin())} has no caption.")
 
 
-def _blocks(array: FloatArray) -> Iterator[tuple[int, FloatArray]]:
-    rows = max(1, CHUNK // array.shape[1])
+def _iterate_blocks(array: FloatArray) -> Iterator[tuple[int, FloatArray]]:
+    rows = max(1, CHECK_CHUNK // array.shape[1])
     for start in range(0, len(array), rows):
         yield start, array[start : start + rows]
 
 
-def _array(file: Path) -> NDArray[Any]:
-    """An array that is no pickle, mapped and not read."""
+def _read_array(file: Path) -> NDArray[Any]:
+    """Memory-map an array that is not a pickle."""
     if not file.is_file():
         raise InputError(
-            f"there is no such file; needed are {', '.join(f'SPLIT_{part}.npy' for part in PARTS)} "
+            "there is no such file; needed are "
+            f"{', '.join(f'SPLIT_{part}.npy' for part in ARRAY_NAMES)} "
             "with SPLIT train and, to measure, test.",
             file=file,
         )
@@ -133,3 +147,134 @@ def _array(file: Path) -> NDArray[Any]:
     if not found.ndim:
         raise InputError("is one number and no array.", file=file)
     return found
+
+
+T = TypeVar("T")
+BATCH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionedImages:
+    """Images with their captions.
+
+    Attributes:
+        images: opened when their turn comes, so that a generator will do; prepared ones will too.
+        captions: of each image, at least one.
+    """
+
+    images: Iterable[ImageLike]
+    captions: Sequence[Sequence[str]]
+
+
+def write_features(
+    folder: Path,
+    joining: JoinedSpec,
+    splits: Mapping[str, CaptionedImages],
+    options: LoadOptions | None = None,
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Encode pairs with two encoders and write the arrays of `read_features` atomically.
+
+    A `joined.json` goes with the arrays, so that heads trained on them know their encoders.
+
+    Args:
+        folder: where to write.
+        joining: the encoders; folders are named from the working directory.
+        splits: `train`, and to measure `test`.
+        options: how to load the encoders.
+        overwrite: replace a folder that is there.
+
+    Raises:
+        InputError: an encoder cannot be used, or images and captions are not equally many.
+    """
+    from contrapose.models.exact import exact_inference
+    from contrapose.models.joined.model import load_image_encoder, load_text_encoder
+
+    options = options or LoadOptions()
+    look = exact_inference(load_image_encoder(joining, Path(), "heads", options).features)
+    read = exact_inference(load_text_encoder(joining, Path(), "heads", options).features)
+    cache_features(folder, joining, splits, look, read, overwrite=overwrite)
+
+
+def cache_features(
+    folder: Path,
+    joining: JoinedSpec,
+    splits: Mapping[str, CaptionedImages],
+    look: Callable[[list[ImageLike]], Tensor],
+    read: Callable[[list[str]], Tensor],
+    *,
+    overwrite: bool = False,
+    batch: int = BATCH,
+    more: Mapping[str, str] | None = None,
+    progress: HeadProgressCallback | None = None,
+) -> None:
+    """Encode pairs with loaded encoders and write the arrays atomically.
+
+    Args:
+        folder: where to write.
+        joining: what they are.
+        splits: as in `write_features`.
+        look: vectors of images.
+        read: vectors of captions; each different one is read once.
+        overwrite: replace a folder that is there.
+        batch: how many are given at once.
+        more: other files of text to write beside the arrays, by name.
+        progress: told `(what, done, total)`.
+
+    Raises:
+        InputError: images and captions are not equally many, or nothing can be written.
+    """
+    told = progress or _ignore_progress
+    with new_folder(folder, overwrite=overwrite) as place:
+        for split, pairs in splits.items():
+            owners = np.repeat(np.arange(len(pairs.captions)), [len(it) for it in pairs.captions])
+            count = len(pairs.captions)
+            images = _encode_rows(
+                look, pairs.images, batch, partial(told, "images to vectors"), count
+            )
+            words = [caption for captions in pairs.captions for caption in captions]
+            once = {text: at for at, text in enumerate(dict.fromkeys(words))}
+            captions = partial(told, "captions to vectors")
+            texts = _encode_rows(read, once, batch, captions, len(once))[
+                [once[word] for word in words]
+            ]
+            if len(images) != len(pairs.captions):
+                raise InputError(
+                    f"{split} has {len(images)} images and captions of {len(pairs.captions)}."
+                )
+            made = Features(images, texts, owners)
+            for name in ("images", "texts", "image_of_text"):
+                write_bytes(place / f"{split}_{name}.npy", _array_bytes(getattr(made, name)))
+        said = {"format": FORMAT, **asdict(joining.resolve_paths(Path()))}
+        write_text(place / SPEC, json.dumps(said, indent=2) + "\n")
+        for name, text in (more or {}).items():
+            write_text(place / name, text)
+
+
+def _ignore_progress(what: str, done: int, total: int) -> None:
+    """Progress callback that does nothing."""
+
+
+def _encode_rows(
+    ask: Callable[[list[T]], Tensor],
+    things: Iterable[T],
+    batch: int,
+    told: Callable[[int, int], None],
+    total: int,
+) -> NDArray[np.float32]:
+    left = iter(things)
+    found: list[NDArray[np.float32]] = []
+    done = 0
+    told(0, total)
+    while part := list(islice(left, batch)):
+        found.append(ask(part).float().cpu().numpy())
+        done += len(part)
+        told(done, total)
+    return np.concatenate(found) if found else np.zeros((0, 0), dtype=np.float32)
+
+
+def _array_bytes(array: NDArray[np.generic]) -> bytes:
+    stream = BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    return stream.getvalue()

@@ -1,4 +1,4 @@
-"""Heads at several temperatures, measured and written: the τ × λ sweep of the SIMAT paper."""
+"""Temperature sweep of heads, with delta scales: the τ × λ sweep of the SIMAT paper."""
 
 from __future__ import annotations
 
@@ -11,18 +11,25 @@ from typing import Any
 
 from contrapose.errors import InputError
 from contrapose.files import new_folder, require_free, write_bytes, write_text
-from contrapose.models.joined.spec import HEADS, SPEC, Joining, Side, read_joining, save_joined
+from contrapose.models.joined.spec import (
+    HEADS,
+    SPEC,
+    JoinedSpec,
+    Side,
+    read_joined_spec,
+    save_joined,
+)
 from contrapose.tune.heads.features import Features, has_features, read_features
-from contrapose.tune.heads.measuring import Measured, measure
-from contrapose.tune.heads.settings import HeadSettings
-from contrapose.tune.heads.training import Told, Trained, train_heads
+from contrapose.tune.heads.measurement import HeadMetrics, measure
+from contrapose.tune.heads.training import HeadProgressCallback, TrainedHeads, train_heads
+from contrapose.tune.settings import HeadSettings
 
 FORMAT = "contrapose-heads-1"
 RESULTS = "results.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class SweepRun:
     """Heads at one temperature.
 
     Attributes:
@@ -31,8 +38,8 @@ class Swept:
         seconds: that training took.
     """
 
-    trained: Trained
-    measured: Measured | None
+    trained: TrainedHeads
+    measured: HeadMetrics | None
     seconds: float
 
     @property
@@ -42,13 +49,13 @@ class Swept:
 
     @property
     def folder(self) -> str:
-        """What its folder is called."""
+        """Name of its folder."""
         return f"tau-{self.tau:g}"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What `sweep_folder` is to do.
+class SweepRequest:
+    """Options of `sweep_folder`.
 
     Attributes:
         features: the folder of arrays.
@@ -75,7 +82,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A whole sweep.
+    """Results of a temperature sweep.
 
     Attributes:
         runs: one a temperature.
@@ -83,29 +90,29 @@ class Sweep:
         counts: images and captions, learnt from and measured on.
     """
 
-    runs: tuple[Swept, ...]
-    joining: Joining | None
+    runs: tuple[SweepRun, ...]
+    joining: JoinedSpec | None
     counts: dict[str, int]
 
     def as_dict(self) -> dict[str, Any]:
-        """All but the heads themselves."""
+        """JSON values, without the heads."""
         return {
             "format": FORMAT,
             "counts": self.counts,
             "encoders": None if self.joining is None else asdict(self.joining),
-            "runs": [_as_dict(run) for run in self.runs],
+            "runs": [_run_as_dict(run) for run in self.runs],
         }
 
 
-def sweep_folder(request: Request, progress: Told | None = None) -> Sweep:
+def sweep_folder(request: SweepRequest, progress: HeadProgressCallback | None = None) -> Sweep:
     """Train heads at each temperature on the features of a folder, measure them, write them.
 
     Raises:
         InputError: the features, a setting or the place to write cannot be used.
     """
     if request.out is not None:
-        _require_place(request.out, overwrite=request.overwrite)
-    joining = _encoders(request)
+        _require_output(request.out, overwrite=request.overwrite)
+    joining = _find_encoders(request)
     settings = request.settings
     if joining is not None:
         unit = (joining.image.normalise, joining.text.normalise)
@@ -114,7 +121,7 @@ def sweep_folder(request: Request, progress: Told | None = None) -> Sweep:
     test = None
     if has_features(request.features, "test"):
         test = read_features(request.features, "test")
-        _alike(learnt, test, request.features)
+        _require_same_width(learnt, test, request.features)
     runs = sweep(
         learnt,
         test,
@@ -129,7 +136,7 @@ def sweep_folder(request: Request, progress: Told | None = None) -> Sweep:
         counts |= {"test_images": len(test.images), "test_captions": len(test.texts)}
     found = Sweep(runs, joining, counts)
     if request.out is not None:
-        _write(found, request.out, overwrite=request.overwrite)
+        _write_sweep(found, request.out, overwrite=request.overwrite)
     return found
 
 
@@ -141,9 +148,9 @@ def sweep(
     settings: HeadSettings | None = None,
     *,
     device: str = "cpu",
-    progress: Told | None = None,
-) -> tuple[Swept, ...]:
-    """Heads at each temperature, all else alike.
+    progress: HeadProgressCallback | None = None,
+) -> tuple[SweepRun, ...]:
+    """Train and measure heads at each temperature, all else equal.
 
     Raises:
         InputError: a temperature or a scale makes no sense, or training fails.
@@ -162,11 +169,11 @@ def sweep(
         measured = None
         if test is not None:
             measured = measure(trained, test, scales=tuple(dict.fromkeys(scales)), seed=each.seed)
-        runs.append(Swept(trained, measured, seconds))
+        runs.append(SweepRun(trained, measured, seconds))
     return tuple(runs)
 
 
-def _as_dict(run: Swept) -> dict[str, Any]:
+def _run_as_dict(run: SweepRun) -> dict[str, Any]:
     trained, measured = run.trained, run.measured
     found: dict[str, Any] = {
         "folder": run.folder,
@@ -185,19 +192,19 @@ def _as_dict(run: Swept) -> dict[str, Any]:
     return found
 
 
-def _encoders(request: Request) -> Joining | None:
-    """The encoders by name, or as the features' own `joined.json` says."""
+def _find_encoders(request: SweepRequest) -> JoinedSpec | None:
+    """The encoders by name, or from the features' own `joined.json`."""
     if (request.image is None) != (request.text is None):
         raise InputError("name both encoders, --image-encoder and --text-encoder, or neither.")
     if request.image is not None and request.text is not None:
-        return Joining(Side(request.image), Side(request.text)).placed(Path())
+        return JoinedSpec(Side(request.image), Side(request.text)).resolve_paths(Path())
     spec = request.features / SPEC
     if not spec.is_file():
         return None
-    return read_joining(spec).placed(spec.parent)
+    return read_joined_spec(spec).resolve_paths(spec.parent)
 
 
-def _alike(learnt: Features, test: Features, folder: Path) -> None:
+def _require_same_width(learnt: Features, test: Features, folder: Path) -> None:
     for name in ("images", "texts"):
         wide = [getattr(each, name).shape[1] for each in (learnt, test)]
         if wide[0] != wide[1]:
@@ -208,15 +215,15 @@ def _alike(learnt: Features, test: Features, folder: Path) -> None:
             )
 
 
-def _require_place(out: Path, *, overwrite: bool) -> None:
-    """Only an earlier sweep may be written over."""
+def _require_output(out: Path, *, overwrite: bool) -> None:
+    """Raise `InputError` unless the folder is free or holds an earlier sweep."""
     require_free(out, overwrite=overwrite)
     if out.is_dir() and any(out.iterdir()) and not (out / RESULTS).is_file():
         raise InputError("holds no heads, and is not written over; choose another.", file=out)
 
 
-def _write(found: Sweep, out: Path, *, overwrite: bool) -> None:
-    """A folder a temperature and the results, whole or not at all."""
+def _write_sweep(found: Sweep, out: Path, *, overwrite: bool) -> None:
+    """Write a folder per temperature and the results, atomically."""
     from safetensors.torch import save
 
     with new_folder(out, overwrite=overwrite) as place:

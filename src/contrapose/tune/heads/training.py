@@ -1,4 +1,9 @@
-"""Training two heads on cached features: InfoNCE at a fixed temperature, encoders left alone."""
+"""Training of two heads on cached features: InfoNCE at a fixed temperature, frozen encoders.
+
+Cosines lie in −1 … 1, so at τ ≥ 1/40 the number exp((S − 1)/τ) needs no maximum taken out first:
+its sums over rows and columns give the loss, and the same numbers the derivative. That is one
+exponential a pair, where the usual way takes a softmax of each side, forwards and backwards.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +12,139 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import normalize
 
 from contrapose.errors import InputError
-from contrapose.models.joined.maps import HIDDEN, through
-from contrapose.tune.heads.contrast import contrast
+from contrapose.losses.info_nce import InfoNCE
+from contrapose.losses.tiled import MAX_CACHED_BYTES
+from contrapose.models.joined.spec import HIDDEN_KEYS, apply_head
 from contrapose.tune.heads.features import Features
-from contrapose.tune.heads.measuring import mean_recall_of
-from contrapose.tune.heads.order import batches, epochs_of, steps
-from contrapose.tune.heads.settings import HeadSettings
-from contrapose.tune.heads.start import Start, Whitening, canonical, own
+from contrapose.tune.heads.initialization import (
+    HeadInitialization,
+    Whitening,
+    canonical_initialization,
+    identity_initialization,
+)
+from contrapose.tune.heads.measurement import measure_mean_recall
+from contrapose.tune.settings import HeadSettings
+
+MAX_SCALE = 40.0
+"""The largest 1/τ: exp(−2·40) is far above the least float32."""
+
+
+def fast_info_nce(image: Tensor, text: Tensor, tau: float, same: Tensor | None = None) -> Tensor:
+    """InfoNCE at a fixed temperature, with one exponential per pair where possible.
+
+    Args:
+        image: (b, d) unit vectors in float32 of one process's batch, the whole of it.
+        text: (b, d) those of their captions.
+        tau: the temperature.
+        same: as in `InfoNCE`.
+    """
+    if same is not None or tau * MAX_SCALE < 1 or 4 * len(image) ** 2 > MAX_CACHED_BYTES:
+        return InfoNCE(tau=tau)(image, text, same=same)
+    found: Tensor = _FastInfoNCE.apply(image, text, 1 / tau)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _FastInfoNCE(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, text: Tensor, scale: float) -> Tensor:
+        scaled = image * scale
+        pairs = (scaled @ text.T).sub_(scale).exp_()
+        across, down = pairs.sum(1), pairs.sum(0)
+        ctx.save_for_backward(image, text, pairs, across, down)
+        ctx.scale = scale
+        right = (scaled * text).sum()
+        return (across.log() + down.log() - 2 * right / len(image)).mean() / 2 + scale
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor, Tensor, None]:
+        image, text, pairs, across, down = ctx.saved_tensors
+        slopes = (across.reciprocal()[:, None] + down.reciprocal()).mul_(pairs)
+        factor = weight * (ctx.scale / (2 * len(image)))
+        left = (slopes @ text).sub_(text, alpha=2).mul_(factor)
+        right = (slopes.T @ image).sub_(image, alpha=2).mul_(factor)
+        return left, right, None
+
+
+CaptionRows = NDArray[np.int64]
+
+
+def draw_batches(owners: CaptionRows, size: int, epochs: int, seed: int) -> Iterator[CaptionRows]:
+    """Batches of caption rows, each caption `epochs` times in all.
+
+    An epoch goes round the images, in a new order each time, and takes another caption of each: no
+    image stands twice in a batch where there are at least `size` of them with captions left. So all
+    other captions are negatives. What does not fill the last batch is left out.
+
+    Args:
+        owners: (m,) the image of each caption.
+        size: captions a batch; at most m.
+        epochs: how often each caption is seen.
+        seed: of the order.
+    """
+    draw = np.random.default_rng(seed)
+    size = min(size, len(owners))
+    held: CaptionRows = np.zeros(0, dtype=np.int64)
+    for _ in range(epochs):
+        for turn in _draw_rounds(owners, draw):
+            held = np.concatenate([held, _separate_images(turn, owners, held, size, draw)])
+            while len(held) >= size:
+                yield held[:size]
+                held = held[size:]
+
+
+def count_batches(captions: int, size: int, epochs: int) -> int:
+    """Number of batches."""
+    return captions * epochs // min(size, captions)
+
+
+def count_epochs(captions: int, size: int, count: int) -> int:
+    """Smallest number of epochs that has so many batches."""
+    return -(-count * min(size, captions) // captions)
+
+
+def _draw_rounds(owners: CaptionRows, draw: np.random.Generator) -> Iterator[CaptionRows]:
+    """Each image's captions in random order: all first ones, all second ones …, shuffled."""
+    shuffled = draw.permutation(len(owners))
+    by_image = shuffled[np.argsort(owners[shuffled], kind="stable")]
+    counts = np.bincount(owners)
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    places = np.arange(len(owners)) - starts
+    for turn in range(int(counts.max())):
+        yield draw.permutation(by_image[places == turn])
+
+
+def _separate_images(
+    turn: CaptionRows, owners: CaptionRows, held: CaptionRows, size: int, draw: np.random.Generator
+) -> CaptionRows:
+    """A round with the images already in the pending batch moved to the end."""
+    if not len(held):
+        return turn
+    twice = np.isin(owners[turn], owners[held])
+    fresh, again = turn[~twice], turn[twice]
+    room = size - len(held)
+    # The rest is mixed again, so that the images that had to wait do not stay together.
+    rest = draw.permutation(np.concatenate([fresh[room:], again]))
+    return np.concatenate([fresh[:room], rest])
+
 
 SIDES = ("image", "text")
 Heads = dict[str, Tensor]
-Told = Callable[[str, int, int], None]
+HeadProgressCallback = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedHeads:
     """Two trained heads.
 
     Attributes:
@@ -56,8 +171,8 @@ class Trained:
 
     def _embed(self, side: str, features: Tensor) -> Tensor:
         device = self.heads["image.weight"].device
-        given = lengthened(features.to(device), unit=self.settings.unit[SIDES.index(side)])
-        return normalize(through(given, self.heads, side), dim=1)
+        given = to_float_rows(features.to(device), unit=self.settings.unit[SIDES.index(side)])
+        return normalize(apply_head(given, self.heads, side), dim=1)
 
 
 def train_heads(
@@ -65,9 +180,9 @@ def train_heads(
     settings: HeadSettings | None = None,
     *,
     device: str = "cpu",
-    progress: Told | None = None,
-) -> Trained:
-    """Two heads that bring images and captions of frozen encoders into one space.
+    progress: HeadProgressCallback | None = None,
+) -> TrainedHeads:
+    """Train two heads that map images and captions of frozen encoders into one space.
 
     The same features, settings and device give the same heads.
 
@@ -80,20 +195,20 @@ def train_heads(
     Raises:
         InputError: there are too few images, or the loss is no longer a number.
     """
-    training = Training(features, settings or HeadSettings(), torch.device(device))
-    told = partial(progress or _untold, f"training heads at τ {training.settings.tau:g}")
+    training = HeadTrainer(features, settings or HeadSettings(), torch.device(device))
+    told = partial(progress or _ignore_progress, f"training heads at τ {training.settings.tau:g}")
     told(0, training.total)
     for _ in training.steps():
         told(training.done, training.total)
     return training.trained()
 
 
-def _untold(what: str, done: int, total: int) -> None:
-    """Says nothing."""
+def _ignore_progress(what: str, done: int, total: int) -> None:
+    """Progress callback that does nothing."""
 
 
-class Training:
-    """A training that is under way.
+class HeadTrainer:
+    """A head training in progress.
 
     Attributes:
         done: steps so far.
@@ -103,31 +218,31 @@ class Training:
 
     def __init__(self, features: Features, settings: HeadSettings, device: torch.device):
         self.settings = settings
-        self.learnt, self.kept_back = _split(features, settings)
+        self.learnt, self.held_out_features = _hold_out_images(features, settings)
         owners = self.learnt.image_of_text.astype(np.int64)
         draw = torch.Generator().manual_seed(settings.seed)
-        images, texts = tensors(self.learnt, settings, device)
+        images, texts = feature_tensors(self.learnt, settings, device)
         self.owners = torch.from_numpy(owners).to(device)
-        start = canonical(images, texts, self.owners, settings.width, generator=draw)
-        self.start = own(start) if settings.start == "own" else start
+        start = canonical_initialization(images, texts, self.owners, settings.width, generator=draw)
+        self.start = identity_initialization(start) if settings.start == "own" else start
         self.images, self.texts = self.start.image(images), self.start.text(texts)
-        self.heads = _first(self.start, settings, draw)
-        self.optimiser = torch.optim.AdamW(
+        self.heads = _initial_heads(self.start, settings, draw)
+        self.optimizer = torch.optim.AdamW(
             self.heads.values(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
         )
         self.noise = torch.Generator(device).manual_seed(settings.seed)
         size, epochs = settings.batch_size, settings.epochs
         if settings.steps is not None:
-            epochs = epochs_of(len(owners), size, settings.steps)
-        self.total = settings.steps or steps(len(owners), size, epochs)
-        self.order = islice(batches(owners, size, epochs, settings.seed), self.total)
+            epochs = count_epochs(len(owners), size, settings.steps)
+        self.total = settings.steps or count_batches(len(owners), size, epochs)
+        self.order = islice(draw_batches(owners, size, epochs, settings.seed), self.total)
         self.done, self.seen = 0, 0
         self.losses: list[list[Tensor]] = [[] for _ in range(epochs)]
         self.best: tuple[int, Heads] | None = None
         self.held_out: list[float] = []
 
     def steps(self) -> Iterator[Tensor]:
-        """Goes on step by step; gives each one's loss."""
+        """Run the training step by step; yields each loss."""
         for rows in self.order:
             epoch = self.seen // len(self.texts)
             loss = self._step(rows)
@@ -135,11 +250,11 @@ class Training:
             self.seen += len(rows)
             self.done += 1
             if self.seen // len(self.texts) > epoch or self.done == self.total:
-                self._choose(epoch + 1)
+                self._keep_best_heads(epoch + 1)
             yield loss
 
-    def trained(self) -> Trained:
-        """The heads as they are now, or the best so far where images were held out.
+    def trained(self) -> TrainedHeads:
+        """The current heads, or the best so far where images were held out.
 
         Raises:
             InputError: the loss is no longer a number.
@@ -149,59 +264,62 @@ class Training:
             raise InputError(
                 "the loss is no longer a number: take a smaller lr, or a larger temperature."
             )
-        epoch, heads = self.best or (len(losses), fold(self.heads, self.start))
-        return Trained(heads, self.settings, losses, tuple(self.held_out), epoch)
+        epoch, heads = self.best or (len(losses), fold_whitening(self.heads, self.start))
+        return TrainedHeads(heads, self.settings, losses, tuple(self.held_out), epoch)
 
     def _step(self, rows: NDArray[np.int64]) -> Tensor:
         settings = self.settings
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = settings.lr * (1 + math.cos(math.pi * self.done / self.total)) / 2
         taken = torch.from_numpy(rows).to(self.owners.device)
         own = self.owners[taken]
         twice = len(np.unique(self.learnt.image_of_text[rows])) < len(rows)
         image, text = (
-            normalize(through(self._dropped(given), self.heads, side), dim=1)
+            normalize(apply_head(self._drop_features(given), self.heads, side), dim=1)
             for side, given in zip(SIDES, (self.images[own], self.texts[taken]), strict=True)
         )
-        loss = contrast(image, text, settings.tau, own if twice else None)
-        self.optimiser.zero_grad()
+        loss = fast_info_nce(image, text, settings.tau, own if twice else None)
+        self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        self.optimiser.step()
+        self.optimizer.step()
         return loss.detach()
 
-    def _dropped(self, rows: Tensor) -> Tensor:
+    def _drop_features(self, rows: Tensor) -> Tensor:
         share = self.settings.drop
         if not share:
             return rows
         kept = torch.empty_like(rows).bernoulli_(1 - share, generator=self.noise)
         return kept.mul_(rows).div_(1 - share)
 
-    def _choose(self, epoch: int) -> None:
-        """Keeps the heads after an epoch where they are the best so far."""
-        if self.kept_back is None:
+    def _keep_best_heads(self, epoch: int) -> None:
+        """Keep the heads after an epoch if they are the best so far."""
+        if self.held_out_features is None:
             return
-        heads = fold(self.heads, self.start)
-        now = Trained(heads, self.settings, (), (), epoch)
-        self.held_out.append(mean_recall_of(now, self.kept_back))
+        heads = fold_whitening(self.heads, self.start)
+        now = TrainedHeads(heads, self.settings, (), (), epoch)
+        self.held_out.append(measure_mean_recall(now, self.held_out_features))
         if self.held_out[-1] >= max(self.held_out):
             self.best = epoch, heads
 
 
-def tensors(features: Features, settings: HeadSettings, device: torch.device) -> list[Tensor]:
-    """Images and captions in float32, at unit length where the settings want that."""
+def feature_tensors(
+    features: Features, settings: HeadSettings, device: torch.device
+) -> list[Tensor]:
+    """Image and caption features in float32, at unit length if the settings say so."""
     given = zip((features.images, features.texts), settings.unit, strict=True)
     return [
-        lengthened(torch.from_numpy(np.array(rows)).to(device), unit=unit) for rows, unit in given
+        to_float_rows(torch.from_numpy(np.array(rows)).to(device), unit=unit)
+        for rows, unit in given
     ]
 
 
-def lengthened(rows: Tensor, *, unit: bool) -> Tensor:
-    """Rows in float32, at unit length where that is wanted."""
+def to_float_rows(rows: Tensor, *, unit: bool) -> Tensor:
+    """Rows in float32, at unit length if `unit`."""
     return normalize(rows.float(), dim=1) if unit else rows.float()
 
 
-def fold(heads: Mapping[str, Tensor], start: Start) -> Heads:
-    """Heads on whitened features as heads on the encoders' own: the whitening is linear too."""
+def fold_whitening(heads: Mapping[str, Tensor], start: HeadInitialization) -> Heads:
+    """Fold the whitening into the heads, so that they apply to raw features."""
     found: Heads = {}
     sides: dict[str, Whitening] = {"image": start.image, "text": start.text}
     for side, whitening in sides.items():
@@ -212,13 +330,15 @@ def fold(heads: Mapping[str, Tensor], start: Start) -> Heads:
             own = weight.detach().double() @ whitening.matrix.double().T
             bias = heads[f"{side}.{name}bias"].detach().double() - own @ whitening.mean.double()
             found |= {f"{side}.{name}weight": own.float(), f"{side}.{name}bias": bias.float()}
-        if f"{side}.{HIDDEN[2]}" in heads:
-            found[f"{side}.{HIDDEN[2]}"] = heads[f"{side}.{HIDDEN[2]}"].detach().clone()
+        if f"{side}.{HIDDEN_KEYS[2]}" in heads:
+            found[f"{side}.{HIDDEN_KEYS[2]}"] = heads[f"{side}.{HIDDEN_KEYS[2]}"].detach().clone()
     return found
 
 
-def _first(start: Start, settings: HeadSettings, draw: torch.Generator) -> Heads:
-    """The heads that training starts from, on whitened features."""
+def _initial_heads(
+    start: HeadInitialization, settings: HeadSettings, draw: torch.Generator
+) -> Heads:
+    """Initial heads on whitened features."""
     heads: Heads = {}
     for side, first, bias in (
         ("image", start.image_head, start.image_bias),
@@ -234,12 +354,14 @@ def _first(start: Start, settings: HeadSettings, draw: torch.Generator) -> Heads
                 torch.zeros(settings.hidden, device=place),
                 torch.zeros(width, settings.hidden, device=place),
             )
-            heads |= {f"{side}.{name}": it for name, it in zip(HIDDEN, layer, strict=True)}
+            heads |= {f"{side}.{name}": it for name, it in zip(HIDDEN_KEYS, layer, strict=True)}
     return {name: head.requires_grad_() for name, head in heads.items()}
 
 
-def _split(features: Features, settings: HeadSettings) -> tuple[Features, Features | None]:
-    """What is learnt from, and what is held out."""
+def _hold_out_images(
+    features: Features, settings: HeadSettings
+) -> tuple[Features, Features | None]:
+    """Split the features into a training part and a held-out part."""
     count = len(features.images)
     out = round(settings.hold_out * count)
     if count - out < 2:

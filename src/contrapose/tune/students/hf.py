@@ -1,4 +1,4 @@
-"""CLIP, SigLIP and BLIP of the transformers library as students."""
+"""CLIP, SigLIP and BLIP of transformers as trainable students."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from torch import Tensor, nn
 
 from contrapose.errors import InputError
 from contrapose.models.hf.blip import Blip
+from contrapose.models.hf.checkpoint import silence_transformers
 from contrapose.models.hf.dual import DualEncoder
-from contrapose.models.hf.fusion import log_odds, unit
-from contrapose.models.hf.inputs import Captions, Pictures
-from contrapose.models.hf.quiet import quiet
-from contrapose.models.hiding import zeroed
-from contrapose.models.masks import ZERO
-from contrapose.tune.data.rows import Images
-from contrapose.tune.students.student import Inputs, Seen
+from contrapose.models.hf.fusion import log_odds, normalize_rows
+from contrapose.models.hf.inputs import ImageInputs, TextInputs
+from contrapose.models.masking.embeddings import zero_embeddings
+from contrapose.models.masking.text import ZERO
+from contrapose.tune.data.rows import TrainingImages
+from contrapose.tune.students import ImageOutputs, Inputs
 
-WEIGHTS = (".safetensors", ".bin", ".pt", ".h5", ".msgpack", ".onnx", ".index.json")
+WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".h5", ".msgpack", ".onnx", ".index.json")
 """Ends of the names of files that are written anew."""
 WORKERS = 8
 """Threads that prepare images."""
 
 
-class _Saved:
-    """What the students of this library share: preparing, and saving beside the other files."""
+class _HfStudent:
+    """Shared preprocessing and saving of transformers students."""
 
     network: Any
     source: Path
     steady = False
 
-    def __init__(self, captions: Captions, pictures: Pictures, model: DualEncoder | Blip):
+    def __init__(self, captions: TextInputs, pictures: ImageInputs, model: DualEncoder | Blip):
         self._captions, self._pictures = captions, pictures
         self._words, self.hides = model._words, ZERO in model.text_masks
 
@@ -45,31 +45,31 @@ class _Saved:
         return ThreadPoolExecutor(WORKERS)
 
     def tokens(self, texts: Sequence[str]) -> Inputs:
-        """Token numbers and what goes with them."""
+        """Token ids and attention masks."""
         return self._captions.tensors(texts, "cpu")
 
     def flags(self, texts: Sequence[str], tokens: Inputs) -> Tensor:
-        """The tokens of hidden words."""
+        """Mask of the tokens of hidden words."""
         found = self._captions.zeros(texts, tokens)
         shape = len(texts), tokens["input_ids"].shape[1]
         return torch.zeros(shape, dtype=torch.bool) if found is None else found
 
-    def pixels(self, images: Images, rows: Sequence[int]) -> Inputs:
-        """Normalised pixels, by the library's image processor."""
+    def pixels(self, images: TrainingImages, rows: Sequence[int]) -> Inputs:
+        """Normalized pixels, by the library's image processor."""
         prepared = list(self._pool.map(self._pictures.prepare, images.open(rows)))
         return dict(self._pictures.stack(prepared, "cpu", torch.float32))
 
     def save(self, folder: Path, recipe: Mapping[str, Any]) -> None:
-        """The library's own files; tokeniser and preprocessing are as the model came with."""
+        """Write the library's files; tokenizer and image processor are copied unchanged."""
         for file in self.source.iterdir():
-            if file.is_file() and not file.name.endswith(WEIGHTS):
+            if file.is_file() and not file.name.endswith(WEIGHT_SUFFIXES):
                 shutil.copyfile(file, folder / file.name)
-        with quiet():
+        with silence_transformers():
             self.network.save_pretrained(folder)
 
 
-class DualStudent(_Saved):
-    """CLIP or SigLIP."""
+class DualStudent(_HfStudent):
+    """CLIP or SigLIP as a student."""
 
     rate = 1e-5
     matches = writes = False
@@ -87,7 +87,7 @@ class DualStudent(_Saved):
 
     @property
     def towers(self) -> Mapping[str, Sequence[nn.Module]]:
-        """With their projections, where they have some."""
+        """The encoders with their projections, if they have any."""
         net = self.network
         heads = {"image": "visual_projection", "text": "text_projection"}
         main = {"image": net.vision_model, "text": net.text_model}
@@ -96,37 +96,39 @@ class DualStudent(_Saved):
             for side, tower in main.items()
         }
 
-    def see(self, pixels: Inputs) -> Seen:
-        """Vectors alone."""
-        return Seen(unit(self.network.get_image_features(**pixels).pooler_output), None)
+    def see(self, pixels: Inputs) -> ImageOutputs:
+        """Image vectors, without states."""
+        return ImageOutputs(
+            normalize_rows(self.network.get_image_features(**pixels).pooler_output), None
+        )
 
     def read(self, tokens: Inputs, hidden: Tensor | None = None) -> Tensor:
-        """Vectors of captions."""
-        with zeroed(self._words, hidden):
-            return unit(self.network.get_text_features(**tokens).pooler_output)
+        """Unit vectors of captions."""
+        with zero_embeddings(self._words, hidden):
+            return normalize_rows(self.network.get_text_features(**tokens).pooler_output)
 
     def scale(self) -> tuple[Tensor, Tensor | float]:
-        """As the library has it; CLIP's is kept below 100, as in its training."""
+        """The library's logit scale and bias; CLIP's scale is clamped at 100, as in training."""
         scale = self.network.logit_scale.exp()
         if self.contrast == "sigmoid":
             return scale.squeeze(), self.network.logit_bias.squeeze()
         return scale.clamp(max=100), 0.0
 
     def match(self, states: Tensor, tokens: Inputs) -> Tensor:
-        """It judges no pairs."""
+        """Not supported: there is no matching head."""
         raise NotImplementedError
 
     def write(self, states: Tensor, tokens: Inputs) -> Tensor:
-        """It writes nothing."""
+        """Not supported: there is no decoder."""
         raise NotImplementedError
 
     def targets(self, tokens: Inputs) -> Tensor:
-        """It writes nothing."""
+        """Not supported: there is no decoder."""
         raise NotImplementedError
 
 
-class BlipStudent(_Saved):
-    """BLIP with its matching head."""
+class BlipStudent(_HfStudent):
+    """BLIP with its matching head as a student."""
 
     rate = 1e-5
     contrast: Literal["softmax", "sigmoid"] = "softmax"
@@ -141,23 +143,25 @@ class BlipStudent(_Saved):
 
     @property
     def towers(self) -> Mapping[str, Sequence[nn.Module]]:
-        """With their projections; the text network also judges pairs."""
+        """The encoders with their projections; the text network also matches pairs."""
         net = self.network
         text = [net.text_encoder, net.text_proj, net.itm_head]
         return {"image": [net.vision_model, net.vision_proj], "text": text}
 
-    def see(self, pixels: Inputs) -> Seen:
-        """Vectors, and the states that the text network looks at."""
+    def see(self, pixels: Inputs) -> ImageOutputs:
+        """Image vectors, and the states that the text network attends to."""
         states = self.network.vision_model(pixels["pixel_values"])[0]
-        return Seen(unit(self.network.vision_proj(states[:, 0])), states)
+        return ImageOutputs(normalize_rows(self.network.vision_proj(states[:, 0])), states)
 
     def read(self, tokens: Inputs, hidden: Tensor | None = None) -> Tensor:
-        """Vectors of captions."""
-        with zeroed(self._words, hidden):
-            return unit(self.network.text_proj(self.network.text_encoder(**tokens)[0][:, 0]))
+        """Unit vectors of captions."""
+        with zero_embeddings(self._words, hidden):
+            return normalize_rows(
+                self.network.text_proj(self.network.text_encoder(**tokens)[0][:, 0])
+            )
 
     def scale(self) -> tuple[Tensor, float]:
-        """Fixed."""
+        """The fixed logit scale 1/τ."""
         return torch.tensor(1 / self.TAU), 0.0
 
     def match(self, states: Tensor, tokens: Inputs) -> Tensor:
@@ -166,9 +170,9 @@ class BlipStudent(_Saved):
         return log_odds(self.network.itm_head(read[:, 0]))
 
     def write(self, states: Tensor, tokens: Inputs) -> Tensor:
-        """It writes nothing."""
+        """Not supported: there is no decoder."""
         raise NotImplementedError
 
     def targets(self, tokens: Inputs) -> Tensor:
-        """It writes nothing."""
+        """Not supported: there is no decoder."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The benchmark `scenes`: made by seed, no files needed.
+"""The benchmark `scenes`: generated from a seed, no files needed.
 
     from contrapose.world.benchmark import scenes
     suite = scenes(examples=200, seed=0)        # `.parts`: a benchmark each, by name
@@ -7,11 +7,16 @@ Two forms, two names: `scenes` is balanced, `scenes-skewed` has the same parts i
 of the training set. Word groups and region masks of every example can be had again exactly.
 """
 
-from contrapose.world.benchmark.groups import groups_of, scene_groups
 from contrapose.world.benchmark.image import SIZE, SceneImage, index_maps, regions, scene_of
-from contrapose.world.benchmark.parts import EXAMPLES, PARTS
-from contrapose.world.benchmark.read import mentioned, read_caption, spans_of, word_groups
-from contrapose.world.benchmark.suite import BENCHMARKS, scenes
+from contrapose.world.benchmark.parser import (
+    find_mentioned_things,
+    parse_caption,
+    scene_groups,
+    text_groups,
+    word_groups,
+    word_spans,
+)
+from contrapose.world.benchmark.suite import BENCHMARKS, EXAMPLES, PARTS, scenes
 
 __all__ = [
     "BENCHMARKS",
@@ -19,14 +24,14 @@ __all__ = [
     "PARTS",
     "SIZE",
     "SceneImage",
-    "groups_of",
+    "find_mentioned_things",
     "index_maps",
-    "mentioned",
-    "read_caption",
+    "parse_caption",
     "regions",
     "scene_groups",
     "scene_of",
     "scenes",
-    "spans_of",
+    "text_groups",
     "word_groups",
+    "word_spans",
 ]

@@ -1,4 +1,4 @@
-"""The gallery, and the database of edit queries."""
+"""The retrieval gallery and the edit-query database of the benchmark."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import numpy as np
 
 from contrapose.data import EditQuery, EditSet, Gallery, ImageRef
 from contrapose.errors import InputError
-from contrapose.world.benchmark.draw import (
-    MOST_TRIES,
+from contrapose.world.benchmark.candidates import (
+    MAX_TRIES,
     Candidate,
+    FilterCounts,
     Form,
-    Tally,
-    all_seen,
-    drawn,
-    generator,
+    all_visible,
+    draw_candidates,
+    make_generator,
 )
 from contrapose.world.benchmark.image import SceneImage
 from contrapose.world.captions import Caption, Kind, Mention, describe, is_true
-from contrapose.world.captions.draws import Draws
 from contrapose.world.captions.words import WORDS, Slot
-from contrapose.world.odds import HELD_OUT
-from contrapose.world.relations import holds, seen
-from contrapose.world.sample import sample_scene
-from contrapose.world.scene import COLORS, SHAPES, Scene
+from contrapose.world.draws import Draws
+from contrapose.world.sample import HELD_OUT, sample_scene
+from contrapose.world.scene import COLORS, SHAPES, Scene, camera_position, holds
 
 GALLERY_KINDS: tuple[Kind, ...] = ("and", "list", "relation")
 GALLERY_DETAIL = 0.9
-_SLOTS: tuple[Slot, ...] = ("color", "shape")
+_EDIT_SLOTS: tuple[Slot, ...] = ("color", "shape")
 
 
-def gallery(name: str, form: Form, examples: int, seed: int, size: int, tally: Tally) -> Gallery:
-    """Scenes with one detailed caption each, which is true of its own scene and of no other.
+def make_gallery(
+    name: str, form: Form, examples: int, seed: int, size: int, tally: FilterCounts
+) -> Gallery:
+    """Make a gallery of scenes, each with one caption that is true of no other scene.
 
     Entry i is checked against those before it, so a larger gallery begins with a smaller one.
     """
@@ -50,26 +50,30 @@ def gallery(name: str, form: Form, examples: int, seed: int, size: int, tally: T
 
     scenes: list[Scene] = []
     texts: list[str] = []
-    proposed = drawn(name, propose, form, seed, range(examples), tally)
+    proposed = draw_candidates(name, propose, form, seed, range(examples), tally)
     for place, first in enumerate(proposed):
         candidate, again = first, 0
-        while not _own(candidate, captions, scenes, texts):
+        while not _is_unique(candidate, captions, scenes, texts):
             # Another stream for the same place: what is drawn there does not hang on the others.
             again += 1
-            (candidate,) = drawn(f"{name} again {again}", propose, form, seed, (place,), tally)
+            (candidate,) = draw_candidates(
+                f"{name} again {again}", propose, form, seed, (place,), tally
+            )
         scenes.append(candidate.scenes[0])
         texts.append(candidate.texts[0])
     tally["told apart from all others"] += examples
     return Gallery(
         id=name,
-        images=tuple(_refs(name, scenes, size)),
+        images=tuple(_image_refs(name, scenes, size)),
         texts=tuple(texts),
         pairs=tuple((i, i) for i in range(examples)),
     )
 
 
-def edits(name: str, form: Form, examples: int, seed: int, size: int, tally: Tally) -> EditSet:
-    """Queries that change the colour or the shape of one of two things, and what they should find.
+def make_edits(
+    name: str, form: Form, examples: int, seed: int, size: int, tally: FilterCounts
+) -> EditSet:
+    """Make queries that change the color or shape of one of two things, with their targets.
 
     Every scene of the database has two things side by side, and its caption names both by colour
     and shape, from left to right: it is true of the images that have it and of no others. For each
@@ -78,18 +82,18 @@ def edits(name: str, form: Form, examples: int, seed: int, size: int, tally: Tal
     """
     tries = [0] * examples
     waiting = list(range(examples))
-    ready: dict[int, _Edit] = {}
+    ready: dict[int, _SceneEdit] = {}
     while waiting:
         fresh = {}
         for place in waiting:
-            fresh[place], tries[place] = _next_edit(name, form, seed, place, tries[place], tally)
-        fine = all_seen([(each.scene, each.target) for each in fresh.values()])
+            fresh[place], tries[place] = _draw_edit(name, form, seed, place, tries[place], tally)
+        fine = all_visible([(each.scene, each.target) for each in fresh.values()])
         ready |= {p: e for (p, e), good in zip(fresh.items(), fine, strict=True) if good}
         waiting = [place for place in waiting if place not in ready]
         tally["seen well"] += sum(fine)
     found = [ready[place] for place in range(examples)]
     scenes = [scene for each in found for scene in (each.scene, each.target)]
-    said = [_said(scene) for scene in scenes]
+    said = [_edit_caption(scene) for scene in scenes]
     captions = tuple(dict.fromkeys(said))
     caption_of = tuple(captions.index(text) for text in said)
     often = Counter(each.source for each in found)
@@ -106,12 +110,12 @@ def edits(name: str, form: Form, examples: int, seed: int, size: int, tally: Tal
         )
         for i, each in enumerate(found)
     )
-    return EditSet(tuple(_refs(name, scenes, size)), captions, caption_of, queries)
+    return EditSet(tuple(_image_refs(name, scenes, size)), captions, caption_of, queries)
 
 
 @dataclass(frozen=True, slots=True)
-class _Edit:
-    """A scene, the word that changes, and a scene that shows the change."""
+class _SceneEdit:
+    """Edit query: a scene, the word that changes, and a scene that shows the change."""
 
     scene: Scene
     slot: Slot
@@ -120,62 +124,62 @@ class _Edit:
     target: Scene
 
 
-def _next_edit(
-    name: str, form: Form, seed: int, place: int, tried: int, tally: Tally
-) -> tuple[_Edit, int]:
-    while tried < MOST_TRIES:
-        rng = generator(seed, name, form, place, tried)
+def _draw_edit(
+    name: str, form: Form, seed: int, place: int, tried: int, tally: FilterCounts
+) -> tuple[_SceneEdit, int]:
+    while tried < MAX_TRIES:
+        rng = make_generator(seed, name, form, place, tried)
         tried += 1
         tally["scenes drawn"] += 2
-        edit = _edit(seed, form, rng)
+        edit = _propose_edit(seed, form, rng)
         if edit is not None:
             tally["captions that fit"] += 2
             return edit, tried
     raise InputError(f"{name}: none of {tried} scenes allows an example.")
 
 
-def _edit(seed: int, form: Form, rng: np.random.Generator) -> _Edit | None:
+def _propose_edit(seed: int, form: Form, rng: np.random.Generator) -> _SceneEdit | None:
     scene, other = (sample_scene(seed, int(rng.integers(2**62)), form, things=2) for _ in range(2))
     draws = Draws(rng)
-    if not all(_side_by_side(each) for each in (scene, other)):
+    if not all(_is_side_by_side(each) for each in (scene, other)):
         return None
-    index, slot = draws.below(2), draws.one_of(_SLOTS)
+    index, slot = draws.below(2), draws.one_of(_EDIT_SLOTS)
     old: str = getattr(scene.things[index], slot)
     values: Sequence[str] = tuple(COLORS) if slot == "color" else SHAPES
     value = draws.one_of([each for each in values if each != old])
-    wished = scene.edited(index, **{slot: value})
+    wished = scene.edit_thing(index, **{slot: value})
     after = {(thing.color, thing.shape) for thing in wished.things}
     before = {(thing.color, thing.shape) for thing in scene.things}
     if min(len(before), len(after)) < 2 or after & HELD_OUT:
         return None
     target = other
-    for mine, its in zip(_left_to_right(wished), _left_to_right(other), strict=True):
+    for mine, its in zip(_sort_left_to_right(wished), _sort_left_to_right(other), strict=True):
         thing = wished.things[mine]
-        target = target.edited(its, color=thing.color, shape=thing.shape)
-    return _Edit(scene, slot, _plain(slot, old), _plain(slot, value), target)
+        target = target.edit_thing(its, color=thing.color, shape=thing.shape)
+    return _SceneEdit(scene, slot, _usual_word(slot, old), _usual_word(slot, value), target)
 
 
-def _side_by_side(scene: Scene) -> bool:
-    left, right = _left_to_right(scene)
+def _is_side_by_side(scene: Scene) -> bool:
+    left, right = _sort_left_to_right(scene)
     return holds(scene, left, "left of", right)
 
 
-def _left_to_right(scene: Scene) -> list[int]:
-    return sorted(range(len(scene.things)), key=lambda index: seen(scene, index)[0])
+def _sort_left_to_right(scene: Scene) -> list[int]:
+    return sorted(range(len(scene.things)), key=lambda index: camera_position(scene, index)[0])
 
 
-def _said(scene: Scene) -> str:
-    """What an edit caption says: both things by colour and shape, from left to right."""
-    things = [scene.things[index] for index in _left_to_right(scene)]
+def _edit_caption(scene: Scene) -> str:
+    """Edit caption: both things by color and shape, from left to right."""
+    things = [scene.things[index] for index in _sort_left_to_right(scene)]
     mentions = tuple(Mention(None, thing.shape, thing.color) for thing in things)
     return Caption("relation", mentions, "left of").text
 
 
-def _plain(slot: Slot, value: str) -> str:
+def _usual_word(slot: Slot, value: str) -> str:
     return WORDS[slot][value][0].text
 
 
-def _own(
+def _is_unique(
     candidate: Candidate,
     captions: dict[str, Caption],
     scenes: Sequence[Scene],
@@ -188,7 +192,7 @@ def _own(
     )
 
 
-def _refs(name: str, scenes: Sequence[Scene], size: int) -> list[ImageRef]:
+def _image_refs(name: str, scenes: Sequence[Scene], size: int) -> list[ImageRef]:
     return [
         ImageRef(f"{name}/{i}", source=SceneImage(scene, size)) for i, scene in enumerate(scenes)
     ]

@@ -1,4 +1,4 @@
-"""Pictures that are drawn when they are looked at, and what each pixel of them belongs to."""
+"""Lazily rendered scene images, their index maps and region masks."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 SIZE = 96
 """Width and height of a picture, unless another is asked for."""
-LOOK = "1"
+RENDERER_VERSION = "1"
 """Part of a picture's name; to be raised when the renderer draws the same scene otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class SceneImage:
-    """The picture of a scene: an image source, for `ImageRef.source`.
+    """Image source that renders a scene on demand, for `ImageRef.source`.
 
     Attributes:
         scene: what it shows.
@@ -36,13 +36,13 @@ class SceneImage:
 
     @property
     def content(self) -> str:
-        """A name for the pixels, from all that decides them."""
-        whole = f"{LOOK}|{self.size}|{self.scene.to_json()}"
+        """Content hash of everything that decides the pixels."""
+        whole = f"{RENDERER_VERSION}|{self.size}|{self.scene.to_json()}"
         return hashlib.blake2b(whole.encode(), digest_size=16).hexdigest()
 
     @classmethod
     def open_many(cls, sources: Sequence[Self]) -> Sequence[Image]:
-        """Draw many at once, those of one size together."""
+        """Render many images, those of one size in one batch."""
         from PIL import Image
 
         from contrapose.world.render import render
@@ -58,7 +58,7 @@ class SceneImage:
 
 
 def scene_of(ref: ImageRef) -> Scene:
-    """The scene that an image shows.
+    """The scene behind an image.
 
     Raises:
         InputError: the image is not drawn from a scene.
@@ -69,7 +69,7 @@ def scene_of(ref: ImageRef) -> Scene:
 
 
 def index_maps(scenes: Sequence[Scene], size: int = SIZE) -> NDArray[np.int8]:
-    """(n, size, size) the position of the thing seen in each pixel; −1 for ground and sky."""
+    """(n, size, size) index of the thing visible in each pixel; −1 for ground and sky."""
     from contrapose.world import render
 
     found: NDArray[np.int8] = render.index_maps(render.pack(scenes), size).numpy()
@@ -77,7 +77,7 @@ def index_maps(scenes: Sequence[Scene], size: int = SIZE) -> NDArray[np.int8]:
 
 
 def regions(example: Example, image: int = 0, size: int = SIZE) -> NDArray[np.bool_]:
-    """(k, size, size) where each thing of one of an example's images is seen, in scene order.
+    """(k, size, size) masks of the visible things of one of an example's images, in scene order.
 
     `contrapose.world.benchmark.mentioned` says which of them a caption speaks of.
 

@@ -1,4 +1,4 @@
-"""Two scenes that differ in one slot, and two captions that tell them apart.
+"""Scene pairs that differ in one slot, each with a caption that is false of the other scene.
 
 Nearly every part of the benchmark is made of these. A 2 × 2 example shows both scenes. A 1 × 2
 example of the balanced form shows one of the two, which one being decided by a coin: then each of
@@ -7,29 +7,109 @@ the captions is the right one equally often, whatever the language prior says of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from contrapose.world.benchmark import edit
-from contrapose.world.benchmark.pair import (
-    Maker,
-    Pair,
-    described,
-    first_pair,
-    saying,
-    two_things,
-    with_mention,
-)
-from contrapose.world.captions import Kind
-from contrapose.world.captions.describe import relation_word
-from contrapose.world.captions.draws import Draws
-from contrapose.world.captions.mentioning import draw_word
-from contrapose.world.captions.truth import fitting
+from contrapose.data import TagValue
+from contrapose.world.benchmark import scene_edits
+from contrapose.world.captions import Caption, Kind, Mention, describe, is_true
+from contrapose.world.captions.describe import draw_relation_word, draw_word
+from contrapose.world.captions.truth import matching_things
 from contrapose.world.captions.words import RELATION_WORDS, Slot
-from contrapose.world.relations import OPPOSITE, RELATIONS, Relation
-from contrapose.world.scene import COLORS, MATERIALS, MOST_THINGS, SHAPES, Scene
+from contrapose.world.draws import Draws
+from contrapose.world.scene import (
+    COLORS,
+    MATERIALS,
+    MOST_THINGS,
+    OPPOSITE,
+    RELATIONS,
+    SHAPES,
+    Relation,
+    Scene,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScenePair:
+    """Two scenes and two captions, each caption true of its own scene and false of the other.
+
+    Attributes:
+        scene: the scene that was drawn.
+        caption: what is true of it.
+        other_scene: the scene with one slot changed.
+        other_caption: what is true of that.
+        tags: what was changed.
+    """
+
+    scene: Scene
+    caption: Caption
+    other_scene: Scene
+    other_caption: Caption
+    tags: Mapping[str, TagValue] = field(default_factory=dict)
+
+    @property
+    def opposite(self) -> ScenePair:
+        """The pair with its two sides exchanged."""
+        return ScenePair(
+            self.other_scene, self.other_caption, self.scene, self.caption,
+            {name: v[::-1] if isinstance(v, tuple) else v for name, v in self.tags.items()},
+        )  # fmt: skip
+
+    @property
+    def holds(self) -> bool:
+        """Whether each caption is true of its own scene and false of the other, beyond doubt."""
+        return (
+            is_true(self.caption, self.scene) is True
+            and is_true(self.other_caption, self.scene) is False
+            and is_true(self.other_caption, self.other_scene) is True
+            and is_true(self.caption, self.other_scene) is False
+        )
+
+
+PairMaker = Callable[[Scene, np.random.Generator], ScenePair | None]
+"""Makes a pair from a scene; None if this scene does not allow one."""
+
+
+def describe_as(scene: Scene, rng: np.random.Generator, kinds: Sequence[Kind]) -> Caption | None:
+    """Describe a scene in one of these kinds; a count of one is always worded "one"."""
+    caption = describe(scene, rng, kinds[int(rng.integers(len(kinds)))])
+    if caption is None or caption.kind != "count":
+        return caption
+    return replace(
+        caption, mentions=tuple(replace(each, number_word=0) for each in caption.mentions)
+    )
+
+
+def say_slot(mention: Mention, slot: Slot, value: str, draws: Draws) -> Mention:
+    """Mention a slot's value if the mention leaves it out."""
+    if mention.value(slot) is not None:
+        return mention
+    return mention.with_value(slot, value, draw_word(slot, value, draws))
+
+
+def replace_mention(caption: Caption, index: int, mention: Mention) -> Caption:
+    """Copy of the caption with one mention replaced."""
+    mentions = list(caption.mentions)
+    mentions[index] = mention
+    return replace(caption, mentions=tuple(mentions))
+
+
+def mentioned_pair(caption: Caption) -> tuple[int, int]:
+    """Indices of the things behind the two mentions of a caption."""
+    first, second = (mention.thing for mention in caption.mentions)
+    if first is None or second is None:
+        raise ValueError("these mentions stand for things")
+    return first, second
+
+
+def first_valid_pair(pairs: Iterable[ScenePair]) -> ScenePair | None:
+    """First pair whose other scene is valid and whose captions separate the two."""
+    return next(
+        (pair for pair in pairs if scene_edits.is_valid(pair.other_scene) and pair.holds), None
+    )
+
 
 SIDES: tuple[Relation, ...] = ("left of", "right of", "in front of", "behind")
 CONTRASTS: Mapping[Slot, Sequence[str]] = {
@@ -44,11 +124,11 @@ PLAIN_KINDS: tuple[Kind, ...] = ("one", "and", "relation", "relation")
 PAIR_KINDS: tuple[Kind, ...] = ("and", "relation")
 
 
-def replaced(slot: Slot, kinds: Sequence[Kind] = PLAIN_KINDS) -> Maker:
-    """Another colour, shape, size, material or pattern of one thing."""
+def replace_slot(slot: Slot, kinds: Sequence[Kind] = PLAIN_KINDS) -> PairMaker:
+    """Make pairs with another color, shape, size, material or pattern of one thing."""
 
-    def make(scene: Scene, rng: np.random.Generator) -> Pair | None:
-        caption = described(scene, rng, kinds)
+    def make(scene: Scene, rng: np.random.Generator) -> ScenePair | None:
+        caption = describe_as(scene, rng, kinds)
         if caption is None:
             return None
         draws = Draws(rng)
@@ -59,109 +139,113 @@ def replaced(slot: Slot, kinds: Sequence[Kind] = PLAIN_KINDS) -> Maker:
         old = getattr(scene.things[index], slot)
         if old not in CONTRASTS[slot]:
             return None
-        caption = with_mention(caption, i, saying(caption.mentions[i], slot, old, draws))
+        caption = replace_mention(caption, i, say_slot(caption.mentions[i], slot, old, draws))
         mention = caption.mentions[i]
         place = mention.word(slot).place
         others = [value for value in CONTRASTS[slot] if value != old]
 
-        def pairs() -> Iterator[Pair]:
-            for value in draws.shuffled(others):
-                changed = mention.saying(slot, value, draw_word(slot, value, draws, place))
-                yield Pair(
+        def pairs() -> Iterator[ScenePair]:
+            for value in draws.shuffle(others):
+                changed = mention.with_value(slot, value, draw_word(slot, value, draws, place))
+                yield ScenePair(
                     scene,
                     caption,
-                    scene.edited(index, **{slot: value}),
-                    with_mention(caption, i, changed),
+                    scene.edit_thing(index, **{slot: value}),
+                    replace_mention(caption, i, changed),
                     {slot: (str(old), value)},
                 )
 
-        return first_pair(pairs())
+        return first_valid_pair(pairs())
 
     return make
 
 
-def replaced_relation(scene: Scene, rng: np.random.Generator) -> Pair | None:
-    """Any other relation between the same two things."""
-    return _related(scene, rng, lambda now: [each for each in RELATIONS if each != now])
+def replace_relation(scene: Scene, rng: np.random.Generator) -> ScenePair | None:
+    """Pair with any other relation between the same two things."""
+    return _change_relation(scene, rng, lambda now: [each for each in RELATIONS if each != now])
 
 
-def relocated(scene: Scene, rng: np.random.Generator) -> Pair | None:
-    """The opposite relation; what was on top or under stands beside."""
-    return _related(scene, rng, lambda now: [OPPOSITE[now]] if now in SIDES else list(SIDES))
+def relocate(scene: Scene, rng: np.random.Generator) -> ScenePair | None:
+    """Pair with the opposite relation; stacked things are put beside each other."""
+    return _change_relation(
+        scene, rng, lambda now: [OPPOSITE[now]] if now in SIDES else list(SIDES)
+    )
 
 
-def swapped_relation(scene: Scene, rng: np.random.Generator) -> Pair | None:
-    """The two things change places around the relation."""
-    caption = described(scene, rng, ("relation",))
+def swap_relation(scene: Scene, rng: np.random.Generator) -> ScenePair | None:
+    """Pair with the two things swapped around the relation."""
+    caption = describe_as(scene, rng, ("relation",))
     if caption is None or caption.relation is None:
         return None
-    first, second = two_things(caption)
+    first, second = mentioned_pair(caption)
     other = replace(caption, mentions=caption.mentions[::-1])
     draws = Draws(rng)
-    scenes = edit.rearranged(scene, second, caption.relation, first, draws)
+    scenes = scene_edits.rearrange(scene, second, caption.relation, first, draws)
     tags = {"relation": caption.relation}
-    return first_pair(Pair(scene, caption, moved, other, tags) for moved in scenes)
+    return first_valid_pair(ScenePair(scene, caption, moved, other, tags) for moved in scenes)
 
 
-def swapped_color(scene: Scene, rng: np.random.Generator) -> Pair | None:
-    """The colours of two things change places."""
-    caption = described(scene, rng, PAIR_KINDS)
+def swap_colors(scene: Scene, rng: np.random.Generator) -> ScenePair | None:
+    """Pair with the colors of two things swapped."""
+    caption = describe_as(scene, rng, PAIR_KINDS)
     if caption is None or len(caption.mentions) != 2:
         return None
-    first, second = two_things(caption)
+    first, second = mentioned_pair(caption)
     one, other = scene.things[first].color, scene.things[second].color
     if one == other:
         return None
     draws = Draws(rng)
     left, right = (
-        saying(mention, "color", color, draws)
+        say_slot(mention, "color", color, draws)
         for mention, color in zip(caption.mentions, (one, other), strict=True)
     )
     caption = replace(caption, mentions=(left, right))
     mentions = (
-        left.saying("color", other, right.color_word),
-        right.saying("color", one, left.color_word),
+        left.with_value("color", other, right.color_word),
+        right.with_value("color", one, left.color_word),
     )
-    swapped = scene.edited(first, color=other).edited(second, color=one)
+    swapped = scene.edit_thing(first, color=other).edit_thing(second, color=one)
     tags = {"color": (one, other)}
-    return first_pair([Pair(scene, caption, swapped, replace(caption, mentions=mentions), tags)])
+    return first_valid_pair(
+        [ScenePair(scene, caption, swapped, replace(caption, mentions=mentions), tags)]
+    )
 
 
-def recounted(scene: Scene, rng: np.random.Generator) -> Pair | None:
-    """Another number of like things."""
-    caption = described(scene, rng, ("count",))
+def change_count(scene: Scene, rng: np.random.Generator) -> ScenePair | None:
+    """Pair with another number of like things."""
+    caption = describe_as(scene, rng, ("count",))
     if caption is None:
         return None
     draws = Draws(rng)
     i = draws.below(len(caption.mentions))
     mention = caption.mentions[i]
-    group = fitting(mention, scene)
+    group = matching_things(mention, scene)
     most = MOST_THINGS - len(scene.things) + mention.count
     least = 1 if len(scene.things) > mention.count or mention.count > 1 else mention.count
     numbers = [number for number in range(least, most + 1) if number != mention.count]
 
-    def pairs() -> Iterator[Pair]:
-        for number in draws.shuffled(numbers):
+    def pairs() -> Iterator[ScenePair]:
+        for number in draws.shuffle(numbers):
             extra = number - mention.count
             like = group[draws.below(len(group))]
             changed = (
-                edit.more(scene, like, extra, draws)
+                scene_edits.add_copies(scene, like, extra, draws)
                 if extra > 0
-                else edit.fewer(scene, group, -extra, draws)
+                else scene_edits.remove_things(scene, group, -extra, draws)
             )
             if changed is not None:
-                other = with_mention(caption, i, mention.counting(number))
+                other = replace_mention(caption, i, mention.with_count(number))
                 tags = {"count": (str(mention.count), str(number))}
-                yield Pair(scene, caption, changed, other, tags)
+                yield ScenePair(scene, caption, changed, other, tags)
 
-    return first_pair(pairs())
+    return first_valid_pair(pairs())
 
 
-def one_of(makers: Mapping[str, Maker], tag: str) -> Maker:
-    """One of several makers, drawn uniformly and named in a tag."""
+def choose_maker(makers: Mapping[str, PairMaker], tag: str) -> PairMaker:
+    """Choose one of several makers uniformly, and name it in a tag."""
     names = tuple(makers)
 
-    def make(scene: Scene, rng: np.random.Generator) -> Pair | None:
+    def make(scene: Scene, rng: np.random.Generator) -> ScenePair | None:
         name = names[int(rng.integers(len(names)))]
         pair = makers[name](scene, rng)
         return None if pair is None else replace(pair, tags={tag: name, **pair.tags})
@@ -169,23 +253,23 @@ def one_of(makers: Mapping[str, Maker], tag: str) -> Maker:
     return make
 
 
-def _related(
+def _change_relation(
     scene: Scene, rng: np.random.Generator, others: Callable[[Relation], list[Relation]]
-) -> Pair | None:
-    caption = described(scene, rng, ("relation",))
+) -> ScenePair | None:
+    caption = describe_as(scene, rng, ("relation",))
     if caption is None or caption.relation is None:
         return None
     now = caption.relation
     draws = Draws(rng)
-    first, second = two_things(caption)
+    first, second = mentioned_pair(caption)
 
-    def pairs() -> Iterator[Pair]:
-        for relation in draws.shuffled(others(now)):
-            word = relation_word(relation, draws)
+    def pairs() -> Iterator[ScenePair]:
+        for relation in draws.shuffle(others(now)):
+            word = draw_relation_word(relation, draws)
             if relation == OPPOSITE[now]:
                 word = min(caption.relation_word, len(RELATION_WORDS[relation]) - 1)
             other = replace(caption, relation=relation, relation_word=word)
-            for moved in edit.rearranged(scene, first, relation, second, draws):
-                yield Pair(scene, caption, moved, other, {"relation": (now, relation)})
+            for moved in scene_edits.rearrange(scene, first, relation, second, draws):
+                yield ScenePair(scene, caption, moved, other, {"relation": (now, relation)})
 
-    return first_pair(pairs())
+    return first_valid_pair(pairs())

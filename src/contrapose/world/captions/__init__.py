@@ -1,14 +1,16 @@
-"""Captions of scenes: small values that are put into words, changed slot by slot, and checked."""
+"""Captions of scenes: values that render to text, change slot by slot, and have a truth value."""
 
-from contrapose.world.captions.caption import KINDS, Caption, Kind, Span
-from contrapose.world.captions.changes import CHANGES
-from contrapose.world.captions.changing import Change, Weights
+from contrapose.world.captions.caption import KINDS, VOCABULARY, Caption, Kind, Mention, Span
+from contrapose.world.captions.changes import (
+    CHANGES,
+    REWRITES,
+    CaptionChange,
+    CaptionRewrite,
+    Weights,
+)
 from contrapose.world.captions.describe import describe, relate
-from contrapose.world.captions.mention import Mention
 from contrapose.world.captions.orders import orders
-from contrapose.world.captions.rewrites import REWRITES, Rewrite
 from contrapose.world.captions.truth import is_true
-from contrapose.world.captions.vocabulary import VOCABULARY
 
 __all__ = [
     "CHANGES",
@@ -16,10 +18,10 @@ __all__ = [
     "REWRITES",
     "VOCABULARY",
     "Caption",
-    "Change",
+    "CaptionChange",
+    "CaptionRewrite",
     "Kind",
     "Mention",
-    "Rewrite",
     "Span",
     "Weights",
     "describe",

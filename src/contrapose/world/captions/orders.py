@@ -1,4 +1,4 @@
-"""ARO's four shuffles of a caption, with the tags that the caption itself knows.
+"""ARO's four word-order shuffles of a caption, with part-of-speech tags from its own grammar.
 
 No tagger is needed: the word groups say which words are nouns and which are adjectives. A shuffle
 that says the same again, or something else that is true of the scene, is drawn anew.
@@ -13,14 +13,13 @@ from dataclasses import replace
 import numpy as np
 
 from contrapose.data.shuffles import (
-    all_but_nouns_and_adjectives,
-    nouns_and_adjectives,
-    trigrams,
-    within_trigrams,
+    shuffle_nouns_and_adjectives,
+    shuffle_other_words,
+    shuffle_trigrams,
+    shuffle_within_trigrams,
 )
-from contrapose.data.tagging import Tagged, join
-from contrapose.world.captions.caption import Caption
-from contrapose.world.captions.mention import Mention, Piece
+from contrapose.data.tagging import TaggedTokens, join_words
+from contrapose.world.captions.caption import Caption, Mention, Piece
 from contrapose.world.captions.truth import is_true
 from contrapose.world.captions.words import ATTRIBUTES, WORDS, Slot
 from contrapose.world.scene import Scene
@@ -33,9 +32,9 @@ ORDERS: tuple[str, ...] = (
 )
 _TRIES = 30
 _ARTICLES = frozenset({"a", "an", "the"})
-_BEHIND = {"with": "IN", "of": "IN", "made": "VBN"}
+_PHRASE_TAGS = {"with": "IN", "of": "IN", "made": "VBN"}
 
-_MEANING: dict[str, tuple[Slot, str | None]] = {
+_WORD_MEANINGS: dict[str, tuple[Slot, str | None]] = {
     text: (slot, value)
     for slot, table in WORDS.items()
     for value, words in table.items()
@@ -45,61 +44,61 @@ _MEANING: dict[str, tuple[Slot, str | None]] = {
 }
 
 
-def tagged(caption: Caption) -> Tagged:
-    """The words of a caption with Penn Treebank tags.
+def tag_words(caption: Caption) -> TaggedTokens:
+    """Words of a caption with Penn Treebank tags.
 
     Objects are nouns and attributes adjectives; the words of a relation are prepositions
     throughout, so that "left" stays with "of".
     """
-    return [(word, tag) for word, tag, _ in _tokens(caption)]
+    return [(word, tag) for word, tag, _ in _tag_tokens(caption)]
 
 
 def orders(
     caption: Caption, scene: Scene, rng: np.random.Generator
 ) -> tuple[str, str, str, str] | None:
-    """The caption's words in four wrong orders, as `ORDERS` names them.
+    """Four shuffles of the caption's words, in the order of `ORDERS`.
 
     None if one of the four cannot be had: a caption with one noun and no adjective, say.
     """
-    tokens = list(_tokens(caption))
-    pairs: Tagged = [(word, tag) for word, tag, _ in tokens]
+    tokens = list(_tag_tokens(caption))
+    pairs: TaggedTokens = [(word, tag) for word, tag, _ in tokens]
     plain = [word for word, _ in pairs]
     ways: list[Callable[[], list[str]]] = [
-        lambda: nouns_and_adjectives(pairs, rng),
-        lambda: all_but_nouns_and_adjectives(pairs, rng),
-        lambda: within_trigrams(plain, rng),
-        lambda: trigrams(plain, rng),
+        lambda: shuffle_nouns_and_adjectives(pairs, rng),
+        lambda: shuffle_other_words(pairs, rng),
+        lambda: shuffle_within_trigrams(plain, rng),
+        lambda: shuffle_trigrams(plain, rng),
     ]
     places = [mention for _, _, mention in tokens]
     found = []
     for i, way in enumerate(ways):
         for _ in range(_TRIES):
             shuffled = way()
-            if _gist(shuffled) == _gist(plain):
+            if _normalize_order(shuffled) == _normalize_order(plain):
                 continue
-            if i == 0 and _still_true(caption, scene, shuffled, places):
+            if i == 0 and _may_be_true(caption, scene, shuffled, places):
                 continue
-            found.append(join(shuffled))
+            found.append(join_words(shuffled))
             break
         else:
             return None
     return (found[0], found[1], found[2], found[3])
 
 
-def _tokens(caption: Caption) -> Iterator[tuple[str, str, int]]:
-    """Each word with its tag and the mention whose noun or adjective it is (-1 for none)."""
+def _tag_tokens(caption: Caption) -> Iterator[tuple[str, str, int]]:
+    """Words with their tags and the mention whose noun or adjective they are (-1 for none)."""
     for piece in caption.pieces():
         for word in re.findall(r"[\w-]+|,", piece.text):
-            tag = _tag(word, piece)
+            tag = _word_tag(word, piece)
             inside = tag.startswith(("NN", "JJ")) and piece.mention >= 0
             yield word, tag, piece.mention if inside else -1
 
 
-def _tag(word: str, piece: Piece) -> str:
+def _word_tag(word: str, piece: Piece) -> str:
     if piece.role == "object":
         return "NNS" if word.endswith("s") else "NN"
     if piece.role == "attribute":
-        return "JJ" if " " not in piece.text else _BEHIND.get(word, "NN")
+        return "JJ" if " " not in piece.text else _PHRASE_TAGS.get(word, "NN")
     if piece.role == "number":
         return "CD"
     if word in {"picture", "photo", "image", "scene", "camera"} and piece.role is None:
@@ -107,12 +106,12 @@ def _tag(word: str, piece: Piece) -> str:
     return "," if word == "," else "DT" if word in _ARTICLES else "IN"
 
 
-def _gist(words: list[str]) -> list[str]:
-    """Words without articles, adjectives that stand together in one order."""
+def _normalize_order(words: list[str]) -> list[str]:
+    """Words without articles, with adjacent adjectives sorted."""
     gist: list[str] = []
     run: list[str] = []
     for word in [*(word for word in words if word not in _ARTICLES), ""]:
-        if _MEANING.get(word, ("shape", ""))[0] in ATTRIBUTES:
+        if _WORD_MEANINGS.get(word, ("shape", ""))[0] in ATTRIBUTES:
             run.append(word)
         else:
             gist += [*sorted(run), word]
@@ -120,8 +119,8 @@ def _gist(words: list[str]) -> list[str]:
     return gist
 
 
-def _still_true(caption: Caption, scene: Scene, words: list[str], places: list[int]) -> bool:
-    """Whether nouns and adjectives that changed places say something that may be true.
+def _may_be_true(caption: Caption, scene: Scene, words: list[str], places: list[int]) -> bool:
+    """Whether shuffled nouns and adjectives may describe the scene.
 
     A noun phrase that makes no sense (two colours, two nouns) says nothing true.
     """
@@ -129,14 +128,14 @@ def _still_true(caption: Caption, scene: Scene, words: list[str], places: list[i
     filled: set[tuple[int, Slot]] = set()
     for word, place in zip(words, places, strict=True):
         if place < 0:
-            if word in _MEANING:
+            if word in _WORD_MEANINGS:
                 return False
             continue
-        if word not in _MEANING:
+        if word not in _WORD_MEANINGS:
             return False
-        slot, value = _MEANING[word]
+        slot, value = _WORD_MEANINGS[word]
         if (place, slot) in filled:
             return False
         filled.add((place, slot))
-        mentions[place] = mentions[place].saying(slot, value)
+        mentions[place] = mentions[place].with_value(slot, value)
     return is_true(replace(caption, mentions=tuple(mentions)), scene) is not False

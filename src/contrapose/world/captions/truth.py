@@ -1,17 +1,15 @@
-"""Whether a caption is true of a scene: yes, no, or in doubt."""
+"""Truth value of a caption on a scene: true, false, or None when in doubt."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from contrapose.world.captions.caption import Caption
-from contrapose.world.captions.mention import Mention
-from contrapose.world.relations import OPPOSITE, Relation, holds
-from contrapose.world.scene import Scene, Thing
+from contrapose.world.captions.caption import Caption, Mention
+from contrapose.world.scene import OPPOSITE, Relation, Scene, Thing, holds
 
 
 def fits(mention: Mention, thing: Thing) -> bool:
-    """Whether all that the mention says, but for its count, is so of the thing."""
+    """Whether every value of the mention, except its count, is true of the thing."""
     return (
         (mention.shape is None or mention.shape == thing.shape)
         and (mention.color is None or mention.color == thing.color)
@@ -21,43 +19,43 @@ def fits(mention: Mention, thing: Thing) -> bool:
     )
 
 
-def fitting(mention: Mention, scene: Scene) -> list[int]:
-    """The things of the scene that a mention could mean."""
+def matching_things(mention: Mention, scene: Scene) -> list[int]:
+    """Indices of the things that a mention fits."""
     return [i for i, thing in enumerate(scene.things) if fits(mention, thing)]
 
 
 def could_hold(scene: Scene, first: int, relation: Relation, second: int) -> bool:
-    """Whether a relation holds, or is too close to say that it does not."""
+    """Whether a relation holds, or is too close to call."""
     if holds(scene, first, relation, second):
         return True
     if relation == "on top of":
-        return _above(scene, first, second)
+        return _is_above(scene, first, second)
     if relation == "under":
-        return _above(scene, second, first)
-    if _bottom(scene, first) == _bottom(scene, second):
+        return _is_above(scene, second, first)
+    if _ground_thing(scene, first) == _ground_thing(scene, second):
         return False
     return not holds(scene, first, OPPOSITE[relation], second)
 
 
 def is_true(caption: Caption, scene: Scene) -> bool | None:
-    """Whether a caption is true of a scene; None when in doubt.
+    """Truth value of a caption on a scene; None when in doubt.
 
     "a red cube and a blue ball" asks for two different things that fit; "two red cubes" for exactly
     two; a relation for some pair in which it holds beyond doubt. A relation is false only if it is
     false beyond doubt for every pair, and "the" leaves doubt when several things fit and the
     answer depends on which is meant.
     """
-    found = [fitting(mention, scene) for mention in caption.mentions]
+    found = [matching_things(mention, scene) for mention in caption.mentions]
     if not all(found):
         return False
     if caption.kind == "relation":
-        return _related(caption, scene, found[0], found[1])
+        return _check_relation(caption, scene, found[0], found[1])
     if caption.kind == "count":
-        return _counted(caption, found)
-    return _distinct(found)
+        return _check_counts(caption, found)
+    return _can_assign(found)
 
 
-def _related(
+def _check_relation(
     caption: Caption, scene: Scene, firsts: Sequence[int], seconds: Sequence[int]
 ) -> bool | None:
     relation = caption.relation
@@ -74,8 +72,8 @@ def _related(
     return None
 
 
-def _counted(caption: Caption, found: Sequence[Sequence[int]]) -> bool | None:
-    """Exact counts; in doubt if two mentions could speak of one thing."""
+def _check_counts(caption: Caption, found: Sequence[Sequence[int]]) -> bool | None:
+    """Truth value of exact counts; None if two mentions could mean one thing."""
     if sum(map(len, found)) > len({thing for things in found for thing in things}):
         return None
     return all(
@@ -84,19 +82,19 @@ def _counted(caption: Caption, found: Sequence[Sequence[int]]) -> bool | None:
     )
 
 
-def _distinct(found: Sequence[Sequence[int]], used: frozenset[int] = frozenset()) -> bool:
-    """Whether every mention can have a thing of its own."""
+def _can_assign(found: Sequence[Sequence[int]], used: frozenset[int] = frozenset()) -> bool:
+    """Whether the mentions can be assigned to distinct things."""
     if not found:
         return True
-    return any(_distinct(found[1:], used | {thing}) for thing in found[0] if thing not in used)
+    return any(_can_assign(found[1:], used | {thing}) for thing in found[0] if thing not in used)
 
 
-def _above(scene: Scene, first: int, second: int) -> bool:
-    """Whether the first stands on the second, directly or not."""
+def _is_above(scene: Scene, first: int, second: int) -> bool:
+    """Whether the first thing stands on the second, directly or not."""
     below = scene.things[first].on
-    return below is not None and (below == second or _above(scene, below, second))
+    return below is not None and (below == second or _is_above(scene, below, second))
 
 
-def _bottom(scene: Scene, index: int) -> int:
+def _ground_thing(scene: Scene, index: int) -> int:
     below = scene.things[index].on
-    return index if below is None else _bottom(scene, below)
+    return index if below is None else _ground_thing(scene, below)

@@ -1,4 +1,4 @@
-"""The words of the captions: for every value of a slot, how it can be said and how often it is.
+"""Lexicon of the captions: for every value of a slot its words and how often each is used.
 
 The weights are uneven on purpose: as in any language, one word is the usual one and the others are
 rarer. Words of one value mean exactly the same.
@@ -10,19 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from contrapose.world.relations import Relation
+from contrapose.world.scene import Relation
 
 Slot = Literal["shape", "color", "size", "material", "pattern"]
 SLOTS: tuple[Slot, ...] = ("shape", "color", "size", "material", "pattern")
 ATTRIBUTES: tuple[Slot, ...] = ("color", "size", "material", "pattern")
 
-Place = Literal["size", "quality", "pattern", "color", "material", "noun", "after"]
+WordPosition = Literal["size", "quality", "pattern", "color", "material", "noun", "after"]
 """Where a word stands in a noun phrase; "after" is behind the noun."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One way to say a value.
+    """One word (or a few) for a value of a slot.
 
     Attributes:
         text: the word, or a few ("with stripes").
@@ -33,13 +33,13 @@ class Word:
 
     text: str
     weight: float
-    place: Place
+    place: WordPosition
     plural: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RelationWord:
-    """One way to say a relation.
+    """One wording of a relation.
 
     Attributes:
         text: before the second object: "to the left of".
@@ -54,36 +54,36 @@ class RelationWord:
     heads: bool = True
 
 
-def _nouns(*words: tuple[str, float]) -> tuple[Word, ...]:
+def _noun_words(*words: tuple[str, float]) -> tuple[Word, ...]:
     return tuple(Word(text, weight, "noun", text + "s") for text, weight in words)
 
 
-def _colors(*words: tuple[str, float]) -> tuple[Word, ...]:
+def _color_words(*words: tuple[str, float]) -> tuple[Word, ...]:
     return tuple(Word(text, weight, "color") for text, weight in words)
 
 
 WORDS: Mapping[Slot, Mapping[str | None, tuple[Word, ...]]] = {
     "shape": {
-        None: _nouns(("thing", 0.5), ("object", 0.5)),
-        "ball": _nouns(("ball", 0.75), ("sphere", 0.25)),
-        "cube": _nouns(("cube", 0.75), ("block", 0.25)),
-        "cylinder": _nouns(("cylinder", 0.85), ("drum", 0.15)),
-        "cone": _nouns(("cone", 1.0)),
-        "pyramid": _nouns(("pyramid", 1.0)),
-        "dome": _nouns(("dome", 0.75), ("hemisphere", 0.25)),
-        "pill": _nouns(("pill", 0.6), ("capsule", 0.4)),
+        None: _noun_words(("thing", 0.5), ("object", 0.5)),
+        "ball": _noun_words(("ball", 0.75), ("sphere", 0.25)),
+        "cube": _noun_words(("cube", 0.75), ("block", 0.25)),
+        "cylinder": _noun_words(("cylinder", 0.85), ("drum", 0.15)),
+        "cone": _noun_words(("cone", 1.0)),
+        "pyramid": _noun_words(("pyramid", 1.0)),
+        "dome": _noun_words(("dome", 0.75), ("hemisphere", 0.25)),
+        "pill": _noun_words(("pill", 0.6), ("capsule", 0.4)),
     },
     "color": {
-        "red": _colors(("red", 1.0)),
-        "orange": _colors(("orange", 1.0)),
-        "yellow": _colors(("yellow", 1.0)),
-        "green": _colors(("green", 1.0)),
-        "cyan": _colors(("cyan", 0.75), ("turquoise", 0.25)),
-        "blue": _colors(("blue", 1.0)),
-        "purple": _colors(("purple", 0.8), ("violet", 0.2)),
-        "pink": _colors(("pink", 1.0)),
-        "brown": _colors(("brown", 1.0)),
-        "gray": _colors(("gray", 0.7), ("grey", 0.3)),
+        "red": _color_words(("red", 1.0)),
+        "orange": _color_words(("orange", 1.0)),
+        "yellow": _color_words(("yellow", 1.0)),
+        "green": _color_words(("green", 1.0)),
+        "cyan": _color_words(("cyan", 0.75), ("turquoise", 0.25)),
+        "blue": _color_words(("blue", 1.0)),
+        "purple": _color_words(("purple", 0.8), ("violet", 0.2)),
+        "pink": _color_words(("pink", 1.0)),
+        "brown": _color_words(("brown", 1.0)),
+        "gray": _color_words(("gray", 0.7), ("grey", 0.3)),
     },
     "size": {
         "small": (Word("small", 0.65, "size"), Word("little", 0.35, "size")),

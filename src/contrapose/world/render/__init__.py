@@ -19,13 +19,21 @@ try:
 except ImportError:
     raise MissingExtraError("torch", "torch", "Drawing scenes") from None
 
-from contrapose.world.render.pack import PackedScenes, pack
-from contrapose.world.render.result import Box, Rendered
+from contrapose.world.render.pack import Box, PackedScenes, Rendering, pack
 from contrapose.world.render.shade import shade
-from contrapose.world.render.trace import Chunk, Hits, directions, first_hits, shadowed
+from contrapose.world.render.trace import Chunk, Hits, find_shadows, first_hits, ray_directions
 from contrapose.world.scene import Scene
 
-__all__ = ["Box", "PackedScenes", "Rendered", "pack", "render", "render_packed", "visibility"]
+__all__ = [
+    "Box",
+    "PackedScenes",
+    "Rendering",
+    "are_visible",
+    "pack",
+    "render",
+    "render_packed",
+    "visibility",
+]
 
 RAYS_ON_CPU = 16 * 96 * 96
 """How many rays are followed together on a CPU: few enough for its cache."""
@@ -40,8 +48,8 @@ def render(
     *,
     samples: int = 2,
     chunk: int | None = None,
-) -> Rendered:
-    """Draw scenes; see `render_packed`.
+) -> Rendering:
+    """Render scenes; see `render_packed`.
 
     Raises:
         InputError: a scene cannot be drawn, or the size is not positive.
@@ -56,8 +64,8 @@ def render_packed(
     *,
     samples: int = 2,
     chunk: int | None = None,
-) -> Rendered:
-    """Draw scenes that are already tensors.
+) -> Rendering:
+    """Render packed scenes.
 
     Args:
         packed: the scenes.
@@ -72,11 +80,11 @@ def render_packed(
     if min(size, samples, 1 if chunk is None else chunk) < 1:
         raise InputError("size, samples and chunk must be at least 1.")
     packed = packed if device is None else packed.to(device)
-    step = chunk or _suitable(packed.device, size * samples)
+    step = chunk or _chunk_size(packed.device, size * samples)
     starts = range(0, len(packed), step)
-    parts = [_draw(packed[start : start + step], size, samples) for start in starts]
-    parts = parts or [_nothing(packed, size)]
-    return Rendered(
+    parts = [_render_chunk(packed[start : start + step], size, samples) for start in starts]
+    parts = parts or [_empty_rendering(packed, size)]
+    return Rendering(
         torch.cat([part.images for part in parts]),
         torch.cat([part.index for part in parts]),
         torch.cat([part.depth for part in parts]),
@@ -85,13 +93,13 @@ def render_packed(
 
 
 def visibility(packed: PackedScenes, size: int = 48) -> tuple[Tensor, Tensor]:
-    """How much of each thing is seen, without drawing it.
+    """Visible fraction and pixel count of each thing, without shading.
 
     Returns:
         (N, K) the seen fraction of each thing's silhouette, and (N, K) the pixels seen at `size`.
     """
-    step = _suitable(packed.device, size)
-    nothing = _nothing(packed, size)
+    step = _chunk_size(packed.device, size)
+    nothing = _empty_rendering(packed, size)
     fractions, areas = [nothing.visible()], [nothing.silhouettes]
     for start in range(0, len(packed), step):
         part = packed[start : start + step]
@@ -103,25 +111,32 @@ def visibility(packed: PackedScenes, size: int = 48) -> tuple[Tensor, Tensor]:
     return torch.cat(fractions), torch.cat(areas)
 
 
+def are_visible(packed: PackedScenes, *, fraction: float, pixels: int, size: int = 48) -> Tensor:
+    """(N,) whether every thing of a scene shows this fraction of itself and this many pixels."""
+    fractions, areas = visibility(packed, size)
+    enough = (fractions >= fraction) & (areas >= pixels)
+    return (enough | ~packed.valid.to(enough.device)).all(dim=1)
+
+
 def index_maps(packed: PackedScenes, size: int = 96) -> Tensor:
-    """(N, size, size) which thing is seen in each pixel, −1 for none, without drawing it."""
-    step = _suitable(packed.device, size)
+    """(N, size, size) index of the thing visible in each pixel, −1 for none, without shading."""
+    step = _chunk_size(packed.device, size)
     parts = [
         first_hits(Chunk(packed[start : start + step]), size).index
         for start in range(0, len(packed), step)
     ]
-    return torch.cat([_nothing(packed, size).index, *parts])
+    return torch.cat([_empty_rendering(packed, size).index, *parts])
 
 
-def _suitable(device: torch.device, width: int) -> int:
+def _chunk_size(device: torch.device, width: int) -> int:
     rays = RAYS_ON_CPU if device.type == "cpu" else RAYS_ON_GPU
     return max(1, rays // (width * width))
 
 
-def _nothing(packed: PackedScenes, size: int) -> Rendered:
-    """The rendering of no scenes."""
+def _empty_rendering(packed: PackedScenes, size: int) -> Rendering:
+    """Rendering of zero scenes."""
     empty = torch.empty((0, size, size), device=packed.device)
-    return Rendered(
+    return Rendering(
         empty.to(torch.uint8)[..., None].expand(0, size, size, 3),
         empty.to(torch.int8),
         empty,
@@ -129,12 +144,12 @@ def _nothing(packed: PackedScenes, size: int) -> Rendered:
     )
 
 
-def _draw(packed: PackedScenes, size: int, samples: int) -> Rendered:
+def _render_chunk(packed: PackedScenes, size: int, samples: int) -> Rendering:
     chunk = Chunk(packed)
     middles = first_hits(chunk, size)
-    rays = directions(chunk, size)
+    rays = ray_directions(chunk, size)
     length = ((rays[0] * rays[0] + rays[1] * rays[1]) + rays[2] * rays[2]).sqrt()
-    picture = _picture(chunk, middles if samples == 1 else first_hits(chunk, size * samples))
+    picture = _shade_image(chunk, middles if samples == 1 else first_hits(chunk, size * samples))
     if samples > 1:
         total = picture[..., 0::samples, 0::samples]
         for down in range(samples):
@@ -143,9 +158,9 @@ def _draw(packed: PackedScenes, size: int, samples: int) -> Rendered:
                     total = total + picture[..., down::samples, across::samples]
         picture = total * (1 / samples**2)
     images = (picture * 255 + 0.5).to(torch.uint8).permute(1, 2, 3, 0).contiguous()
-    return Rendered(images, middles.index, middles.t * length, middles.silhouettes)
+    return Rendering(images, middles.index, middles.t * length, middles.silhouettes)
 
 
-def _picture(chunk: Chunk, hits: Hits) -> Tensor:
-    rays = directions(chunk, int(hits.t.shape[-1]))
-    return shade(chunk, hits, rays, shadowed(chunk, hits, rays))
+def _shade_image(chunk: Chunk, hits: Hits) -> Tensor:
+    rays = ray_directions(chunk, int(hits.t.shape[-1]))
+    return shade(chunk, hits, rays, find_shadows(chunk, hits, rays))

@@ -1,4 +1,4 @@
-"""Scenes as a few tensors: what the renderer reads, ready to be sliced and moved to a device.
+"""Tensors of the renderer: packed scenes as input, renderings with masks and boxes as output.
 
 Sines and cosines are taken here, in double precision on the host, so that every later number comes
 from additions, products, quotients and square roots alone, which all devices round alike.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -42,7 +43,7 @@ points to the lamp.
 
 @dataclass(frozen=True, slots=True)
 class PackedScenes:
-    """N scenes of at most K things.
+    """N scenes of at most K things, as tensors.
 
     Attributes:
         shape: (N, K) shape codes, `EMPTY` where there is no thing; always on the host, because
@@ -59,26 +60,26 @@ class PackedScenes:
         return int(self.shape.shape[0])
 
     def __getitem__(self, rows: slice) -> PackedScenes:
-        """Some of the scenes."""
+        """Slice of the scenes."""
         return PackedScenes(self.shape[rows], self.things[rows], self.views[rows])
 
     @property
     def valid(self) -> Tensor:
-        """(N, K) whether there is a thing; on the host."""
+        """(N, K) mask of the slots that hold a thing; on the host."""
         return self.shape != EMPTY
 
     @property
     def device(self) -> torch.device:
-        """Where the numbers are."""
+        """Device of the tensors."""
         return self.things.device
 
     def to(self, device: str | torch.device) -> PackedScenes:
-        """The same scenes on another device."""
+        """Copy of the scenes on another device."""
         return PackedScenes(self.shape, self.things.to(device), self.views.to(device))
 
 
 def pack(scenes: Sequence[Scene]) -> PackedScenes:
-    """Put scenes into tensors on the host.
+    """Pack scenes into tensors on the host.
 
     Raises:
         InputError: a scene cannot be drawn.
@@ -90,20 +91,20 @@ def pack(scenes: Sequence[Scene]) -> PackedScenes:
     things: list[list[list[float]]] = []
     for scene in scenes:
         scene.check()
-        rows = _things(scene)
+        rows = _thing_rows(scene)
         shapes.append([int(row[-1]) for row in rows] + [EMPTY] * (most - len(rows)))
         things.append(rows + [missing] * (most - len(rows)))
     count = len(scenes)
     return PackedScenes(
         torch.tensor(shapes, dtype=torch.int64).reshape(count, most),
         torch.tensor(things, dtype=torch.float32).reshape(count, most, len(THING_COLUMNS)),
-        torch.tensor([_view(scene) for scene in scenes], dtype=torch.float32).reshape(
+        torch.tensor([_view_row(scene) for scene in scenes], dtype=torch.float32).reshape(
             count, len(VIEW_COLUMNS)
         ),
     )
 
 
-def _things(scene: Scene) -> list[list[float]]:
+def _thing_rows(scene: Scene) -> list[list[float]]:
     return [
         [
             thing.x, thing.y, scene.foot(index), thing.radius, math.cos(thing.turn),
@@ -114,7 +115,7 @@ def _things(scene: Scene) -> list[list[float]]:
     ]  # fmt: skip
 
 
-def _view(scene: Scene) -> list[float]:
+def _view_row(scene: Scene) -> list[float]:
     camera, light, ground = scene.camera, scene.light, scene.ground
     cos, sin = math.cos(camera.turn), math.sin(camera.turn)
     level, down = math.cos(camera.pitch), math.sin(camera.pitch)
@@ -129,3 +130,59 @@ def _view(scene: Scene) -> list[float]:
         low * math.sin(around), -low * math.cos(around), math.sin(light.elevation),
         light.strength, light.ambient, *ground.color, ground.tiles, *ground.sky,
     ]  # fmt: skip
+
+
+Box: TypeAlias = tuple[int, int, int, int]
+"""Left, top, right, bottom; the last two are one past the last pixel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """Rendering of N scenes of at most K things, H by W pixels.
+
+    Attributes:
+        images: (N, H, W, 3) uint8.
+        index: (N, H, W) int8 position of the thing seen through the middle of each pixel; −1 for
+            ground and sky.
+        depth: (N, H, W) float32 distance from the eye along the ray; infinite for the sky.
+        silhouettes: (N, K) int64 pixels that each thing would cover alone.
+    """
+
+    images: Tensor
+    index: Tensor
+    depth: Tensor
+    silhouettes: Tensor
+
+    def masks(self) -> Tensor:
+        """(N, K, H, W) visible pixels of each thing; masks are disjoint."""
+        places = torch.arange(self.silhouettes.shape[1], dtype=torch.int8, device=self.index.device)
+        return self.index[:, None] == places[:, None, None]
+
+    def areas(self) -> Tensor:
+        """(N, K) number of visible pixels of each thing."""
+        return self.masks().flatten(2).sum(2)
+
+    def visible(self) -> Tensor:
+        """(N, K) visible fraction of each thing's silhouette; 0 if it has none."""
+        return self.areas() / self.silhouettes.clamp(min=1)
+
+    def boxes(self) -> list[list[Box | None]]:
+        """Bounding box of the visible pixels of each thing; None where there are none."""
+        masks = self.masks().cpu()
+        return [[_bounding_box(mask) for mask in each] for each in masks]
+
+    def nearest_first(self) -> list[list[int]]:
+        """Visible things of each scene, by the distance of their nearest visible point."""
+        masked = torch.where(self.masks(), self.depth[:, None], torch.inf)
+        distances = masked.flatten(2).amin(2).tolist()
+        return [
+            [k for k in sorted(range(len(row)), key=row.__getitem__) if row[k] < float("inf")]
+            for row in distances
+        ]
+
+
+def _bounding_box(mask: Tensor) -> Box | None:
+    rows, columns = mask.any(1).nonzero(), mask.any(0).nonzero()
+    if not len(rows):
+        return None
+    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1

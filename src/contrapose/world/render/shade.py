@@ -1,4 +1,4 @@
-"""What colour each seen point has.
+"""Shading: the color of each visible point.
 
 Light is reckoned in squared colour values and the root is taken at the end: close to how screens
 and eyes work, and exact on every device, which a power of 2.2 is not.
@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from contrapose.world.render.pack import MATERIAL_CODE, PATTERN_CODE
-from contrapose.world.render.shapes import Vector, normal
+from contrapose.world.render.shapes import Vector, surface_normal
 from contrapose.world.render.trace import Chunk, Hits, ground_hits
 from contrapose.world.scene import CUBE_SIDE, PILL_THICKNESS, SHAPES
 
-PALE = 0.80
+PALE_SHARE = 0.80
 """How far towards white every other band or check of a pattern goes."""
 BAND, CHECK = 0.36, 0.45
 """Heights of a stripe and of a check over the radius; no flat top lies on a border of theirs."""
@@ -27,24 +27,24 @@ UNDERSIDE = 0.55
 
 
 def shade(chunk: Chunk, hits: Hits, rays: Vector, dark: Tensor) -> Tensor:
-    """(3, N, S, S) colours from 0 to 1."""
-    picture = _surroundings(chunk, rays, dark)
+    """(3, N, S, S) colors from 0 to 1."""
+    picture = _shade_surroundings(chunk, rays, dark)
     seen = (hits.index.reshape(-1) >= 0).nonzero().squeeze(1)
     if len(seen):
-        colors = _surfaces(chunk, hits, rays, dark, seen)
+        colors = _shade_surfaces(chunk, hits, rays, dark, seen)
         for channel, color in zip(picture.reshape(3, -1).unbind(0), colors, strict=True):
             channel[seen] = color
     return picture.clamp(0, 1).sqrt()
 
 
-def _surroundings(chunk: Chunk, rays: Vector, dark: Tensor) -> Tensor:
-    """Ground and sky, in squared colours."""
+def _shade_surroundings(chunk: Chunk, rays: Vector, dark: Tensor) -> Tensor:
+    """Shade ground and sky, in squared colors."""
     view = chunk.view
     t = ground_hits(chunk, int(dark.shape[-1]))  # one number a row, as all that follows from it
     sky = t == torch.inf
     t = t.masked_fill(sky, 0)
     x, y = view["eye_x"] + t * rays[0], view["eye_y"] + t * rays[1]
-    tile = _odd(torch.floor(x) + torch.floor(y))
+    tile = _is_odd(torch.floor(x) + torch.floor(y))
     light = view["ambient"] + view["strength"] * view["lamp_z"]
     light = torch.where(dark, view["ambient"], light)
     light = torch.where(tile, light * (1 - view["tiles"]), light)
@@ -58,15 +58,15 @@ def _surroundings(chunk: Chunk, rays: Vector, dark: Tensor) -> Tensor:
     return torch.stack(channels)
 
 
-def _surfaces(
+def _shade_surfaces(
     chunk: Chunk, hits: Hits, rays: Vector, dark: Tensor, seen: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Things, in squared colours, at flat positions of the picture."""
+    """Shade things at flat positions of the image, in squared colors."""
     _, most = chunk.counts
     scene = torch.div(seen, hits.t[0].numel(), rounding_mode="floor")
     pair = scene * most + hits.index.reshape(-1)[seen].long()
-    thing = _columns(chunk.thing, pair)
-    view = _columns(chunk.view, scene)
+    thing = _gather_columns(chunk.thing, pair)
+    view = _gather_columns(chunk.view, scene)
     shape = hits.t.shape
     d = tuple(ray.expand(shape).reshape(-1)[seen] for ray in rays)
     t = hits.t.reshape(-1)[seen]
@@ -77,7 +77,7 @@ def _surfaces(
     inverse = thing["radius"].reciprocal()
     cos, sin = thing["cos"], thing["sin"]
     own = ((cos * x + sin * y) * inverse, (cos * y - sin * x) * inverse, z * inverse)
-    nx, ny, nz = normal(thing["shape"], own)
+    nx, ny, nz = surface_normal(thing["shape"], own)
     nx, ny = cos * nx - sin * ny, sin * nx + cos * ny
 
     lamp = (view["lamp_x"], view["lamp_y"], view["lamp_z"])
@@ -90,24 +90,26 @@ def _surfaces(
     half = (lamp[0] - e[0], lamp[1] - e[1], lamp[2] - e[2])
     half_length = ((half[0] * half[0] + half[1] * half[1]) + half[2] * half[2]).sqrt()
     glint = ((half[0] * nx + half[1] * ny) + half[2] * nz) / half_length.clamp(min=1e-6)
-    wide = _raised(glint.clamp(0, 1) * (facing > 0), 4)
-    tight = _raised(wide, 2)
+    wide = _square_repeatedly(glint.clamp(0, 1) * (facing > 0), 4)
+    tight = _square_repeatedly(wide, 2)
 
     metal = thing["material"] == MATERIAL_CODE["metal"]
     dull = around + lit * facing
     back = (e[0] * nx + e[1] * ny) + e[2] * nz
     up = e[2] - 2 * back * nz  # how far up the mirrored ray goes
-    mirror = _mirror(up)
+    mirror = _sky_share(up)
     # Below the horizon a mirror sees the ground, and near its foot its own dark contact with it.
     floor = 0.25 + 0.75 * (own[2] * 0.55 / ((-up).clamp(min=0) + 0.3)).clamp(0, 1)
-    edge = _raised((1 + back).clamp(0, 1), 2) * 0.5  # a mirror at a grazing angle loses its colour
-    gleam = _gleam(thing, own, (nx, ny, nz), half) * (facing > 0)
+    edge = (
+        _square_repeatedly((1 + back).clamp(0, 1), 2) * 0.5
+    )  # a mirror at a grazing angle loses its colour
+    gleam = _highlight_streak(thing, own, (nx, ny, nz), half) * (facing > 0)
     shine = torch.where(metal, 1.1 * tight + 0.35 * gleam, 0.10 * wide) * lit
-    alternate = _alternate(thing, own)
+    alternate = _is_pale(thing, own)
     colors = []
     for name, short in (("red", "r"), ("green", "g"), ("blue", "b")):
         paint = thing[name]
-        paint = torch.where(alternate, paint + PALE * (1 - paint), paint)
+        paint = torch.where(alternate, paint + PALE_SHARE * (1 - paint), paint)
         paint = paint * paint
         sky, ground = view[f"sky_{short}"], view[f"ground_{short}"]
         below = ground * ground * 0.8 * floor
@@ -118,25 +120,25 @@ def _surfaces(
     return colors[0], colors[1], colors[2]
 
 
-def _columns(columns: dict[str, Tensor], rows: Tensor) -> dict[str, Tensor]:
+def _gather_columns(columns: dict[str, Tensor], rows: Tensor) -> dict[str, Tensor]:
     table = torch.stack([column.reshape(-1) for column in columns.values()])
     return dict(zip(columns, table.index_select(1, rows).unbind(0), strict=True))
 
 
-def _raised(value: Tensor, doublings: int) -> Tensor:
+def _square_repeatedly(value: Tensor, doublings: int) -> Tensor:
     for _ in range(doublings):
         value = value * value
     return value
 
 
-def _mirror(up: Tensor) -> Tensor:
-    """How much sky a mirrored ray sees: none below the horizon, a bright band just above it."""
+def _sky_share(up: Tensor) -> Tensor:
+    """Share of sky in a mirrored ray: none below the horizon, a bright band just above it."""
     low = ((up + 0.08) * 5).clamp(0, 1)
     return low * (1 - 0.6 * ((up - 0.1) * 1.2).clamp(0, 1))
 
 
-def _gleam(thing: dict[str, Tensor], at: Vector, n: Vector, half: Vector) -> Tensor:
-    """A streak of light on polished sides that no round highlight would meet.
+def _highlight_streak(thing: dict[str, Tensor], at: Vector, n: Vector, half: Vector) -> Tensor:
+    """Highlight streak on polished sides that no round highlight reaches.
 
     It runs upright over cylinders and cones where they face between eye and lamp, and slantwise
     over flat sides.
@@ -149,19 +151,19 @@ def _gleam(thing: dict[str, Tensor], at: Vector, n: Vector, half: Vector) -> Ten
     upright = shape["cylinder"] | shape["cone"]
     off = torch.where(upright, aside * 1.5, slant)
     where = (upright & before) | shape["cube"] | shape["pyramid"]
-    return _raised((1 - off * 2.4).clamp(0, 1), 1) * where
+    return _square_repeatedly((1 - off * 2.4).clamp(0, 1), 1) * where
 
 
-def _alternate(thing: dict[str, Tensor], at: Vector) -> Tensor:
+def _is_pale(thing: dict[str, Tensor], at: Vector) -> Tensor:
     """Whether a point lies on a pale band or check."""
     x, y, z = at
     shape = {name: thing["shape"] == code for code, name in enumerate(SHAPES)}
     lying = shape["pill"]
     along = torch.where(lying, x + 1.18, z).clamp(min=1e-3)
     one, other = torch.where(lying, z - PILL_THICKNESS, x), y
-    striped = _odd(torch.floor(along * (1 / BAND)))
+    striped = _is_odd(torch.floor(along * (1 / BAND)))
     eighths = (one > 0) ^ (other > 0) ^ (one.abs() > other.abs())
-    checks = _odd(torch.floor(along * (1 / CHECK))) ^ eighths
+    checks = _is_odd(torch.floor(along * (1 / CHECK))) ^ eighths
     middle = (x.abs() < CUBE_CHECK) ^ (y.abs() < CUBE_CHECK) ^ ((z - CUBE_SIDE).abs() < CUBE_CHECK)
     checks = torch.where(shape["cube"], middle, checks)
     pattern = thing["pattern"]
@@ -170,5 +172,5 @@ def _alternate(thing: dict[str, Tensor], at: Vector) -> Tensor:
     )
 
 
-def _odd(whole: Tensor) -> Tensor:
+def _is_odd(whole: Tensor) -> Tensor:
     return torch.floor(whole * 0.5) * 2 != whole

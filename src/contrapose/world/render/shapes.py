@@ -1,4 +1,4 @@
-"""The seven shapes: where a ray enters each, and which way the surface faces there.
+"""Ray intersection and surface normals of the seven shapes.
 
 Every shape stands on its foot at the origin with radius 1; rays come in its own coordinates. All
 are convex, so a ray enters each once. Rays start outside. Only operations that every device rounds
@@ -23,9 +23,9 @@ PYRAMID_BASE = 0.9
 """Half the side of a pyramid's foot."""
 PILL_AXIS = 1 - PILL_THICKNESS
 """How far a pill's axis reaches to either side."""
-TALL = 2.0
+TALL_HEIGHT = 2.0
 """Height of cylinder, cone and pyramid."""
-TINY = 1e-9
+EPSILON = 1e-9
 
 BOUNDS: dict[Shape, tuple[float, float]] = {
     "ball": (1.0, 1.0),
@@ -40,29 +40,29 @@ BOUNDS: dict[Shape, tuple[float, float]] = {
 
 
 def _away_from_zero(value: Tensor) -> Tensor:
-    return value.masked_fill(value.abs() < TINY, TINY)
+    return value.masked_fill(value.abs() < EPSILON, EPSILON)
 
 
 def _slab(start: Tensor, step: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
-    """Between which parameters one coordinate lies between two bounds."""
+    """Interval of ray parameters in which one coordinate lies between two bounds."""
     inverse = _away_from_zero(step).reciprocal()
     one, other = (low - start) * inverse, (high - start) * inverse
     return torch.minimum(one, other), torch.maximum(one, other)
 
 
 def _roots(a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Roots of a t² + 2 b t + c, smaller first for a > 0, and whether there are any."""
+    """Roots of a t² + 2 b t + c, smaller first for a > 0, and whether they exist."""
     inside = b * b - a * c
     root, inverse = inside.clamp(min=0).sqrt(), _away_from_zero(a).reciprocal()
     return (-b - root) * inverse, (root - b) * inverse, inside > 0
 
 
-def _where_hit(hit: Tensor, near: Tensor) -> Tensor:
+def _mask_misses(hit: Tensor, near: Tensor) -> Tensor:
     return near.masked_fill(~hit, torch.inf)
 
 
-def _round(o: Vector, d: Vector, z: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Roots for the ball of radius 1 around height z."""
+def _sphere_roots(o: Vector, d: Vector, z: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Ray parameters at which rays meet the unit sphere around height z."""
     oz = o[2] - z
     a = d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
     b = o[0] * d[0] + o[1] * d[1] + oz * d[2]
@@ -70,15 +70,15 @@ def _round(o: Vector, d: Vector, z: float) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _ball(o: Vector, d: Vector) -> Tensor:
-    near, _, hit = _round(o, d, 1.0)
-    return _where_hit(hit, near)
+    near, _, hit = _sphere_roots(o, d, 1.0)
+    return _mask_misses(hit, near)
 
 
 def _dome(o: Vector, d: Vector) -> Tensor:
-    near, far, hit = _round(o, d, 0.0)
+    near, far, hit = _sphere_roots(o, d, 0.0)
     low, high = _slab(o[2], d[2], 0.0, 1.5)
     near, far = torch.maximum(near, low), torch.minimum(far, high)
-    return _where_hit(hit & (near < far), near)
+    return _mask_misses(hit & (near < far), near)
 
 
 def _cube(o: Vector, d: Vector) -> Tensor:
@@ -86,24 +86,27 @@ def _cube(o: Vector, d: Vector) -> Tensor:
     for axis in (0, 1):
         low, high = _slab(o[axis], d[axis], -CUBE_SIDE, CUBE_SIDE)
         near, far = torch.maximum(near, low), torch.minimum(far, high)
-    return _where_hit(near < far, near)
+    return _mask_misses(near < far, near)
 
 
 def _cylinder(o: Vector, d: Vector) -> Tensor:
-    a = (d[0] * d[0] + d[1] * d[1]).clamp(min=TINY)
+    a = (d[0] * d[0] + d[1] * d[1]).clamp(min=EPSILON)
     b = o[0] * d[0] + o[1] * d[1]
     near, far, hit = _roots(a, b, o[0] * o[0] + o[1] * o[1] - 1)
-    low, high = _slab(o[2], d[2], 0.0, TALL)
+    low, high = _slab(o[2], d[2], 0.0, TALL_HEIGHT)
     near, far = torch.maximum(near, low), torch.minimum(far, high)
-    return _where_hit(hit & (near < far), near)
+    return _mask_misses(hit & (near < far), near)
 
 
 def _cone(o: Vector, d: Vector) -> Tensor:
-    oz, dz = (TALL - o[2]) * 0.5, d[2] * -0.5  # width left at a height: 1 at the foot, 0 at the tip
+    oz, dz = (
+        (TALL_HEIGHT - o[2]) * 0.5,
+        d[2] * -0.5,
+    )  # width left at a height: 1 at the foot, 0 at the tip
     a = d[0] * d[0] + d[1] * d[1] - dz * dz
     b = o[0] * d[0] + o[1] * d[1] - oz * dz
     one, other, hit = _roots(a, b, o[0] * o[0] + o[1] * o[1] - oz * oz)
-    low, high = _slab(o[2], d[2], 0.0, TALL)
+    low, high = _slab(o[2], d[2], 0.0, TALL_HEIGHT)
     # A ray steeper than the cone's side is inside before the first or after the last crossing;
     # the other part belongs to the mirrored cone above the tip.
     steep, rising = a < 0, d[2] > 0
@@ -111,24 +114,24 @@ def _cone(o: Vector, d: Vector) -> Tensor:
     near = torch.where(steep, last, first).masked_fill(steep & rising, -torch.inf)
     far = torch.where(steep, first, last).masked_fill(steep & ~rising, torch.inf)
     near, far = torch.maximum(near, low), torch.minimum(far, high)
-    return _where_hit((hit | steep) & (near < far), near)
+    return _mask_misses((hit | steep) & (near < far), near)
 
 
 def _pyramid(o: Vector, d: Vector) -> Tensor:
-    lean = PYRAMID_BASE / TALL
-    near, far = _slab(o[2], d[2], 0.0, TALL)
+    lean = PYRAMID_BASE / TALL_HEIGHT
+    near, far = _slab(o[2], d[2], 0.0, TALL_HEIGHT)
     for axis in (0, 1):
         for side in (-1.0, 1.0):
             step = _away_from_zero(d[axis] * side + d[2] * lean)
             meet = (PYRAMID_BASE - (o[axis] * side + o[2] * lean)) / step
             near = torch.where(step < 0, torch.maximum(near, meet), near)
             far = torch.where(step > 0, torch.minimum(far, meet), far)
-    return _where_hit(near < far, near)
+    return _mask_misses(near < far, near)
 
 
 def _pill(o: Vector, d: Vector) -> Tensor:
     oz = o[2] - PILL_THICKNESS
-    across = (d[1] * d[1] + d[2] * d[2]).clamp(min=TINY)
+    across = (d[1] * d[1] + d[2] * d[2]).clamp(min=EPSILON)
     along = o[1] * d[1] + oz * d[2]
     rest = o[1] * o[1] + oz * oz - PILL_THICKNESS * PILL_THICKNESS
     side, _, hit = _roots(across, along, rest)
@@ -139,7 +142,7 @@ def _pill(o: Vector, d: Vector) -> Tensor:
     ox = o[0] - end
     cap, _, cap_hit = _roots(across + d[0] * d[0], along + ox * d[0], rest + ox * ox)
     body = x == end
-    return _where_hit(hit & (body | cap_hit), torch.where(body, side, cap))
+    return _mask_misses(hit & (body | cap_hit), torch.where(body, side, cap))
 
 
 _ENTRIES: dict[Shape, Callable[[Vector, Vector], Tensor]] = {
@@ -153,29 +156,29 @@ _ENTRIES: dict[Shape, Callable[[Vector, Vector], Tensor]] = {
 }
 
 
-def entry(shape: Shape, origin: Vector, direction: Vector) -> Tensor:
-    """The parameter at which rays enter a shape; infinite where they miss it.
+def ray_entry(shape: Shape, origin: Vector, direction: Vector) -> Tensor:
+    """Ray parameter at which rays enter a shape; infinite where they miss it.
 
     It is negative where the shape lies behind the origin.
     """
     return _ENTRIES[shape](origin, direction)
 
 
-def normal(code: Tensor, at: Vector) -> Vector:
-    """The outward unit normal at points of the surfaces; `code` is each point's shape code."""
+def surface_normal(code: Tensor, at: Vector) -> Vector:
+    """Outward unit normal at surface points; `code` is each point's shape code."""
     x, y, z = at
     shape = {name: code == index for index, name in enumerate(SHAPES)}
     wide = x.abs() > y.abs()
     top = shape["cube"] & (z - CUBE_SIDE > torch.maximum(x.abs(), y.abs()))
-    top = top | (shape["cylinder"] & (z > TALL - 2e-3))
+    top = top | (shape["cylinder"] & (z > TALL_HEIGHT - 2e-3))
     edged = shape["cube"] | shape["pyramid"]
     nx = torch.where(shape["pill"], x - x.clamp(-PILL_AXIS, PILL_AXIS), x)
     nx = torch.where(edged, x.sign(), nx).masked_fill(top | (edged & ~wide), 0)
     ny = torch.where(edged, y.sign(), y).masked_fill(top | (edged & wide), 0)
     nz = torch.where(shape["ball"], z - 1, z)
     nz = torch.where(shape["pill"], z - PILL_THICKNESS, nz)
-    nz = torch.where(shape["cone"], (TALL - z) * 0.25, nz)
-    nz = nz.masked_fill(shape["pyramid"], PYRAMID_BASE / TALL)
+    nz = torch.where(shape["cone"], (TALL_HEIGHT - z) * 0.25, nz)
+    nz = nz.masked_fill(shape["pyramid"], PYRAMID_BASE / TALL_HEIGHT)
     nz = nz.masked_fill(shape["cube"] | shape["cylinder"], 0).masked_fill(top, 1)
-    length = (nx * nx + ny * ny + nz * nz).sqrt().clamp(min=TINY).reciprocal()
+    length = (nx * nx + ny * ny + nz * nz).sqrt().clamp(min=EPSILON).reciprocal()
     return nx * length, ny * length, nz * length

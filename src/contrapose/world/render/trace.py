@@ -1,4 +1,4 @@
-"""Which thing each ray meets first, and which points the lamp does not reach.
+"""Ray casting: the first hit of each ray, and shadows.
 
 Each (scene, thing) pair is first tested against a ball around it, for all rays at once; only the
 rays that pass, a few in a hundred, go through the shape's own formula. Pairs are sorted by shape,
@@ -14,17 +14,17 @@ import torch
 from torch import Tensor
 
 from contrapose.world.render.pack import EMPTY, THING_COLUMNS, VIEW_COLUMNS, PackedScenes
-from contrapose.world.render.shapes import BOUNDS, Vector, entry
+from contrapose.world.render.shapes import BOUNDS, Vector, ray_entry
 from contrapose.world.scene import SHAPES
 
-LEAST = 1e-3
+MIN_SHADOW_DISTANCE = 1e-3
 """How far a shadow ray must go before what it meets counts."""
-MARGIN = 1.01
+BOUND_MARGIN = 1.01
 """Balls around things are this much larger than they need be, against rounding."""
 
 
 class Chunk:
-    """Scenes that are drawn together, with the numbers that their rays need.
+    """Scenes rendered in one batch, with the columns that their rays need.
 
     Attributes:
         thing: (N, K, 1) columns of `PackedScenes.things` by name.
@@ -58,11 +58,11 @@ class Chunk:
             self.thing["y"],
             self.thing["foot"] + middle.unsqueeze(-1) * radius,
         )
-        self.around = around.unsqueeze(-1) * radius * MARGIN
+        self.around = around.unsqueeze(-1) * radius * BOUND_MARGIN
         self._pairs = self._own_coordinates()
 
     def _own_coordinates(self) -> Tensor:
-        """(14, P) per pair: eye, ahead, right, up and lamp in the thing's own coordinates."""
+        """(14, P) eye, ahead, right, up and lamp of each pair in the thing's own coordinates."""
         thing = {name: column[..., 0] for name, column in self.thing.items()}
         view = {name: column[..., 0] for name, column in self.view.items()}
         inverse = thing["radius"].reciprocal()
@@ -82,11 +82,11 @@ class Chunk:
         return torch.stack(rows).flatten(1).index_select(1, self.order)
 
     def gather(self, pair: Tensor, rows: slice) -> tuple[Tensor, ...]:
-        """Some of each ray's numbers, for rays given by their pairs."""
+        """Gather some of each ray's columns by its pair."""
         return self._pairs[rows].index_select(1, pair).unbind(0)
 
     def by_shape(self, tested: Tensor) -> tuple[Tensor, list[int]]:
-        """Flat positions in (P, rays) of the rays that passed a test, and where each shape ends.
+        """Flat positions in (P, rays) of the rays that passed a test, and the end of each shape.
 
         Args:
             tested: (N, K, rays) whether they passed.
@@ -100,7 +100,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """What the rays of a square grid meet first.
+    """First hits of the rays of a square grid.
 
     Attributes:
         t: (N, S, S) parameter along the ray, whose step ahead is one; infinite for the sky.
@@ -114,15 +114,15 @@ class Hits:
 
 
 @lru_cache(maxsize=16)
-def grid(size: int, device: torch.device) -> Tensor:
-    """Middles of `size` equal cells from −1 to 1."""
+def cell_centers(size: int, device: torch.device) -> Tensor:
+    """Centers of `size` equal cells from −1 to 1."""
     cells = torch.arange(size, dtype=torch.float64)
     return ((2 * cells + 1) / size - 1).to(torch.float32).to(device)
 
 
-def directions(chunk: Chunk, size: int) -> Vector:
-    """Directions of the rays, (N, S, S), or (N, S, 1) for z, which does not change along a row."""
-    view, across = chunk.view, grid(size, chunk.order.device)
+def ray_directions(chunk: Chunk, size: int) -> Vector:
+    """Ray directions, (N, S, S), or (N, S, 1) for z, which is constant along a row."""
+    view, across = chunk.view, cell_centers(size, chunk.order.device)
     down = -across[:, None]
     x = (view["ahead_x"] + down * view["up_x"]) + across * view["right_x"]
     y = (view["ahead_y"] + down * view["up_y"]) + across * view["right_y"]
@@ -130,19 +130,19 @@ def directions(chunk: Chunk, size: int) -> Vector:
 
 
 def ground_hits(chunk: Chunk, size: int) -> Tensor:
-    """(N, S, 1) where the rays of each row meet the ground; infinite above the horizon."""
-    down = -grid(size, chunk.order.device)[:, None]
+    """(N, S, 1) ray parameter at the ground; infinite above the horizon."""
+    down = -cell_centers(size, chunk.order.device)[:, None]
     fall = -(chunk.view["ahead_z"] + down * chunk.view["up_z"])
     level = fall <= 0
     return (chunk.view["eye_z"] / fall.masked_fill(level, 1)).masked_fill(level, torch.inf)
 
 
-def _near_middle(chunk: Chunk, size: int) -> Tensor:
-    """(N, K, S·S) whether a ray passes through the ball around a thing.
+def _hits_bounds(chunk: Chunk, size: int) -> Tensor:
+    """(N, K, S·S) whether a ray passes through the bounding sphere of a thing.
 
     The direction is linear in column and row, and so is its product with the way to the ball.
     """
-    view, across = chunk.view, grid(size, chunk.order.device)
+    view, across = chunk.view, cell_centers(size, chunk.order.device)
     x, y, z = (chunk.middle[i] - view[f"eye_{axis}"] for i, axis in enumerate("xyz"))
     least = ((x * x + y * y + z * z) - chunk.around * chunk.around).clamp(min=0).sqrt()
     ahead = view["ahead_x"] * x + view["ahead_y"] * y + view["ahead_z"] * z
@@ -155,9 +155,9 @@ def _near_middle(chunk: Chunk, size: int) -> Tensor:
     return (toward >= length * least.unsqueeze(3)).flatten(2)
 
 
-def _rays(chunk: Chunk, at: Tensor, size: int) -> tuple[Tensor, Tensor, Vector, Vector]:
-    """Pair, pixel, origin and direction, in the pair's own coordinates, of flat (P, S·S) rays."""
-    across = grid(size, at.device)
+def _local_rays(chunk: Chunk, at: Tensor, size: int) -> tuple[Tensor, Tensor, Vector, Vector]:
+    """Pair, pixel, and own-coordinate origin and direction of flat (P, S·S) rays."""
+    across = cell_centers(size, at.device)
     pair = torch.div(at, size * size, rounding_mode="floor")
     pixel = at - pair * (size * size)
     row = torch.div(pixel, size, rounding_mode="floor")
@@ -166,28 +166,28 @@ def _rays(chunk: Chunk, at: Tensor, size: int) -> tuple[Tensor, Tensor, Vector, 
     return pair, pixel, (ox, oy, oz), ((ax + v * ux) + u * rx, (ay + v * uy) + u * ry, az + v * uz)
 
 
-def _entries(origin: Vector, direction: Vector, ends: list[int]) -> Tensor:
-    """Where rays sorted by shape enter their things."""
+def _enter_shapes(origin: Vector, direction: Vector, ends: list[int]) -> Tensor:
+    """Ray parameters at which rays sorted by shape enter their things."""
     found, start = [], 0
     for shape, end in zip(SHAPES, ends, strict=True):
         if end > start:
             part = slice(start, end)
             o = (origin[0][part], origin[1][part], origin[2][part])
             d = (direction[0][part], direction[1][part], direction[2][part])
-            found.append(entry(shape, o, d))
+            found.append(ray_entry(shape, o, d))
         start = end
     return torch.cat(found) if found else origin[0]
 
 
 def first_hits(chunk: Chunk, size: int) -> Hits:
-    """Send one ray through the middle of each cell of the picture."""
+    """Cast one ray through the center of each cell of the image."""
     (scenes, most), rays = chunk.counts, size * size
     device = chunk.order.device
     near = torch.full((len(chunk.order) + 1, rays), torch.inf, device=device)
-    at, ends = chunk.by_shape(_near_middle(chunk, size))
+    at, ends = chunk.by_shape(_hits_bounds(chunk, size))
     if len(at):
-        _, _, origin, direction = _rays(chunk, at, size)
-        near.view(-1)[at] = _entries(origin, direction, ends)
+        _, _, origin, direction = _local_rays(chunk, at, size)
+        near.view(-1)[at] = _enter_shapes(origin, direction, ends)
     t = ground_hits(chunk, size).expand(scenes, size, size).reshape(scenes, rays)
     index = torch.full((scenes, rays), -1, dtype=torch.int8, device=device)
     silhouettes = []
@@ -201,8 +201,8 @@ def first_hits(chunk: Chunk, size: int) -> Hits:
     return Hits(t.reshape(shape), index.reshape(shape), torch.stack(silhouettes, 1))
 
 
-def shadowed(chunk: Chunk, hits: Hits, rays: Vector) -> Tensor:
-    """(N, S, S) whether something stands between each seen point and the lamp.
+def find_shadows(chunk: Chunk, hits: Hits, rays: Vector) -> Tensor:
+    """(N, S, S) whether something stands between each visible point and the lamp.
 
     A thing's own unlit side is not counted: things are convex, so the normal tells it.
     """
@@ -227,11 +227,11 @@ def shadowed(chunk: Chunk, hits: Hits, rays: Vector) -> Tensor:
 
     dark = torch.zeros(hits.t.numel(), dtype=torch.bool, device=hits.t.device)
     if len(at):
-        pair, pixel, eye_, step_ = _rays(chunk, at, size)
+        pair, pixel, eye_, step_ = _local_rays(chunk, at, size)
         seen = torch.div(chunk.order, most, rounding_mode="floor")[pair] * (size * size) + pixel
         t = hits.t.reshape(-1)[seen]
         start = (eye_[0] + t * step_[0], eye_[1] + t * step_[1], eye_[2] + t * step_[2])
         lamp = chunk.gather(pair, slice(11, 14))
-        enter = _entries(start, (lamp[0], lamp[1], lamp[2]), ends)
-        dark[seen[(enter > LEAST) & (enter < torch.inf)]] = True
+        enter = _enter_shapes(start, (lamp[0], lamp[1], lamp[2]), ends)
+        dark[seen[(enter > MIN_SHADOW_DISTANCE) & (enter < torch.inf)]] = True
     return dark.reshape(hits.t.shape)

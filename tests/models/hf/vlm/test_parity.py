@@ -14,12 +14,12 @@ from transformers.models.smolvlm import processing_smolvlm
 from contrapose.models.capabilities import (
     Answerer,
     Captioner,
+    CardProvider,
     Chat,
-    Described,
-    Looks,
-    Prepares,
+    ImageCacher,
+    ImagePreparer,
     QuestionTemplate,
-    Reads,
+    TokenCounter,
 )
 from tests.models.hf.vlm.small_vlm import CAPTIONS, FAMILIES, WHOLE, opened, picture
 
@@ -64,7 +64,7 @@ def each(ragged: Any) -> list[Tensor]:
 
 def test_it_is_packed_where_it_can_be(model: Any) -> None:
     assert (model._decoder is None) == (model.card.family in WHOLE)
-    for kind in (Captioner, Answerer, Chat, Looks, Prepares, Reads, Described):
+    for kind in (Captioner, Answerer, Chat, ImageCacher, ImagePreparer, TokenCounter, CardProvider):
         assert isinstance(model, kind)
 
 
@@ -140,9 +140,9 @@ def test_many_captions_of_one_image(
     texts = [f"{text} {'red ' * (i % 5)}" for i in range(3) for text in CAPTIONS]
     shown = [images[0]] * len(texts)
     wanted = model.token_logprobs(shown, texts)
-    monkeypatch.setattr("contrapose.models.hf.vlm.model.MANY", 20)
-    monkeypatch.setattr("contrapose.models.hf.vlm.packed.ROW", 24)
-    monkeypatch.setattr("contrapose.models.hf.vlm.packed.ROWS", 2)
+    monkeypatch.setattr("contrapose.models.hf.vlm.model.CACHE_THRESHOLD", 20)
+    monkeypatch.setattr("contrapose.models.hf.vlm.prefix_scoring.ROW", 24)
+    monkeypatch.setattr("contrapose.models.hf.vlm.prefix_scoring.ROWS", 2)
     found = model.token_logprobs(shown, texts)
     torch.testing.assert_close(found.values, wanted.values, atol=1e-4, rtol=1e-4)
 

@@ -1,4 +1,4 @@
-"""What the package knows of words, as data: facts in JSON, read once."""
+"""Word tables of the package, as JSON files that are read once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 @cache
-def table(name: str) -> Any:
-    """A table of this folder."""
+def load_table(name: str) -> Any:
+    """Load a JSON table of this folder, cached."""
     return json.loads(files(__package__).joinpath(name).read_text("utf-8"))
 
 
-def words(name: str) -> frozenset[str]:
-    """A list of words, by its name in `words.json`."""
-    return frozenset(table("words.json")[name].split())
+def word_list(name: str) -> frozenset[str]:
+    """Set of words under a name in `words.json`."""
+    return frozenset(load_table("words.json")[name].split())

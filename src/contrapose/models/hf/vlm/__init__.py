@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from contrapose.models.hf.checkpoint import Checkpoint
     from contrapose.models.hf.vlm.model import Vlm
 
-PACKED = (
+PACKABLE = (
     "llava",
     "llava_next",
     "llava_onevision",
@@ -23,38 +23,37 @@ PACKED = (
 """Types of models that give their language model an image as tokens and no more."""
 
 
-def is_one(kind: str) -> bool:
-    """Whether transformers has an image-text-to-text model of a configuration's type."""
+def is_vlm(kind: str) -> bool:
+    """Whether transformers has an image-text-to-text model of this `model_type`."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
     return kind in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 
-def load(checkpoint: Checkpoint) -> Vlm:
-    """An image-text-to-text model.
+def load_vlm(checkpoint: Checkpoint) -> Vlm:
+    """Load an image-text-to-text model.
 
     Raises:
         InputError: it has no chat template, no end token, or lacks weights.
     """
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 
-    from contrapose.models.hf.vlm.capture import language_model
-    from contrapose.models.hf.vlm.decoder import Decoder, unpackable
+    from contrapose.models.hf.vlm.decoder import Decoder, find_packing_obstacle
     from contrapose.models.hf.vlm.model import Vlm
-    from contrapose.models.hf.vlm.processor import open_processor
-    from contrapose.models.hf.vlm.prompts import Prompts
+    from contrapose.models.hf.vlm.prefix_scoring import find_language_model
+    from contrapose.models.hf.vlm.prompts import ChatPrompts, load_processor
 
     if type(checkpoint.config) not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
         raise InputError(f"{checkpoint.name} is no image-text-to-text model of transformers.")
-    processor = open_processor(checkpoint)
-    prompts = Prompts(checkpoint.name, processor, cut=checkpoint.options.cut)
+    processor = load_processor(checkpoint)
+    prompts = ChatPrompts(checkpoint.name, processor, cut=checkpoint.options.cut)
     library: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
     network: Any = checkpoint.model(library[type(checkpoint.config)])
-    text, head = language_model(network), network.get_output_embeddings()
+    text, head = find_language_model(network), network.get_output_embeddings()
     kind = str(checkpoint.config.model_type)
     why = (
-        unpackable(text, head)
-        if kind in PACKED
+        find_packing_obstacle(text, head)
+        if kind in PACKABLE
         else f"it is not known of {kind!r} that it can be packed"
     )
     note = f"Each caption is scored with its image anew, which is slow: {why}."

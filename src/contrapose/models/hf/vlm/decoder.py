@@ -1,4 +1,4 @@
-"""The decoder layers of a language model, run over an image's prefix and all its captions at once.
+"""Decoder layers of a language model, run over an image prefix and all its captions at once.
 
 The library's own layers would need a dense mask over the whole sequence, keep keys and values of
 every layer, and compute the last layer where nobody reads it. Here the same weights are used:
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
-LAYERS = {
+LAYER_CLASSES = {
     "LlamaModel": "LlamaDecoderLayer",
     "MistralModel": "MistralDecoderLayer",
     "Qwen2Model": "Qwen2DecoderLayer",
@@ -24,18 +24,18 @@ LAYERS = {
     "Qwen2_5_VLTextModel": "Qwen2_5_VLDecoderLayer",
 }
 """Language models of the library that are these layers, a norm and rotary positions, no more."""
-ROTARY = ("default", "linear", "llama3", "yarn", "mrope")
+ROTARY_TYPES = ("default", "linear", "llama3", "yarn", "mrope")
 """Rotary positions that do not depend on how long the sequence is."""
-ALIGNED = 8
+MASK_ALIGNMENT = 8
 """Numbers in a row of a mask are a multiple of this, as fast attention wants them."""
 
 
-def unpackable(text_model: Any, head: Any) -> str:
-    """Why captions cannot be packed behind a shared prefix; empty when they can."""
+def find_packing_obstacle(text_model: Any, head: Any) -> str:
+    """Reason why captions cannot be packed behind a shared prefix; empty when they can."""
     kind, config = type(text_model), text_model.config
-    if LAYERS.get(kind.__name__) is None or not kind.__module__.startswith("transformers."):
+    if LAYER_CLASSES.get(kind.__name__) is None or not kind.__module__.startswith("transformers."):
         return f"its language model is a {kind.__name__}"
-    if any(type(layer).__name__ != LAYERS[kind.__name__] for layer in text_model.layers):
+    if any(type(layer).__name__ != LAYER_CLASSES[kind.__name__] for layer in text_model.layers):
         return "its layers are not those of the library"
     types = getattr(config, "layer_types", None) or ["full_attention"]
     windowed = config.sliding_window if kind.__name__ == "MistralModel" else None
@@ -43,7 +43,7 @@ def unpackable(text_model: Any, head: Any) -> str:
         return "its attention has a sliding window"
     parameters = getattr(config, "rope_parameters", None) or {}
     rotary = str(parameters.get("rope_type", "default"))
-    if rotary not in ROTARY:
+    if rotary not in ROTARY_TYPES:
         return f"its positions are {rotary!r}"
     if not isinstance(head, nn.Linear):
         return "its head is not a linear map"
@@ -51,15 +51,15 @@ def unpackable(text_model: Any, head: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """Keys and values of a prefix in every layer, each (1, heads, tokens, width)."""
+class KeyValueCache:
+    """KV cache of a prefix: keys and values per layer, each (1, heads, tokens, width)."""
 
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
 
     @property
     def length(self) -> int:
-        """Tokens of the prefix."""
+        """Number of tokens of the prefix."""
         return int(self.keys[0].shape[2])
 
 
@@ -85,7 +85,7 @@ class Decoder:
 
     @property
     def device(self) -> torch.device:
-        """Where it is."""
+        """Device of the weights."""
         device: torch.device = self.head.weight.device
         return device
 
@@ -96,8 +96,8 @@ class Decoder:
         allowed: Tensor | None,
         *,
         prefix: int,
-        past: Past | None = None,
-    ) -> tuple[Tensor, Past | None]:
+        past: KeyValueCache | None = None,
+    ) -> tuple[Tensor, KeyValueCache | None]:
         """Hidden states after the last layer, before the norm.
 
         Args:
@@ -124,14 +124,14 @@ class Decoder:
         hidden = embeds.reshape(-1, width).clone()
         kept: tuple[list[Tensor], list[Tensor]] = ([], [])
         for number, layer in enumerate(self._layers):
-            normed = _rms(layer.input_layernorm, hidden).view(batch, length, width)
+            normed = _rms_norm(layer.input_layernorm, hidden).view(batch, length, width)
             key, value = self._keys(layer.self_attn, normed, cosine, sine)
             if allowed is None:
                 kept[0].append(key)
                 kept[1].append(value)
             if past is not None:
-                key = _behind(past.keys[number], key)
-                value = _behind(past.values[number], value)
+                key = _prepend_cache(past.keys[number], key)
+                value = _prepend_cache(past.values[number], value)
             if number == len(self._layers) - 1 and prefix:
                 needed = slice(prefix - 1, None)
                 hidden = hidden.view(batch, length, width)[:, needed].reshape(-1, width)
@@ -142,14 +142,14 @@ class Decoder:
             else:
                 query = self._queries(layer.self_attn, normed, cosine, sine)
                 seen = self._attend(query, key, value, after, prefix)
-            _add(hidden, seen.reshape(len(hidden), -1), layer.self_attn.o_proj)
-            normed = _rms(layer.post_attention_layernorm, hidden)
-            _add(hidden, _gated(layer.mlp, normed), layer.mlp.down_proj)
-        past = Past(tuple(kept[0]), tuple(kept[1])) if allowed is None else None
+            _add_linear(hidden, seen.reshape(len(hidden), -1), layer.self_attn.o_proj)
+            normed = _rms_norm(layer.post_attention_layernorm, hidden)
+            _add_linear(hidden, _apply_gate(layer.mlp, normed), layer.mlp.down_proj)
+        past = KeyValueCache(tuple(kept[0]), tuple(kept[1])) if allowed is None else None
         return hidden.view(batch, -1, width), past
 
     def logprobs(self, rows: Tensor, asked: Tensor, targets: Tensor, most: int = 1024) -> Tensor:
-        """Log P (m,) in float32 of tokens after some positions.
+        """Log P (m,) in float32 of target tokens after given positions.
 
         Args:
             rows: (n, d) hidden states of positions.
@@ -159,7 +159,7 @@ class Decoder:
         """
         found = torch.empty(len(asked), dtype=torch.float32, device=rows.device)
         for start in range(0, len(rows), most):
-            states = _rms(self._norm, rows[start : start + most])
+            states = _rms_norm(self._norm, rows[start : start + most])
             logits = self.head(states).float()
             within = torch.nonzero((asked >= start) & (asked < start + most)).flatten()
             places = (asked[within] - start).to(rows.device)
@@ -169,11 +169,11 @@ class Decoder:
         return found
 
     def _queries(self, attention: Any, normed: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-        """(b, s, heads, width)."""
+        """Queries (b, s, heads, width)."""
         query = attention.q_proj(normed).view(*normed.shape[:2], -1, self._width)
         if hasattr(attention, "q_norm"):
-            query = _rms(attention.q_norm, query)
-        return _rotated(query, cosine, sine)
+            query = _rms_norm(attention.q_norm, query)
+        return _rotate(query, cosine, sine)
 
     def _keys(
         self, attention: Any, normed: Tensor, cosine: Tensor, sine: Tensor
@@ -182,13 +182,13 @@ class Decoder:
         key = attention.k_proj(normed).view(*normed.shape[:2], -1, self._width)
         value = attention.v_proj(normed).view(*normed.shape[:2], -1, self._width)
         if hasattr(attention, "k_norm"):
-            key = _rms(attention.k_norm, key)
-        return _rotated(key, cosine, sine).transpose(1, 2), value.transpose(1, 2)
+            key = _rms_norm(attention.k_norm, key)
+        return _rotate(key, cosine, sine).transpose(1, 2), value.transpose(1, 2)
 
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, prefix: int
     ) -> Tensor:
-        """What every position sees, (b, s, heads × width): the prefix needs no mask."""
+        """Attention output (b, s, heads × width); the prefix needs no mask."""
         parts = []
         if prefix:
             first = F.scaled_dot_product_attention(
@@ -204,7 +204,7 @@ class Decoder:
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     def _masked(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
-        """Attention under a mask; queries of the heads that share a key are rows beside others."""
+        """Attention under a mask; queries that share a key head are stacked as rows."""
         batch, length = query.shape[:2]
         rows = query.view(batch, length, -1, self._groups, self._width)
         rows = rows.permute(0, 2, 3, 1, 4).reshape(batch, -1, self._groups * length, self._width)
@@ -213,20 +213,20 @@ class Decoder:
         return seen.permute(0, 3, 1, 2, 4).reshape(batch, length, -1)
 
     def _bias(self, allowed: Tensor, dtype: torch.dtype) -> Tensor:
-        """What is added to attention logits (b, 1, groups × rows, k)."""
+        """Additive attention mask (b, 1, groups × rows, k)."""
         batch, rows, keys = allowed.shape
-        room = -(-keys // ALIGNED) * ALIGNED
+        room = -(-keys // MASK_ALIGNMENT) * MASK_ALIGNMENT
         bias = torch.full((batch, rows, room), -torch.inf, dtype=dtype, device=allowed.device)
         bias[:, :, :keys].masked_fill_(allowed, 0)
         return bias.repeat(1, self._groups, 1)[:, None, :, :keys]
 
 
-def _rms(norm: Any, states: Tensor) -> Tensor:
+def _rms_norm(norm: Any, states: Tensor) -> Tensor:
     return F.rms_norm(states, norm.weight.shape, norm.weight, norm.variance_epsilon)
 
 
-def _rotated(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotary positions: (x₁ cos − x₂ sin, x₂ cos + x₁ sin) of the two halves."""
+def _rotate(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Apply rotary positions: (x₁ cos − x₂ sin, x₂ cos + x₁ sin) of the two halves."""
     half = states.shape[-1] // 2
     turned = states * cosine
     turned[..., :half].addcmul_(states[..., half:], sine[..., :half], value=-1)
@@ -234,21 +234,21 @@ def _rotated(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return turned
 
 
-def _gated(mlp: Any, normed: Tensor) -> Tensor:
+def _apply_gate(mlp: Any, normed: Tensor) -> Tensor:
     gate = mlp.gate_proj(normed)
     gate = F.silu(gate, inplace=True) if isinstance(mlp.act_fn, nn.SiLU) else mlp.act_fn(gate)
     gated: Tensor = gate.mul_(mlp.up_proj(normed))
     return gated
 
 
-def _add(hidden: Tensor, states: Tensor, linear: Any) -> None:
-    """Add a linear map of states to hidden states, in the product itself where that is all."""
+def _add_linear(hidden: Tensor, states: Tensor, linear: Any) -> None:
+    """Add a linear map of states to hidden states in place, fused where it has no bias."""
     if type(linear) is nn.Linear and linear.bias is None:
         hidden.addmm_(states, linear.weight.t())
     else:
         hidden.add_(linear(states))
 
 
-def _behind(past: Tensor, new: Tensor) -> Tensor:
-    """The prefix's keys or values before those of each row."""
+def _prepend_cache(past: Tensor, new: Tensor) -> Tensor:
+    """Prepend the cached keys or values of the prefix to those of each row."""
     return torch.cat([past.expand(len(new), -1, -1, -1), new], dim=2)

@@ -1,4 +1,4 @@
-"""Any model of transformers that takes an image and a text in a chat and goes on in words."""
+"""Image-text-to-text model of transformers: caption likelihoods, answers and chat."""
 
 from __future__ import annotations
 
@@ -14,51 +14,57 @@ from PIL.Image import Image
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.models.capabilities import Looked, ModelCard, Ragged
-from contrapose.models.hf.inputs import mean_of
-from contrapose.models.hf.vlm.capture import embed
+from contrapose.models.capabilities import EncodedImage, ModelCard, Ragged
+from contrapose.models.encoded_images import deduplicate
+from contrapose.models.exact import exact_inference
+from contrapose.models.hf.inputs import find_pixel_mean
 from contrapose.models.hf.vlm.decoder import Decoder
-from contrapose.models.hf.vlm.packed import Continuation, Kept, keep, parted, score, score_kept
-from contrapose.models.hf.vlm.replies import reply_to
-from contrapose.models.hf.vlm.whole import continued, score_whole
-from contrapose.models.precise import precise
-from contrapose.models.seen import unique
+from contrapose.models.hf.vlm.forward import generate_reply, replace_tail, score_unpacked
+from contrapose.models.hf.vlm.prefix_scoring import (
+    CachedPrefix,
+    Continuation,
+    cache_prefixes,
+    embed_prefixes,
+    score_cached,
+    score_prefixes,
+    split_by_counts,
+)
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import (
-        Picture,
-        Prepared,
+        AnyImage,
+        ImageLike,
+        PreparedImage,
         Prompt,
         QuestionTemplate,
         Reply,
-        Sight,
     )
     from contrapose.models.hf.checkpoint import Checkpoint
-    from contrapose.models.hf.vlm.prompts import Prompts
+    from contrapose.models.hf.vlm.prompts import ChatPrompts
 
 NOISE = (0.0, 0.25)
 """Mean and standard deviation of noise in normalised pixels, as for LLaVA-1.5 (Lin et al., 2024,
 appendix D)."""
-LONGEST = 1024
+MAX_CAPTION_TOKENS = 1024
 """Most tokens of a caption, where the network would read more."""
-SIDE = 448
+NOISE_SIDE = 448
 """Pixels a side of noise images, where the preprocessing has no size of its own."""
-TOKENS = {"cuda": 16384}
+BATCH_TOKENS = {"cuda": 16384}
 """Tokens through the layers at once; 4096 on other devices."""
-MANY = 768
+CACHE_THRESHOLD = 768
 """Tokens of one image's captions from which on its prefix is kept, and they come in rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
-    """An image, and prefixes that were computed for it, by their tokens after the image."""
+class VlmImage:
+    """A prepared image, and its cached prefixes by their tokens after the image."""
 
     prepared: Mapping[str, Tensor]
-    kept: dict[tuple[int, ...], Kept] = field(default_factory=dict)
+    kept: dict[tuple[int, ...], CachedPrefix] = field(default_factory=dict)
 
 
 class Vlm:
-    """`lm`, `vqa` and chat by an image-text-to-text model.
+    """Image-text-to-text model: scores `lm` and `vqa`, and chat.
 
     Attributes:
         name: the canonical model string.
@@ -75,7 +81,7 @@ class Vlm:
         checkpoint: Checkpoint,
         network: Any,
         processor: Any,
-        prompts: Prompts,
+        prompts: ChatPrompts,
         decoder: Decoder | None,
         notes: Sequence[str] = (),
     ):
@@ -85,7 +91,7 @@ class Vlm:
         self.network = network
         self.prompts = prompts
         self._processor = processor
-        self.pixel_mean = mean_of(processor.image_processor)
+        self.pixel_mean = find_pixel_mean(processor.image_processor)
         self._decoder = decoder
         self._device = torch.device(options.device)
         self._dtype = options.torch_dtype
@@ -109,20 +115,20 @@ class Vlm:
 
     @property
     def context(self) -> int:
-        """Most tokens of a caption, with its end."""
+        """Context length: most tokens of a caption, its end included."""
         return self.prompts.context
 
     @property
     def cuts(self) -> bool:
-        """Whether longer captions are cut."""
+        """Whether longer captions are truncated."""
         return self.prompts.cut
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each caption before any cut, with its end."""
+        """Number of tokens of each caption before truncation, its end included."""
         return self.prompts.counts(texts)
 
-    def prepare_image(self, image: Image) -> Prepared:
-        """What the processor makes of an image with the prompt for captions."""
+    def prepare_image(self, image: Image) -> PreparedImage:
+        """Preprocess an image with the caption prompt by the library's processor."""
         with self.prompts.lock:
             found = self._processor(
                 images=[image.convert("RGB")],
@@ -142,17 +148,17 @@ class Vlm:
             for _ in range(count)
         ]
 
-    @precise
-    def look(self, images: Sequence[Picture]) -> list[Looked]:
-        """Images with the keys and values of the prompt for captions."""
-        seen = [Seen(self._named(image)) for image in images]
+    @exact_inference
+    def look(self, images: Sequence[ImageLike]) -> list[EncodedImage]:
+        """Encode images, with the KV cache of the caption prompt."""
+        seen = [VlmImage(self._named(image)) for image in images]
         if self._decoder is not None:
             for each in seen:
                 self._kept(each, self.prompts.tail)
-        return [Looked(each) for each in seen]
+        return [EncodedImage(each) for each in seen]
 
-    @precise
-    def token_logprobs(self, images: Sequence[Sight], texts: Sequence[str]) -> Ragged:
+    @exact_inference
+    def token_logprobs(self, images: Sequence[AnyImage], texts: Sequence[str]) -> Ragged:
         """Log P of each token of a caption and of its end, as the reply to the prompt."""
         self._require_pairs(images, texts)
         continuations = self.prompts.captions(texts)
@@ -160,9 +166,9 @@ class Vlm:
         offsets = [0, *accumulate(len(each) for each in values)]
         return Ragged(torch.cat(values) if values else torch.empty(0), offsets)
 
-    @precise
+    @exact_inference
     def answer_logprobs(
-        self, images: Sequence[Sight], texts: Sequence[str], question: QuestionTemplate
+        self, images: Sequence[AnyImage], texts: Sequence[str], question: QuestionTemplate
     ) -> Tensor:
         """Log P (n,) of the answer to a question about each caption, its tokens summed."""
         self._require_pairs(images, texts)
@@ -170,16 +176,18 @@ class Vlm:
         values = self._score(images, continuations, shared)
         return torch.stack([each.sum() for each in values]) if values else torch.empty(0)
 
-    @precise
+    @exact_inference
     def reply(self, prompts: Sequence[Prompt]) -> list[Reply]:
-        """The likeliest words, a turn at a time."""
-        return [reply_to(each, self.network, self._processor, self.prompts) for each in prompts]
+        """Greedy reply to each prompt."""
+        return [
+            generate_reply(each, self.network, self._processor, self.prompts) for each in prompts
+        ]
 
     def _score(
-        self, images: Sequence[Sight], texts: Sequence[Continuation], tail: tuple[int, ...]
+        self, images: Sequence[AnyImage], texts: Sequence[Continuation], tail: tuple[int, ...]
     ) -> list[Tensor]:
-        """Log-probabilities of each text's counted tokens, after its image and a common tail."""
-        distinct, places = unique(images)
+        """Log-probabilities of each text's counted tokens after its image and a shared tail."""
+        distinct, places = deduplicate(images)
         members: list[list[int]] = [[] for _ in distinct]
         for i, place in enumerate(places):
             members[place].append(i)
@@ -189,9 +197,11 @@ class Vlm:
             some = [texts[i] for i in own]
             if self._decoder is None:
                 prefix = self._placed([self._prefix(self._seen(sight).prepared, tail)])
-                values = score_whole(self.network, prefix, some, self.prompts.end)
-            elif isinstance(sight, Looked) or sum(text.read for text in some) > MANY:
-                values = score_kept(self._decoder, self._kept(self._seen(sight), tail), some)
+                values = score_unpacked(self.network, prefix, some, self.prompts.end)
+            elif (
+                isinstance(sight, EncodedImage) or sum(text.read for text in some) > CACHE_THRESHOLD
+            ):
+                values = score_cached(self._decoder, self._kept(self._seen(sight), tail), some)
             else:
                 prefix = self._prefix(self._seen(sight).prepared, tail)
                 shapes = tuple((name, each.shape) for name, each in sorted(prefix.items()))
@@ -207,55 +217,59 @@ class Vlm:
     def _packed(
         self, alike: list[tuple[dict[str, Tensor], list[int]]], texts: Sequence[Continuation]
     ) -> list[tuple[int, Tensor]]:
-        """Log-probabilities under images of one shape, several at once."""
+        """Log-probabilities under images of one shape, several images per pass."""
         if self._decoder is None:
             raise RuntimeError("captions cannot be packed")
         length = alike[0][0]["input_ids"].shape[1]
         length += max(sum(texts[i].read for i in own) for _, own in alike)
-        size = max(1, TOKENS.get(self._device.type, 4096) // length)
+        size = max(1, BATCH_TOKENS.get(self._device.type, 4096) // length)
         found: list[tuple[int, Tensor]] = []
         for start in range(0, len(alike), size):
             some = alike[start : start + size]
-            prefixes = embed(self.network, self._placed([prefix for prefix, _ in some]))
-            rows = score(self._decoder, prefixes, [[texts[i] for i in own] for _, own in some])
+            prefixes = embed_prefixes(self.network, self._placed([prefix for prefix, _ in some]))
+            rows = score_prefixes(
+                self._decoder, prefixes, [[texts[i] for i in own] for _, own in some]
+            )
             for (_, own), row in zip(some, rows, strict=True):
-                parts = parted(row, [texts[i].counted for i in own])
+                parts = split_by_counts(row, [texts[i].counted for i in own])
                 found += zip(own, parts, strict=True)
         return found
 
-    def _kept(self, seen: Seen, tail: tuple[int, ...]) -> Kept:
-        """An image's prefix, computed when it is first needed."""
+    def _kept(self, seen: VlmImage, tail: tuple[int, ...]) -> CachedPrefix:
+        """Cached prefix of an image, computed on first use."""
         if self._decoder is None:
             raise RuntimeError("captions cannot be packed")
         if tail not in seen.kept:
-            prefixes = embed(self.network, self._placed([self._prefix(seen.prepared, tail)]))
-            (seen.kept[tail],) = keep(self._decoder, prefixes)
+            prefixes = embed_prefixes(
+                self.network, self._placed([self._prefix(seen.prepared, tail)])
+            )
+            (seen.kept[tail],) = cache_prefixes(self._decoder, prefixes)
         return seen.kept[tail]
 
     def _prefix(self, prepared: Mapping[str, Tensor], tail: tuple[int, ...]) -> dict[str, Tensor]:
-        return continued(prepared, self.prompts.head, tail)
+        return replace_tail(prepared, self.prompts.head, tail)
 
     def _placed(self, prefixes: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """Inputs of several images of one shape, where and as the network takes them."""
+        """Concatenate inputs of images of one shape, in the network's device and dtype."""
         joined = {name: torch.cat([each[name] for each in prefixes]) for name in prefixes[0]}
         return {
             name: values.to(self._device, self._dtype if values.is_floating_point() else None)
             for name, values in joined.items()
         }
 
-    def _named(self, picture: Picture) -> Mapping[str, Tensor]:
+    def _named(self, picture: ImageLike) -> Mapping[str, Tensor]:
         prepared = self.prepare_image(picture) if isinstance(picture, Image) else picture
         if isinstance(prepared, Tensor):
             raise InputError(f"{self.name} was given pixels that it did not prepare itself.")
         return prepared
 
-    def _seen(self, sight: Sight) -> Seen:
-        if isinstance(sight, Looked):
-            state: Seen = sight.state
+    def _seen(self, sight: AnyImage) -> VlmImage:
+        if isinstance(sight, EncodedImage):
+            state: VlmImage = sight.state
             return state
-        return Seen(self._named(sight))
+        return VlmImage(self._named(sight))
 
-    def _require_pairs(self, images: Sequence[Sight], texts: Sequence[str]) -> None:
+    def _require_pairs(self, images: Sequence[AnyImage], texts: Sequence[str]) -> None:
         if len(images) != len(texts):
             raise InputError(
                 f"{self.name} is asked about pairs: {len(images)} images were given with "
@@ -263,16 +277,16 @@ class Vlm:
             )
 
     def _side(self) -> int:
-        """Pixels a side of a square image as the preprocessing likes it."""
+        """Side in pixels of a square image that suits the preprocessing."""
         processor = self._processor.image_processor
         for sizes in (getattr(processor, "crop_size", None), getattr(processor, "size", None)):
             sides = [side for side in dict(sizes or {}).values() if side]
-            if sides and max(sides) <= 2 * SIDE:
+            if sides and max(sides) <= 2 * NOISE_SIDE:
                 return int(max(sides))
-        return SIDE
+        return NOISE_SIDE
 
     def _room(self, config: Any) -> int:
-        """How many tokens of a caption the network reads after an image and the prompt.
+        """Number of caption tokens that fit after an image and the prompt.
 
         Raises:
             InputError: none.
@@ -283,4 +297,4 @@ class Vlm:
             raise InputError(
                 f"{self.name} reads {most} tokens, and an image with the prompt takes {used}."
             )
-        return min(LONGEST, most - used)
+        return min(MAX_CAPTION_TOKENS, most - used)

@@ -1,26 +1,84 @@
-"""What a model is asked, in its own chat template, as tokens: prompts, captions, questions."""
+"""Processor and chat template of a model: prompts, captions and questions as tokens."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contrapose.errors import InputError
-from contrapose.models.capabilities import QuestionTemplate
-from contrapose.models.captions import SHOWN, check_caption
-from contrapose.models.hf.vlm.packed import Continuation
+from contrapose.models.capabilities import PREVIEW_LENGTH, QuestionTemplate, check_caption
+from contrapose.models.hf.checkpoint import silence_transformers
+from contrapose.models.hf.vlm.prefix_scoring import Continuation
+
+if TYPE_CHECKING:
+    from contrapose.models.hf.checkpoint import Checkpoint
+
+
+def load_processor(checkpoint: Checkpoint) -> Any:
+    """Load the library's processor of a checkpoint, without its video part.
+
+    Video would need torchvision, and no video is shown here.
+
+    Raises:
+        InputError: there is none, it has no chat template, or it cannot be loaded.
+    """
+    from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
+    from transformers.processing_utils import ProcessorMixin
+
+    kind: Any = PROCESSOR_MAPPING.get(type(checkpoint.config), None)
+    if kind is None or not issubclass(kind, ProcessorMixin):
+        raise InputError(
+            f"{checkpoint.name} has no processor of images and text that transformers knows."
+        )
+    parts = {"tokenizer": checkpoint.tokenizer(), "image_processor": checkpoint.image_processor()}
+    names = kind.get_attributes()
+    if missing := [name for name in names if name not in parts and "video" not in name]:
+        raise InputError(
+            f"{checkpoint.name} needs a {missing[0]}, which is not shown anything here."
+        )
+    try:
+        with silence_transformers():
+            facts, _ = kind.get_processor_dict(checkpoint.source, local_files_only=True)
+            made: Any = _drop_video(kind).from_args_and_dict(
+                [parts.get(name) for name in names], facts
+            )
+    except Exception as error:  # the library raises almost anything here
+        first = str(error).strip().split("\n", maxsplit=1)[0].rstrip(":. ")
+        raise InputError(
+            f"the processor of {checkpoint.name} cannot be loaded ({first})."
+        ) from None
+    if not (getattr(made, "chat_template", None) or parts["tokenizer"].chat_template):
+        raise InputError(
+            f"{checkpoint.name} has no chat template, by which it would be asked: put the one it "
+            "was trained with into its folder as chat_template.jinja."
+        )
+    return made
+
+
+def _drop_video(kind: Any) -> Any:
+    """Subclass of a processor class that accepts a missing video part."""
+
+    class WithoutVideo(kind):  # type: ignore[misc]
+        def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
+            if argument is None and "video" in argument_name:
+                return None
+            return super().check_argument_for_proper_class(argument_name, argument)
+
+    WithoutVideo.__name__ = kind.__name__
+    return WithoutVideo
+
 
 PROMPT = "Describe this image in one sentence."
 """What stands before a caption, after the image."""
 _MARK = "Qxzv"
-_OTHERS = ("a", "Qxzv")
+_PROBE_CAPTIONS = ("a", "Qxzv")
 """Two captions that share no beginning."""
 
 
-class Prompts:
-    """A chat template and its tokeniser.
+class ChatPrompts:
+    """Chat template and tokenizer of a model.
 
     Attributes:
         name: of the model, for errors.
@@ -40,7 +98,7 @@ class Prompts:
         self._processor = processor
         self._tokenizer = processor.tokenizer
         self.lock = Lock()  # a fast tokeniser may not be used by two threads at once
-        self._special = _special_tokens(self._tokenizer)
+        self._special = _find_special_tokens(self._tokenizer)
         self.text = self.ask(prompt)
         bos = self._tokenizer.bos_token
         self.bare = bool(bos) and self.text.startswith(bos)
@@ -56,25 +114,25 @@ class Prompts:
 
     @property
     def identity(self) -> str:
-        """The prompt, readable, and a hash of all that the template makes of it."""
+        """The prompt text with a hash of the rendered template."""
         whole = f"{self.text}\0{self._before}\0{self.end_text}"
         mark = hashlib.blake2b(whole.encode(), digest_size=4).hexdigest()
         return f"prompt={self.prompt}|template={mark}"
 
     def ask(self, text: str, images: int = 1) -> str:
-        """The template's text of one turn: images, words, and the beginning of the reply.
+        """Render one user turn with images and text, up to the start of the reply.
 
         Raises:
             InputError: the template does not take it.
         """
-        return self._rendered(_turn(text, images), generate=True)
+        return self._rendered(_make_turn(text, images), generate=True)
 
     def counts(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each caption before any cut, with its end."""
+        """Number of tokens of each caption before truncation, its end included."""
         return [len(ids) + 1 for ids in self._replies(self.text, self._base, texts)]
 
     def captions(self, texts: Sequence[str]) -> list[Continuation]:
-        """Captions after the prompt, each with its end.
+        """Captions as continuations of the prompt, each with its end token.
 
         Raises:
             InputError: a caption is empty, too long, or holds a mark of the model's own.
@@ -88,7 +146,7 @@ class Prompts:
     def questions(
         self, texts: Sequence[str], question: QuestionTemplate
     ) -> tuple[tuple[int, ...], list[Continuation]]:
-        """What all questions share after the image, and the rest of each with its answer.
+        """Tokens that all questions share after the image, and the rest of each with its answer.
 
         Raises:
             InputError: a caption is refused, or there is nothing to read in the answer.
@@ -106,18 +164,18 @@ class Prompts:
             tails.append(self._after_image(ids))
             answers.append(answer)
         shared = self._shared(question)
-        length = min(_common(tail, shared) for tail in tails) if tails else len(shared)
+        length = min(_count_common(tail, shared) for tail in tails) if tails else len(shared)
         return shared[:length], [
             Continuation((*tail[length:], *answer), len(answer))
             for tail, answer in zip(tails, answers, strict=True)
         ]
 
     def turn(self, text: str) -> tuple[int, ...]:
-        """Tokens after the image of a turn with one, as `ask` gives it."""
+        """Tokens after the image of a rendered turn."""
         return self._after_image(self._ids([text])[0])
 
     def head(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """The prompt's tokens up to the end of the image, as the processor expands it.
+        """Prompt tokens up to the end of the image, as the processor expands it.
 
         Raises:
             InputError: the processor changes more than the image's place.
@@ -131,12 +189,12 @@ class Prompts:
         return tuple(ids[:rest])
 
     def _shared(self, question: QuestionTemplate) -> tuple[int, ...]:
-        """What questions about any captions have in common after the image."""
+        """Tokens that questions about any caption share after the image."""
         one, other = (
             self._after_image(ids)
-            for ids in self._ids([self.ask(question.about(text)) for text in _OTHERS])
+            for ids in self._ids([self.ask(question.about(text)) for text in _PROBE_CAPTIONS])
         )
-        return one[: _common(one, other)]
+        return one[: _count_common(one, other)]
 
     def _checked(self, texts: Sequence[str]) -> list[list[int]]:
         rows = self._replies(self.text, self._base, texts)
@@ -146,13 +204,15 @@ class Prompts:
             for number in ids:
                 if number in self._special:
                     raise InputError(
-                        f"the caption {text[:SHOWN]!r} holds {self._special[number]!r}, a mark of "
+                        f"the caption {text[:PREVIEW_LENGTH]!r} holds "
+                        f"{self._special[number]!r}, a mark "
+                        "of "
                         f"{self.name} itself: write it in another way."
                     )
         return rows
 
     def _replies(self, asked: str, base: list[int], texts: Sequence[str]) -> list[list[int]]:
-        """Tokens of replies to one turn, without an end."""
+        """Tokens of replies to one turn, without an end token."""
         if not texts:
             return []
         rows = self._ids([asked + self._before + text for text in texts])
@@ -183,9 +243,9 @@ class Prompts:
         return tuple(ids[list(ids).index(self.image) + 1 :])
 
     def _turn(self) -> tuple[str, int]:
-        """What stands between the beginning of a reply and its words, and its end token."""
+        """Text between the start of a reply and its words, and the end token."""
         said = {"role": "assistant", "content": [{"type": "text", "text": _MARK}]}
-        whole = self._rendered([*_turn(self.prompt, 1), said], generate=False)
+        whole = self._rendered([*_make_turn(self.prompt, 1), said], generate=False)
         start, found, after = whole.partition(_MARK)
         before = start.removeprefix(self.text) if found and start.startswith(self.text) else ""
         named = {token: number for number, token in self._special.items()}
@@ -201,7 +261,7 @@ class Prompts:
         return before, int(self._tokenizer.eos_token_id)
 
     def _image_token(self) -> int:
-        """The token that stands for an image in the template's text."""
+        """Placeholder token of an image in the rendered template."""
         (ids,) = self._ids([self.text])
         names = [getattr(self._processor, name, None) for name in ("image_token", "boi_token")]
         numbers = [
@@ -231,13 +291,13 @@ class Prompts:
         return str(found)
 
 
-def _turn(text: str, images: int) -> list[dict[str, Any]]:
+def _make_turn(text: str, images: int) -> list[dict[str, Any]]:
     shown: list[dict[str, str]] = [{"type": "image"}] * images
     return [{"role": "user", "content": [*shown, {"type": "text", "text": text}]}]
 
 
-def _special_tokens(tokenizer: Any) -> dict[int, str]:
-    """Tokens that are marks and no words, but for the one of unknown words."""
+def _find_special_tokens(tokenizer: Any) -> dict[int, str]:
+    """Special tokens of a tokenizer, the unknown-word token excepted."""
     added = {number: str(token) for number, token in tokenizer.added_tokens_decoder.items()}
     special = {
         number: text
@@ -249,8 +309,8 @@ def _special_tokens(tokenizer: Any) -> dict[int, str]:
     return special
 
 
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Tokens that two beginnings share."""
+def _count_common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Number of leading tokens that two sequences share."""
     length = 0
     for a, b in zip(one, other, strict=False):
         if a != b:

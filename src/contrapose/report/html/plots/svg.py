@@ -1,4 +1,7 @@
-"""What all plots share: scales, axes, markers, legends, and the figure around them.
+"""SVG primitives shared by all plots: scales, axes, markers, legends, and the figure frame.
+
+Colors come from the page's style sheet by class, so that a plot fits light and dark pages. A
+series is recognized by its marker or its dashes as well as by its color.
 
 Colours come from the page's style sheet by class, so that a plot fits light and dark pages. A
 series is told by its marker or its dashes as well as by its colour.
@@ -10,23 +13,23 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from contrapose.report.html.markup import element, escaped, number
+from contrapose.report.html.page import element, escape, format_number
 
-SERIES = 6
+COLOR_COUNT = 6
 """Colours before they begin again."""
 
 DASHES = (None, "7 3", "2 3", "9 3 2 3", "12 4", "5 2 1 2 1 2")
 
-CHARACTER = 6.6
+CHARACTER_WIDTH = 6.6
 """How wide a character of a plot's text is, on the whole."""
 
-LARGER = 1.15
+MAX_SCALE = 1.15
 """How much larger than its own units a plot is drawn at the most, where there is room."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A straight line from data to drawing.
+    """Linear scale from data to drawing coordinates.
 
     Attributes:
         low: the data's lower end.
@@ -41,13 +44,13 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """Where a value is drawn; values outside are drawn at the nearer end."""
+        """Drawing coordinate of a value, clamped to the ends."""
         share = (value - self.low) / (self.high - self.low)
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers from low to high: steps of 1, 2 or 5 times a power of ten."""
+    """Round tick values from low to high: steps of 1, 2 or 5 times a power of ten."""
     rough = (high - low) / max(about, 1)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * each for each in (1, 2, 5, 10) if power * each >= rough * 0.999)
@@ -57,30 +60,30 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "start", class_: str = "") -> str:
-    """A line of text; `anchor` is start, middle or end."""
+    """Text element; `anchor` is start, middle or end."""
     named = class_ or None
-    return element("text", escaped(words), x=x, y=y, text_anchor=anchor, class_=named)
+    return element("text", escape(words), x=x, y=y, text_anchor=anchor, class_=named)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
-    """A straight line."""
+    """Line element."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
 def polyline(points: Sequence[tuple[float, float]], class_: str, dashes: str | None = None) -> str:
-    """A line through points."""
-    joined = " ".join(f"{number(x)},{number(y)}" for x, y in points)
+    """Polyline through points."""
+    joined = " ".join(f"{format_number(x)},{format_number(y)}" for x, y in points)
     return element("polyline", points=joined, class_=class_, stroke_dasharray=dashes)
 
 
-def colour(series: int) -> str:
-    """The class that gives a series its colour."""
-    return f"s{series % SERIES}"
+def color_class(series: int) -> str:
+    """CSS class of a series' color."""
+    return f"s{series % COLOR_COUNT}"
 
 
 def marker(x: float, y: float, kind: int, class_: str, *, size: float = 4.0, hint: str = "") -> str:
-    """A circle, square, triangle or diamond, told in full when pointed at."""
-    named = (element("title", escaped(hint)),) if hint else ()
+    """Marker (circle, square, triangle or diamond) with an optional tooltip."""
+    named = (element("title", escape(hint)),) if hint else ()
     if kind % 4 == 0:
         return element("circle", *named, cx=x, cy=y, r=size, class_=class_)
     corners = {
@@ -88,19 +91,21 @@ def marker(x: float, y: float, kind: int, class_: str, *, size: float = 4.0, hin
         2: ((0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)),
         3: ((0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)),
     }[kind % 4]
-    joined = " ".join(f"{number(x + a * size)},{number(y + b * size)}" for a, b in corners)
+    joined = " ".join(
+        f"{format_number(x + a * size)},{format_number(y + b * size)}" for a, b in corners
+    )
     return element("polygon", *named, points=joined, class_=class_)
 
 
 def stroke(x: float, y: float, class_: str, dashes: str | None = None) -> str:
-    """A piece of a line, as it stands in a legend."""
+    """Line sample of a legend."""
     return polyline([(x - 11, y), (x + 11, y)], class_, dashes)
 
 
 def x_axis(
     scale: Scale, at: Sequence[float], top: float, bottom: float, label: str, form: str = "g"
 ) -> str:
-    """Grid lines from top to bottom, their numbers, and what they are of."""
+    """Vertical grid lines with tick labels and an axis label."""
     parts = []
     for value in at:
         x = scale(value)
@@ -113,7 +118,7 @@ def x_axis(
 def y_axis(
     scale: Scale, at: Sequence[float], left: float, right: float, label: str, form: str = "g"
 ) -> str:
-    """Grid lines from left to right, their numbers, and, above them, what they are of."""
+    """Horizontal grid lines with tick labels and an axis label above."""
     parts = []
     for value in at:
         y = scale(value)
@@ -123,19 +128,21 @@ def y_axis(
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A line of a legend: what it says, and what draws its sign around a point."""
+class LegendEntry:
+    """Legend entry: its text, and the function that draws its symbol at a point."""
 
     words: str
     sign: Callable[[float, float], str]
 
 
-def legend(entries: Sequence[Entry], left: float, top: float, width: float) -> tuple[str, float]:
-    """Signs and words, as many on a line as fit; and how high all of it is."""
+def legend(
+    entries: Sequence[LegendEntry], left: float, top: float, width: float
+) -> tuple[str, float]:
+    """Legend as markup, wrapped to the width, and its height."""
     parts: list[str] = []
     x, y = left, top
     for entry in entries:
-        needed = 27 + CHARACTER * len(entry.words) + 12
+        needed = 27 + CHARACTER_WIDTH * len(entry.words) + 12
         if x > left and x + needed > left + width:
             x, y = left, y + 19
         parts += [entry.sign(x + 11, y + 8), text(x + 27, y + 12, entry.words, class_="key")]
@@ -146,7 +153,7 @@ def legend(entries: Sequence[Entry], left: float, top: float, width: float) -> t
 def figure(
     title: str, note: str, alternative: str, width: float, height: float, body: Sequence[str]
 ) -> str:
-    """A drawing with its title above it, and a note below it.
+    """Figure with its title above and a note below.
 
     Args:
         title: what it shows.
@@ -160,11 +167,11 @@ def figure(
         "svg",
         *body,
         xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {number(width)} {number(height)}",
-        style=f"max-width: {number(LARGER * width)}px",
+        viewBox=f"0 0 {format_number(width)} {format_number(height)}",
+        style=f"max-width: {format_number(MAX_SCALE * width)}px",
         role="img",
         aria_label=f"{title}. {alternative}",
     )
-    caption = element("figcaption", element("strong", escaped(title)))
-    below = (element("p", escaped(note), class_="note"),) if note else ()
+    caption = element("figcaption", element("strong", escape(title)))
+    below = (element("p", escape(note), class_="note"),) if note else ()
     return element("figure", caption, element("div", drawing, class_="scroll"), *below)

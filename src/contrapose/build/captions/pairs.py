@@ -1,0 +1,237 @@
+"""Generation of hard positives and negatives of a caption: propose, filter, choose.
+
+Every draw depends on the seed and the caption's own text, on nothing else: a caption gives the same
+pairs in any file, in any order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
+
+import numpy as np
+
+from contrapose.build.captions import conjunction, hard_negatives, kinds
+from contrapose.build.captions.change import Rewrite
+from contrapose.build.captions.reader import CaptionRecord
+from contrapose.build.captions.replacements import replacements
+from contrapose.build.captions.rewriter import Rewriter
+from contrapose.build.captions.sentence import Sentence, parse_sentence
+from contrapose.build.captions.verification import normalize_words, reads_alike
+from contrapose.data.tagging import Tagger
+
+REWRITER_BATCH = 256
+"""Captions that a rewriter is asked about together."""
+
+SAME_AS_CAPTION, READS_LIKE_CAPTION, SAME_AS_POSITIVE, DUPLICATE = (
+    "same as the caption", "reads like the caption", "same as a positive", "twice",
+)  # fmt: skip
+"""Why a proposal is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Settings of pair generation.
+
+    Attributes:
+        kinds: the sorts of changes.
+        seed: of every draw.
+        per_caption: most positives, and most negatives.
+        tagger: of parts of speech.
+    """
+
+    kinds: tuple[str, ...] = kinds.ALL
+    seed: int = 0
+    per_caption: int = 4
+    tagger: Tagger = "textblob"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionPairs:
+    """A caption with its hard positives and hard negatives.
+
+    Attributes:
+        image: the image it belongs to, where the user says.
+        caption: the caption.
+        positives: hard positives.
+        negatives: hard negatives.
+    """
+
+    image: str | None
+    caption: str
+    positives: tuple[Rewrite, ...]
+    negatives: tuple[Rewrite, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """JSON record of the pairs."""
+        sides = {"positives": self.positives, "negatives": self.negatives}
+        head = {} if self.image is None else {"image": self.image}
+        return {
+            **head,
+            "caption": self.caption,
+            **{name: [one.text for one in rewrites] for name, rewrites in sides.items()},
+            "kinds": {name: [one.kind for one in rewrites] for name, rewrites in sides.items()},
+            "changes": {
+                name: [[change.as_json() for change in one.changes] for one in rewrites]
+                for name, rewrites in sides.items()
+            },
+        }
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of captions and of proposals by kind and outcome.
+
+    Attributes:
+        captions: made, without a positive, without a negative.
+        proposed: of each kind.
+        dropped: of each kind, by reason.
+        kept: of each kind.
+    """
+
+    captions: Counter[str] = field(default_factory=Counter)
+    proposed: Counter[str] = field(default_factory=Counter)
+    dropped: dict[str, Counter[str]] = field(default_factory=dict)
+    kept: Counter[str] = field(default_factory=Counter)
+
+    def drop(self, kind: str, reason: str) -> None:
+        """Count a dropped proposal."""
+        self.dropped.setdefault(kind, Counter())[reason] += 1
+
+
+def make_pairs(
+    captions: Iterable[CaptionRecord],
+    recipe: Recipe = Recipe(),  # noqa: B008 - it is frozen
+    rewriter: Rewriter | None = None,
+    tally: Tally | None = None,
+) -> Iterator[CaptionPairs]:
+    """Generate the pairs of each caption, in the order of the captions.
+
+    Args:
+        captions: captions with their images.
+        recipe: what is made.
+        rewriter: a second source of captions, for the kinds that only it writes.
+        tally: where proposals are counted.
+
+    Raises:
+        MissingExtraError: the tagger's package is not installed.
+        StoppedError: the rewriter cannot go on.
+    """
+    tally = Tally() if tally is None else tally
+    stream = iter(captions)
+    while rows := list(islice(stream, REWRITER_BATCH)):
+        texts = [row.caption for row in rows]
+        written = [[] for _ in rows] if rewriter is None else rewriter.rewrites(texts, recipe.kinds)
+        for row, rewrites in zip(rows, written, strict=True):
+            yield _make_caption_pairs(row, recipe, rewrites, tally)
+
+
+def _make_caption_pairs(
+    row: CaptionRecord, recipe: Recipe, written: Sequence[Rewrite], tally: Tally
+) -> CaptionPairs:
+    sentence = parse_sentence(row.caption, recipe.tagger)
+    # All positives are made, whatever is asked for: no negative may be one of them.
+    wanted = {*kinds.POSITIVE, *recipe.kinds}
+    proposed: dict[str, list[Rewrite]] = {}
+    for group, make in MAKERS.items():
+        for rewrite in make(sentence, recipe) if wanted.intersection(group) else ():
+            proposed.setdefault(rewrite.kind, []).append(rewrite)
+    for rewrite in written:
+        proposed.setdefault(rewrite.kind, []).append(rewrite)
+    positives = {kind: proposed[kind] for kind in kinds.POSITIVE if kind in proposed}
+    fitting = {normalize_words(one.text) for rewrites in positives.values() for one in rewrites}
+
+    def wrong(text: str) -> str | None:
+        if normalize_words(text) == normalize_words(row.caption):
+            return SAME_AS_CAPTION
+        if normalize_words(text) in fitting:
+            return SAME_AS_POSITIVE
+        return READS_LIKE_CAPTION if reads_alike(row.caption, text) else None
+
+    def unchanged(text: str) -> str | None:
+        return SAME_AS_CAPTION if normalize_words(text) == normalize_words(row.caption) else None
+
+    chosen = []
+    for names, refuse in ((kinds.POSITIVE, unchanged), (kinds.NEGATIVE, wrong)):
+        asked = {
+            kind: proposed[kind] for kind in names if kind in recipe.kinds and kind in proposed
+        }
+        filtered = _filter_proposals(asked, refuse, tally)
+        chosen.append(_choose_proposals(filtered, row.caption, recipe, tally))
+    tally.captions["made"] += 1
+    tally.captions["without a positive"] += not chosen[0]
+    tally.captions["without a negative"] += not chosen[1]
+    return CaptionPairs(row.image, row.caption, tuple(chosen[0]), tuple(chosen[1]))
+
+
+def _filter_proposals(
+    proposed: Mapping[str, Sequence[Rewrite]], refuse: Callable[[str], str | None], tally: Tally
+) -> dict[str, list[Rewrite]]:
+    seen: set[tuple[str, ...]] = set()
+    kept: dict[str, list[Rewrite]] = {}
+    for kind, rewrites in proposed.items():
+        tally.proposed[kind] += len(rewrites)
+        for rewrite in rewrites:
+            words = normalize_words(rewrite.text)
+            reason = refuse(rewrite.text) or (DUPLICATE if words in seen else None)
+            if reason is not None:
+                tally.drop(kind, reason)
+                continue
+            seen.add(words)
+            kept.setdefault(kind, []).append(rewrite)
+    return kept
+
+
+def _choose_proposals(
+    kept: Mapping[str, Sequence[Rewrite]], caption: str, recipe: Recipe, tally: Tally
+) -> list[Rewrite]:
+    """Choose at most `per_caption` proposals: one of each kind before a second of any.
+
+    The four orders take their turns as one, or they would be half of all negatives.
+    """
+    turns: dict[str, list[Rewrite]] = {}
+    for kind, rewrites in kept.items():
+        turns.setdefault("order" if kind in hard_negatives.ORDER_KINDS else kind, []).extend(
+            rewrites
+        )
+    names = list(turns)
+    drawn = _make_generator(recipe.seed, caption, names)
+    queues = [[turns[name][i] for i in drawn.permutation(len(turns[name]))] for name in names]
+    queues = [queues[i] for i in drawn.permutation(len(queues))]
+    rounds = [one for row in zip_longest(*queues) for one in row if one is not None]
+    chosen, left = rounds[: recipe.per_caption], rounds[recipe.per_caption :]
+    for one in left:
+        tally.drop(one.kind, "not chosen")
+    tally.kept.update(one.kind for one in chosen)
+    return chosen
+
+
+def _make_generator(seed: int, caption: str, names: Sequence[str]) -> np.random.Generator:
+    digest = hashlib.blake2b("\n".join([caption, *names]).encode(), digest_size=8).digest()
+    return np.random.default_rng([seed, int.from_bytes(digest, "big")])
+
+
+def _propose_swap(sentence: Sentence, recipe: Recipe) -> Iterator[Rewrite]:
+    made = conjunction.swap_conjuncts(sentence, recipe.tagger)
+    if made is not None:
+        yield made
+
+
+MAKERS: Mapping[tuple[str, ...], Callable[[Sentence, Recipe], Iterator[Rewrite]]] = {
+    kinds.REPLACE: lambda sentence, _: replacements(sentence),
+    (conjunction.SWAP_KIND,): _propose_swap,
+    ("attribute",): lambda sentence, _: hard_negatives.contrast_attributes(sentence),
+    ("object",): lambda sentence, _: hard_negatives.contrast_objects(sentence),
+    ("relation",): lambda sentence, _: hard_negatives.contrast_relations(sentence),
+    ("number",): lambda sentence, _: hard_negatives.contrast_numbers(sentence),
+    ("exchange-attribute",): lambda sentence, _: hard_negatives.exchange_attributes(sentence),
+    ("exchange-object",): lambda sentence, _: hard_negatives.exchange_objects(sentence),
+    hard_negatives.ORDER_KINDS: lambda sentence, recipe: hard_negatives.shuffle_words(
+        sentence, recipe.seed
+    ),
+    (hard_negatives.NEGATION_KIND,): lambda sentence, _: hard_negatives.negate(sentence),
+}
+"""What makes the kinds that are made here."""

@@ -1,0 +1,95 @@
+"""Helpers of the readers: record fields, and files in the folders where downloads put them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from contrapose.data.images import Box
+from contrapose.errors import InputError
+from contrapose.files import MalformedError, Record, resolve_name, safe_join
+
+
+def read_first_text(record: Record, name: str) -> str:
+    """Read a text field, or the first entry of a list field."""
+    value = record.field(name)
+    if isinstance(value, list) and value:
+        record = replace(record, value={name: value[0]})
+    return record.text(name)
+
+
+def read_box(record: Record, x: str, y: str, width: str, height: str) -> Box:
+    """Read a crop box from four integer fields."""
+    left, top = record.integer(x), record.integer(y)
+    across, down = record.integer(width), record.integer(height)
+    if across < 1 or down < 1:
+        raise MalformedError(f"record {record.key}: the box of {across} × {down} pixels is empty.")
+    return left, top, across, down
+
+
+def find_folder(root: Path, *names: str) -> Path:
+    """Find the first of these folders that exists; return the first name when none does.
+
+    Scores can be read without images, so a missing folder is no error here: the image is, when
+    it is opened.
+    """
+    folders = [root / name for name in names]
+    return next((folder for folder in folders if folder.is_dir()), folders[0])
+
+
+def find_image(root: Path, name: str, *folders: str) -> Path:
+    """Find an image that may be in any of these folders, as Visual Genome has two.
+
+    Its place in the first folder when it is in none: that is where it will be missed.
+
+    Raises:
+        Malformed: the name climbs out of the folder.
+    """
+    places = [safe_join(root / folder, name) for folder in folders]
+    return next((place for place in places if resolve_name(place) is not None), places[0])
+
+
+def find_file(root: Path, *names: str) -> Path:
+    """Find the first of these files that exists.
+
+    Raises:
+        InputError: none is; says what was looked for.
+    """
+    require_folder(root)
+    for name in names:
+        if (root / name).is_file():
+            return root / name
+    raise InputError(f"holds none of {', '.join(names)}.", file=root)
+
+
+def find_annotation_files(
+    root: Path, subsets: Iterable[str], *folders: str, suffix: str = ".json"
+) -> Iterator[tuple[str, Path]]:
+    """Find the existing (subset, file) pairs, in the root or in these folders below it.
+
+    Raises:
+        InputError: not one is there.
+    """
+    require_folder(root)
+    subsets = tuple(subsets)
+    places = (root, *(root / folder for folder in folders))
+    found = [
+        (subset, path)
+        for subset in subsets
+        if (
+            path := next(
+                (p / f"{subset}{suffix}" for p in places if (p / f"{subset}{suffix}").is_file()),
+                None,
+            )
+        )
+    ]
+    if not found:
+        raise InputError(f"holds none of {', '.join(s + suffix for s in subsets)}.", file=root)
+    yield from found
+
+
+def require_folder(root: Path) -> None:
+    """Require that the root is a folder."""
+    if not root.is_dir():
+        raise InputError("is not a folder; --root must name the benchmark's folder.", file=root)

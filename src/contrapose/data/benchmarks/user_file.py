@@ -1,0 +1,343 @@
+"""User-file benchmarks: a table of images, captions, and which belong together.
+
+Plain records, of which a file may hold a million, take a fast path with few steps per record.
+Anything else, and everything that is wrong, is left to the careful reader, which says where and
+why.
+
+What is said by names of images, texts, one right caption or a match, and tags of one text each is
+read here, with few steps a record. Anything else, and everything that is wrong, is left to the
+careful reader, which says where and why.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from contrapose.data.benchmarks.common import require_folder
+from contrapose.data.examples import Example, Match, TagValue, diagonal_match, single_match
+from contrapose.data.images import Cell, ImageRef
+from contrapose.data.registry import Benchmark, Card, Micro
+from contrapose.files import (
+    MalformedError,
+    ProblemList,
+    Problems,
+    Record,
+    parse_records,
+    read_parquet_records,
+    read_table_records,
+    safe_join,
+)
+
+PLAIN_FIELDS = frozenset(("id", "image", "images", "texts", "right", "match", "tags"))
+
+
+class PlainReader:
+    """Fast reader of plain records; images and matches that many share are built once.
+
+    Attributes:
+        root: what names of images are relative to.
+    """
+
+    def __init__(self, root: Path):
+        self.root = root
+        self._images: dict[str, ImageRef] = {}
+        self._alone: dict[str, tuple[ImageRef]] = {}
+        self._rights: dict[tuple[int, int], Match] = {}
+        self._matches: dict[Match, Match] = {}
+
+    def example(self, record: Record) -> Example | None:
+        """Build the record's example; None where the careful reader is needed."""
+        value = record.value
+        try:
+            if not PLAIN_FIELDS.issuperset(value):
+                return None
+            name, names, texts = value.get("id"), value.get("images"), value["texts"]
+            if name is None:
+                name = record.key
+            elif type(name) is not str or not name.isascii() or not name or name.isspace():
+                return None
+            if names is None:
+                names = [value["image"]]
+            if type(names) is not list or type(texts) is not list:
+                return None
+            images = self._shown(names)
+            match = self._match(value, len(images), len(texts))
+            tags = self._tags(value["tags"]) if "tags" in value else {}
+            return Example(name, images, tuple(texts), match, tags)
+        except (MalformedError, TypeError, KeyError, AttributeError):
+            return None
+
+    def image(self, name: str) -> ImageRef:
+        """Reference the image of a name.
+
+        Raises:
+            Malformed: the name leads out of the root.
+        """
+        found = self._images.get(name)
+        if found is None:
+            if not isinstance(name, str):
+                raise MalformedError("an image path is no text.")
+            found = self._images[name] = ImageRef(name, safe_join(self.root, name))
+        return found
+
+    def _shown(self, names: list[str]) -> tuple[ImageRef, ...]:
+        if len(names) == 1:
+            found = self._alone.get(names[0])
+            if found is None:
+                found = self._alone[names[0]] = (self.image(names[0]),)
+            return found
+        return tuple([self.image(name) for name in names])
+
+    def _match(self, value: dict[str, object], images: int, texts: int) -> Match:
+        rows = value.get("match")
+        if rows is None:
+            right = value["right"]
+            if images != 1 or type(right) is not int or not 0 <= right < texts:
+                raise MalformedError("it is not plain which caption is right.")
+            found = self._rights.get((texts, right))
+            if found is None:
+                found = self._rights[texts, right] = single_match(texts, right)
+            return found
+        if type(rows) is not list or not all(type(row) is list for row in rows):
+            raise MalformedError("it is no list of rows.")
+        given: Match = tuple(map(tuple, rows))
+        kept = self._matches.get(given)
+        if kept is None:
+            if not any(map(any, given)) or not {each for row in given for each in row} <= {0, 1}:
+                raise MalformedError("it is not all true and false.")
+            kept = self._matches[given] = tuple(tuple(map(bool, row)) for row in given)
+        return kept
+
+    @staticmethod
+    def _tags(given: object) -> dict[str, TagValue]:
+        if type(given) is not dict:
+            raise MalformedError("they are no object.")
+        for each in given.values():
+            if type(each) is not str or not each:
+                raise MalformedError("one is not one text.")
+        return given
+
+
+LAYOUT = """\
+a line an example: {"id": "7", "images": ["a.png", "b.png"], "texts": ["…", "…"],
+  "match": [[true, false], [false, true]], "tags": {"subset": "colour"}}
+match has a row an image and a column a caption; with one image "right": 0 says it too
+CSV, TSV: the same names as columns, lists as JSON in a cell; or image, image_0, …, text_0, …,
+  tag_<name> with one value each. Parquet: lists as lists; images may also be stored in columns
+  image, image_0, … as the hub stores them
+images are relative to the file's folder, or to --root"""
+
+
+IMAGE_COLUMN = re.compile(r"image(_\d+)?")
+
+
+def load_user_benchmark(path: Path) -> Benchmark:
+    """Build a benchmark from a file of examples, with a card derived from its content.
+
+    The family is "choice" when every example is one image with one right caption, else "pairs",
+    whose scores are defined for any shape. Malformed records are left for `read` to report.
+
+    Raises:
+        InputError: the file is not there or is no table.
+    """
+    problems_here = ProblemList()
+    examples = list(_read_examples(path, path.parent, problems_here))
+    matches = Counter([example.match for example in examples])
+    shapes: Counter[tuple[int, int]] = Counter()
+    for match, count in matches.items():
+        shapes[len(match), len(match[0])] += count
+    choice = all(len(match) == 1 and sum(match[0]) == 1 for match in matches)
+    square = matches.keys() <= {diagonal_match(2)}
+    tags = dict.fromkeys((name for example in examples for name in example.tags), "from the file")
+    chance: dict[str, float] = {}
+    if choice and shapes:
+        guesses = sum(count / texts for (_, texts), count in shapes.items())
+        chance = {"accuracy": guesses / sum(shapes.values())}
+    elif square and shapes:
+        chance = {"text": 1 / 4, "image": 1 / 4, "group": 1 / 6}
+    card = Card(
+        name=str(path),
+        title=f"Examples of your own in {path.name}",
+        paper="your own",
+        licence="your own",
+        source=str(path),
+        layout=LAYOUT,
+        shape=", ".join(f"{m} × {n}" for m, n in sorted(shapes)) or "empty",
+        family="choice" if choice else "pairs",
+        counts={},
+        aggregation=Micro(),
+        chance=chance,
+        tags=tags,
+        by=("subset",) if "subset" in tags else (),
+    )
+
+    def read(root: Path, problems: Problems) -> Iterator[Example]:
+        """The examples; image paths are relative to the root."""
+        require_folder(root)
+        if root == path.parent and not problems_here.found:  # they are read already
+            return iter(examples)
+        return _read_examples(path, root, problems)
+
+    return Benchmark(card, read)
+
+
+def _read_examples(path: Path, root: Path, problems: Problems) -> Iterator[Example]:
+    stored = _find_image_columns(path)
+    records = (
+        read_parquet_records(path, stored[1]) if stored[0] else read_table_records(path, problems)
+    )
+
+    plain = PlainReader(root)
+
+    def build(record: Record) -> Example:
+        example = None if stored[0] else plain.example(record)
+        if example is not None:
+            return example
+        if not isinstance(record.value, dict):
+            record.field("images")
+        given = record.value.get("id") not in (None, "")
+        name = record.name("id") if given else record.key
+        images = _read_images(record, plain, stored[0])
+        texts = tuple(_read_texts(record, "texts", "text"))
+        return Example(
+            name, images, texts, _read_match(record, len(images), len(texts)), _read_tags(record)
+        )
+
+    return parse_records(records, build, problems)
+
+
+def _find_image_columns(path: Path) -> tuple[list[str], list[str]]:
+    """Find the columns of a Parquet file that hold image bytes, and all others."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if path.suffix.lower() != ".parquet":
+        return [], []
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError):
+        return [], []  # reading the rows will say what is wrong
+
+    def holds_bytes(kind: Any) -> bool:
+        if pa.types.is_struct(kind):
+            return any(kind.field(i).name == "bytes" for i in range(kind.num_fields))
+        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+    images = [
+        field.name
+        for field in schema
+        if IMAGE_COLUMN.fullmatch(field.name) and holds_bytes(field.type)
+    ]
+    images.sort(key=lambda name: (len(name), name))  # image_2 before image_10
+    return images, [name for name in schema.names if name not in images]
+
+
+def _read_images(record: Record, plain: PlainReader, stored: list[str]) -> tuple[ImageRef, ...]:
+    if stored:
+        row = record.line - 1
+        return tuple(
+            ImageRef(f"{column}/{row}", record.file, cell=Cell(column, row)) for column in stored
+        )
+    names = _read_texts(record, "images", "image")
+    if not names:
+        raise MalformedError(f"record {record.key}: there are no images.")
+    return tuple(map(plain.image, names))
+
+
+def _read_texts(record: Record, several: str, one: str) -> list[str]:
+    """Read texts from a list field, a single field, or numbered fields until one is empty."""
+    fields: Mapping[str, Any] = record.value
+    if fields.get(several) not in (None, ""):
+        values = _parse_structure(record, several)
+        if not isinstance(values, list):
+            raise MalformedError(f"record {record.key}: {several!r} must be a list.")
+    elif fields.get(one) not in (None, ""):
+        values = [fields[one]]
+    else:
+        numbered = [fields.get(f"{one}_{i}") for i in range(len(fields))]
+        values = numbered[: next((i for i, v in enumerate(numbered) if v in (None, "")), None)]
+    for value in values:
+        if not isinstance(value, str) or not value.strip():
+            raise MalformedError(f"record {record.key}: {several!r} must be texts, and none empty.")
+    return list(values)
+
+
+def _read_match(record: Record, images: int, texts: int) -> Match:
+    if record.value.get("match") not in (None, ""):
+        rows = _parse_structure(record, "match")
+        if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+            raise MalformedError(
+                f"record {record.key}: 'match' must be a list of rows, one an image."
+            )
+        if not all(value in (True, False) for row in rows for value in row):
+            raise MalformedError(f"record {record.key}: 'match' must hold true and false.")
+        if not any(any(row) for row in rows):
+            raise MalformedError(f"record {record.key}: no image of 'match' belongs to a caption.")
+        return tuple(tuple(bool(value) for value in row) for row in rows)
+    if record.value.get("right") in (None, "") or images != 1:
+        raise MalformedError(
+            f"record {record.key}: which captions fit? 'match' is missing"
+            + (", and so is 'right'." if images == 1 else ".")
+        )
+    right = record.integer("right")
+    if not 0 <= right < texts:
+        raise MalformedError(
+            f"record {record.key}: 'right' is {right}, and there are {texts} captions, from 0."
+        )
+    return single_match(texts, right)
+
+
+def _read_tags(record: Record) -> dict[str, TagValue]:
+    tags: dict[str, Any] = {
+        name.removeprefix("tag_"): value
+        for name, value in record.value.items()
+        if name.startswith("tag_")
+    }
+    if record.value.get("tags") not in (None, ""):
+        given = _parse_structure(record, "tags")
+        if not _is_map(given):
+            raise MalformedError(f"record {record.key}: 'tags' must be an object: name → value.")
+        tags |= dict(given)
+    return {name: _read_tag(record, name, v) for name, v in tags.items() if v not in (None, "", [])}
+
+
+def _is_map(value: Any) -> bool:
+    """Whether a value is an object, or a Parquet map column's list of pairs."""
+    return isinstance(value, dict) or (
+        isinstance(value, list)
+        and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
+    )
+
+
+def _read_tag(record: Record, name: str, value: Any) -> TagValue:
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return tuple(value)
+    if not isinstance(value, str | int | float):
+        raise MalformedError(
+            f"record {record.key}: the tag {name!r} must be text or a list of texts."
+        )
+    return str(value)
+
+
+def _parse_structure(record: Record, name: str) -> Any:
+    """Parse a field that is JSON, or a Python literal as pandas writes lists."""
+    value = record.value[name]
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        raise MalformedError(
+            f"record {record.key}: {name!r} must be a list or an object, as JSON; "
+            f"found {value[:40]!r}."
+        ) from None

@@ -1,0 +1,126 @@
+"""Examples (m images × n captions with a match matrix), galleries and edit queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from contrapose.data.images import ImageRef
+from contrapose.files import MalformedError, is_valid_unicode
+
+TagValue = str | tuple[str, ...]
+"""A tag's value; several when an example carries several tags of one kind (Diwan's, say)."""
+
+Match = tuple[tuple[bool, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Example: m images × n captions, and which of them belong together.
+
+    Attributes:
+        id: unique within its benchmark.
+        images: m images.
+        texts: n captions.
+        match: m × n, true where image and caption belong together.
+        tags: what results are broken down by: subset, phenomenon, relation, …
+    """
+
+    id: str
+    images: tuple[ImageRef, ...]
+    texts: tuple[str, ...]
+    match: Match
+    tags: Mapping[str, TagValue] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.images or not self.texts:
+            raise MalformedError(f"example {self.id}: needs at least one image and one caption.")
+        for text in self.texts:
+            if not isinstance(text, str) or not text.strip():
+                raise MalformedError(f"example {self.id}: a caption is empty.")
+            if not text.isascii() and not is_valid_unicode(text):
+                raise MalformedError(
+                    f"example {self.id}: a caption holds half of a surrogate pair."
+                )
+        images, texts = len(self.images), len(self.texts)
+        if len(self.match) != images or set(map(len, self.match)) != {texts}:
+            raise MalformedError(
+                f"example {self.id}: match must be {images} rows (images) of {texts} (captions)."
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of images and of captions."""
+        return len(self.images), len(self.texts)
+
+
+def single_match(texts: int, right: int) -> Match:
+    """Match matrix of one image with `texts` captions of which one is right."""
+    return (tuple(index == right for index in range(texts)),)
+
+
+def diagonal_match(size: int) -> Match:
+    """Match matrix of `size` images with as many captions, the i-th with the i-th."""
+    return tuple(tuple(i == j for j in range(size)) for i in range(size))
+
+
+@dataclass(frozen=True, slots=True)
+class Gallery:
+    """Gallery of N images × M texts to rank: retrieval, or zero-shot classes.
+
+    Attributes:
+        id: the gallery's name.
+        images: N images.
+        texts: M captions, or M class names.
+        pairs: the (image, text) positions that belong together; a full N × M matrix of a
+            5,000-image gallery would hold 125 million cells.
+        templates: prompt templates with one `{}` each, for class names; empty for captions.
+    """
+
+    id: str
+    images: tuple[ImageRef, ...]
+    texts: tuple[str, ...]
+    pairs: tuple[tuple[int, int], ...]
+    templates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EditQuery:
+    """Edit query: an image, and the word to change from `source` to `target` (SIMAT).
+
+    Attributes:
+        id: the query's name.
+        image: position in the edit set's images of the one to start from.
+        source: the word that describes it now.
+        target: the word that should.
+        caption: position of the caption that describes the image now.
+        target_caption: position of the caption that the retrieved image should fit.
+        weight: μ before normalisation, `1/sqrt(norm2)`: frequent source words count less.
+        tags: field (subj, rel, obj) and split (dev, test).
+    """
+
+    id: str
+    image: int
+    source: str
+    target: str
+    caption: int
+    target_caption: int
+    weight: float
+    tags: Mapping[str, TagValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EditSet:
+    """Retrieval database of images, captions that may describe them, and edit queries.
+
+    Attributes:
+        images: the retrieval database.
+        captions: every caption a query can ask for.
+        caption_of: for each image the position of its caption.
+        queries: what is asked.
+    """
+
+    images: tuple[ImageRef, ...]
+    captions: tuple[str, ...]
+    caption_of: tuple[int, ...]
+    queries: tuple[EditQuery, ...]

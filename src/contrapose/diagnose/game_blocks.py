@@ -1,0 +1,279 @@
+"""Game blocks: scores of all coalitions, an index by image and caption, and the worst cases.
+
+A coalition is a bit mask: along an axis of length 2**n, bit i of index s says that player i is
+present. Parts that belong to no player (other words, the rest of an image) are always present.
+
+A coalition is a bit mask: along an axis of length 2**n, bit i of index s says that player i is
+present. What belongs to no player (other words, the rest of a picture) is always there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from contrapose.data import Example
+from contrapose.diagnose.metrics import Exchange
+from contrapose.errors import InputError
+from contrapose.metrics import BoolArray, FloatArray
+from contrapose.metrics.dividends import moebius, pattern_name, shapley_values
+
+
+@dataclass(frozen=True, slots=True)
+class UnplayedExample:
+    """Example that was not played, with the reason in one sentence."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GameBlock:
+    """Games of k examples with the same players; other players form another block.
+
+    Attributes:
+        ids: (k,) the examples' ids.
+        images: (k, m) what tells the examples' images apart, such as their content ids: examples
+            that share an image are drawn together in a resample.
+        match: (k, m, n) true where image and caption belong together.
+        values: (k, m, n, 2**a, 2**b) float64, the score of image i with caption j when only the
+            image players of coalition s and the text players of coalition t are present. NaN where
+            it was not asked.
+        image_players: (a,) names along the image axis, bit 0 first: "O1", "O2".
+        text_players: (b,) names along the text axis, bit 0 first: "O", "R", "A".
+        encodings: images and captions that were encoded for this block; what an earlier block
+            had encoded already counts there.
+        pairs: pairs that were scored one by one, counted alike.
+        naive: what asking every cell of every game anew would have taken, in the same unit.
+        left_out: examples without a game. They belong to no players: any block may carry them, and
+            one without examples (k = 0) if there is no other.
+    """
+
+    ids: tuple[str, ...]
+    images: tuple[tuple[str, ...], ...]
+    match: BoolArray
+    values: FloatArray
+    image_players: tuple[str, ...]
+    text_players: tuple[str, ...]
+    encodings: int = 0
+    pairs: int = 0
+    naive: int = 0
+    left_out: tuple[UnplayedExample, ...] = ()
+
+    def __post_init__(self) -> None:
+        shape = self.values.shape
+        players = (2 ** len(self.image_players), 2 ** len(self.text_players))
+        if len(shape) != 5 or shape[0] != len(self.ids) or shape[3:] != players:
+            raise InputError(
+                f"the games of {len(self.ids)} examples with {len(self.image_players)} image and "
+                f"{len(self.text_players)} text players must be of shape "
+                f"({len(self.ids)}, m, n, {players[0]}, {players[1]}), not {shape}."
+            )
+        if self.values.dtype != np.float64:
+            raise InputError(f"a game's values must be float64, not {self.values.dtype}.")
+        if self.match.shape != shape[:3]:
+            raise InputError(f"match must be of shape {shape[:3]}, not {self.match.shape}.")
+        if len(self.images) != shape[0] or any(len(row) != shape[1] for row in self.images):
+            raise InputError(f"images must name {shape[1]} images for each of {shape[0]} examples.")
+
+    def only(self, ids: Collection[str]) -> GameBlock:
+        """Block restricted to some examples; counts and left-out examples stay unchanged."""
+        wanted = set(ids)
+        keep = [place for place, id_ in enumerate(self.ids) if id_ in wanted]
+        return replace(
+            self,
+            ids=tuple(self.ids[place] for place in keep),
+            images=tuple(self.images[place] for place in keep),
+            match=self.match[keep],
+            values=self.values[keep],
+        )
+
+
+GAME_SUFFIX = re.compile(r"(?:/image-(\d+))?(?:/text-(\d+))?$")
+"""How a game is named where each image, or each caption, has one of its own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairGame:
+    """Game of one image with one caption: scores, dividends and Shapley values.
+
+    Attributes:
+        score: the plain score: everybody is present.
+        nobody: the score with no player of either side.
+        words: dividends by pattern of words, all regions present; the empty one is left out.
+        regions: dividends by pattern of regions, all words present.
+        word_shares: the Shapley value of each word player.
+        region_shares: the same of each region.
+    """
+
+    score: float
+    nobody: float
+    words: Mapping[str, float]
+    regions: Mapping[str, float]
+    word_shapley_values: Mapping[str, float]
+    region_shapley_values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _GameLocation:
+    block: GameBlock
+    row: int
+    image: int | None
+    text: int | None
+
+
+class GameIndex:
+    """Index of one model's games by example, image and caption."""
+
+    def __init__(self, played: Sequence[GameBlock], examples: Mapping[str, Example]):
+        """Build the index.
+
+        Args:
+            played: all blocks.
+            examples: by id.
+        """
+        self.examples = examples
+        self._places: dict[str, list[_GameLocation]] = {}
+        for block in played:
+            for row, name in enumerate(block.ids):
+                id_, image, text = _parse_game_id(name, examples)
+                self._places.setdefault(id_, []).append(_GameLocation(block, row, image, text))
+
+    @property
+    def ids(self) -> list[str]:
+        """Ids of the played examples."""
+        return list(self._places)
+
+    def scores(self, id_: str) -> FloatArray:
+        """(m, n) plain scores of an example; NaN where there is none."""
+        found = np.full(self.examples[id_].shape, np.nan)
+        for place in self._places[id_]:
+            images = slice(None) if place.image is None else slice(place.image, place.image + 1)
+            texts = slice(None) if place.text is None else slice(place.text, place.text + 1)
+            found[images, texts] = place.block.values[place.row, :, :, -1, -1]
+        return found
+
+    def players(self, id_: str) -> tuple[bool, bool]:
+        """Whether words play in an example, and whether regions play."""
+        blocks = [place.block for place in self._places[id_]]
+        return any(b.text_players for b in blocks), any(b.image_players for b in blocks)
+
+    def cell(self, id_: str, image: int, text: int) -> PairGame | None:
+        """Game of one image with one caption; None if it was not played."""
+        for place in self._places.get(id_, ()):
+            if place.image not in (None, image) or place.text not in (None, text):
+                continue
+            i = image if place.image is None else 0
+            j = text if place.text is None else 0
+            values = place.block.values[place.row, i, j]
+            words, regions = moebius(values[-1, :]), moebius(values[:, -1])
+            names = place.block.text_players, place.block.image_players
+            return PairGame(
+                float(values[-1, -1]),
+                float(values[0, 0]),
+                _dividends_by_pattern(names[0], words),
+                _dividends_by_pattern(names[1], regions),
+                _shapley_by_player(names[0], words),
+                _shapley_by_player(names[1], regions),
+            )
+        return None
+
+
+def _parse_game_id(
+    name: str, examples: Mapping[str, Example]
+) -> tuple[str, int | None, int | None]:
+    if name in examples:
+        return name, None, None
+    match = GAME_SUFFIX.search(name)
+    if match is None or name[: match.start()] not in examples:
+        raise KeyError(name)
+    image, text = (None if part is None else int(part) for part in match.groups())
+    return name[: match.start()], image, text
+
+
+def _dividends_by_pattern(players: Sequence[str], w: FloatArray) -> dict[str, float]:
+    return {pattern_name(players, mask): float(w[mask]) for mask in range(1, len(w))}
+
+
+def _shapley_by_player(players: Sequence[str], w: FloatArray) -> dict[str, float]:
+    if not players:
+        return {}
+    return dict(zip(players, shapley_values(w).tolist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonCase:
+    """Comparison of a right and a wrong pair of one example, with its margin.
+
+    Attributes:
+        id: of the example.
+        exchanged: what differs: captions or images.
+        kept: the image (or caption) that meets both.
+        right: position of the right one.
+        wrong: position of the wrong one.
+        margin: the score of right less that of wrong.
+    """
+
+    id: str
+    exchanged: Exchange
+    kept: int
+    right: int
+    wrong: int
+    margin: float
+
+    @property
+    def cells(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """(image, caption) of the right pair and of the wrong pair."""
+        if self.exchanged == "captions":
+            return (self.kept, self.right), (self.kept, self.wrong)
+        return (self.right, self.kept), (self.wrong, self.kept)
+
+
+def worst_cases(games: GameIndex, *, worst: int = 2, best: int = 1) -> list[ComparisonCase]:
+    """Comparisons with the largest margins of either sign, captions first; one per example.
+
+    Args:
+        games: of one model.
+        worst: comparisons in which wrong is furthest ahead, for captions and for images.
+        best: comparisons in which right is.
+    """
+    chosen: list[ComparisonCase] = []
+    for exchanged in ("captions", "images"):
+        found = sorted(_all_cases(games, exchanged), key=lambda each: each.margin)
+        wrong = [each for each in found if each.margin <= 0]
+        right = [each for each in reversed(found) if each.margin > 0]
+        for some, count in ((wrong, worst), (right, best)):
+            taken = {each.id for each in chosen}
+            new = {each.id: each for each in reversed(some) if each.id not in taken}
+            chosen += sorted(new.values(), key=some.index)[:count]
+    return chosen
+
+
+def _all_cases(games: GameIndex, exchanged: Exchange) -> list[ComparisonCase]:
+    found = []
+    for id_ in games.ids:
+        words, regions = games.players(id_)
+        if not (words if exchanged == "captions" else regions):
+            continue
+        scores = games.scores(id_)
+        match = np.array(games.examples[id_].match, dtype=np.bool_)
+        if exchanged == "images":
+            scores, match = scores.T, match.T
+        found += [
+            ComparisonCase(id_, exchanged, kept, right, wrong, margin)
+            for kept, right, wrong, margin in _margins(scores, match)
+        ]
+    return found
+
+
+def _margins(scores: FloatArray, fits: BoolArray) -> list[tuple[int, int, int, float]]:
+    return [
+        (kept, right, wrong, float(scores[kept, right] - scores[kept, wrong]))
+        for kept in range(len(scores))
+        for right in np.flatnonzero(fits[kept]).tolist()
+        for wrong in np.flatnonzero(~fits[kept]).tolist()
+        if np.isfinite(scores[kept, right] - scores[kept, wrong])
+    ]

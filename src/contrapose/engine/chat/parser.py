@@ -1,0 +1,135 @@
+"""How a reply is read: strict rules, since a guess here would be counted as the model's answer.
+
+One of several captions, numbered (1), (2), …; the first rule that fits decides:
+
+1. The reply, or its first line, is a label and nothing more: `1`, `(2)`, `B`, `Caption 1.`,
+   `Answer: (2)`, `The best caption is (1)`. A later line that is another label takes it back.
+2. The reply is one of the captions, with or without its own label before it.
+3. Anywhere in the reply one label and no other is named: in brackets, after "caption", "option",
+   "answer" or "choice", or at the very start as `1.`, `1:` or `1)`; and no "not" stands before it.
+
+Which caption belongs to the left image and which to the right one:
+
+1. The reply, or its first line, is two labels: `1;2`, `#2; #1`, `(1, 2)`, `caption 2 and 1`.
+2. The reply, or its first line, names each side once, each with its label before it or each with
+   its label behind it: `Left: caption 2; right: caption 1`, `Caption 1 is the right image, caption
+   2 the left`; and it has no "not".
+
+By the last rules a reply with "neither", "none", "both", "cannot", "can't", "unable", "sorry" or
+"refused" is not read.
+Quotation marks, asterisks, capitals and space never matter. All else cannot be read.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from contrapose.metrics.chat import UNPARSABLE
+
+_LEAD = (
+    r"(?:(?:the\s+)?(?:(?:correct|best|right)\s+)?"
+    r"(?:answer|output|option|caption|choice)(?:\s+is\b|\s*:)?\s*)*"
+)
+_LABEL = r"(?:\(\s*([0-9]+|[a-z])\s*\)|\[\s*([0-9]+|[a-z])\s*\]|([0-9]+|[a-z]))"
+_LABEL_ALONE = re.compile(rf"{_LEAD}{_LABEL}\s*[.!:;,)]*")
+_LABEL_BEFORE = re.compile(
+    rf"(?:caption|option|answer|choice)?\s*{_LABEL}\s*[.:)–-]?\s+(.+)", re.DOTALL
+)
+_MENTION = re.compile(
+    r"[(\[]\s*([0-9]+|[a-z])\s*[)\]]"
+    r"|\b(?:caption|option|answer|choice)\s*(?:is\s+|:\s*)?([0-9]+|[a-z])\b"
+    r"|^([0-9]+|[a-z])[.:)](?=\s)"
+)
+_REFUSAL = re.compile(r"\b(?:neither|none|both|cannot|unable|sorry|refused)\b|\bcan't\b")
+_NOT = re.compile(r"\bnot\b|n't\b")
+_INDEX = r"[#(\[]*\s*(?:caption\s*)?[#(\[]*\s*([12])\s*[)\]]*"
+_TWO = re.compile(
+    rf"(?:(?:the\s+)?(?:answer|output)(?:\s+is|\s*:)?\s*)?{_INDEX}\s*(?:[;,/&]|\band\b)\s*{_INDEX}"
+    r"\s*[.!]?"
+)
+_SIDES = re.compile(r"\b(left|right)\b|([0-9]+)")
+
+
+def parse_choice(reply: str, captions: Sequence[str]) -> int:
+    """Parse the caption that a reply chooses, by position in the prompt; −1 when unparsable."""
+    whole = _normalize_reply(reply)
+    lines = _split_lines(whole)
+    labels = [_label_position(_LABEL_ALONE.fullmatch(line), len(captions)) for line in lines]
+    if labels and labels[0] is not None:
+        same = all(label in (None, labels[0]) for label in labels)
+        return labels[0] if same else UNPARSABLE
+    words, said = [_normalize_words(caption) for caption in captions], _normalize_words(whole)
+    if words.count(said) == 1:
+        return words.index(said)
+    found = _LABEL_BEFORE.fullmatch(whole)
+    if found and (rest := _normalize_words(found[4])) in words:
+        label = _label_position(found, len(captions))
+        return label if label is not None and words[label] == rest else UNPARSABLE
+    return UNPARSABLE if _REFUSAL.search(whole) else _find_single_label(whole, len(captions))
+
+
+def _find_single_label(whole: str, count: int) -> int:
+    """Find the one label that a reply mentions; −1 for none, several, or a negated one."""
+    named = {_label_position(each, count): each.start() for each in _MENTION.finditer(whole)}
+    if len(named) != 1:
+        return UNPARSABLE
+    ((label, start),) = named.items()
+    return UNPARSABLE if label is None or _NOT.search(whole[:start]) else label
+
+
+def parse_pairing(reply: str) -> tuple[int, int] | None:
+    """Parse the captions, 1 or 2, given to the left and right image; None if unparsable.
+
+    Both may be the same one: that is read, and is no pairing.
+    """
+    whole = _normalize_reply(reply)
+    lines = _split_lines(whole)
+    if not lines:
+        return None
+    for text in (" ".join(lines), lines[0]):
+        if found := _TWO.fullmatch(text):
+            return int(found[1]), int(found[2])
+    if _REFUSAL.search(whole) or _NOT.search(whole):
+        return None
+    return _parse_sides(" ".join(lines)) or _parse_sides(lines[0])
+
+
+def _parse_sides(text: str) -> tuple[int, int] | None:
+    found = [side or label for side, label in _SIDES.findall(text)]
+    if len(found) != 4:
+        return None
+    sides, labels = (found[::2], found[1::2])
+    if sides[0].isdecimal():
+        sides, labels = labels, sides
+    if set(sides) != {"left", "right"} or not set(labels) <= {"1", "2"}:
+        return None
+    of = dict(zip(sides, labels, strict=True))
+    return int(of["left"]), int(of["right"])
+
+
+def _label_position(found: re.Match[str] | None, count: int) -> int | None:
+    """Return the position that a label names, a number or a letter; None if out of range."""
+    if found is None:
+        return None
+    text = next(group for group in found.groups()[:3] if group is not None)
+    place = int(text) - 1 if text.isdecimal() else ord(text) - ord("a")
+    return place if 0 <= place < count else None
+
+
+def _normalize_reply(text: str) -> str:
+    """Normalize case, quotes, emphasis and spaces; line breaks are kept."""
+    text = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+    text = re.sub(r"[*_`\"“”«»]", "", text)
+    text = re.sub(r"(?<!\w)'|'(?!\w)", "", text)
+    return "\n".join(" ".join(line.split()) for line in text.strip().split("\n"))
+
+
+def _split_lines(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line]
+
+
+def _normalize_words(text: str) -> str:
+    """Reduce a text to its words, to compare captions by."""
+    return " ".join(re.findall(r"\w+", _normalize_reply(text)))

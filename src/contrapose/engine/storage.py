@@ -1,0 +1,209 @@
+"""Storage backends: a local folder, or any file system that fsspec can reach.
+
+A file that has its name is complete: it is written under a temporary name and renamed, or, on an
+object store, put there in one piece, which is atomic by itself.
+
+A file that has its name is whole: it is written under a temporary name and renamed, or, on an
+object store, put there in one piece, which is atomic by itself.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from contrapose.errors import InputError, MissingExtraError
+from contrapose.files import write_bytes
+
+OBJECT_STORES = frozenset(
+    ("abfs", "abfss", "adl", "az", "gcs", "gs", "hf", "memory", "oci", "oss", "r2", "s3", "s3a")
+)
+"""Protocols whose one write is atomic, and whose rename is a copy."""
+
+
+class StorageBackend(Protocol):
+    """Storage backend: a tree of files that are only ever added."""
+
+    def prepare(self) -> None:
+        """Create the root, and check that it is writable.
+
+        Raises:
+            InputError: it cannot.
+        """
+
+    def names(self, folder: str) -> list[str]:
+        """List the complete files of a folder, sorted; empty when there is no folder."""
+
+    def read(self, folder: str, names: Sequence[str]) -> Mapping[str, Any]:
+        """Return what pyarrow reads each file from: a path, or its bytes."""
+
+    def write(self, folder: str, name: str, content: bytes) -> None:
+        """Add a file atomically.
+
+        Raises:
+            InputError: it cannot be written.
+        """
+
+    def shown(self, folder: str, name: str) -> Path | str:
+        """Return the file's path or URL for messages."""
+
+
+def open_storage(where: Path | str) -> StorageBackend:
+    """Open the storage backend of a path or of a URL such as `s3://bucket/folder`.
+
+    Raises:
+        InputError: fsspec does not know the protocol, or cannot reach it.
+        MissingExtraError: fsspec, or what it needs for this protocol, is not installed.
+    """
+    if isinstance(where, Path) or "://" not in where:
+        return LocalStorage(Path(where))
+    try:
+        url_to_fs = import_module("fsspec.core").url_to_fs
+    except ImportError:
+        raise MissingExtraError("fsspec", "remote", f"A cache at {where}") from None
+    try:
+        system, root = url_to_fs(where)
+    except ImportError as error:
+        raise InputError(f"the cache {where} cannot be opened: {_first_line(error)}.") from None
+    except (ValueError, OSError) as error:
+        raise InputError(f"the cache {where} cannot be opened ({_first_line(error)}).") from None
+    return RemoteStorage(where, system, root)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStorage:
+    """Local folder as a storage backend."""
+
+    root: Path
+
+    def prepare(self) -> None:
+        """Create the folder, and check that it is writable."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            probe = self.root / f".{uuid.uuid4().hex}"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise _unwritable_error(self.root, error) from None
+
+    def names(self, folder: str) -> list[str]:
+        """List part files; names of unfinished files begin with a dot and are left out."""
+        here = self.root / folder
+        if not here.is_dir():
+            return []
+        return sorted(file.name for file in here.iterdir() if _is_part_name(file.name))
+
+    def read(self, folder: str, names: Sequence[str]) -> Mapping[str, Any]:
+        """Return the files' paths."""
+        return {name: self.root / folder / name for name in names}
+
+    def write(self, folder: str, name: str, content: bytes) -> None:
+        """Add a file by renaming it into place."""
+        try:
+            write_bytes(self.root / folder / name, content)
+        except OSError as error:
+            raise _unwritable_error(self.root, error) from None
+
+    def shown(self, folder: str, name: str) -> Path:
+        """Return the file's path."""
+        return self.root / folder / name
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteStorage:
+    """Folder of an fsspec file system as a storage backend."""
+
+    url: str
+    system: Any
+    root: str
+
+    def prepare(self) -> None:
+        """Check that the folder is writable."""
+        probe = f".{uuid.uuid4().hex}"
+        self.write("", probe, b"")
+        try:
+            self.system.rm_file(self._path("", probe))
+        except Exception as error:  # each file system raises its own
+            raise self._unwritable(error) from None
+
+    def names(self, folder: str) -> list[str]:
+        """List part files, bypassing fsspec's listing cache."""
+        place = self._path(folder)
+        self.system.invalidate_cache(place)
+        try:
+            found = self.system.ls(place, detail=False)
+        except FileNotFoundError:
+            return []
+        except Exception as error:
+            raise InputError(
+                f"the cache cannot be read ({_first_line(error)}).", file=self.url
+            ) from None
+        names = (str(path).rstrip("/").rpartition("/")[2] for path in found)
+        return sorted(filter(_is_part_name, names))
+
+    def read(self, folder: str, names: Sequence[str]) -> Mapping[str, Any]:
+        """Fetch the files' bytes, concurrently where the file system can."""
+        import pyarrow as pa
+
+        if not names:
+            return {}
+        paths = [self._path(folder, name) for name in names]
+        try:
+            found = self.system.cat(paths)
+        except Exception as error:
+            raise InputError(
+                f"the cache cannot be read ({_first_line(error)}).", file=self.url
+            ) from None
+        contents = [found] if isinstance(found, bytes) else list(found.values())
+        return {
+            name: pa.BufferReader(content) for name, content in zip(names, contents, strict=True)
+        }
+
+    def write(self, folder: str, name: str, content: bytes) -> None:
+        """Add a file: in one write on an object store, else by renaming it into place."""
+        path = self._path(folder, name)
+        protocol = self.system.protocol
+        protocols = {protocol} if isinstance(protocol, str) else set(protocol)
+        try:
+            if protocols & OBJECT_STORES:
+                self.system.pipe_file(path, content)
+                return
+            self.system.makedirs(self._path(folder), exist_ok=True)
+            temporary = self._path(folder, f".{name}.{uuid.uuid4().hex}")
+            self.system.pipe_file(temporary, content)
+            self.system.mv(temporary, path)
+        except Exception as error:
+            raise self._unwritable(error) from None
+
+    def shown(self, folder: str, name: str) -> str:
+        """Return the file's URL."""
+        return "/".join(filter(None, (self.url.rstrip("/"), folder, name)))
+
+    def _path(self, folder: str, name: str = "") -> str:
+        return "/".join(part for part in (self.root.rstrip("/"), folder, name) if part) or "/"
+
+    def _unwritable(self, error: Exception) -> InputError:
+        return InputError(
+            f"the cache cannot be written ({_first_line(error)}); pass --cache DIR or --no-cache.",
+            file=self.url,
+        )
+
+
+def _is_part_name(name: str) -> bool:
+    return name.endswith(".parquet") and not name.startswith(".")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).partition("\n")[0] or type(error).__name__).rstrip(".")
+
+
+def _unwritable_error(folder: Path, error: OSError) -> InputError:
+    return InputError(
+        f"the cache folder cannot be written ({error.strerror or error}); pass --cache DIR or "
+        "--no-cache.",
+        file=folder,
+    )

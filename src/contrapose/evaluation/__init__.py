@@ -1,0 +1,1 @@
+"""Evaluation of models: select examples, score them, measure, and audit benchmarks."""

@@ -1,0 +1,148 @@
+"""Audit request, and the captions under audit, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from contrapose.data import Card
+from contrapose.engine import CachePolicy, NoiseImages, Prior
+from contrapose.engine.plan import distinct_texts
+from contrapose.errors import InputError
+from contrapose.evaluation.selection import Selection
+from contrapose.metrics import BoolArray, FloatArray, IntArray
+from contrapose.results.summary import RESAMPLES
+from contrapose.scores.answers import Frame, build_frame
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRequest:
+    """Request of `contrapose audit`; its options by the same names.
+
+    Attributes:
+        benchmark: a name as `find_benchmark` knows it.
+        models: captioners whose own prior is taken.
+        lm: the blind language model; None for none.
+        lm_needed: whether it is an error when that one cannot be loaded, or only a note.
+        root: the benchmark's folder.
+        subsets: parts of a suite or values of the tag `subset`; none means all.
+        limit: at most so many examples of each subset, the first ones.
+        sample: at most so many examples of each subset, drawn at random.
+        prior: the images of the captioners' prior.
+        ngram_corpus: captions to fit the n-gram model to, a line each; None takes the benchmark's
+            own, cross-fitted.
+        likelihoods: a captioner's scores under the images, to compare with.
+        device: where models compute.
+        dtype: what they compute in; None is as the model's name says.
+        batch_size: None takes each model's suggestion.
+        cache: where answers are kept; None keeps them in memory alone.
+        ask: what to do with what the cache knows.
+        trust_remote_code: run code that comes with a model's weights.
+        resamples: of the bootstrap.
+        seed: of everything random.
+    """
+
+    benchmark: str
+    models: tuple[str, ...] = ()
+    lm: str | None = None
+    lm_needed: bool = True
+    root: Path | None = None
+    subsets: tuple[str, ...] = ()
+    limit: int | None = None
+    sample: int | None = None
+    prior: Prior = field(default_factory=NoiseImages)
+    ngram_corpus: Path | None = None
+    likelihoods: Path | None = None
+    device: str = "auto"
+    dtype: str | None = None
+    batch_size: int | None = None
+    cache: Path | str | None = None
+    ask: CachePolicy = "missing"
+    trust_remote_code: bool = False
+    resamples: int = RESAMPLES
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AuditCaptions:
+    """Captions under audit, part by part, and the distinct ones among them.
+
+    Attributes:
+        cards: of the parts, by name; the empty name for a benchmark without parts.
+        frames: their examples.
+        distinct: every caption once.
+        at: for every caption of every example, part after part, its place in `distinct`.
+    """
+
+    cards: Mapping[str, Card]
+    frames: Mapping[str, Frame]
+    distinct: tuple[str, ...]
+    at: IntArray
+
+    def lay(self, values: FloatArray) -> dict[str, FloatArray]:
+        """Lay out one value per distinct caption as (k, n) per part, NaN without a caption."""
+        found: dict[str, FloatArray] = {}
+        start = 0
+        for name, frame in self.frames.items():
+            sizes = np.array([len(texts) for texts in frame.texts or ()])
+            laid = np.full((len(frame), frame.match.shape[2]), np.nan)
+            end = start + int(sizes.sum())
+            laid[np.arange(laid.shape[1]) < sizes[:, None]] = values[self.at[start:end]]
+            found[name], start = laid, end
+        return found
+
+
+def collect_captions(selection: Selection) -> tuple[AuditCaptions, tuple[str, ...]]:
+    """Collect the captions of the parts that a blind score can solve, and list the other parts.
+
+    No image is looked at, and none need be there.
+
+    Raises:
+        InputError: there is no choice among captions at all.
+    """
+    cards: dict[str, Card] = {}
+    frames: dict[str, Frame] = {}
+    balanced: list[str] = []
+    for name, (benchmark, data) in selection.parts.items():
+        if not isinstance(data, list):
+            continue
+        frame = build_frame(data)
+        if benchmark.card.family == "images" or not is_solvable(frame).any():
+            balanced.append(name or selection.name)
+        elif benchmark.card.family != "pairs" or not selection.suite:
+            cards[name], frames[name] = benchmark.card, frame
+    if not frames and not balanced:
+        raise InputError(
+            f"{selection.name} has no choice among a few captions: an audit is of sets that show "
+            "an image with right and wrong captions."
+        )
+    texts = [text for frame in frames.values() for some in frame.texts or () for text in some]
+    distinct, at = distinct_texts(texts)
+    return AuditCaptions(cards, frames, tuple(distinct), at), tuple(balanced)
+
+
+def is_solvable(frame: Frame) -> BoolArray:
+    """Mask of the examples for which one order of the captions can be right for all images.
+
+    It can where the sets of right captions of any two images are one within the other. Two
+    captions that change places between two images never are: the text score of a blind score is
+    then 0, whatever it is.
+    """
+    right, wrong = frame.match & frame.present, ~frame.match & frame.present
+    deciding = np.any(right, axis=2) & np.any(wrong, axis=2)
+    found = np.asarray(np.any(deciding, axis=1))
+    for i in range(right.shape[1]):
+        for j in range(i):
+            ahead = (right[:, i] & wrong[:, j]).any(axis=1)
+            behind = (right[:, j] & wrong[:, i]).any(axis=1)
+            found &= ~(ahead & behind)
+    return found
+
+
+def count_examples(frames: Sequence[Frame]) -> tuple[int, int]:
+    """Number of examples, and of clusters of them."""
+    clusters = [len(set(f.clusters.tolist())) for f in frames if f.clusters is not None]
+    return sum(map(len, frames)), sum(clusters)

@@ -1,0 +1,270 @@
+"""Metrics of blind scores, and their comparison with a captioner's likelihoods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from contrapose import metrics
+from contrapose.data import Card, Micro
+from contrapose.errors import InputError
+from contrapose.evaluation.audit.captions import AuditCaptions, AuditRequest
+from contrapose.evaluation.audit.scores import BlindScore
+from contrapose.evaluation.selection import select
+from contrapose.metrics import BoolArray, FloatArray, IntArray, holm
+from contrapose.results.compare import align_units, compare
+from contrapose.results.measures import Measurements, units_by_tag
+from contrapose.results.schema import (
+    WHOLE,
+    BlindResult,
+    LikelihoodPart,
+    LikelihoodVerdict,
+    MetricValue,
+    ScoreSpread,
+)
+from contrapose.results.score_files import aggregate_metrics
+from contrapose.results.shapes import MeasureInput, measure, primary_metric
+from contrapose.results.summary import AVERAGE, SuitePart, average_parts, merge_parts, summarize
+from contrapose.scores.answers import Answers, Frame, build_frame
+from contrapose.scores.files import read_scores
+
+BINS = 40
+
+Metrics = dict[str, MetricValue]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlindMeasurements:
+    """Metrics of a blind score, and the measures they summarize.
+
+    Attributes:
+        result: what is reported.
+        measured: part by part.
+    """
+
+    result: BlindResult
+    measured: Mapping[str, Measurements]
+
+
+def measure_blind(
+    score: BlindScore, captions: AuditCaptions, *, resamples: int, seed: int
+) -> BlindMeasurements:
+    """Measure a blind score on every part."""
+    parts: dict[str, SuitePart] = {}
+    turned: dict[str, SuitePart] = {}
+    left_out = 0
+    for name, frame in captions.frames.items():
+        card, values = captions.cards[name], score.captions[name]
+        whole = ~(np.isnan(values) & frame.present.any(axis=1)).any(axis=1)
+        left_out += int((~whole).sum())
+        chosen = np.flatnonzero(whole)
+        if not chosen.size:
+            continue
+        parts[name] = SuitePart(card, measure_captions(values[chosen], frame.take(chosen), card))
+        turned[name] = SuitePart(card, measure_captions(-values[chosen], frame.take(chosen), card))
+    overall, subsets = _aggregate_parts(parts, resamples, seed)
+    headline, reversed_subsets = _aggregate_parts(turned, resamples, seed)
+    reversed_ = {WHOLE: headline, **reversed_subsets}
+    result = BlindResult(
+        score=score.score,
+        by=score.by,
+        meaning=score.meaning,
+        metrics=overall,
+        subsets=subsets,
+        reversed={
+            name: found[metric]
+            for name, found in reversed_.items()
+            if (metric := main_metric(found)) is not None
+        },
+        spread=_spread_scores(score, captions),
+        left_out=left_out,
+    )
+    return BlindMeasurements(result, {name: part.measured for name, part in parts.items()})
+
+
+def measure_captions(values: FloatArray, frame: Frame, card: Card) -> Measurements:
+    """Measure (k, n) scores of captions, taken as the scores under every image."""
+    scores = np.repeat(values[:, None, :], frame.match.shape[1], axis=1)
+    measured = measure(MeasureInput(Answers(frame, scores), card))
+    kept = {name: each for name, each in measured.measures.items() if name in caption_metrics(card)}
+    return Measurements(measured.ids, measured.tags, measured.clusters, kept)
+
+
+def caption_metrics(card: Card) -> tuple[str, ...]:
+    """Metrics of a family that an order of captions decides, the primary one first."""
+    others = ("original_accuracy", "brittleness") if card.family == "triple" else ()
+    return primary_metric(card), *others
+
+
+def main_metric(found: Mapping[str, MetricValue]) -> str | None:
+    """Main metric of a part."""
+    names = (AVERAGE, "accuracy", "pairwise_accuracy", "augmented_accuracy", "text")
+    return next((name for name in names if name in found), None)
+
+
+def _aggregate_parts(
+    parts: Mapping[str, SuitePart], resamples: int, seed: int
+) -> tuple[Metrics, dict[str, Metrics]]:
+    """Aggregate the headline and the parts; of a suite, the average of its main metrics."""
+    if not parts:
+        return {}, {}
+    if list(parts) == [""]:
+        part = parts[""]
+        overall, subsets, _ = aggregate_metrics(
+            part.measured, part.card, resamples=resamples, seed=seed
+        )
+        return _drop_equal_aggregations(overall), subsets
+    subsets = {}
+    for name, part in parts.items():
+        own, inner, _ = aggregate_metrics(part.measured, part.card, resamples=resamples, seed=seed)
+        subsets[name] = own
+        if len(inner) > 1:
+            subsets |= {f"{name}/{value}": values for value, values in inner.items()}
+    return average_parts(parts, merge_parts(parts), resamples=resamples, seed=seed), subsets
+
+
+def _drop_equal_aggregations(found: Metrics) -> Metrics:
+    """Drop a second aggregation that equals the first but for rounding."""
+    return {
+        name: value
+        for name, value in found.items()
+        if (first := found.get(name.removesuffix("_micro").removesuffix("_macro"))) is None
+        or first is value
+        or abs(first.value - value.value) > 1e-9
+    }
+
+
+def _spread_scores(score: BlindScore, captions: AuditCaptions) -> ScoreSpread:
+    values: list[FloatArray] = []
+    right: list[BoolArray] = []
+    for name, frame in captions.frames.items():
+        there = frame.present.any(axis=1) & ~np.isnan(score.captions[name])
+        values.append(score.captions[name][there])
+        right.append(np.asarray(np.any(frame.match & frame.present, axis=1))[there])
+    found = metrics.histogram(np.concatenate(values), np.concatenate(right), bins=BINS)
+    return ScoreSpread(
+        edges=tuple(found.edges.tolist()),
+        right=tuple(found.right.tolist()),
+        wrong=tuple(found.wrong.tolist()),
+    )
+
+
+LEVEL = 0.05
+
+
+def read_likelihoods(
+    request: AuditRequest, card: Card, frame: Frame
+) -> tuple[Measurements, list[str]]:
+    """Measure a file of likelihoods on those audited examples that it holds.
+
+    Raises:
+        InputError: the file is not one of this benchmark, or has none of the examples.
+    """
+    path = request.likelihoods
+    if path is None or frame.match.shape[1] != 1:
+        raise InputError(f"--likelihoods compares captions of one image, which {card.name} is not.")
+    whole = select(request.benchmark, root=request.root).parts[""][1]
+    if not isinstance(whole, list):
+        raise InputError(f"{card.name} takes no --likelihoods.")
+    answers = read_scores(path, card, build_frame(whole), partial=True)
+    place = {name: i for i, name in enumerate(answers.frame.ids)}
+    at = [(k, place[name]) for k, name in enumerate(frame.ids) if name in place]
+    if not at:
+        raise InputError("holds none of the examples that are audited.", file=path)
+    mine, theirs = np.array(at, dtype=np.int64).T
+    values = answers.scores[theirs][:, 0, : frame.match.shape[2]]
+    if len(at) == len(frame):
+        return measure_captions(values, frame, card), []
+    note = f"likelihoods are there for {len(at):,} of {len(frame):,} examples"
+    return measure_captions(values, frame.take(mine), card), [note]
+
+
+def compare_likelihoods(
+    likelihood: Measurements,
+    blind: Sequence[BlindMeasurements],
+    card: Card,
+    *,
+    resamples: int,
+    seed: int,
+) -> list[LikelihoodPart]:
+    """Compare the likelihood with the best blind score, part by part; means over examples.
+
+    Every part is compared with the blind score that does best there; p-values are corrected for
+    the number of parts (Holm).
+    """
+    metric = caption_metrics(card)[0]
+    likelihood = _keep_metric(likelihood, metric)
+    by = tuple(tag for tag in card.by if any(likelihood.tags.get(tag, ())))
+    places = _drop_duplicate_parts(
+        {WHOLE: np.arange(len(likelihood)), **units_by_tag(likelihood, by)}
+    )
+    sides = [
+        (
+            each.result.label,
+            *align_units(_keep_metric(each.measured[""], metric), likelihood, partial=True),
+        )
+        for each in blind
+        if "" in each.measured
+    ]
+    found: list[LikelihoodPart] = []
+    for name, positions in places.items():
+        wanted = {likelihood.ids[i] for i in positions.tolist()}
+        rows = []
+        for label, a, b in sides:
+            inside = np.array([i for i, unit in enumerate(a.ids) if unit in wanted], dtype=np.int64)
+            if inside.size:
+                rows.append((label, a.take(inside), b.take(inside)))
+        if not rows:
+            continue
+        label, a, b = max(rows, key=lambda row: row[1].measures[metric].values.mean())
+        wrong = b.take(np.flatnonzero(a.measures[metric].values == 0))
+        change = compare(a, b, Micro(), names=(metric,), resamples=resamples, seed=seed)[0][metric]
+        found.append(
+            LikelihoodPart(
+                part=name,
+                metric=metric,
+                likelihood=summarize(b, resamples=resamples, seed=seed)[metric],
+                blind=summarize(a, resamples=resamples, seed=seed)[metric],
+                by=label,
+                difference=change.difference,
+                ci95=change.ci95,
+                test=change.test,
+                p=change.p,
+                p_holm=change.p,
+                where_wrong=summarize(wrong, resamples=resamples, seed=seed)[metric]
+                if len(wrong)
+                else None,
+                verdict="undecided",
+            )
+        )
+    adjusted = holm([each.p for each in found])
+    return [
+        each.model_copy(update={"p_holm": float(p), "verdict": _likelihood_verdict(each, float(p))})
+        for each, p in zip(found, adjusted, strict=True)
+    ]
+
+
+def _drop_duplicate_parts(places: Mapping[str, IntArray]) -> dict[str, IntArray]:
+    """Drop parts that hold the same units as an earlier one."""
+    seen = {positions.tobytes(): name for name, positions in reversed(list(places.items()))}
+    return {name: places[name] for name in places if seen[places[name].tobytes()] == name}
+
+
+def _likelihood_verdict(part: LikelihoodPart, p_holm: float) -> LikelihoodVerdict:
+    if not _is_above_chance(part.likelihood):
+        return "not above chance"
+    better = part.difference > 0 and p_holm < LEVEL
+    follows = part.where_wrong is not None and not _is_above_chance(part.where_wrong)
+    if _is_above_chance(part.blind) and (not better or follows):
+        return "won by prior alone"
+    return "beyond blind" if better and not follows else "undecided"
+
+
+def _is_above_chance(value: MetricValue) -> bool:
+    return value.chance is not None and value.ci95[0] > value.chance
+
+
+def _keep_metric(measured: Measurements, metric: str) -> Measurements:
+    return replace(measured, measures={metric: measured.measures[metric]}, derived={})

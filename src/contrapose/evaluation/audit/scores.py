@@ -1,0 +1,247 @@
+"""Blind scores of captions: language model, prior, n-gram model and length."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from contrapose.engine import (
+    AnswerStore,
+    OtherImages,
+    Progress,
+    ScoringContext,
+    describe_prior,
+    require_score,
+)
+from contrapose.engine.priors import compute_priors
+from contrapose.engine.scoring import build_blind_request, score_missing
+from contrapose.errors import ContraposeError, InputError
+from contrapose.evaluation.audit.captions import AuditCaptions, AuditRequest
+from contrapose.metrics import FloatArray, IntArray, fit_ngram
+from contrapose.models import Model, load_model
+from contrapose.scores.answers import Frame
+
+FOLDS = 10
+"""Parts into which the benchmark's own captions are cut, to fit on nine and score on the tenth."""
+
+_WORD = re.compile(r"\w+(?:'\w+)*")
+UNKNOWN_WORD = 0
+"""The number of every word that the model was not fitted to."""
+
+
+def length_scores(texts: Sequence[str]) -> FloatArray:
+    """Length score: the negative number of words. Equal lengths are ties."""
+    return np.array([-len(text.split()) for text in texts], dtype=np.float64)
+
+
+def split_words(text: str) -> list[str]:
+    """Split a caption into words, without case and punctuation."""
+    return _WORD.findall(text.lower())
+
+
+def read_corpus(path: Path) -> list[list[str]]:
+    """Read the sentences of a text file, one per line.
+
+    Raises:
+        InputError: it cannot be read, or holds no word.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise InputError(
+            f"cannot be read as a corpus ({why}); it must be text, a caption a line.", file=path
+        ) from None
+    sentences = [words for words in map(split_words, lines) if words]
+    if not sentences:
+        raise InputError("holds no captions to fit an n-gram model to.", file=path)
+    return sentences
+
+
+def ngram_scores(corpus: Sequence[Sequence[str]], texts: Sequence[str]) -> FloatArray:
+    """(n,) mean log P of a word under a trigram model that was fitted to a corpus.
+
+    Words that the corpus does not know are one word, of which it has seen none.
+    """
+    numbers = {word: i + 1 for i, word in enumerate(sorted({w for line in corpus for w in line}))}
+    model = fit_ngram([[numbers[word] for word in line] for line in corpus], len(numbers) + 1)
+    found = np.zeros(len(texts))
+    for i, text in enumerate(texts):
+        sentence = [numbers.get(word, UNKNOWN_WORD) for word in split_words(text)] or [UNKNOWN_WORD]
+        found[i] = model.logprobs(sentence).mean()
+    return found
+
+
+def assign_folds(clusters: IntArray, seed: int, folds: int = FOLDS) -> IntArray:
+    """Assign each example to a fold; examples that share an image are in one."""
+    codes = np.unique(clusters, return_inverse=True)[1].reshape(-1)
+    count = int(codes.max()) + 1
+    drawn = np.random.default_rng(seed).permutation(count)
+    return np.asarray((drawn % min(folds, count))[codes])
+
+
+def cross_fit_ngram(frame: Frame, seed: int) -> FloatArray | None:
+    """(k, n) cross-fitted trigram scores of the benchmark's own captions, right and wrong.
+
+    Each example is scored by a model that was fitted to the examples of the other folds, every
+    distinct caption once; which captions are right is never used. What such a model knows is
+    which phrases come back: where wrong captions are made by a pattern, it tells them.
+
+    Returns:
+        None when all examples share one image, so that there is nothing to fit to.
+    """
+    texts = frame.texts or ()
+    clusters = np.arange(len(frame)) if frame.clusters is None else frame.clusters
+    fold = assign_folds(clusters, seed)
+    if not fold.any():
+        return None
+    found = np.full((len(frame), frame.match.shape[2]), np.nan)
+    for one in range(int(fold.max()) + 1):
+        others = np.flatnonzero(fold != one).tolist()
+        seen = dict.fromkeys(text for k in others for text in texts[k])
+        corpus = [words for words in map(split_words, seen) if words]
+        if not corpus:
+            return None
+        inside = np.flatnonzero(fold == one).tolist()
+        flat = ngram_scores(corpus, [text for k in inside for text in texts[k]])
+        start = 0
+        for k in inside:
+            end = start + len(texts[k])
+            found[k, : len(texts[k])] = flat[start:end]
+            start = end
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlindScore:
+    """Blind score of all captions.
+
+    Attributes:
+        score: its name.
+        by: whose it is.
+        meaning: what the number is.
+        captions: for each part (k, n), NaN where there is none.
+    """
+
+    score: str
+    by: str
+    meaning: str
+    captions: Mapping[str, FloatArray]
+
+
+def blind_scores(
+    captions: AuditCaptions, request: AuditRequest, progress: Progress | None = None
+) -> tuple[list[BlindScore], list[str]]:
+    """Compute every blind score of the request, and notes on them.
+
+    Raises:
+        InputError: a model cannot be loaded or gives no likelihoods, or the corpus is none.
+        MissingExtraError: a library is not installed.
+    """
+    if isinstance(request.prior, OtherImages):
+        raise InputError(
+            "an audit looks at none of the benchmark's images: take --prior noise:3 or images:DIR."
+        )
+    store = AnswerStore(request.cache)
+    found: list[BlindScore] = []
+    notes: list[str] = []
+
+    def asking(model: Model) -> ScoringContext:
+        return ScoringContext(
+            model,
+            store,
+            batch_size=request.batch_size,
+            prior=request.prior,
+            progress=progress,
+            policy=request.ask,
+        )
+
+    # What needs no model comes first, so that what is wrong with it costs no time.
+    plain = [*_score_ngram(captions, request, notes), _score_length(captions)]
+    loaded = {name: _load_audit_model(name, request) for name in dict.fromkeys(request.models)}
+    for name, model in loaded.items():
+        _require_option_score(model, "prior", f"--model {name}")
+    if request.lm is not None:
+        try:
+            model = _load_audit_model(request.lm, request)
+        except ContraposeError as error:
+            if request.lm_needed:
+                raise
+            notes.append(f"no language model was asked: {str(error).rstrip('.')}")
+        else:
+            _require_option_score(model, "blind", f"--lm {request.lm}")
+            found += _score_language(captions, asking(model))
+    found += [_score_prior(captions, asking(model)) for model in loaded.values()]
+    return [*found, *plain], notes
+
+
+def _load_audit_model(name: str, request: AuditRequest) -> Model:
+    return load_model(
+        name,
+        device=request.device,
+        dtype=request.dtype,
+        trust_remote_code=request.trust_remote_code,
+    )
+
+
+def _require_option_score(model: Model, score: str, option: str) -> None:
+    try:
+        require_score(model, score)
+    except InputError as error:
+        raise InputError(f"{option}: {error.message}") from None
+
+
+def _score_language(captions: AuditCaptions, asking: ScoringContext) -> list[BlindScore]:
+    question = build_blind_request(asking, captions.distinct)
+    (rows,) = score_missing(question)
+    tokens = getattr(asking.model, "lm_tokens", "caption")
+    words = "log P of a caption's tokens without any image"
+    return [
+        BlindScore(name, asking.model.name, f"{how} {words}; counted: {tokens}", laid)
+        for name, how, laid in (
+            ("blind", "mean", captions.lay(question.answer_table.values(rows))),
+            ("blind-sum", "sum of", captions.lay(question.answer_table.values(rows, "sum"))),
+        )
+    ]
+
+
+def _score_prior(captions: AuditCaptions, asking: ScoringContext) -> BlindScore:
+    meaning = f"log of the mean probability under {describe_prior(asking.prior, asking.model)}"
+    values = compute_priors(asking, captions.distinct)
+    return BlindScore("prior", asking.model.name, meaning, captions.lay(values))
+
+
+def _score_length(captions: AuditCaptions) -> BlindScore:
+    meaning = "number of words, the shorter caption preferred; equal lengths tie and never win"
+    return BlindScore(
+        "length", "fewer words", meaning, captions.lay(length_scores(captions.distinct))
+    )
+
+
+def _score_ngram(
+    captions: AuditCaptions, request: AuditRequest, notes: list[str]
+) -> list[BlindScore]:
+    kind = "mean log P of a word under a Kneser–Ney trigram model"
+    if request.ngram_corpus is not None:
+        corpus = read_corpus(request.ngram_corpus)
+        laid: Mapping[str, FloatArray] = captions.lay(ngram_scores(corpus, captions.distinct))
+        meaning = f"{kind} fitted to {len(corpus):,} lines of {request.ngram_corpus.name}"
+        return [BlindScore("ngram", request.ngram_corpus.name, meaning, laid)]
+    own: dict[str, FloatArray] = {}
+    for name, frame in captions.frames.items():
+        scores = cross_fit_ngram(frame, request.seed)
+        if scores is None:
+            notes.append(
+                f"{name or request.benchmark} has too few examples for an n-gram model of its own"
+            )
+            return []
+        own[name] = scores
+    meaning = (
+        f"{kind} fitted to the benchmark's own captions, right and wrong alike, cross-fitted in "
+        f"{FOLDS} folds of images"
+    )
+    return [BlindScore("ngram", f"own captions, {FOLDS}-fold", meaning, own)]

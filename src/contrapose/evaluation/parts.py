@@ -1,0 +1,274 @@
+"""Evaluation of one part of a benchmark with one score: fitness, scoring, measuring."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from contrapose.data import Benchmark, EditSet, Example, Gallery
+from contrapose.engine import (
+    LIKELIHOOD_SCORES,
+    TEXT_ONLY_SCORES,
+    CachePolicy,
+    ListColumn,
+    Prior,
+    ScoringContext,
+    compute_gallery_prior,
+    describe_gallery_prior,
+    describe_prior,
+    has_pooling,
+    score_ahead,
+    score_edits,
+    score_examples,
+    score_gallery,
+    score_priors,
+    score_tokens,
+)
+from contrapose.engine.chat import explain_unfit, find_template, is_chat
+from contrapose.errors import InputError
+from contrapose.evaluation.chat import ChatTranscript, measure_chat
+from contrapose.evaluation.selection import PartData, Selection
+from contrapose.evaluation.skips import (
+    NothingLeftError,
+    SkipReasons,
+    without_skipped,
+    without_skipped_queries,
+)
+from contrapose.metrics import IntArray
+from contrapose.models import Model, QuestionTemplate
+from contrapose.results.debias import Alpha, remove_gallery_prior, remove_prior
+from contrapose.results.measures import Measurements
+from contrapose.results.schema import AlphaReport
+from contrapose.results.shapes import MeasureInput, measure
+from contrapose.results.shapes.gallery import measure_edits, measure_gallery
+from contrapose.results.summary import RESAMPLES, SuitePart
+from contrapose.results.tables import ScoreTable, answers_table, grid_table
+from contrapose.scores.answers import Answers
+from contrapose.scores.skips import Skip
+
+DEBIASED: Mapping[str, str] = {f"{score}-alpha": score for score in LIKELIHOOD_SCORES}
+"""Likelihoods with the prior taken out of choices among captions, and what they are made of."""
+
+TOKENS = ("lm", "blind")
+"""Scores that are made of token log-probabilities."""
+
+HALF = math.log(0.5)
+"""Above it a yes is likelier than not."""
+
+CHOICES = ("choice", "pairs", "triple", "foil")
+"""Families in which captions are chosen among, so that a prior has something to decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvalRequest:
+    """Request of `contrapose eval`; its options by the same names.
+
+    Attributes:
+        benchmarks: names as `find_benchmark` knows them.
+        scores: none means all that a model can do.
+        root: the benchmark's folder, or one that holds a folder of each benchmark's name.
+        subsets: parts of a suite or values of the tag `subset`; none means all.
+        limit: at most so many examples of each subset.
+        device: where models compute; `auto` takes CUDA where there is some.
+        dtype: what they compute in; None is as the model's name says.
+        batch_size: None begins with each model's suggestion, and finds what memory allows.
+        workers: threads that decode images; None takes one a core.
+        cache: where answers are kept, a folder or a URL; None keeps them in memory alone.
+        ask: what to do with what the cache knows.
+        strict: refuse to skip anything.
+        long: skip captions that are longer than a model reads, or cut them.
+        rerank: how many of each query of a gallery `itm` and `lm` are asked, 0 for all; None
+            decides by its size.
+        trust_remote_code: run code that comes with a model's weights.
+        prior: also report `lm` and `vqa` with this prior taken out, as `lm-alpha`, `vqa-alpha`.
+        alpha: how much of it.
+        question: what `vqa` asks.
+        tokens: also put the token log-probabilities of `lm` and `blind` into the score tables.
+        resamples: of the bootstrap.
+        seed: of everything random.
+    """
+
+    benchmarks: tuple[str, ...]
+    scores: tuple[str, ...] = ()
+    root: Path | None = None
+    subsets: tuple[str, ...] = ()
+    limit: int | None = None
+    device: str = "auto"
+    dtype: str | None = None
+    batch_size: int | None = None
+    workers: int | None = None
+    cache: Path | str | None = None
+    ask: CachePolicy = "missing"
+    strict: bool = False
+    long: Literal["skip", "cut"] = "skip"
+    rerank: int | None = None
+    trust_remote_code: bool = False
+    prior: Prior | None = None
+    alpha: Alpha = "auto"
+    question: QuestionTemplate = field(default_factory=QuestionTemplate)
+    tokens: bool = False
+    resamples: int = RESAMPLES
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartRun:
+    """Evaluation of one part with one score: its measures, score table and skipped examples.
+
+    Attributes:
+        part: what was measured.
+        table: the scores, pair by pair; None when they are too many.
+        alpha: what the prior's share decides.
+        skipped: what could not be asked, and is left out.
+        rerank: how many of each query of a gallery were asked; 0 when it was all.
+        said: what was asked in words, of `chat`.
+    """
+
+    part: SuitePart
+    table: ScoreTable | None
+    alpha: AlphaReport | None = None
+    skipped: SkipReasons = field(default_factory=dict)
+    rerank: int = 0
+    said: ChatTranscript | None = None
+
+
+def score_parts_ahead(
+    asking: ScoringContext, selection: Selection, score: str, names: Sequence[str]
+) -> None:
+    """Score the examples of all parts in common batches; the parts then read the cache."""
+    if len(names) < 2 or is_chat(score):
+        return
+    data = [selection.parts[name][1] for name in names]
+    examples = [example for each in data if isinstance(each, list) for example in each]
+    score_ahead(asking, DEBIASED.get(score, score), examples)
+    if score == "lm-alpha":
+        score_ahead(asking, "prior", examples)
+
+
+def find_misfit(
+    benchmark: Benchmark, data: PartData, model: Model, score: str, *, named: bool
+) -> str:
+    """Reason why a part cannot be evaluated with a score; empty when it can."""
+    if is_chat(score):
+        family = benchmark.card.family
+        return explain_unfit(score, find_template(score, family), family)
+    if isinstance(data, EditSet) and score != "itc":
+        return "edit queries need vectors, which only itc has"
+    if isinstance(data, EditSet) and has_pooling(model):
+        return f"edit queries add one vector an image, and {model.name} gives several"
+    if score in TEXT_ONLY_SCORES and isinstance(data, Gallery):
+        return "there is no choice among a few captions"
+    chooses = isinstance(data, Gallery) or benchmark.card.family in CHOICES
+    if (score in TEXT_ONLY_SCORES or score in DEBIASED) and not chooses:
+        return "there is no choice among captions"
+    whole = isinstance(data, Gallery) and score != "itc" and not named
+    why = "a gallery needs every image with every caption; name the subset to ask all the same"
+    return why if whole else ""
+
+
+def run_part(
+    asking: ScoringContext, selection: Selection, name: str, score: str, request: EvalRequest
+) -> PartRun:
+    """Score the examples of one part, and measure those that were not skipped.
+
+    Raises:
+        NothingLeftError: nothing could.
+    """
+    benchmark, data = selection.parts[name]
+    card, prefix = benchmark.card, f"{name}/" if name else ""
+    if isinstance(data, Gallery):
+        return _run_gallery(asking, benchmark, data, score, request, prefix)
+    if isinstance(data, EditSet):
+        grid = score_edits(asking, score, data)
+        table = grid_table(grid, data, prefix)
+        data, seen, skipped = without_skipped_queries(data, grid)
+        measured = measure_edits(seen.scores, data, selection.root)
+        return PartRun(SuitePart(card, _with_notes(measured, grid.notes)), table, skipped=skipped)
+    if is_chat(score):
+        measured, said, skipped = measure_chat(asking, card, data, score, prefix)
+        return PartRun(SuitePart(card, measured), None, skipped=skipped, said=said)
+    base = DEBIASED.get(score, score)
+    answers = score_examples(asking, base, data)
+    kept = _require_answers(answers, card.name)
+    if score not in DEBIASED:
+        table = answers_table(
+            kept, prefix, tokens=_score_tokens(asking, score, data, answers, request)
+        )
+        question = MeasureInput(kept, card, threshold=HALF if score == "vqa" else None)
+        return PartRun(SuitePart(card, measure(question)), table, skipped=answers.skipped)
+    prior = score_priors(asking, kept.frame, base, data)
+    blank = np.isnan(prior) & kept.frame.present.any(axis=1)
+    if blank.any():  # captions that the model reads under an image, and not under noise
+        unread = Skip("the caption has no prior", "the model gives a caption no prior")
+        more = {kept.frame.ids[k]: unread for k in np.flatnonzero(blank.any(axis=1)).tolist()}
+        answers = replace(answers, skipped={**answers.skipped, **more})
+        kept, prior = _require_answers(answers, card.name), prior[~blank.any(axis=1)]
+    measured, alpha = remove_prior(
+        MeasureInput(kept, card),
+        prior,
+        alpha=request.alpha,
+        seed=request.seed,
+        words=describe_prior(asking.prior, asking.model),
+    )
+    table = answers_table(kept, prefix, prior=prior)
+    return PartRun(SuitePart(card, measured), table, alpha, answers.skipped)
+
+
+def _run_gallery(
+    asking: ScoringContext,
+    benchmark: Benchmark,
+    data: Gallery,
+    score: str,
+    request: EvalRequest,
+    prefix: str,
+) -> PartRun:
+    card, base = benchmark.card, DEBIASED.get(score, score)
+    if score in DEBIASED and request.rerank:
+        raise InputError(f"{score} needs every pair of a gallery; leave out --rerank.")
+    grid = score_gallery(asking, base, data, rerank=request.rerank)
+    table = grid_table(grid, data, prefix)
+    data, seen, skipped = without_skipped(data, grid)
+    alpha = None
+    if score in DEBIASED:
+        measured, alpha = remove_gallery_prior(
+            seen.scores,
+            compute_gallery_prior(asking, base, data, seen),
+            data,
+            card,
+            alpha=request.alpha,
+            seed=request.seed,
+            words=describe_gallery_prior(asking.prior, asking.model, data),
+        )
+    else:
+        measured = measure_gallery(seen.scores, data, card, from_text=seen.from_text)
+    return PartRun(
+        SuitePart(card, _with_notes(measured, grid.notes)), table, alpha, skipped, grid.rerank
+    )
+
+
+def _score_tokens(
+    asking: ScoringContext, score: str, data: list[Example], answers: Answers, request: EvalRequest
+) -> tuple[ListColumn, IntArray] | None:
+    """Token log-probabilities of the examples not skipped, if the request wants them."""
+    if not request.tokens or score not in TOKENS:
+        return None
+    lists, places = score_tokens(asking, score, data)
+    kept = [name not in answers.skipped for name in answers.frame.ids]
+    return lists, places[np.array(kept, dtype=np.bool_)]
+
+
+def _require_answers(answers: Answers, name: str) -> Answers:
+    """Answers of the examples that were not skipped; an error if none is left."""
+    kept = answers.answered()
+    if not len(kept.frame):
+        raise NothingLeftError(name, answers.skipped)
+    return kept
+
+
+def _with_notes(measured: Measurements, notes: tuple[str, ...]) -> Measurements:
+    return replace(measured, notes=(*measured.notes, *notes))

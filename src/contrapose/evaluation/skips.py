@@ -1,0 +1,124 @@
+"""Skipped examples: left out of every metric, counted, and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from contrapose.data import EditSet, Gallery
+from contrapose.engine import ScoreMatrix
+from contrapose.errors import InputError
+from contrapose.results.schema import SkipReport
+from contrapose.scores.skips import Skip, count_reasons
+
+SkipReasons = Mapping[str, Skip]
+"""Examples (queries of a gallery) that could not be asked, and why."""
+
+UNREACHABLE_SCORE = -2.0
+"""Below every cosine: an image that cannot be seen is never found."""
+
+
+class NothingLeftError(InputError):
+    """Error: every example was skipped."""
+
+    def __init__(self, name: str, skipped: SkipReasons):
+        self.skipped = skipped
+        first = next(iter(skipped.values()))
+        super().__init__(f"not one example of {name} can be asked; the first: {first.detail}.")
+
+
+def summarize_skips(skipped: SkipReasons) -> SkipReport | None:
+    """Summarize skipped examples for the results; None when nothing was skipped."""
+    if not skipped:
+        return None
+    unit, first = next(iter(skipped.items()))
+    return SkipReport(
+        examples=len(skipped),
+        reasons=dict(count_reasons(skipped.values())),
+        first=f"{unit}: {first.detail}",
+    )
+
+
+def skip_note(skipped: SkipReasons, left: int) -> tuple[str, ...]:
+    """Note on the skipped examples, for `left` examples that were scored."""
+    if not skipped:
+        return ()
+    reasons = ", ".join(
+        f"{count:,} because {reason}" for reason, count in count_reasons(skipped.values()).items()
+    )
+    were = "were" if len(skipped) > 1 else "was"
+    return (f"{len(skipped):,} of {len(skipped) + left:,} examples {were} skipped: {reasons}",)
+
+
+def require_no_skips(skipped: SkipReasons, name: str) -> None:
+    """Refuse skipped examples (strict mode).
+
+    Raises:
+        InputError: something was skipped; names the first, and how many there are.
+    """
+    if skipped:
+        unit, first = next(iter(skipped.items()))
+        are = f"{len(skipped):,} examples" if len(skipped) > 1 else "1 example"
+        raise InputError(
+            f"{are} of {name} cannot be asked, the first is {unit}: {first.detail}; put it right, "
+            "or leave out --strict to skip them."
+        )
+
+
+def without_skipped(
+    gallery: Gallery, grid: ScoreMatrix
+) -> tuple[Gallery, ScoreMatrix, SkipReasons]:
+    """Drop the skipped images and texts of a gallery, and queries without a partner left.
+
+    A query whose only partners are gone cannot be answered, and is left out too. Of classes every
+    name that can be read stays: fewer would be an easier question.
+    """
+    if not grid.rows and not grid.columns:
+        return gallery, grid, {}
+    pairs = [(i, j) for i, j in gallery.pairs if i not in grid.rows and j not in grid.columns]
+    kept_images, kept_texts = {i for i, _ in pairs}, {j for _, j in pairs}
+    rows, columns = dict(grid.rows), dict(grid.columns)
+    for i, j in gallery.pairs:
+        why = rows.get(i) or columns.get(j)
+        if why is None:
+            continue
+        if i not in kept_images:
+            rows.setdefault(i, why)
+        if j not in kept_texts and not gallery.templates:
+            columns.setdefault(j, why)
+    skipped = {f"image {gallery.images[i].key}": why for i, why in sorted(rows.items())}
+    if not gallery.templates:
+        skipped |= {f"text {j}": why for j, why in sorted(columns.items())}
+    images = [i for i in range(len(gallery.images)) if i not in rows]
+    texts = [j for j in range(len(gallery.texts)) if j not in columns]
+    if not pairs:
+        raise NothingLeftError(gallery.id, skipped)
+    row_of = {i: new for new, i in enumerate(images)}
+    column_of = {j: new for new, j in enumerate(texts)}
+    kept = replace(
+        gallery,
+        images=tuple(gallery.images[i] for i in images),
+        texts=tuple(gallery.texts[j] for j in texts),
+        pairs=tuple((row_of[i], column_of[j]) for i, j in pairs),
+    )
+    part = np.ix_(images, texts)
+    from_text = None if grid.from_text is None else grid.from_text[part]
+    return kept, replace(grid, scores=grid.scores[part], from_text=from_text), skipped
+
+
+def without_skipped_queries(
+    edits: EditSet, grid: ScoreMatrix
+) -> tuple[EditSet, ScoreMatrix, SkipReasons]:
+    """Drop the skipped edit queries; skipped images get a score that no query can reach."""
+    skipped = {edits.queries[q].id: why for q, why in sorted(grid.rows.items())}
+    if not skipped and not grid.columns:
+        return edits, grid, {}
+    kept = [q for q in range(len(edits.queries)) if q not in grid.rows]
+    if not kept:
+        raise NothingLeftError("the edit queries", skipped)
+    scores = grid.scores[kept].copy()
+    scores[:, list(grid.columns)] = UNREACHABLE_SCORE
+    asked = replace(edits, queries=tuple(edits.queries[q] for q in kept))
+    return asked, replace(grid, scores=scores), skipped

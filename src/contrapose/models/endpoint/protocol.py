@@ -1,0 +1,170 @@
+"""Requests, replies and errors of the chat protocol; no network access."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from contrapose.errors import ContraposeError, InputError
+from contrapose.models.capabilities import Prompt, Reply
+from contrapose.models.endpoint.settings import EndpointSettings
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class EndpointError(ContraposeError):
+    """Final failure of an endpoint: down, too slow, or refusing the key or the model.
+
+    It is no `InputError`: that would be one prompt's fault, and the others would still be asked.
+
+    Attributes:
+        replies: what it had answered of the prompts given with the last one; None for the others.
+    """
+
+    def __init__(self, message: str, replies: Sequence[Reply | None] = ()):
+        self.message = message
+        self.replies = tuple(replies)
+        super().__init__(message)
+
+
+LONGEST_SIDE = 2048
+"""Pixels; larger images are scaled down to it, as servers do themselves."""
+
+LARGEST_PNG = 4 << 20
+"""Bytes beyond which an image is sent as JPEG."""
+
+JPEG_QUALITY = 95
+
+TOP_LOGPROBS = 20
+"""Likeliest first tokens asked for, the most that the protocol allows."""
+
+IMAGE_FORMAT = f"png or jpeg{JPEG_QUALITY} over {LARGEST_PNG}, side {LONGEST_SIDE} bicubic"
+"""How images are sent, for the fingerprint."""
+
+
+class MalformedReplyError(Exception):
+    """A response that is no valid reply; the message gives the reason."""
+
+
+def encode_request(prompt: Prompt, settings: EndpointSettings, *, first: bool, cap: str) -> bytes:
+    """Encode the JSON request body of one prompt.
+
+    Args:
+        prompt: what is asked.
+        settings: of whom.
+        first: ask for one token alone and the likeliest first tokens, not for a whole reply.
+        cap: what the server calls the most tokens of a reply.
+    """
+    content: list[dict[str, Any]] = [
+        {"type": "image_url", "image_url": {"url": encode_data_url(image)}}
+        for image in prompt.images
+    ]
+    content.append({"type": "text", "text": prompt.text})
+    whole: dict[str, Any] = {
+        "model": settings.model,
+        "messages": [{"role": "user", "content": content}],
+        cap: 1 if first else settings.tokens,
+        "seed": settings.seed,
+    }
+    if settings.temperature is not None:
+        whole["temperature"] = settings.temperature
+    if first:
+        whole |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+    return json.dumps(whole).encode()
+
+
+def encode_data_url(image: Any) -> str:
+    """Encode a decoded image as a data URL.
+
+    Raises:
+        InputError: it is something else, such as an image prepared for another model.
+    """
+    from PIL import Image
+
+    if not isinstance(image, Image.Image):
+        raise InputError(f"an endpoint is sent decoded images, not {type(image).__name__}.")
+    kind, content = _encode_image(_fit_size(image.convert("RGB")))
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def parse_reply(content: bytes) -> Reply:
+    """Parse the reply of a response; a refusal is a reply too.
+
+    Raises:
+        GarbageError: there is none.
+    """
+    try:
+        whole = json.loads(content)
+    except ValueError:
+        raise MalformedReplyError(f"what came back is not JSON: {_shorten(content)}") from None
+    try:
+        choice = whole["choices"][0]
+        message = choice["message"]
+        text = message.get("content")
+        if isinstance(text, list):  # parts, as some servers write them
+            text = "".join(part.get("text", "") for part in text)
+        text = text if text is not None else message.get("refusal")
+        if not isinstance(text, str | None):
+            raise TypeError
+        usage = whole.get("usage") or {}
+        return Reply(
+            text=text or "",
+            first=_parse_first_logprobs(choice),
+            tokens_in=int(usage.get("prompt_tokens") or 0),
+            tokens_out=int(usage.get("completion_tokens") or 0),
+        )
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+        raise MalformedReplyError(f"what came back is no reply: {_shorten(content)}") from None
+
+
+def parse_error(content: bytes) -> tuple[str, str]:
+    """Parse the error code and message of a failed response."""
+    try:
+        error = json.loads(content)
+        error = error.get("error", error)
+        if isinstance(error, str):
+            return "", _shorten(error.encode())
+        words = str(error.get("message") or error.get("detail") or "")
+        return str(error.get("code") or ""), _shorten(words.encode())
+    except (ValueError, AttributeError):
+        return "", _shorten(content)
+
+
+def _parse_first_logprobs(choice: Mapping[str, Any]) -> dict[str, float]:
+    """Log-probabilities of the likeliest first tokens; empty where the server gives none."""
+    tokens = (choice.get("logprobs") or {}).get("content") or []
+    if not tokens:
+        return {}
+    likeliest = tokens[0].get("top_logprobs") or [tokens[0]]
+    return {str(each["token"]): float(each["logprob"]) for each in likeliest}
+
+
+def _fit_size(image: Image) -> Image:
+    longest = max(image.size)
+    if longest <= LONGEST_SIDE:
+        return image
+    from PIL import Image as Pillow
+
+    width, height = (max(1, round(side * LONGEST_SIDE / longest)) for side in image.size)
+    return image.resize((width, height), Pillow.Resampling.BICUBIC)
+
+
+def _encode_image(image: Image) -> tuple[str, bytes]:
+    sink = io.BytesIO()
+    image.save(sink, "PNG")
+    if sink.tell() <= LARGEST_PNG:
+        return "png", sink.getvalue()
+    sink = io.BytesIO()
+    image.save(sink, "JPEG", quality=JPEG_QUALITY)
+    return "jpeg", sink.getvalue()
+
+
+def _shorten(content: bytes) -> str:
+    """Beginning of a response on one line."""
+    words = " ".join(content[:2000].decode(errors="replace").split())
+    shown = words if len(words) <= 200 else f"{words[:199]}…"
+    return shown.rstrip(".") or "nothing"

@@ -1,0 +1,183 @@
+"""Unpacked scoring and generation by the library's own forward pass.
+
+For architectures whose captions cannot be packed behind a shared prefix: slower, and never wrong in
+silence, since nothing of the network is done anew here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from PIL.Image import Image
+from torch import Tensor
+
+from contrapose.errors import InputError
+from contrapose.models.capabilities import Prompt, Reply
+from contrapose.models.hf.checkpoint import silence_transformers
+from contrapose.models.hf.vlm.prefix_scoring import Continuation
+
+if TYPE_CHECKING:
+    from contrapose.models.hf.vlm.prompts import ChatPrompts
+
+SEQUENCES_AT_ONCE = 8
+"""Sequences at once."""
+
+
+def score_unpacked(
+    network: Any, prefix: Mapping[str, Tensor], texts: Sequence[Continuation], fill: int
+) -> list[Tensor]:
+    """Log-probabilities of each text's counted tokens after one prefix, on the CPU.
+
+    Args:
+        network: the library's model.
+        prefix: what its forward pass takes for the prefix alone: (1, p) tokens, and the image.
+        texts: what follows it.
+        fill: the token that shorter sequences are filled up with.
+    """
+    found: list[Tensor] = []
+    for start in range(0, len(texts), SEQUENCES_AT_ONCE):
+        some = texts[start : start + SEQUENCES_AT_ONCE]
+        inputs = {
+            name: _repeat_input(name, values, prefix, some, fill) for name, values in prefix.items()
+        }
+        logits = network(**inputs, use_cache=False).logits
+        length = prefix["input_ids"].shape[1]
+        for row, text in zip(logits, some, strict=True):
+            last = length + len(text.ids) - 1
+            states = row[last - text.counted : last].float().log_softmax(dim=-1)
+            targets = torch.tensor(text.ids[len(text.ids) - text.counted :], device=row.device)
+            found.append(states.gather(1, targets[:, None]).squeeze(1).cpu())
+    return found
+
+
+def _repeat_input(
+    name: str,
+    values: Tensor,
+    prefix: Mapping[str, Tensor],
+    texts: Sequence[Continuation],
+    fill: int,
+) -> Tensor:
+    """Repeat one input for several sequences that share a prefix."""
+    repeated = torch.cat([values] * len(texts))
+    if not is_per_token(name, values, prefix["input_ids"]):
+        return repeated
+    width = max(len(text.ids) for text in texts)
+    if values.ndim > 2:
+        return extend_input(repeated, width)
+    rows = values.new_zeros(len(texts), width)
+    for i, text in enumerate(texts):
+        if name == "input_ids":
+            rows[i] = fill
+            rows[i, : len(text.ids)] = torch.tensor(text.ids)
+        elif name == "attention_mask":
+            rows[i, : len(text.ids)] = 1
+    return torch.cat([repeated, rows], dim=1)
+
+
+def is_per_token(name: str, values: Tensor, ids: Tensor) -> bool:
+    """Whether an input has one value per token."""
+    if name == "cross_attention_mask":  # which images each token may look at
+        return True
+    return values.shape == ids.shape and not values.is_floating_point()
+
+
+def extend_input(values: Tensor, count: int) -> Tensor:
+    """Extend a per-token input by repeating its last value."""
+    last = values[:, -1:].expand(-1, count, *values.shape[2:])
+    return torch.cat([values, last], dim=1)
+
+
+def replace_tail(
+    prepared: Mapping[str, Tensor],
+    head: Callable[[Sequence[int]], tuple[int, ...]],
+    tail: tuple[int, ...],
+) -> dict[str, Tensor]:
+    """Replace the tokens after the image in prepared inputs.
+
+    Args:
+        prepared: inputs of one image with some words.
+        head: finds which of its tokens are kept.
+        tail: the words after them.
+    """
+    ids = prepared["input_ids"]
+    kept = head(ids[0].tolist())
+    found = {}
+    for name, values in prepared.items():
+        if name == "input_ids":
+            found[name] = torch.tensor([[*kept, *tail]])
+        elif is_per_token(name, values, ids) and values.ndim > 2:
+            found[name] = extend_input(values, len(tail))[:, : len(kept) + len(tail)]
+        elif is_per_token(name, values, ids):
+            rest = values.new_full((1, len(tail)), int(name == "attention_mask"))
+            found[name] = torch.cat([values[:, : len(kept)], rest], dim=1)
+        else:
+            found[name] = values
+    return found
+
+
+MAX_REPLY_TOKENS = 32
+"""Most tokens of a reply."""
+FIRST_TOKENS = 20
+"""Likeliest first tokens that are told."""
+
+
+def generate_reply(prompt: Prompt, network: Any, processor: Any, prompts: ChatPrompts) -> Reply:
+    """Generate the greedy reply to one prompt.
+
+    Raises:
+        InputError: the chat template or the processor does not take its images.
+    """
+    inputs = _prepare_inputs(prompt, processor, prompts)
+    weight = network.get_input_embeddings().weight
+    placed = {
+        name: values.to(weight.device, weight.dtype if values.is_floating_point() else None)
+        for name, values in inputs.items()
+    }
+    with silence_transformers():
+        found = network.generate(
+            **placed,
+            max_new_tokens=MAX_REPLY_TOKENS,
+            do_sample=False,
+            num_beams=1,
+            eos_token_id=prompts.end,
+            pad_token_id=prompts.end,
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
+    length = inputs["input_ids"].shape[1]
+    said = found.sequences[0, length:].tolist()
+    likely = found.logits[0][0].float().log_softmax(dim=-1)
+    values, tokens = likely.topk(min(FIRST_TOKENS, len(likely)))
+    first: dict[str, float] = {}
+    for value, token in zip(values.tolist(), tokens.tolist(), strict=True):
+        first.setdefault(processor.tokenizer.decode([token]), value)
+    text = processor.tokenizer.decode(said, skip_special_tokens=True).strip()
+    return Reply(text, first, tokens_in=length, tokens_out=len(said))
+
+
+def _prepare_inputs(prompt: Prompt, processor: Any, prompts: ChatPrompts) -> dict[str, Tensor]:
+    """Network inputs of a chat turn."""
+    text = prompts.ask(prompt.text, len(prompt.images))
+    if len(prompt.images) == 1 and isinstance(prompt.images[0], Mapping):
+        return replace_tail(prompt.images[0], prompts.head, prompts.turn(text))
+    if not all(isinstance(image, Image) for image in prompt.images):
+        raise InputError(
+            f"{prompts.name} takes several images in a chat as images only, not prepared ones."
+        )
+    shown = [cast(Image, image).convert("RGB") for image in prompt.images]
+    try:
+        with prompts.lock:
+            found = processor(
+                images=shown or None,
+                text=[text],
+                return_tensors="pt",
+                add_special_tokens=not prompts.bare,
+            )
+    except Exception as error:  # the library raises almost anything here
+        first = str(error).strip().split("\n", maxsplit=1)[0].rstrip(":. ")
+        raise InputError(
+            f"{prompts.name} does not take {len(shown)} images in one turn ({first})."
+        ) from None
+    return {name: torch.as_tensor(values) for name, values in found.items()}

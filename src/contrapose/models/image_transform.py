@@ -1,0 +1,139 @@
+"""Image transform of most encoders: resize, center crop, rescale, normalize.
+
+What comes out are bytes: they are scaled and normalised where the network is, which moves a
+quarter of the data. The numbers are those of the usual order of steps, to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from PIL.Image import Image, Resampling
+from torch import Tensor
+
+_FILTER_NAMES = {
+    Resampling.BICUBIC: "bicubic",
+    Resampling.BILINEAR: "bilinear",
+    Resampling.LANCZOS: "Lanczos",
+    Resampling.BOX: "box",
+    Resampling.HAMMING: "Hamming",
+}
+SMOOTH_FILTERS = tuple(_FILTER_NAMES)
+"""Filters that can resize a part of an image to what it would be as a part of the whole."""
+MAX_PIXELS = 2**26
+"""An image that would be of more pixels before its crop is not resized as a whole, which takes
+three bytes for each: the kept part is resized alone, and a byte in a hundred may differ a little.
+One that is 1,400 times as long as it is wide comes to that."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageTransform:
+    """Image transform: resize, center crop, rescale and normalize.
+
+    Attributes:
+        resize: the new (height, width), or the new length of the shorter side.
+        crop: (height, width) of the middle that is kept; None keeps all.
+        resample: Pillow's filter.
+        mean: per channel, of values from 0 to 1.
+        std: per channel, of values from 0 to 1.
+        even: where a crop cannot be centred, to the even offset as torchvision rounds, rather than
+            to the smaller one as transformers does.
+    """
+
+    resize: tuple[int, int] | int
+    crop: tuple[int, int] | None
+    resample: Resampling
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    even: bool = False
+
+    def in_words(self) -> str:
+        """Describe the transform in one line for the model card."""
+        how = _FILTER_NAMES.get(self.resample, self.resample.name.lower())
+        if isinstance(self.resize, int):
+            size = f"shorter side to {self.resize}"
+        else:
+            size = f"to {self.resize[1]}×{self.resize[0]}, whatever its shape"
+        crop = f", middle {self.crop[1]}×{self.crop[0]} cropped" if self.crop else ""
+        return f"RGB, resized ({how}) {size}{crop}, normalised"
+
+    def resize_to_bytes(self, image: Image) -> Tensor:
+        """Resize and crop an image to bytes (3, h, w)."""
+        image = image if image.mode == "RGB" else image.convert("RGB")
+        height, width = self._resized(image.height, image.width)
+        top, left, bottom, right = self._kept(height, width)
+        if height * width > MAX_PIXELS and self.resample in SMOOTH_FILTERS:
+            x, y = image.width / width, image.height / height
+            box = (left * x, top * y, min(right * x, image.width), min(bottom * y, image.height))
+            image = image.resize((right - left, bottom - top), self.resample, box=box)
+        else:
+            image = image.resize((width, height), self.resample).crop((left, top, right, bottom))
+        return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
+
+    def normalize_bytes(self, pixels: Tensor) -> Tensor:
+        """Normalize bytes (…, 3, h, w) to float32 pixels, on their device."""
+        # Divisors are tensors: a plain number would become a product with its reciprocal on a GPU.
+        values = pixels.float().div_(pixels.new_tensor(255.0, dtype=torch.float32))
+        return values.sub_(_channel_column(self.mean, values)).div_(
+            _channel_column(self.std, values)
+        )
+
+    def __call__(self, image: Image) -> Tensor:
+        """Transform an image to float32 pixels (3, h, w)."""
+        return self.normalize_bytes(self.resize_to_bytes(image))
+
+    def _resized(self, height: int, width: int) -> tuple[int, int]:
+        if not isinstance(self.resize, int):
+            return self.resize
+        if width <= height:
+            return int(self.resize * height / width), self.resize
+        return self.resize, int(self.resize * width / height)
+
+    def _kept(self, height: int, width: int) -> tuple[int, int, int, int]:
+        if self.crop is None:
+            return 0, 0, height, width
+        rows, columns = self.crop
+        spare = (height - rows, width - columns)
+        top, left = (round(each / 2) if self.even else each // 2 for each in spare)
+        return top, left, top + rows, left + columns
+
+    def fits(self) -> bool:
+        """Whether every image is at least as large as its crop after resizing."""
+        if self.crop is None:
+            return True
+        if isinstance(self.resize, int):
+            return max(self.crop) <= self.resize
+        return self.crop[0] <= self.resize[0] and self.crop[1] <= self.resize[1]
+
+
+def _channel_column(values: Sequence[float], like: Tensor) -> Tensor:
+    return torch.tensor(values, dtype=torch.float32, device=like.device)[:, None, None]
+
+
+def batch_images(
+    rows: Sequence[Tensor],
+    steps: ImageTransform | None,
+    device: torch.device | str,
+    dtype: torch.dtype,
+) -> Tensor:
+    """Batch prepared images, normalize bytes, and zero-pad smaller images."""
+    if steps is not None and len({row.dtype for row in rows}) > 1:
+        rows = [steps.normalize_bytes(row) if row.dtype == torch.uint8 else row for row in rows]
+    batch = _stack_padded(rows).to(device)
+    if steps is not None and batch.dtype == torch.uint8:
+        batch = steps.normalize_bytes(batch)
+    return batch.to(dtype) if batch.is_floating_point() else batch
+
+
+def _stack_padded(tensors: Sequence[Tensor]) -> Tensor:
+    shapes = {tuple(each.shape) for each in tensors}
+    if len(shapes) == 1:
+        return torch.stack(list(tensors))
+    largest = [max(sizes) for sizes in zip(*shapes, strict=True)]
+    whole = tensors[0].new_zeros(len(tensors), *largest)
+    for row, each in zip(whole, tensors, strict=True):
+        row[tuple(slice(size) for size in each.shape)] = each
+    return whole

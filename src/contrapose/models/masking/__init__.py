@@ -1,0 +1,1 @@
+"""Masking of caption words and image regions, as diagnosis asks for it."""

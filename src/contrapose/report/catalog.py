@@ -1,0 +1,241 @@
+"""Listings of benchmarks, models and scores, and reports of data and model checks."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from contrapose.data import Benchmark, Card, Suite
+from contrapose.data.check import DataReport
+from contrapose.files import Problem
+from contrapose.models.conformance import ConformanceReport
+from contrapose.models.registry import FamilyCard
+from contrapose.report.tables import Table
+from contrapose.results import describe_aggregation
+
+
+def cards_table(found: Sequence[Benchmark | Suite]) -> Table:
+    """Table with one line per benchmark or suite."""
+    rows = tuple(_card_row(each) for each in found)
+    return Table("", ("<benchmark", "<shape", "examples", "<chance %", "<what it asks"), rows)
+
+
+def _card_row(found: Benchmark | Suite) -> tuple[str, ...]:
+    if isinstance(found, Suite):
+        total = sum(sum(part.card.counts.values()) for part in found.parts.values())
+        shape, chance, name, title = f"{len(found.parts)} parts", "–", found.name, found.title
+    else:
+        card = found.card
+        total = sum(card.counts.values())
+        shape, chance, name, title = card.shape, format_chance(card), card.name, card.title
+    return name, shape, f"{total:,}" if total else "–", chance, title.partition(": ")[2] or title
+
+
+def suite_lines(suite: Suite) -> list[str]:
+    """Description of a suite, one line per part."""
+    width = max(map(len, suite.parts))
+    cards = [part.card for part in suite.parts.values()]
+    return [
+        suite.title,
+        f"  paper        {'; '.join(dict.fromkeys(card.paper for card in cards))}",
+        f"  licence      {'; '.join(dict.fromkeys(card.licence for card in cards))}",
+        f"  parts (--subset, or --on {suite.name}/PART)",
+        *(
+            f"    {name:<{width}}  {part.card.shape}, chance % {format_chance(part.card)}: "
+            f"{part.card.title}"
+            for name, part in suite.parts.items()
+        ),
+    ]
+
+
+def card_lines(card: Card) -> list[str]:
+    """All fields of a card, one paragraph per field."""
+    counts = ", ".join(f"{name} {count:,}" for name, count in card.counts.items())
+    lines = [
+        card.title,
+        f"  paper        {card.paper}",
+        f"  licence      {card.licence}",
+        f"  files from   {card.source}",
+        f"  shape        {card.shape} (images × captions)",
+        f"  examples     {counts or 'as many as the files hold'}",
+        f"  chance %     {format_chance(card)}",
+        f"  headline     {describe_aggregation(card.aggregation)}",
+    ]
+    if card.official:
+        lines.append(f"  official     {card.official}")
+    if card.tags:
+        lines.append("  tags (--by)")
+        lines += [f"    {name:<16} {meaning}" for name, meaning in card.tags.items()]
+    lines.append("  folder (--root)")
+    lines += [f"    {line}" for line in card.layout.split("\n")]
+    return lines
+
+
+def format_chance(card: Card) -> str:
+    """Format the chance levels of a card."""
+    return ", ".join(f"{name} {100 * value:.1f}" for name, value in card.chance.items()) or "–"
+
+
+def families_table(families: Sequence[FamilyCard], installed: Mapping[str, bool]) -> Table:
+    """Table with one line per model family.
+
+    Args:
+        families: in order.
+        installed: extra → whether what it needs is here.
+    """
+    rows = tuple(
+        (
+            family.name,
+            ", ".join(family.scores) or "as it can",
+            family.pattern,
+            family.example,
+            _format_extra(family.extra, installed),
+        )
+        for family in families
+    )
+    return Table("", ("<family", "<scores", "<name", "<example", "<needs"), rows)
+
+
+def families_json(
+    families: Sequence[FamilyCard], installed: Mapping[str, bool], plugins: Sequence[str]
+) -> str:
+    """Model families as JSON, with names added by other packages and files."""
+    listed = [
+        {**asdict(family), "installed": installed.get(family.extra, True)} for family in families
+    ]
+    return _to_json({"families": listed, "plugins": list(plugins)})
+
+
+def scores_table(scores: Sequence[Mapping[str, Any]]) -> Table:
+    """Table with one line per score."""
+    rows = tuple(
+        (each["name"], each["needs"], ", ".join(each["families"]), each["meaning"])
+        for each in scores
+    )
+    return Table("", ("<score", "<of", "<families", "<what the number is"), rows)
+
+
+def scores_json(scores: Sequence[Mapping[str, Any]]) -> str:
+    """Scores as JSON."""
+    return _to_json(list(scores))
+
+
+def model_report_parts(report: ConformanceReport) -> list[Table | str]:
+    """Output of `contrapose check model`: every check, then a summary."""
+    rows = tuple((each.outcome, each.name, each.sentence) for each in report.findings)
+    parts: list[Table | str] = [
+        Table(f"{report.model} in {report.dtype}", ("<outcome", "<check", "<what must be so"), rows)
+    ]
+    for outcome in ("not applicable", "not checked", "failed"):
+        why: dict[str, list[str]] = {}
+        for each in report.findings:
+            if each.outcome == outcome:
+                why.setdefault(each.detail, []).append(each.name)
+        parts += [f"{outcome}: {', '.join(names)}: {detail}." for detail, names in why.items()]
+    passed = sum(each.outcome == "passed" for each in report.findings)
+    said = f"{passed} of {len(report.findings)} checks passed, {len(report.failed)} failed; "
+    return [
+        *parts,
+        f"{said}answers to the same pair may differ by {report.tolerance:g} (relative).",
+    ]
+
+
+def model_report_json(report: ConformanceReport) -> str:
+    """Model check report as JSON."""
+    return _to_json({**asdict(report), "ok": report.ok})
+
+
+def _format_extra(extra: str, installed: Mapping[str, bool]) -> str:
+    if not extra:
+        return "nothing"
+    return "installed" if installed.get(extra, True) else f"pip install 'contrapose[{extra}]'"
+
+
+def _to_json(content: Any) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False)
+
+
+MAX_NAMED = 5
+"""Problems of one kind that are named before the rest is only counted."""
+
+
+def data_report_parts(report: DataReport, *, every: bool = False) -> list[Table | str]:
+    """Output of `contrapose check data`.
+
+    Args:
+        report: what was found.
+        every: name every problem and note, not the first few of each kind.
+    """
+    names = dict.fromkeys((*report.expected, *report.examples))
+    rows = [
+        (name, f"{report.examples.get(name, 0):,}", _released_count(report, name)) for name in names
+    ]
+    if len(rows) > 1:
+        total = sum(report.examples.values())
+        expected = sum(report.expected.values())
+        rows.append(("total", f"{total:,}", f"{expected:,}" if expected else "–"))
+    title = f"{report.benchmark} in {report.root}"
+    table = Table(title, ("<part", "examples", "released"), tuple(rows))
+    opened = f"{report.opened:,} opened" if report.opened else "none opened"
+    counts = f"{report.images:,} images ({opened}), {report.captions:,} captions."
+    parts: list[Table | str] = [table, counts]
+    parts += _problem_lines("note", report.notes, every=every)
+    parts += _problem_lines("problem", report.problems, every=every)
+    number = len(report.problems)
+    parts.append("Nothing is wrong." if report.ok else f"{_count_noun(number, 'problem')} found.")
+    return parts
+
+
+def data_report_json(report: DataReport) -> str:
+    """Data check report as JSON."""
+    return json.dumps(
+        {
+            "benchmark": report.benchmark,
+            "root": str(report.root),
+            "ok": report.ok,
+            "examples": dict(report.examples),
+            "released": dict(report.expected),
+            "images": report.images,
+            "opened": report.opened,
+            "captions": report.captions,
+            "problems": [_problem_dict(problem) for problem in report.problems],
+            "notes": [_problem_dict(note) for note in report.notes],
+        },
+        indent=2,
+        ensure_ascii=False,
+    )
+
+
+def _problem_lines(what: str, found: Sequence[Problem], *, every: bool) -> list[str]:
+    lines = []
+    shown: Counter[str] = Counter()
+    totals = Counter(problem.kind for problem in found)
+    for problem in found:
+        shown[problem.kind] += 1
+        if every or shown[problem.kind] <= MAX_NAMED:
+            lines.append(f"{what}: {problem.kind}: {problem}")
+    for kind, total in totals.items():
+        if not every and total > MAX_NAMED:
+            lines.append(f"{what}: {kind}: {total - MAX_NAMED:,} more; --all names them.")
+    return lines
+
+
+def _released_count(report: DataReport, name: str) -> str:
+    return f"{report.expected[name]:,}" if name in report.expected else "–"
+
+
+def _count_noun(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _problem_dict(problem: Problem) -> dict[str, str | int | None]:
+    file = None if problem.file is None else str(problem.file)
+    return {
+        "kind": problem.kind,
+        "message": problem.message,
+        "file": file,
+        "line": problem.line,
+    }

@@ -1,0 +1,214 @@
+"""Dividend plots: scatter panels of score and dividend differences, and signed bars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from contrapose.metrics import FloatArray
+from contrapose.report.html.page import element, escape, format_number
+from contrapose.report.html.plots.svg import (
+    CHARACTER_WIDTH,
+    LegendEntry,
+    Scale,
+    color_class,
+    figure,
+    legend,
+    line,
+    text,
+    ticks,
+)
+
+WIDTH = 960.0
+LEFT, TOP, GAP, HEAD, FOOT = 46.0, 22.0, 16.0, 36.0, 34.0
+MAX_PANEL_HEIGHT = 170.0
+MAX_POINTS = 600
+"""Points of a panel; of more, as many are drawn evenly."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlotPanel:
+    """Scatter panel: one metric of one model.
+
+    Attributes:
+        title: the metric.
+        words: what stands below it: ρ.
+        x: (c,) differences of the score.
+        y: (c,) differences of the dividend.
+    """
+
+    title: str
+    words: str
+    x: FloatArray
+    y: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScatterRow:
+    """Row of scatter panels of one model."""
+
+    label: str
+    panels: Sequence[PlotPanel]
+
+
+def scatter_grid(
+    title: str, rows: Sequence[ScatterRow], note: str, order: Sequence[str] = ()
+) -> str:
+    """Grid of scatter panels as a figure; empty if there is nothing to draw.
+
+    Args:
+        title: what it shows.
+        rows: a model each; all have as many panels.
+        note: how to read it.
+        order: labels of the whole report, so that each has one colour everywhere.
+    """
+    rows = [row for row in rows if any(len(panel.x) for panel in row.panels)]
+    if not rows:
+        return ""
+    columns = max(len(row.panels) for row in rows)
+    wide = (WIDTH - LEFT - GAP * (columns - 1)) / max(columns, 3)
+    tall = min(MAX_PANEL_HEIGHT, wide)
+    body: list[str] = []
+    places = list(dict.fromkeys((*order, *(row.label for row in rows))))
+    for i, row in enumerate(rows):
+        top = i * (TOP + HEAD + tall + FOOT)
+        body.append(text(0, top + 12, row.label, class_="row"))
+        across = _axis_range([panel.x for panel in row.panels])
+        up = _axis_range([panel.y for panel in row.panels])
+        for j, panel in enumerate(row.panels):
+            left = LEFT + j * (wide + GAP)
+            x = Scale(*across, left, left + wide)
+            y = Scale(*up, top + TOP + HEAD + tall, top + TOP + HEAD)
+            body += _draw_panel(
+                panel, x, y, first=j == 0, looks=color_class(places.index(row.label))
+            )
+    height = len(rows) * (TOP + HEAD + tall + FOOT)
+    described = "; ".join(
+        f"{row.label}: " + ", ".join(f"{panel.title} {panel.words}" for panel in row.panels)
+        for row in rows
+    )
+    return figure(title, note, described, WIDTH, height, body)
+
+
+def _draw_panel(panel: PlotPanel, x: Scale, y: Scale, *, first: bool, looks: str) -> list[str]:
+    top, bottom = y.end, y.start
+    parts = [
+        text(x.start, top - 20, panel.title, class_="row"),
+        text(x.start, top - 6, panel.words, class_="tick"),
+        element(
+            "rect", x=x.start, y=top, width=x.end - x.start, height=bottom - top, class_="frame"
+        ),
+        line(x(0), top, x(0), bottom, "grid"),
+        line(x.start, y(0), x.end, y(0), "grid"),
+    ]
+    for value in ticks(x.low, x.high, 4):
+        parts.append(text(x(value), bottom + 14, f"{value:g}", anchor="middle", class_="tick"))
+    if first:
+        for value in ticks(y.low, y.high, 4):
+            parts.append(text(x.start - 6, y(value) + 4, f"{value:g}", anchor="end", class_="tick"))
+    step = max(1, -(-len(panel.x) // MAX_POINTS))
+    points = zip(panel.x[::step].tolist(), panel.y[::step].tolist(), strict=True)
+    # One path of strokes without length: a page of many thousand points stays small.
+    drawn = "".join(f"M{format_number(x(a))} {format_number(y(b))}h0" for a, b in points)
+    parts.append(element("path", d=drawn, class_=f"points {looks}") if drawn else "")
+    return parts
+
+
+def _axis_range(some: Sequence[FloatArray]) -> tuple[float, float]:
+    """Axis range that contains nearly all values and 0."""
+    values = np.concatenate([*some, np.zeros(1)])
+    low, high = (float(each) for each in np.quantile(values, (0.005, 0.995)))
+    low, high = min(low, 0.0), max(high, 0.0)
+    room = 0.08 * (high - low) or 1.0
+    return low - room, high + room
+
+
+SIGNED_WIDTH, SIGNED_RIGHT = 440.0, 56.0
+BAR_HEIGHT, BAR_GAP = 12.0, 7.0
+MAX_NAME = 22
+"""Characters of a pattern's name; longer ones are cut, and told in full when pointed at."""
+
+
+@dataclass(frozen=True, slots=True)
+class BarSeries:
+    """Series of signed bars.
+
+    Attributes:
+        name: what they are.
+        values: by pattern.
+        looks: number of its colour.
+    """
+
+    name: str
+    values: Mapping[str, float]
+    looks: int
+
+
+def signed_bars(title: str, series: Sequence[BarSeries], note: str = "") -> str:
+    """Signed bars as a figure; empty if there is nothing to draw.
+
+    Args:
+        title: what it shows.
+        series: side by side in each row; the patterns are those of the first.
+        note: how to read it.
+    """
+    rows = list(dict.fromkeys(name for each in series for name in each.values))
+    if not rows:
+        return ""
+    far = max(abs(value) for each in series for value in each.values.values()) or 1.0
+    left = 14 + 1.25 * CHARACTER_WIDTH * min(max(map(len, rows)), MAX_NAME)
+    scale = Scale(-1.08 * far, 1.08 * far, left, SIGNED_WIDTH - SIGNED_RIGHT)
+    key, top = ("", 4.0)
+    if len(series) > 1:
+        entries = [
+            LegendEntry(each.name, partial(_legend_bar, looks=color_class(each.looks)))
+            for each in series
+        ]
+        key, height = legend(entries, 0, 0, SIGNED_WIDTH)
+        top = height + 6
+    band = BAR_HEIGHT * len(series) + BAR_GAP
+    bottom = top + band * len(rows)
+    body = [key]
+    for value in ticks(scale.low, scale.high, 6):
+        x = scale(value)
+        body.append(line(x, top, x, bottom, "zero" if value == 0 else "grid"))
+        body.append(text(x, bottom + 14, f"{value:g}", anchor="middle", class_="tick"))
+    for i, name in enumerate(rows):
+        y = top + i * band
+        shown = name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
+        body.append(text(left - 8, y + band / 2 + 1, shown, anchor="end", class_="row"))
+        for j, each in enumerate(series):
+            if name in each.values:
+                body += _draw_bar(scale, y + BAR_GAP / 2 + j * BAR_HEIGHT, each, name)
+    described = "; ".join(
+        f"{each.name}: " + ", ".join(f"{name} {value:+.3g}" for name, value in each.values.items())
+        for each in series
+    )
+    return figure(title, note, described, SIGNED_WIDTH, bottom + 22, body)
+
+
+def _draw_bar(scale: Scale, y: float, each: BarSeries, name: str) -> list[str]:
+    value = each.values[name]
+    start, end = sorted((scale(0), scale(value)))
+    hint = element("title", escape(f"{name}, {each.name}: {value:+.4g}"))
+    return [
+        element(
+            "rect",
+            hint,
+            x=start,
+            y=y,
+            width=max(end - start, 0.6),
+            height=BAR_HEIGHT - 2,
+            class_=f"bar {color_class(each.looks)}",
+        ),
+        text(scale.end + 6, y + BAR_HEIGHT - 2, f"{value:+.3f}".replace("-", "−"), class_="tick"),
+    ]
+
+
+def _legend_bar(x: float, y: float, looks: str) -> str:
+    return element(
+        "rect", x=x - 11, y=y - 5, width=22, height=BAR_HEIGHT - 2, class_=f"bar {looks}"
+    )

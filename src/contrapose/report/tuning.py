@@ -1,0 +1,96 @@
+"""Terminal tables of tuning: the before-and-after comparison, and head sweeps."""
+
+from __future__ import annotations
+
+from contrapose.report.tables import Table, format_interval, format_p_value, format_value
+from contrapose.tune.heads import HeadMetricValue, Sweep
+from contrapose.tune.report.measurement import Bill
+
+NON_SHARES = ("equivariance", "equivariance_sd", "right_score")
+"""What is no share of examples."""
+
+
+def bill_table(bill: Bill) -> list[Table | str]:
+    """Table of the before-and-after comparison, printed at the end of `contrapose tune`."""
+    rows = []
+    for item in bill.items:
+        share = item.name.removeprefix("itm_") not in NON_SHARES
+        rows.append(
+            (
+                f"{item.name}{' ↓' if item.better == 'lower' else ''}",
+                format_value(item.before, share=share),
+                format_value(item.after, share=share),
+                format_value(item.difference, share=share, signed=True),
+                format_interval(item.ci95, share=share, signed=True),
+                f"{item.n:,}",
+                format_p_value(item.p_holm),
+                item.verdict,
+            )
+        )
+    title = f"The bill · {bill.model} with {bill.objective} · on {bill.source}"
+    header = (
+        "<measure", "before", "after", "change", "95 % interval", "n", "p (Holm)", "<verdict",
+    )  # fmt: skip
+    said = [
+        f"{word.capitalize()}: {', '.join(names)}."
+        for word in ("better", "worse")
+        if (names := [item.name for item in bill.items if item.verdict == word])
+    ]
+    notes = [f"Note: {note}." for note in bill.notes]
+    return [Table(title, header, tuple(rows)), *(said or ["No evidence of any change."]), *notes]
+
+
+DIRECTIONS = {"text_to_image": "text → image", "image_to_text": "image → text"}
+KS = (1, 5, 10)
+
+
+def heads_tables(sweep: Sweep) -> list[Table | str]:
+    """Tables printed at the end of `contrapose tune heads`."""
+    counts = sweep.counts
+    learnt = f"{counts['train_captions']:,} captions of {counts['train_images']:,} images"
+    if "test_images" not in counts:
+        trained = ", ".join(
+            f"τ = {run.tau:g}: loss {run.trained.losses[-1]:.3f} in {run.seconds:.1f} s"
+            for run in sweep.runs
+        )
+        return [f"Learnt from {learnt} ({trained}); no test features, so nothing was measured."]
+    where = f"{counts['test_captions']:,} captions of {counts['test_images']:,} images"
+    kind = sweep.runs[0].trained.settings.kind
+    title = f"Heads ({kind}) · learnt from {learnt} · measured on {where} · in %, 95 % interval"
+    rows = []
+    for run in sweep.runs:
+        if run.measured is None:
+            continue
+        found = run.measured.retrieval
+        for way, words in DIRECTIONS.items():
+            values = [_recall_cell(found[f"{way}_r{k}"]) for k in KS]
+            rows.append((f"{run.tau:g}", words, *values, f"{run.seconds:.1f}"))
+        rows.append((f"{run.tau:g}", "mean of six", _recall_cell(found["mean_recall"]), "", "", ""))
+    chances = [
+        format_value(sweep.runs[0].measured.retrieval[f"text_to_image_r{k}"].chance, share=True)
+        for k in KS
+        if sweep.runs[0].measured is not None
+    ]
+    parts: list[Table | str] = [
+        Table(title, ("τ", "<way", "R@1", "R@5", "R@10", "seconds"), tuple(rows)),
+        f"Chance, text → image: {', '.join(chances)} %.",
+    ]
+    return [*parts, *_delta_tables(sweep)]
+
+
+def _delta_tables(sweep: Sweep) -> list[Table | str]:
+    rows = [
+        (f"{run.tau:g}", f"{scale:g}", *(_recall_cell(values[f"r{k}"]) for k in KS))
+        for run in sweep.runs
+        if run.measured is not None
+        for scale, values in run.measured.deltas.items()
+    ]
+    if not rows:
+        return []
+    title = "Deltas · image + λ · (nearest caption of another image − own caption) → that image"
+    return [Table(title, ("τ", "λ", "R@1", "R@5", "R@10"), tuple(rows))]
+
+
+def _recall_cell(value: HeadMetricValue) -> str:
+    bounds = format_interval((value.low, value.high), share=True).replace(" to ", "–")
+    return f"{format_value(value.value, share=True)} ({bounds})"

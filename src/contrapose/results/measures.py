@@ -1,0 +1,210 @@
+"""Per-unit values of every metric, and the groups of units that aggregation averages over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from contrapose.data import Aggregation, Macro, TagValue
+from contrapose.errors import InputError
+from contrapose.metrics import BoolArray, FloatArray, IntArray, Outcome
+
+Summary = Literal["mean", "std"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measure:
+    """Measure: one metric's value for every unit (example or query).
+
+    Attributes:
+        values: k numbers, 0 or 1 for accuracies.
+        where: the units it is defined for.
+        ties: the units with a tied comparison; None when nothing is compared.
+        chance: what guessing gets, unit by unit; None when guessing has no meaning.
+        weights: how much each unit counts; None when all count alike.
+        summary: what is reported of the values.
+        better: which way is better; None when neither is.
+        grouped: whether means of group means make sense of it.
+        shown: whether it is reported itself, or only feeds a derived number.
+    """
+
+    values: FloatArray
+    where: BoolArray
+    ties: BoolArray | None = None
+    chance: FloatArray | None = None
+    weights: FloatArray | None = None
+    summary: Summary = "mean"
+    better: Literal["higher", "lower"] | None = "higher"
+    grouped: bool = True
+    shown: bool = True
+
+    def take(self, positions: IntArray) -> Measure:
+        """Measure of a subset of the units."""
+        return replace(
+            self,
+            values=self.values[positions],
+            where=self.where[positions],
+            ties=None if self.ties is None else self.ties[positions],
+            chance=None if self.chance is None else self.chance[positions],
+            weights=None if self.weights is None else self.weights[positions],
+        )
+
+    @property
+    def binary(self) -> bool:
+        """Whether every value is 0 or 1 with equal weight, so that McNemar's test applies."""
+        values = self.values[self.where]
+        return (
+            self.summary == "mean" and self.weights is None and bool(np.isin(values, (0, 1)).all())
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedMetric:
+    """Metric derived from the summaries of measures, not from one value per unit.
+
+    Attributes:
+        kind: "average" and "minimum" of the sources' summaries; "auroc" of the first source's
+            values (right captions) against the second's (foils).
+        sources: names of measures.
+        chance: what guessing gets.
+    """
+
+    kind: Literal["average", "minimum", "auroc"]
+    sources: tuple[str, ...]
+    chance: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurements:
+    """Measures of all metrics on the units of one run.
+
+    Attributes:
+        ids: k unit ids.
+        tags: for each tag its value for each unit.
+        clusters: for each unit its cluster; None when images are unknown.
+        measures: by name, in the order of the report.
+        derived: by name, in the order of the report.
+        notes: what a reader should know.
+    """
+
+    ids: tuple[str, ...]
+    tags: Mapping[str, tuple[TagValue, ...]]
+    clusters: IntArray | None
+    measures: Mapping[str, Measure]
+    derived: Mapping[str, DerivedMetric] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, positions: IntArray) -> Measurements:
+        """Measures of a subset of the units."""
+        chosen = positions.tolist()
+        return replace(
+            self,
+            ids=tuple(self.ids[i] for i in chosen),
+            tags={name: tuple(values[i] for i in chosen) for name, values in self.tags.items()},
+            clusters=None if self.clusters is None else self.clusters[positions],
+            measures={name: measure.take(positions) for name, measure in self.measures.items()},
+        )
+
+
+def measure_from_outcome(outcome: Outcome, where: BoolArray | None = None) -> Measure:
+    """Convert an outcome of `contrapose.metrics` to a measure."""
+    size = len(outcome.values)
+    return Measure(
+        values=np.asarray(outcome.values, dtype=np.float64),
+        where=np.ones(size, dtype=np.bool_) if where is None else where,
+        ties=outcome.ties,
+        chance=None if outcome.chance is None else np.full(size, outcome.chance),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grouping:
+    """Groups of units whose means are averaged.
+
+    Attributes:
+        codes: for each unit its group; −1 when it does not count.
+        names: of the groups.
+        parents: for each group the group of groups it is averaged in first.
+    """
+
+    codes: IntArray
+    names: tuple[str, ...]
+    parents: tuple[int, ...]
+
+
+def units_by_tag(measured: Measurements, by: Sequence[str]) -> dict[str, IntArray]:
+    """Positions of the units with each value of each tag, in order of first appearance.
+
+    A unit with several values of a tag stands in several parts. When two tags share a value and
+    mean different units by it, the names become `tag=value`.
+
+    Raises:
+        InputError: no unit has the tag.
+    """
+    found: dict[tuple[str, str], list[int]] = {}
+    for tag in by:
+        if tag not in measured.tags:
+            known = ", ".join(measured.tags) or "none"
+            raise InputError(f"no example has the tag {tag!r}; tags here: {known}.")
+        for i, value in enumerate(measured.tags[tag]):
+            for one in _tag_values(value):
+                found.setdefault((tag, one), []).append(i)
+    named: dict[str, IntArray] = {}
+    for (tag, value), positions in found.items():
+        clash = any(
+            other != tag and name == value and where != positions
+            for (other, name), where in found.items()
+        )
+        named[f"{tag}={value}" if clash else value] = np.array(positions, dtype=np.int64)
+    return named
+
+
+def group_units(measured: Measurements, aggregation: Macro) -> Grouping | None:
+    """Groups of a macro average; None when the units do not have the tag."""
+    values = measured.tags.get(aggregation.tag)
+    if values is None or not any(values):
+        return None
+    names = [str(value) for value in values]
+    unique, inverse, sizes = np.unique(np.array(names), return_inverse=True, return_counts=True)
+    counts = dict(zip(unique.tolist(), sizes.tolist(), strict=True))
+    kept = [
+        name
+        for name in dict.fromkeys(names)
+        if name and name not in aggregation.drop and counts[name] >= aggregation.least
+    ]
+    if not kept:
+        return None
+    code_of = {name: i for i, name in enumerate(kept)}
+    codes = np.array([code_of.get(name, -1) for name in unique.tolist()], dtype=np.int64)[inverse]
+    parent_of = {
+        member: group for group, members in aggregation.groups.items() for member in members
+    }
+    groups = list(dict.fromkeys(parent_of.get(name, name) for name in kept))
+    parents = tuple(groups.index(parent_of.get(name, name)) for name in kept)
+    return Grouping(codes, tuple(kept), parents)
+
+
+def describe_aggregation(aggregation: Aggregation) -> str:
+    """Describe how the headline is aggregated."""
+    if not isinstance(aggregation, Macro):
+        return "mean over examples"
+    words = f"mean over {aggregation.tag} means"
+    for group, members in aggregation.groups.items():
+        words += f", {group} the mean of its {len(members)}"
+    if aggregation.drop:
+        words += f", {len(aggregation.drop)} symmetric ones left out"
+    if aggregation.least > 1:
+        words += f", those with at least {aggregation.least} examples"
+    return words
+
+
+def _tag_values(value: TagValue) -> tuple[str, ...]:
+    if isinstance(value, tuple):
+        return value
+    return (value,) if value else ()

@@ -1,0 +1,172 @@
+"""Runs of score files: read the scores, join them with examples, measure and aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from contrapose import __version__
+from contrapose.data import (
+    Benchmark,
+    Card,
+    EditSet,
+    Example,
+    Gallery,
+    find_single_benchmark,
+    is_user_file,
+)
+from contrapose.errors import InputError
+from contrapose.files import StrictProblems
+from contrapose.results.debias import remove_prior
+from contrapose.results.measures import Measurements, describe_aggregation
+from contrapose.results.schema import AlphaReport, MetricValue, Results
+from contrapose.results.shapes import MeasureInput, Protocol, measure
+from contrapose.results.shapes.gallery import measure_edits, measure_gallery
+from contrapose.results.summary import RESAMPLES, summarize_headline, summarize_subsets
+from contrapose.results.tables import ScoreTable, answers_table
+from contrapose.scores.answers import Answers, build_frame
+from contrapose.scores.arrays import is_flat_array, read_submission
+from contrapose.scores.files import LikelihoodScale, add_tags, read_prior, read_scores
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsRequest:
+    """Request of `contrapose metrics`; its options by the same names."""
+
+    benchmark: str
+    scores: Path
+    root: Path | None = None
+    prior: Path | None = None
+    alpha: float | Literal["auto"] = "auto"
+    likelihood_as: LikelihoodScale = "log"
+    prior_as: LikelihoodScale = "log"
+    by: tuple[str, ...] = ()
+    tags: tuple[tuple[str, Path], ...] = ()
+    protocol: Protocol = "strict"
+    threshold: float | None = None
+    partial: bool = False
+    resamples: int = RESAMPLES
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Run: request, score table, measures and results.
+
+    Attributes:
+        request: what was asked.
+        scores: the scores, a row a pair; None for galleries, whose matrix is the user's own file.
+        measured: the outcome of every example.
+        results: what is reported.
+        spec: what else should be known of how it was made.
+        replies: what was asked in words and what came back, a row a question; None otherwise.
+    """
+
+    request: Any
+    scores: ScoreTable | None
+    measured: Measurements
+    results: Results
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    replies: ScoreTable | None = None
+
+
+def measure_score_file(request: MetricsRequest) -> Run:
+    """Read a score file, measure it, and aggregate.
+
+    Raises:
+        InputError: something in the files or the options cannot be used.
+    """
+    benchmark = find_single_benchmark(request.benchmark)
+    card = benchmark.card
+    answers, measured, alpha = measure_outcomes(request, benchmark)
+    metrics, subsets, notes = aggregate_metrics(
+        measured, card, request.by, resamples=request.resamples, seed=request.seed
+    )
+    clusters = measured.clusters
+    if clusters is None:
+        notes = (
+            *notes,
+            "intervals take examples as independent; --root DIR clusters them by image",
+        )
+    results = Results(
+        contrapose=__version__,
+        benchmark=card.name,
+        scores=str(request.scores),
+        protocol=request.protocol,
+        aggregation=describe_aggregation(card.aggregation),
+        examples=len(measured),
+        clusters=None if clusters is None else len(set(clusters.tolist())),
+        resamples=request.resamples,
+        seed=request.seed,
+        metrics=metrics,
+        subsets=subsets,
+        alpha=alpha,
+        notes=(*measured.notes, *notes),
+    )
+    table = None if answers is None else answers_table(answers)
+    return Run(request, table, measured, results)
+
+
+def aggregate_metrics(
+    measured: Measurements, card: Card, by: Sequence[str] = (), *, resamples: int, seed: int
+) -> tuple[dict[str, MetricValue], dict[str, dict[str, MetricValue]], tuple[str, ...]]:
+    """Aggregate measures: headline metrics, metrics of every subset, and notes."""
+    by = by or tuple(tag for tag in card.by if any(measured.tags.get(tag, ())))
+    metrics, notes = summarize_headline(measured, card, resamples=resamples, seed=seed)
+    subsets = summarize_subsets(measured, card, by, resamples=resamples, seed=seed)
+    return metrics, subsets, notes
+
+
+def measure_outcomes(
+    request: MetricsRequest, benchmark: Benchmark
+) -> tuple[Answers | None, Measurements, AlphaReport | None]:
+    """Measure every example of a score file, before aggregation."""
+    card = benchmark.card
+    data = _read_annotations(request, benchmark)
+    if isinstance(data, Gallery | EditSet):
+        if request.prior is not None:
+            raise InputError(f"{card.name} takes no --prior.")
+        if isinstance(data, Gallery):
+            return None, measure_gallery(request.scores, data, card), None
+        if request.root is None:
+            raise InputError(f"{card.name} needs --root DIR.")
+        official = request.protocol == "official"
+        return None, measure_edits(request.scores, data, request.root, official=official), None
+    frame = None if data is None else build_frame(data)
+    if frame is not None and benchmark.submission is not None and is_flat_array(request.scores):
+        places = benchmark.submission(request.root or Path(), StrictProblems())
+        answers = read_submission(request.scores, places, frame, partial=request.partial)
+    else:
+        answers = read_scores(request.scores, card, frame, partial=request.partial)
+    for name, path in request.tags:
+        answers = add_tags(answers, path, name)
+    question = MeasureInput(answers, card, request.protocol, request.threshold)
+    if request.prior is None:
+        return answers, measure(question), None
+    prior = read_prior(request.prior, card, answers.frame)
+    measured, alpha = remove_prior(
+        question,
+        prior,
+        alpha=request.alpha,
+        scores_as=request.likelihood_as,
+        prior_as=request.prior_as,
+        seed=request.seed,
+    )
+    return answers, measured, alpha
+
+
+def _read_annotations(
+    request: MetricsRequest, benchmark: Benchmark
+) -> list[Example] | Gallery | EditSet | None:
+    """Read the benchmark's annotations; None without a folder to read them from."""
+    card = benchmark.card
+    own = Path(request.benchmark).parent if is_user_file(request.benchmark) else None
+    root = request.root or own
+    if root is None:
+        if card.family in ("retrieval", "classes", "edits"):
+            raise InputError(f"{card.name} needs its annotation files: pass --root DIR.")
+        return None
+    data = benchmark.read(root, StrictProblems())
+    return data if isinstance(data, Gallery | EditSet) else list(data)

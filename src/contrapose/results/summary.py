@@ -1,0 +1,348 @@
+"""Summaries of measures: values, intervals, chance and ties, of a benchmark, parts or a suite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from contrapose import metrics
+from contrapose.data import Card, Macro
+from contrapose.metrics import FloatArray, IntArray, Statistic
+from contrapose.results.measures import (
+    DerivedMetric,
+    Grouping,
+    Measure,
+    Measurements,
+    group_units,
+    units_by_tag,
+)
+from contrapose.results.schema import MetricValue
+
+RESAMPLES = 10_000
+
+
+def summarize_headline(
+    measured: Measurements, card: Card, *, resamples: int = RESAMPLES, seed: int = 0
+) -> tuple[dict[str, MetricValue], tuple[str, ...]]:
+    """Headline metrics: the benchmark's own aggregation, and the other one with a suffix.
+
+    Returns:
+        The metrics, and what a reader should know of how they were added up.
+    """
+    micro = summarize(measured, resamples=resamples, seed=seed)
+    aggregation = card.aggregation
+    over = group_units(measured, aggregation if isinstance(aggregation, Macro) else Macro("subset"))
+    if over is None:
+        note = (
+            f"the headline of {card.name} is a mean over its {aggregation.tag} values, which the "
+            "score file does not name: these are means over examples; --root DIR gives the other"
+            if isinstance(aggregation, Macro)
+            else ""
+        )
+        return micro, (note,) if note else ()
+    if not isinstance(aggregation, Macro) and len(over.names) < 2:
+        return micro, ()  # the mean over one group says nothing more
+    macro = summarize(measured, over=over, resamples=resamples, seed=seed)
+    if isinstance(aggregation, Macro):
+        return {**macro, **_other_aggregation(micro, macro, "micro")}, ()
+    return {**micro, **_other_aggregation(macro, micro, "macro")}, ()
+
+
+def summarize_subsets(
+    measured: Measurements,
+    card: Card,
+    by: Sequence[str],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, dict[str, MetricValue]]:
+    """Metrics of every subset, and of the groups of subsets that the paper counts as one."""
+    found = {
+        name: summarize(measured.take(positions), resamples=resamples, seed=seed)
+        for name, positions in units_by_tag(measured, by).items()
+    }
+    aggregation = card.aggregation
+    if isinstance(aggregation, Macro) and aggregation.tag in by:
+        values = np.array([str(value) for value in measured.tags[aggregation.tag]])
+        for group, members in aggregation.groups.items():
+            inside = measured.take(np.flatnonzero(np.isin(values, members)))
+            over = group_units(inside, Macro(aggregation.tag)) if len(inside) else None
+            if over is not None:
+                found[group] = summarize(inside, over=over, resamples=resamples, seed=seed)
+    return found
+
+
+def summarize(
+    measured: Measurements,
+    *,
+    over: Grouping | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, MetricValue]:
+    """Value and interval of every metric, over the units or over group means.
+
+    Metrics that are defined for none of the units are left out, and so are those of which group
+    means make no sense.
+    """
+    statistics = build_statistics(measured, over)
+    bounds = metrics.intervals(
+        list(statistics.values()), clusters=measured.clusters, resamples=resamples, seed=seed
+    )
+    found = {
+        name: MetricValue(
+            value=each.value(),
+            ci95=ci95,
+            n=count_units(measured, name),
+            chance=_chance_level(measured, name, over),
+            ties=_tie_rate(measured, name, over),
+        )
+        for (name, each), ci95 in zip(statistics.items(), bounds, strict=True)
+    }
+    for name, derived in measured.derived.items():
+        if derived.kind == "auroc":
+            found[name] = _auroc_value(measured, derived, over, resamples, seed)
+    return found
+
+
+def build_statistics(measured: Measurements, over: Grouping | None = None) -> dict[str, Statistic]:
+    """Build the statistic of every metric, so that it can be resampled."""
+    found = {
+        name: _measure_statistic(measure, over)
+        for name, measure in measured.measures.items()
+        if measure.shown and measure.where.any() and (over is None or measure.grouped)
+    }
+    for name, derived in measured.derived.items():
+        if derived.kind != "auroc" and all(source in found for source in derived.sources):
+            found[name] = _derived_statistic(measured, derived, over)
+    return found
+
+
+def count_units(measured: Measurements, name: str) -> int:
+    """Number of units that a metric is defined on."""
+    sources = _sources(measured, name)
+    return int(np.logical_or.reduce([measured.measures[each].where for each in sources]).sum())
+
+
+def is_share(measured: Measurements, name: str) -> bool:
+    """Whether a metric is a share of the units, to be written as a percentage."""
+    measure = measured.measures[_sources(measured, name)[0]]
+    return measure.ties is not None or measure.chance is not None
+
+
+def _measure_statistic(measure: Measure, over: Grouping | None) -> Statistic:
+    if measure.summary == "std":
+        return metrics.standard_deviation(measure.values)
+    return _mean_statistic(measure, measure.values, over)
+
+
+def _mean_statistic(measure: Measure, values: FloatArray, over: Grouping | None) -> Statistic:
+    """Mean of values of a measure's units, weighted and grouped as the measure is."""
+    if over is not None:
+        codes = np.where(measure.where, over.codes, -1)
+        return metrics.macro_mean(values, codes, over.parents)
+    weights = measure.where.astype(np.float64)
+    return metrics.mean_of(
+        values, weights if measure.weights is None else weights * measure.weights
+    )
+
+
+def _derived_statistic(
+    measured: Measurements, derived: DerivedMetric, over: Grouping | None
+) -> Statistic:
+    sources = [measured.measures[name] for name in derived.sources]
+    if derived.kind == "average":
+        return metrics.combine([_measure_statistic(source, over) for source in sources])
+    one, other = (source.values for source in sources)
+    if over is None:
+        return metrics.minimum_of_means(one, other)
+    return metrics.combine(
+        [
+            metrics.minimum_of_means(one, other, weights=(over.codes == group).astype(np.float64))
+            for group in range(len(over.names))
+        ]
+    )
+
+
+def _chance_level(measured: Measurements, name: str, over: Grouping | None) -> float | None:
+    if name in measured.derived and measured.derived[name].kind != "average":
+        return measured.derived[name].chance
+    levels = []
+    for source in _sources(measured, name):
+        measure = measured.measures[source]
+        if measure.chance is None:
+            return None
+        levels.append(_mean_statistic(measure, measure.chance, over).value())
+    return float(np.mean(levels))
+
+
+def _tie_rate(measured: Measurements, name: str, over: Grouping | None) -> float | None:
+    """Tie rate, aggregated as the metric is; of a derived metric, that of any source."""
+    sources = [measured.measures[source] for source in _sources(measured, name)]
+    if any(source.ties is None for source in sources):
+        return None
+    tied = [source.ties for source in sources if source.ties is not None]
+    return _mean_statistic(sources[0], np.logical_or.reduce(tied).astype(np.float64), over).value()
+
+
+def _auroc_value(
+    measured: Measurements, derived: DerivedMetric, over: Grouping | None, resamples: int, seed: int
+) -> MetricValue:
+    """AUROC with its own bootstrap, since it is no function of sums."""
+    scores = np.stack([measured.measures[name].values for name in derived.sources], axis=1)
+    groups = None if over is None else over.codes
+    ci95 = metrics.auroc_interval(
+        scores, groups, clusters=measured.clusters, resamples=resamples, seed=seed
+    )
+    value = metrics.auroc(scores, groups)
+    return MetricValue(value=value, ci95=ci95, n=len(scores), chance=derived.chance, ties=None)
+
+
+def _other_aggregation(
+    other: dict[str, MetricValue], first: dict[str, MetricValue], suffix: str
+) -> dict[str, MetricValue]:
+    """Metrics of the other aggregation that differ, after those that only it has."""
+    alone = {name: value for name, value in other.items() if name not in first}
+    differs = {
+        f"{name}_{suffix}": value
+        for name, value in other.items()
+        if name in first and value.value != first[name].value
+    }
+    return {**alone, **differs}
+
+
+def _sources(measured: Measurements, name: str) -> tuple[str, ...]:
+    return measured.derived[name].sources if name in measured.derived else (name,)
+
+
+AVERAGE = "average"
+
+MAIN_METRICS: Mapping[str, str] = {
+    "choice": "accuracy",
+    "pairs": "group",
+    "images": "image",
+    "triple": "augmented_accuracy",
+    "foil": "pairwise_accuracy",
+}
+"""The metric that stands for a part in its suite's average, by family.
+
+Recall in a gallery and edit queries are no choice among a few: they stand beside the average.
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SuitePart:
+    """Part of a suite: its card, and the measures of its examples."""
+
+    card: Card
+    measured: Measurements
+
+
+def merge_parts(parts: Mapping[str, SuitePart]) -> Measurements:
+    """Merge parts: units `part/id`, measures `part/metric`, and the average of the main ones.
+
+    Clusters of different parts stay apart: a part's examples are drawn for that part alone.
+    """
+    ids: list[str] = []
+    clusters: list[IntArray] = []
+    measures: dict[str, Measure] = {}
+    mains: list[str] = []
+    total = sum(len(part.measured) for part in parts.values())
+    start = taken = 0
+    for name, part in parts.items():
+        size = len(part.measured)
+        own = part.measured.clusters
+        codes = np.arange(size) if own is None else np.unique(own, return_inverse=True)[1]
+        clusters.append(codes.reshape(-1) + taken)
+        taken += size
+        ids += [f"{name}/{unit}" for unit in part.measured.ids]
+        for metric, measure in part.measured.measures.items():
+            if measure.summary == "std":  # a spread over all parts' units would mean nothing
+                continue
+            measures[f"{name}/{metric}"] = _pad_measure(measure, start, total)
+        main = MAIN_METRICS.get(part.card.family)
+        if main in part.measured.measures:
+            mains.append(f"{name}/{main}")
+        start += size
+    tags = {"part": tuple(name for name, part in parts.items() for _ in range(len(part.measured)))}
+    notes = tuple(f"{name}: {note}" for name, part in parts.items() for note in part.measured.notes)
+    derived = {AVERAGE: DerivedMetric("average", tuple(mains))} if mains else {}
+    return Measurements(tuple(ids), tags, np.concatenate(clusters), measures, derived, notes)
+
+
+def average_parts(
+    parts: Mapping[str, SuitePart],
+    whole: Measurements,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, MetricValue]:
+    """Mean over the parts of their main metric, each aggregated as its own card says."""
+    found: list[Statistic] = []
+    chances: list[float | None] = []
+    ties: list[float] = []
+    start = counted = 0
+    for name, part in parts.items():
+        size = len(part.measured)
+        main = MAIN_METRICS.get(part.card.family)
+        if main in part.measured.measures:
+            measure = whole.measures[f"{name}/{main}"]
+            statistic = _main_statistic(part, measure, start, len(whole))
+            found.append(statistic)
+            inside = measure.where
+            chances.append(None if measure.chance is None else float(measure.chance[inside].mean()))
+            ties.append(0.0 if measure.ties is None else float(measure.ties[inside].mean()))
+            counted += int(inside.sum())
+        start += size
+    if not found:
+        return {}
+    mean = metrics.combine(found)
+    (ci95,) = metrics.intervals([mean], clusters=whole.clusters, resamples=resamples, seed=seed)
+    levels = [level for level in chances if level is not None]
+    return {
+        AVERAGE: MetricValue(
+            value=mean.value(),
+            ci95=ci95,
+            n=counted,
+            chance=float(np.mean(levels)) if len(levels) == len(chances) else None,
+            ties=float(np.mean(ties)),
+        )
+    }
+
+
+def _main_statistic(part: SuitePart, measure: Measure, start: int, total: int) -> Statistic:
+    """Statistic of a part's main metric over all units of the suite."""
+    aggregation = part.card.aggregation
+    over = group_units(part.measured, aggregation) if isinstance(aggregation, Macro) else None
+    if over is not None:
+        codes = np.full(total, -1, dtype=np.int64)
+        codes[start : start + len(part.measured)] = over.codes
+        over = replace(over, codes=codes)
+    alone = Measurements(("",) * total, {}, None, {"main": measure})
+    return build_statistics(alone, over)["main"]
+
+
+def _pad_measure(measure: Measure, start: int, total: int) -> Measure:
+    """Pad a measure of some of the units to all of them."""
+    inside = slice(start, start + len(measure.values))
+
+    def wide(values: metrics.FloatArray) -> metrics.FloatArray:
+        spread = np.zeros(total, dtype=values.dtype)
+        spread[inside] = values
+        return spread
+
+    where = np.zeros(total, dtype=np.bool_)
+    where[inside] = measure.where
+    ties = None
+    if measure.ties is not None:
+        ties = np.zeros(total, dtype=np.bool_)
+        ties[inside] = measure.ties
+    return replace(
+        measure,
+        values=wide(measure.values),
+        where=where,
+        ties=ties,
+        chance=None if measure.chance is None else wide(measure.chance),
+        weights=None if measure.weights is None else wide(measure.weights),
+    )

@@ -1,0 +1,333 @@
+"""Score, prior and tag files: detect the layout, check it against the benchmark, read it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from contrapose.data import Card, TagValue
+from contrapose.errors import InputError
+from contrapose.files import (
+    Problems,
+    Record,
+    StrictProblems,
+    read_json,
+    read_json_records,
+    read_table_records,
+)
+from contrapose.metrics import FloatArray, IntArray
+from contrapose.scores.answers import Answers, Frame, build_frame_from_card
+from contrapose.scores.arrays import read_subset_arrays
+from contrapose.scores.rows import (
+    VALSE_LABEL,
+    WINOGROUND_COLUMNS,
+    WINOGROUND_LABEL,
+    WINOGROUND_TEXT_LABEL,
+    ScoreRows,
+    fill_scores,
+    find_complete,
+    parse_general_rows,
+    parse_valse_rows,
+    parse_winoground_rows,
+)
+
+LikelihoodScale = Literal["log", "probability", "inverse-nll"]
+"""log: mean log P per token. probability: its exp (VisualGPTScore). inverse-nll: 1 / mean NLL."""
+
+
+def to_log_likelihood(values: FloatArray, scale: LikelihoodScale) -> FloatArray:
+    """Convert likelihoods of any scale to mean log-likelihoods per token.
+
+    Raises:
+        InputError: a value that cannot be a likelihood in that form.
+    """
+    wide = np.asarray(values, dtype=np.float64)
+    known = wide[np.isfinite(wide)]
+    if scale == "log":
+        if (known > 0).any():
+            raise InputError(
+                f"a log-likelihood is never above 0, and {known.max():g} is; "
+                "say what the scores are with --likelihood-as probability or inverse-nll."
+            )
+        return wide
+    if (known <= 0).any() or (scale == "probability" and (known > 1).any()):
+        bad = known[(known <= 0) | (known > 1)][0]
+        raise InputError(f"{bad:g} cannot be a caption's {scale}; see --likelihood-as.")
+    return log_of_probability(wide) if scale == "probability" else -1.0 / wide
+
+
+def log_of_probability(values: FloatArray) -> FloatArray:
+    """Natural logarithm of probabilities; padding stays NaN."""
+    with np.errstate(invalid="ignore"):
+        return np.log(values)
+
+
+def add_tags(answers: Answers, path: Path, name: str) -> Answers:
+    """Add a tag from a JSON file to the examples; an empty list becomes "No Tag".
+
+    Raises:
+        InputError: the file is not an object of ids, or not one id is of this benchmark.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise InputError("must hold a JSON object: example id → tag or list of tags.", file=path)
+    unknown = set(content) - set(answers.frame.ids)
+    if len(unknown) == len(content):
+        raise InputError("tags no example of this benchmark.", file=path)
+    values = tuple(
+        _parse_tag_value(content.get(name, ""), name, path) for name in answers.frame.ids
+    )
+    frame = replace(answers.frame, tags={**answers.frame.tags, name: values})
+    return replace(answers, frame=frame)
+
+
+def _parse_tag_value(value: object, example: str, path: Path) -> TagValue:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
+        return tuple(value) if len(value) > 1 else value[0] if value else "No Tag"
+    raise InputError(f"the tags of {example!r} must be text or a list of texts.", file=path)
+
+
+GENERAL_FIELD = "example"
+LAYOUTS = {
+    "winoground": "Winoground score rows",
+    "valse": "VALSE score rows",
+    "general": "a general table (example, image, text, score)",
+}
+
+
+def read_scores(path: Path, card: Card, frame: Frame | None, *, partial: bool = False) -> Answers:
+    """Read a score table from a file, checked against the benchmark.
+
+    Args:
+        path: label rows, a general table, an array, or a folder of arrays.
+        card: the benchmark.
+        frame: its examples, when its annotation files were read; without them the card must
+            promise one shape for all examples.
+        partial: allow examples, or whole subsets, without any score.
+
+    Raises:
+        InputError: the file is not what it should be; says where.
+    """
+    if is_array_path(path):
+        return _read_arrays(path, card, frame, partial=partial)
+    rows = _read_rows(path, card)
+    notes: list[str] = []
+    if frame is None:
+        ids, tags = rows.examples()
+        frame = build_frame_from_card(card, *_list_known_examples(card, ids, tags, rows))
+        notes += _check_counts(card, frame, path, partial=partial)
+    scores, there = fill_scores(rows, frame, partial=partial)
+    if len(there) == len(frame):
+        return Answers(frame, scores, tuple(notes))
+    notes.append(f"scores cover {len(there)} of {len(frame)} examples")
+    return Answers(frame, scores, tuple(notes)).take(there)
+
+
+def read_prior(path: Path, card: Card, frame: Frame) -> FloatArray:
+    """Read caption priors, k × n: a table without image column, or `(n, captions)` arrays.
+
+    Raises:
+        InputError: a caption has none, or several for different images.
+    """
+    captions = np.asarray(frame.present.any(axis=1))
+    if is_array_path(path):
+        _, tags, prior = read_subset_arrays(path, card, captions.shape[1:])
+        return np.asarray(prior[_match_rows(tags, len(prior), frame, path)], dtype=np.float64)
+    rows = _read_rows(path, card)
+    for row in rows.rows:
+        if row.image not in (None, 0):
+            raise InputError(
+                "a prior has one value a caption, whatever the image: leave the image out.",
+                file=path,
+                line=row.line,
+            )
+    # A prior may cover more examples than a partial score file does.
+    wanted = set(frame.ids)
+    kept = ScoreRows(rows.file, [row for row in rows.rows if row.example in wanted])
+    text_frame = Frame(
+        frame.ids,
+        np.asarray(frame.match.any(axis=1, keepdims=True)),
+        captions[:, None, :],
+        frame.tags,
+        image_keys=None,
+        texts=frame.texts,
+    )
+    prior, _ = fill_scores(kept, text_frame, partial=False)
+    return prior[:, 0, :]
+
+
+def detect_benchmark(path: Path) -> str | None:
+    """Detect the benchmark of a score file in a native layout; None when it is ambiguous."""
+    if is_array_path(path):
+        from contrapose.data import Benchmark, benchmark_names, find_benchmark
+
+        stems = {path.stem} if path.is_file() else {file.stem for file in path.glob("*.npy")}
+        fits = [
+            name
+            for name in benchmark_names()
+            if isinstance(found := find_benchmark(name), Benchmark)
+            and len((card := found.card).counts) > 1
+            and card.scores == "subset arrays"
+            and stems <= set(card.counts)
+        ]
+        return fits[0] if len(fits) == 1 else None
+    first = next(_read_records(path, StrictProblems()), None)
+    layout = None if first is None else _detect_layout(first)
+    return layout if layout in ("winoground", "valse") else None
+
+
+def is_array_path(path: Path) -> bool:
+    """Whether a path holds scores as `.npy` arrays."""
+    return path.is_dir() or path.suffix.lower() == ".npy"
+
+
+def _read_records(path: Path, problems: Problems) -> chain[Record]:
+    if not path.exists():
+        raise InputError("does not exist.", file=path)
+    reader = read_json_records if path.suffix.lower() == ".json" else read_table_records
+    return chain(reader(path, problems))
+
+
+def _read_rows(path: Path, card: Card) -> ScoreRows:
+    problems = StrictProblems()
+    records = _read_records(path, problems)
+    first = next(records, None)
+    if first is None:
+        raise InputError("is empty: it holds no scores.", file=path)
+    layout = _detect_layout(first)
+    if layout is None:
+        raise InputError(
+            "is not a score file: rows need the fields example, image, text, score, or a label.",
+            file=path,
+            line=first.line,
+        )
+    if layout not in ("general", card.scores):
+        raise InputError(
+            f"holds {LAYOUTS[layout]}, which are not scores for {card.name}.",
+            file=path,
+            line=first.line,
+        )
+    parse = {
+        "winoground": parse_winoground_rows,
+        "valse": parse_valse_rows,
+        "general": parse_general_rows,
+    }[layout]
+    return ScoreRows(path, parse(chain((first,), records), problems))
+
+
+def _detect_layout(record: Record) -> str | None:
+    value = record.value
+    if not isinstance(value, dict):
+        return None
+    if GENERAL_FIELD in value:
+        return "general"
+    if WINOGROUND_COLUMNS[0] in value:
+        return "winoground"
+    label = str(value.get("label", ""))
+    if WINOGROUND_LABEL.fullmatch(label) or WINOGROUND_TEXT_LABEL.fullmatch(label):
+        return "winoground"
+    return "valse" if VALSE_LABEL.fullmatch(label) else None
+
+
+def _list_known_examples(
+    card: Card, ids: list[str], tags: dict[str, list[TagValue]], rows: ScoreRows
+) -> tuple[list[str], dict[str, list[TagValue]]]:
+    """List the possible ids and their subsets from the card, without annotation files."""
+    total = sum(card.counts.values())
+    if len(card.counts) == 1:
+        known = {str(i) for i in range(total)}
+        _refuse_unknown(rows, known, card)
+        return sorted(known, key=int), {}
+    if "subset" not in tags:
+        tags = {**tags, "subset": [name.partition("/")[0] for name in ids]}
+    allowed = {
+        name for name, subset in zip(ids, tags["subset"], strict=True) if subset in card.counts
+    }
+    _refuse_unknown(rows, allowed, card)
+    return ids, tags
+
+
+def _refuse_unknown(rows: ScoreRows, known: set[str], card: Card) -> None:
+    for row in rows.rows:
+        if row.example not in known:
+            raise InputError(
+                f"the example {row.example!r} is not in {card.name}.", file=rows.file, line=row.line
+            )
+
+
+def _check_counts(card: Card, frame: Frame, path: Path, *, partial: bool) -> list[str]:
+    """Check the number of examples of each subset against the card."""
+    if len(card.counts) == 1:
+        return []
+    counted = Counter(frame.tags["subset"])
+    notes = []
+    for subset, expected in card.counts.items():
+        found = counted[subset]
+        if found == expected:
+            continue
+        message = f"{subset} has scores for {found} examples, and {card.name} has {expected}"
+        if not partial:
+            raise InputError(f"{message}; pass --partial to report what is there.", file=path)
+        notes.append(message)
+    return notes
+
+
+def _read_arrays(path: Path, card: Card, frame: Frame | None, *, partial: bool) -> Answers:
+    if not path.exists():
+        raise InputError("does not exist.", file=path)
+    shape = (
+        frame.match if frame is not None else build_frame_from_card(card, ["?"], {}).match
+    ).shape[1:]
+    ids, tags, scores = read_subset_arrays(path, card, shape)
+    if frame is None:
+        frame = build_frame_from_card(card, ids, tags)
+        notes = _check_counts(card, frame, path, partial=partial)
+        if len(card.counts) == 1 and len(frame) != (total := sum(card.counts.values())):
+            message = f"holds {len(frame)} examples, and {card.name} has {total}"
+            if not partial or len(frame) > total:
+                raise InputError(f"{message}.", file=path)
+            notes.append(message)
+        return Answers(frame, scores, tuple(notes))
+    order = _match_rows(tags, len(scores), frame, path, partial=partial)
+    laid = np.full(frame.match.shape, np.nan, dtype=scores.dtype)
+    laid[order >= 0] = scores[order[order >= 0]]
+    there = find_complete(laid, frame, path, partial=partial)
+    return Answers(frame, laid).take(there)
+
+
+def _match_rows(
+    tags: dict[str, list[TagValue]], rows: int, frame: Frame, path: Path, *, partial: bool = False
+) -> IntArray:
+    """Match each example of the frame to its array row, by its position in its subset.
+
+    Rows follow the order of the annotation file; −1 where a whole subset has no array.
+    """
+    subset_of_row = np.array(tags.get("subset", [""] * rows))
+    of_example = frame.tags["subset"] if "subset" in tags else ("",) * len(frame)
+    subset_of_example = np.array([str(subset) for subset in of_example])
+    order = np.full(len(frame), -1, dtype=np.int64)
+    for subset in np.unique(subset_of_row):
+        from_rows = np.flatnonzero(subset_of_row == subset)
+        to_examples = np.flatnonzero(subset_of_example == subset)
+        if len(from_rows) != len(to_examples):
+            named = f" of {subset}" if subset else ""
+            raise InputError(
+                f"holds scores for {len(from_rows)} examples{named}, and the benchmark's files "
+                f"have {len(to_examples)}.",
+                file=path,
+            )
+        order[to_examples] = from_rows
+    if (order < 0).any() and not partial:
+        missing = sorted(set(subset_of_example[order < 0].tolist()))
+        raise InputError(
+            f"holds no scores for {', '.join(missing)}; pass --partial to report the others alone.",
+            file=path,
+        )
+    return order

@@ -1,0 +1,105 @@
+"""The output folder of a tuning run: the model, and its log and checkpoints beside it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from contrapose.errors import InputError
+from contrapose.files import write_text
+from contrapose.tune.objective import HEADS
+from contrapose.tune.report import Bill
+from contrapose.tune.request import TuneRequest
+
+TRAINING_FOLDER = "training"
+"""The folder beside the model that holds the log, checkpoints and the bill."""
+REQUEST_FILE = "request.json"
+
+
+def require_output(request: TuneRequest) -> None:
+    """Check, before any work, that the output folder can be written.
+
+    Raises:
+        InputError: the place is taken, or there is nothing of the kind to resume.
+    """
+    out, there = request.out, (request.out / TRAINING_FOLDER).is_dir()
+    if request.resume:
+        if not there:
+            raise InputError("holds no run to resume: leave out --resume.", file=out)
+        earlier = _read_objective(out / TRAINING_FOLDER / REQUEST_FILE)
+        if earlier is not None and (earlier == HEADS) != request.for_heads:
+            raise InputError(
+                f"holds a run --with {earlier}: name that, or pass --overwrite.", file=out
+            )
+        return
+    if out.exists() and not out.is_dir():
+        raise InputError("is there already and is not a folder; choose another --out.", file=out)
+    if out.is_dir() and any(out.iterdir()) and not (request.overwrite and there):
+        what = "pass --resume to go on, or --overwrite" if there else "choose another --out"
+        raise InputError(f"is not empty: {what}.", file=out)
+
+
+def prepare_output(request: TuneRequest, kept: Collection[str] = ()) -> None:
+    """Create the output folder, or empty it for a new run, and write the request.
+
+    Args:
+        request: what was asked.
+        kept: what of an earlier run's training is not thrown away.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    folder = request.out / TRAINING_FOLDER
+    try:
+        if not request.resume and request.out.is_dir():
+            for each in [*request.out.iterdir(), *(folder.iterdir() if folder.is_dir() else ())]:
+                if each == folder or (each.parent == folder and each.name in kept):
+                    continue
+                if each.is_dir() and not each.is_symlink():
+                    shutil.rmtree(each)
+                else:
+                    each.unlink()
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / REQUEST_FILE, json.dumps(request.as_dict(), indent=2) + "\n")
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror}).", file=request.out) from None
+
+
+def write_model(out: Path, write: Callable[[Path], None]) -> None:
+    """Write the model's files, moved into place only when all are complete.
+
+    Args:
+        out: where they go.
+        write: writes them into a folder that is there.
+
+    Raises:
+        InputError: there is no room for them.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix=".model-", dir=out) as name:
+            write(Path(name))
+            for file in sorted(Path(name).iterdir()):
+                file.replace(out / file.name)
+    except OSError as error:
+        raise InputError(
+            f"the model cannot be written ({error.strerror or error}); its checkpoints are whole: "
+            "make room and pass --resume.",
+            file=out,
+        ) from None
+
+
+def write_bill(out: Path, found: Bill) -> None:
+    """Write the bill beside the log."""
+    write_text(out / TRAINING_FOLDER / "bill.json", json.dumps(found.as_dict(), indent=2) + "\n")
+
+
+def _read_objective(file: Path) -> str | None:
+    """Objective of an earlier run, or None."""
+    try:
+        said = json.loads(file.read_text(encoding="utf-8"))["objective"]["name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return str(said)

@@ -1,0 +1,357 @@
+"""The trainer: optimizer, EMA, checkpoints, log and the training loop."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from contrapose.errors import InputError
+from contrapose.files import write_text
+from contrapose.losses.gather import processes
+from contrapose.tune import checkpoint
+from contrapose.tune.cuda_graph import CudaGraphStep, can_record
+from contrapose.tune.data.rows import TrainingSet
+from contrapose.tune.feed import Feed, TrainingBatch
+from contrapose.tune.objective import Objective
+from contrapose.tune.pair_losses import Teacher
+from contrapose.tune.parameters import (
+    average_gradients,
+    broadcast_object,
+    gather_objects,
+    make_optimizer,
+    select_trainable,
+)
+from contrapose.tune.settings import Settings, learning_rate_factor
+from contrapose.tune.step import TrainingStep
+from contrapose.tune.students import Student
+
+
+class TrainingLog:
+    """Training log in JSON lines; without a file, nothing is written."""
+
+    def __init__(self, file: Path | None, done: int = 0):
+        """Open a log; an existing one is truncated after step `done`."""
+        self.file = file
+        if file is None:
+            return
+        kept = ""
+        if done and file.is_file():
+            lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line]
+            kept = "".join(f"{line}\n" for line in lines if _step_of_line(line) <= done)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, kept)
+
+    def say(self, what: Mapping[str, Any]) -> None:
+        """Append a record.
+
+        Raises:
+            InputError: it cannot be written.
+        """
+        if self.file is None:
+            return
+        try:
+            with self.file.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(what, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise InputError(
+                f"the log cannot be written ({error.strerror}).", file=self.file
+            ) from None
+
+
+def _step_of_line(line: str) -> int:
+    try:
+        said = json.loads(line)
+    except ValueError:  # a line that a killed run left half-written
+        return 1 << 62
+    return int(said.get("step", said.get("checkpoint", 0)))
+
+
+class CheckpointCallback(Protocol):
+    """Callback that evaluates the model at checkpoints; see `guard.Guard`.
+
+    Attributes:
+        highest: of the measure by which the best model is known, so far.
+    """
+
+    highest: float
+
+    def __call__(self, step: int) -> tuple[str, bool]:
+        """Reason to stop, empty to go on; and whether the model is the best so far."""
+
+
+class Trainer:
+    """A student with its optimizer, EMA weights and checkpoints."""
+
+    def __init__(
+        self,
+        student: Student,
+        objective: Objective,
+        settings: Settings,
+        feed: Feed,
+        folder: Path | None,
+        teacher: Teacher | None,
+        device: str,
+    ):
+        self.student, self.settings, self.folder = student, settings, folder
+        self.rate = student.rate if settings.rate is None else settings.rate
+        self.trainable = select_trainable(student, settings)
+        self.optimizer = make_optimizer(self.trainable, settings, self.rate, device)
+        self.mean = (
+            {name: weight.detach().clone() for name, weight in self.trainable.items()}
+            if settings.ema
+            else None
+        )
+        self.training_step = TrainingStep(student, objective, settings, feed, teacher, device)
+        self.graph_step: CudaGraphStep | None = None
+        if can_record(self.training_step):
+            self.graph_step = CudaGraphStep(self.training_step, self.trainable.values())
+        self.about: dict[str, Any] = {
+            "architecture": checkpoint.architecture_hash(student.network),
+            "model": student.model.fingerprint,
+            "settings": settings.as_dict(),
+            "objective": objective.as_dict(),
+            "teacher": None if teacher is None else teacher.about,
+            "texts": len(feed.rows.texts),
+            "images": len(feed.rows),
+        }
+
+    def step(self, number: int, batch: TrainingBatch) -> dict[str, Tensor]:
+        """Run one optimizer step; returns the losses.
+
+        What it draws (dropout, wrong pairs) is a function of seed, step and process alone, as the
+        batch is.
+        """
+        mine = np.random.SeedSequence((self.settings.seed, number, processes().rank))
+        torch.manual_seed(int(mine.generate_state(1, np.uint64)[0]))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate * learning_rate_factor(number, self.settings)
+        self.optimizer.zero_grad(set_to_none=True)
+        losses = (self.graph_step or self.training_step).backward(batch)
+        weights = list(self.trainable.values())
+        average_gradients(weights)
+        nn.utils.clip_grad_norm_(weights, self.settings.clip)
+        self.optimizer.step()
+        if self.mean is not None and self.settings.ema is not None:
+            with torch.no_grad():
+                # Early on a long mean would mostly be the weights that it began with.
+                decay = min(self.settings.ema, (1 + number) / (10 + number))
+                for name, weight in self.trainable.items():
+                    self.mean[name].lerp_(weight, 1 - decay)
+        return losses
+
+    def kept(
+        self, step: int, check: CheckpointCallback | None, best: Path | None, journal: TrainingLog
+    ) -> tuple[str, Path | None]:
+        """Run the checkpoint callback and write a checkpoint."""
+        why, better = "", False
+        if check is not None:
+            with _EvaluationMode(self):
+                why, better = check(step)
+            why, better = broadcast_object((why, better))
+        if self.folder is None:
+            return why, None
+        place = self.folder / "checkpoints"
+        teacher = self.training_step.teacher
+        memories = [] if teacher is None else gather_objects(teacher.memory)
+        if processes().rank == 0 and not why:
+            about = {**self.about, "highest": None if check is None else check.highest}
+            state = checkpoint.capture(step, self.trainable, self.optimizer, self.mean, about)
+            state.tensors |= checkpoint.pack_teacher_memories(memories)
+            if better:
+                checkpoint.write_state(place / checkpoint.BEST, state)
+            checkpoint.write_state(place / checkpoint.checkpoint_name(step), state)
+            checkpoint.prune(place)
+        if processes().count > 1:
+            dist.barrier()
+        journal.say({"checkpoint": step, "best": better, "stopped": why})
+        return why, place / checkpoint.BEST if better else best
+
+    def resume_from_checkpoint(self, check: CheckpointCallback | None) -> tuple[int, Path | None]:
+        """Restore the newest checkpoint; returns its step, and the best checkpoint."""
+        if self.folder is None:
+            raise InputError("there is no folder to resume from.")
+        file = checkpoint.latest_checkpoint(self.folder / "checkpoints")
+        if file is None:
+            return 0, None
+        state = checkpoint.read_state(file, self.student.network)
+        for name, mine in self.about.items():
+            if state.about.get(name) != mine:
+                raise InputError(
+                    f"is of a run with other {name} "
+                    f"({_describe_difference(state.about.get(name), mine)}): "
+                    "--resume needs the same command.",
+                    file=file,
+                )
+        checkpoint.restore(state, self.trainable, self.optimizer, self.mean)
+        if self.training_step.teacher is not None:
+            self.training_step.teacher.memory = checkpoint.teacher_memory(state, processes().rank)
+        best = file.with_name(checkpoint.BEST)
+        if check is None or not best.is_file() or state.about["highest"] is None:
+            return state.step, None
+        check.highest = state.about["highest"]
+        return state.step, best
+
+    def load_ema(self) -> None:
+        """Replace the weights by their EMA, if there is one."""
+        if self.mean is not None:
+            with torch.no_grad():
+                for name, weight in self.trainable.items():
+                    weight.copy_(self.mean[name])
+
+
+class _EvaluationMode:
+    """Context with EMA weights in evaluation mode; restores the training state on exit."""
+
+    def __init__(self, learner: Trainer):
+        self.learner = learner
+
+    def __enter__(self) -> None:
+        self.last = {
+            name: weight.detach().clone() for name, weight in self.learner.trainable.items()
+        }
+        self.modes = [
+            (module, module.training) for module in self.learner.student.network.modules()
+        ]
+        self.learner.load_ema()
+        self.learner.student.network.eval()
+
+    def __exit__(self, *error: object) -> None:
+        with torch.no_grad():
+            for name, weight in self.learner.trainable.items():
+                weight.copy_(self.last[name])
+        for module, mode in self.modes:
+            module.training = mode
+
+
+def _describe_difference(one: Any, other: Any) -> str:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in {**one, **other}:
+            if one.get(key) != other.get(key):
+                return f"{key} was {one.get(key)}, now {other.get(key)}"
+    return f"{one}, now {other}"
+
+
+LossCallback = Callable[[int, int, Mapping[str, float]], None]
+"""Told after some steps: how many are done, of how many, and the losses."""
+
+
+@dataclass(slots=True)
+class TrainingResult:
+    """Result of a training run.
+
+    Attributes:
+        step: how many steps were done.
+        stopped: why it ended early; empty when it did not.
+        losses: at the end.
+        best: the checkpoint that was found best, where that was looked for.
+        notes: what of the data was learnt from, where that is not all of it.
+    """
+
+    step: int
+    stopped: str = ""
+    losses: dict[str, float] = field(default_factory=dict)
+    best: Path | None = None
+    notes: tuple[str, ...] = ()
+
+
+def train(
+    student: Student,
+    rows: TrainingSet,
+    objective: Objective,
+    settings: Settings,
+    *,
+    folder: Path | None = None,
+    resume: bool = False,
+    check: CheckpointCallback | None = None,
+    teacher: Teacher | None = None,
+    device: str = "cpu",
+    told: LossCallback | None = None,
+    begin: Callable[[], None] | None = None,
+) -> TrainingResult:
+    """Train a student in place; it ends with its EMA weights if EMA is on.
+
+    Args:
+        student: on its device; taught in place.
+        rows: what it learns from.
+        objective: what is minimised.
+        settings: how.
+        folder: where checkpoints and the log go; without one, nothing is written.
+        resume: go on from the newest checkpoint there.
+        check: asked at every checkpoint.
+        teacher: where the objective has one.
+        device: where the student is.
+        told: told the losses now and then.
+        begin: called once all is known to fit together, before anything is written.
+
+    Raises:
+        InputError: the data do not suit the objective, a loss is no number, a checkpoint cannot be
+            written or belongs to another run.
+    """
+    job = processes()
+    objective = fit_objective(objective, student)
+    feed = Feed(
+        rows, student, settings,
+        negatives=bool(objective.hn or objective.distill or objective.dividend),
+        positives=bool(objective.hp), games=bool(objective.dividend), device=device, job=job,
+    )  # fmt: skip
+    learner = Trainer(student, objective, settings, feed, folder, teacher, device)
+    if begin is not None:
+        begin()
+    done, best = learner.resume_from_checkpoint(check) if resume else (0, None)
+    begun = time.perf_counter()
+    journal = TrainingLog(folder / "log.jsonl" if folder and job.rank == 0 else None, done)
+    notes = () if feed.players is None else (feed.players.note,)
+    trained = TrainingResult(done, best=best, notes=notes)
+    fine = torch.ones((), dtype=torch.bool, device=device)
+    for step, batch in enumerate(feed.batches(done, settings.steps), start=done):
+        losses = learner.step(step, batch)
+        fine = fine & torch.stack([loss.isfinite() for loss in losses.values()]).all()
+        trained.step = step + 1
+        last = trained.step == settings.steps
+        save = last or (settings.save_every > 0 and trained.step % settings.save_every == 0)
+        speak = last or trained.step % settings.log_every == 0
+        if (save or speak or device == "cpu") and not bool(fine):
+            raise _not_finite_error(trained.step, losses, folder)
+        if speak:
+            trained.losses = {name: float(value) for name, value in losses.items()}
+            rate = learner.rate * learning_rate_factor(step, settings)
+            seconds = round(time.perf_counter() - begun, 3)
+            journal.say({"step": trained.step, "rate": rate, "seconds": seconds, **trained.losses})
+            if told is not None and job.rank == 0:
+                told(trained.step, settings.steps, trained.losses)
+        if save:
+            trained.stopped, trained.best = learner.kept(trained.step, check, trained.best, journal)
+            if trained.stopped:
+                break
+    learner.load_ema()
+    student.network.eval()
+    return trained
+
+
+def fit_objective(objective: Objective, student: Student) -> Objective:
+    """The objective with the model-dependent weights filled in.
+
+    Raises:
+        InputError: the model lacks what a loss is for.
+    """
+    return objective.for_model(matches=student.matches, writes=student.writes, hides=student.hides)
+
+
+def _not_finite_error(step: int, losses: Mapping[str, Tensor], folder: Path | None) -> InputError:
+    bad = [name for name, value in losses.items() if not math.isfinite(float(value))]
+    last = checkpoint.latest_checkpoint(folder / "checkpoints") if folder else None
+    kept = f"; the last good checkpoint is {last}" if last else ""
+    said = f"of {', '.join(bad)} is" if bad else "was"
+    return InputError(
+        f"the loss {said} no number at step {step}{kept}: try a lower --lr, or --dtype fp32."
+    )

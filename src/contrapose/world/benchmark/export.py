@@ -1,0 +1,364 @@
+"""Export of the benchmark to disk: images, annotations in public formats, and a manifest.
+
+Each part is a folder that a reader takes as its `--root`:
+
+    2 × 2            eqben                   kubric_<part>.json, images/kubric_<part>/
+    1 × 2            sugarcrepe              <add|replace|swap>_<att|obj|rel>.json, images/
+    order            a file of one's own     examples.jsonl, images/
+    hard-positives   hard-positives-replace  replace_<relations|attributes>_<which>.json, images/
+    gallery          coco-retrieval          dataset_coco.json, images/
+    edits            simat                   transfos.csv, triplets.csv, captions.txt, …
+
+SIMAT's triplets are (one thing, "to the left of", the other); a query changes one of the two, and
+the word that changes stands in the columns `word` and `target_word`, which SIMAT does not have.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contrapose import __version__
+from contrapose.data import BenchmarkData, EditSet, Example, Gallery, ImageRef, open_images
+from contrapose.errors import InputError
+from contrapose.files import new_folder, require_free
+from contrapose.files.suggest import did_you_mean
+from contrapose.world.benchmark.candidates import (
+    MIN_PIXELS,
+    MIN_VISIBLE,
+    VISIBILITY_SIZE,
+    FilterCounts,
+    Form,
+)
+from contrapose.world.benchmark.image import RENDERER_VERSION, SIZE, index_maps, scene_of
+from contrapose.world.benchmark.suite import EXAMPLES, PARTS, part_data, require_positive
+from contrapose.world.captions.words import RELATION_WORDS
+
+_SUGARCREPE_FILES: Mapping[str, str] = {
+    "replace-color": "replace_att",
+    "replace-shape": "replace_obj",
+    "replace-size": "replace_att",
+    "replace-material": "replace_att",
+    "replace-relation": "replace_rel",
+    "replace-count": "replace_att",
+    "swap-attribute": "swap_att",
+    "swap-relation": "swap_obj",
+}
+
+
+BESIDE = RELATION_WORDS["left of"][0].text
+
+
+@dataclass(frozen=True, slots=True)
+class PartLayout:
+    """File layout of a part: annotation files and image names.
+
+    Attributes:
+        reader: name of the benchmark that reads it; a file's name where it is one of one's own.
+        images: the images and the names of their files.
+        texts: annotation files by name.
+    """
+
+    reader: str
+    images: tuple[tuple[str, ImageRef], ...]
+    texts: Mapping[str, str]
+
+
+def lay_out(part: str, family: str, data: BenchmarkData) -> PartLayout:
+    """Lay out a part in the public format of its family."""
+    if isinstance(data, Gallery):
+        return _karpathy_layout(data)
+    if isinstance(data, EditSet):
+        return _simat_layout(data)
+    examples = list(data)
+    if family == "pairs":
+        return _eqben_layout(part, examples)
+    if family == "triple":
+        return _hard_positives_layout(examples)
+    return _jsonl_layout(examples) if examples[0].shape != (1, 2) else _sugarcrepe_layout(examples)
+
+
+def _eqben_layout(part: str, examples: Sequence[Example]) -> PartLayout:
+    subset = f"kubric_{part}"
+    names = [[f"{example.id}_{i}.png" for i in range(2)] for example in examples]
+    records = [
+        {
+            "image0": first,
+            "image1": second,
+            "caption0": example.texts[0],
+            "caption1": example.texts[1],
+        }
+        for (first, second), example in zip(names, examples, strict=True)
+    ]
+    images = (
+        (f"images/{subset}/{name}", ref)
+        for pair, example in zip(names, examples, strict=True)
+        for name, ref in zip(pair, example.images, strict=True)
+    )
+    return PartLayout("eqben", tuple(images), {f"{subset}.json": _json_text(records)})
+
+
+def _sugarcrepe_layout(examples: Sequence[Example]) -> PartLayout:
+    files: dict[str, dict[str, Any]] = {}
+    for example in examples:
+        right = example.match[0].index(True)
+        change = str(example.tags["change"])
+        added = {"attribute": "add_att", "object": "add_obj"}
+        name = added[str(example.tags["added"])] if change == "add" else _SUGARCREPE_FILES[change]
+        files.setdefault(name, {})[example.id] = {
+            "filename": f"{example.id}.png",
+            "caption": example.texts[right],
+            "negative_caption": example.texts[1 - right],
+        }
+    texts = {f"{name}.json": _json_text(records) for name, records in sorted(files.items())}
+    return PartLayout("sugarcrepe", tuple(_image_files(examples)), texts)
+
+
+def _jsonl_layout(examples: Sequence[Example]) -> PartLayout:
+    lines = (
+        json.dumps(
+            {
+                "id": example.id,
+                "images": [f"images/{example.id}.png"],
+                "texts": example.texts,
+                "match": example.match,
+                "tags": dict(example.tags),
+            },
+            ensure_ascii=False,
+        )
+        for example in examples
+    )
+    return PartLayout(
+        "examples.jsonl", tuple(_image_files(examples)), {"examples.jsonl": _join_lines(lines)}
+    )
+
+
+def _hard_positives_layout(examples: Sequence[Example]) -> PartLayout:
+    files: dict[str, list[dict[str, str]]] = {}
+    for example in examples:
+        half = "relations" if "relation" in str(example.tags["change"]) else "attributes"
+        original, negative, positive = example.texts
+        for which, true in (("original", original), ("hard_positive", positive)):
+            files.setdefault(f"replace_{half}_{which}.json", []).append(
+                {
+                    "image_id": example.id,
+                    "true_caption": true,
+                    "false_caption": negative,
+                    "image_path": f"images/{example.id}.png",
+                }
+            )
+    texts = {name: _json_text(records) for name, records in sorted(files.items())}
+    return PartLayout("hard-positives-replace", tuple(_image_files(examples)), texts)
+
+
+def _karpathy_layout(gallery: Gallery) -> PartLayout:
+    names = [f"{i}.png" for i in range(len(gallery.images))]
+    sentences: list[list[dict[str, str]]] = [[] for _ in names]
+    for image, text in gallery.pairs:
+        sentences[image].append({"raw": gallery.texts[text]})
+    records = [
+        {"filename": name, "filepath": "images", "split": "test", "sentences": own}
+        for name, own in zip(names, sentences, strict=True)
+    ]
+    images = tuple((f"images/{name}", ref) for name, ref in zip(names, gallery.images, strict=True))
+    texts = {"dataset_coco.json": _json_text({"images": records, "dataset": "scenes"})}
+    return PartLayout("coco-retrieval", images, texts)
+
+
+def _simat_layout(edits: EditSet) -> PartLayout:
+    """Lay out edit queries as SIMAT's files; the database is sorted by caption."""
+    order = sorted(range(len(edits.images)), key=lambda image: edits.caption_of[image])
+    triplets = [_split_triplet(text) for text in edits.captions]
+    regions = [
+        (i, *triplets[edits.caption_of[i]], place) for place, i in enumerate(order)
+    ]  # a region is called by its place in the edit set
+    often = {query.source: 0 for query in edits.queries}
+    for query in edits.queries:
+        often[query.source] += 1
+    transfos = []
+    for query in edits.queries:
+        now, then = triplets[query.caption], triplets[query.target_caption]
+        field, value, target = _find_change(now, then)
+        transfos.append(
+            (
+                query.id, query.image, field, value, target, query.caption,
+                query.target_caption, often[query.source], often[query.source],
+                str(query.tags["split"] == "test"), query.source, query.target,
+            )
+        )  # fmt: skip
+    texts = {
+        "captions.txt": _join_lines(edits.captions),
+        "triplets.csv": _csv_text(("region_id", "subj", "rel", "obj", "dataset_id"), regions),
+        "retrieval_db.tsv": _csv_text(
+            ("region_id", "image_id", "bbox"),
+            [(i, i, "0,0,1,1") for i in range(len(edits.images))],
+            "\t",
+        ),
+        "transfos.csv": _csv_text(
+            (
+                "transfo_id", "region_id", "field", "value", "target", "query_ids", "target_ids",
+                "norm", "norm2", "is_test", "word", "target_word",
+            ),
+            transfos,
+        ),
+    }  # fmt: skip
+    images = tuple((f"images/images/{i}.png", ref) for i, ref in enumerate(edits.images))
+    return PartLayout("simat", images, texts)
+
+
+def _split_triplet(text: str) -> tuple[str, str, str]:
+    first, second = text.split(f" {BESIDE} ")
+    return first.split(" ", 1)[1], BESIDE, second.split(" ", 1)[1]
+
+
+def _find_change(now: tuple[str, str, str], then: tuple[str, str, str]) -> tuple[str, str, str]:
+    """Find the slot of a triplet that changed, with its old and new value."""
+    for field, old, new in zip(("subj", "rel", "obj"), now, then, strict=True):
+        if old != new:
+            return field, old, new
+    raise InputError("an edit query must change something.")
+
+
+def _image_files(examples: Iterable[Example]) -> Iterator[tuple[str, ImageRef]]:
+    for example in examples:
+        yield f"images/{example.id}.png", example.images[0]
+
+
+def _json_text(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def _join_lines(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _csv_text(header: Sequence[str], rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+MANIFEST = "manifest.json"
+SCENES = "scenes.jsonl"
+_IMAGE_BATCH = 128
+
+
+def build_scenes(
+    out: Path,
+    parts: Sequence[str] = tuple(PARTS),
+    *,
+    form: Form = "balanced",
+    examples: int = EXAMPLES,
+    seed: int = 0,
+    size: int = SIZE,
+    masks: bool = False,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Write parts of the benchmark, each into its own folder, in a public format.
+
+    Args:
+        out: the folder; it appears whole or not at all.
+        parts: which parts.
+        form: balanced or skewed.
+        examples: of each part.
+        seed: of everything.
+        size: of the pictures.
+        masks: also write an index map for each picture: 0 is ground and sky, k the k-th thing.
+        overwrite: let it take the place of a folder that is there.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        InputError: an unknown part, no examples, or a folder that cannot be written.
+    """
+    for part in parts:
+        if part not in PARTS:
+            raise InputError(f"scenes has no part {part!r}: {did_you_mean(part, PARTS)}")
+    require_positive(examples, size)
+    require_free(out, overwrite=overwrite)
+    manifest: dict[str, Any] = {
+        "source": f"contrapose {__version__}, scenes, renderer {RENDERER_VERSION}",
+        "parameters": {
+            "world": form,
+            "examples": examples,
+            "seed": seed,
+            "size": size,
+            "masks": masks,
+            "least_seen": MIN_VISIBLE,
+            "least_pixels": MIN_PIXELS,
+            "looked_at": VISIBILITY_SIZE,
+        },
+        "parts": {},
+    }
+    with new_folder(out, overwrite=overwrite) as folder:
+        files: dict[str, str] = {}
+        for part in dict.fromkeys(parts):
+            tally = FilterCounts()
+            data = part_data(part, form, examples, seed, size, tally)
+            layout = lay_out(part, PARTS[part].family, data)
+            written = _write_part(folder / part, layout, size, masks=masks)
+            files |= {f"{part}/{name}": digest for name, digest in written}
+            manifest["parts"][part] = {
+                "read_with": layout.reader,
+                "examples": examples,
+                "images": len(layout.images),
+                "filters": dict(tally),
+            }
+        manifest["sha256"] = dict(sorted(files.items()))
+        write_file(folder / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
+    return manifest
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write one file into a folder that is still being built."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def _write_part(
+    folder: Path, layout: PartLayout, size: int, *, masks: bool
+) -> Iterator[tuple[str, str]]:
+    """Write a part; yields the name and digest of every file."""
+
+    def put(name: str, content: bytes) -> tuple[str, str]:
+        write_file(folder / name, content)
+        return name, hashlib.sha256(content).hexdigest()
+
+    for name, text in layout.texts.items():
+        yield put(name, text.encode())
+    scenes = (
+        f'{{"image":{json.dumps(name)},"scene":{scene_of(ref).to_json()}}}\n'
+        for name, ref in layout.images
+    )
+    yield put(SCENES, "".join(scenes).encode())
+    for start in range(0, len(layout.images), _IMAGE_BATCH):
+        some = layout.images[start : start + _IMAGE_BATCH]
+        for (name, _), image in zip(some, open_images([ref for _, ref in some]), strict=True):
+            yield put(name, _encode_png(image))
+        if masks:
+            for name, content in _encode_masks(some, size):
+                yield put(name, content)
+
+
+def _encode_masks(some: Sequence[tuple[str, ImageRef]], size: int) -> Iterator[tuple[str, bytes]]:
+    from PIL import Image
+
+    maps = index_maps([scene_of(ref) for _, ref in some], size)
+    for (name, _), index in zip(some, maps, strict=True):
+        place = name.removeprefix("images/")
+        yield f"masks/{place}", _encode_png(Image.fromarray((index + 1).astype("uint8")))
+
+
+def _encode_png(image: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, "PNG")
+    return stream.getvalue()

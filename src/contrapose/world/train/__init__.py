@@ -1,1 +1,0 @@
-"""Training the built-in models: `python -m contrapose.world.train`."""

@@ -1,0 +1,150 @@
+"""From a caption to pairs: no negative that fits, the same by seed, counted at every filter."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contrapose.build.captions import (
+    ALL,
+    NEGATIVE,
+    POSITIVE,
+    CaptionPairs,
+    CaptionRecord,
+    Recipe,
+    Tally,
+    apply_changes,
+    make_pairs,
+    parse_kinds,
+)
+from contrapose.build.captions.verification import normalize_words, reads_alike
+
+MANY = 1000
+CAPTIONS = (
+    "A red cube and a blue ball.",
+    "a man riding a brown horse next to two dogs",
+    "There is a cat sitting on a wooden table.",
+    "A cat and a dog on a bed",
+    "a dog next to a cat",
+)
+
+
+def made(caption: str, recipe: Recipe, tally: Tally | None = None) -> CaptionPairs:
+    (pairs,) = make_pairs([CaptionRecord(caption, "x.jpg")], recipe, tally=tally)
+    return pairs
+
+
+def test_what_is_made() -> None:
+    pairs = made(CAPTIONS[0], Recipe(per_caption=MANY))
+    assert {one.text for one in pairs.positives} == {
+        "A blue ball and a red cube.",
+        "A crimson cube and a blue ball.",
+        "A red cube and a sapphire ball.",
+    }
+    negatives = {one.text: one.kind for one in pairs.negatives}
+    assert negatives["A blue cube and a red ball."] == "exchange-attribute"
+    assert negatives["A red ball and a blue cube."] == "exchange-object"
+    assert negatives["A green cube and a blue ball."] == "attribute"
+    assert {one.kind for one in pairs.positives} <= set(POSITIVE)
+    assert set(negatives.values()) <= set(NEGATIVE)
+
+
+def test_a_swap_of_what_reads_alike_is_no_negative() -> None:
+    for caption, same in (
+        ("A cat and a dog on a bed", "A dog and a cat on a bed"),
+        ("a dog next to a cat", "a cat next to a dog"),
+    ):
+        negatives = made(caption, Recipe(per_caption=MANY)).negatives
+        assert same not in {one.text for one in negatives}
+    kinds = {one.text: one.kind for one in made("a dog on a cat", Recipe(per_caption=9)).negatives}
+    assert kinds["a cat on a dog"] == "exchange-object"
+
+
+def test_the_same_by_seed_and_whatever_stands_beside() -> None:
+    alone = [made(caption, Recipe(seed=3)) for caption in CAPTIONS]
+    rows = [CaptionRecord(caption, "x.jpg") for caption in reversed(CAPTIONS)]
+    together = list(make_pairs(rows, Recipe(seed=3)))
+    assert together == alone[::-1]
+    assert alone != [made(caption, Recipe(seed=4)) for caption in CAPTIONS]
+
+
+def test_one_of_each_kind_before_a_second() -> None:
+    pairs = made(CAPTIONS[1], Recipe(per_caption=5))
+    assert len(pairs.negatives) == 5
+    assert max(Counter(one.kind.split("-")[0] for one in pairs.negatives).values()) == 1
+    kinds = parse_kinds(["number"])
+    assert {one.kind for one in made(CAPTIONS[1], Recipe(kinds)).negatives} == {"number"}
+    assert made(CAPTIONS[1], Recipe(kinds)).positives == ()
+
+
+def test_a_negative_is_no_positive_even_when_none_is_asked_for() -> None:
+    for per_caption in (1, MANY):
+        recipe = Recipe(parse_kinds(["negative"]), per_caption=per_caption)
+        pairs = made("A cat and a dog on a bed", recipe)
+        assert pairs.positives == ()
+        assert normalize_words("A dog and a cat on a bed") not in {
+            normalize_words(one.text) for one in pairs.negatives
+        }
+
+
+def test_every_proposal_is_counted() -> None:
+    tally = Tally()
+    rows = [CaptionRecord(caption) for caption in CAPTIONS]
+    pairs = list(make_pairs(rows, Recipe(per_caption=2), tally=tally))
+    assert tally.captions["made"] == len(CAPTIONS)
+    assert tally.kept.total() == sum(len(one.positives) + len(one.negatives) for one in pairs)
+    for kind, count in tally.proposed.items():
+        dropped = tally.dropped.get(kind, Counter()).total()
+        assert count == tally.kept[kind] + dropped
+    assert tally.dropped["exchange-object"]["reads like the caption"] >= 1
+
+
+ATTRIBUTES = st.sampled_from(["red", "blue", "large", "small", "wooden", "old", "orange"])
+THINGS = st.sampled_from(["dog", "cat", "man", "woman", "table", "chair", "umbrella", "apple"])
+JOINS = st.sampled_from(
+    ["and", "next to", "on", "in front of", "with", "riding", "holding", "near", "chasing", "or"]
+)
+
+
+@st.composite
+def captions(draw: st.DrawFn) -> str:
+    parts = []
+    for i in range(draw(st.integers(1, 3))):
+        phrase = ["the", *draw(st.lists(ATTRIBUTES, max_size=2)), draw(THINGS)]
+        parts += [*([draw(JOINS)] if i else []), *phrase]
+    text = " ".join(parts)
+    return draw(st.sampled_from([text, text.capitalize() + ".", text.upper()]))
+
+
+@settings(deadline=None, max_examples=150)
+@given(captions(), st.integers(0, 3), st.sampled_from([1, 4, MANY]))
+def test_a_negative_never_equals_the_caption_or_a_positive(
+    caption: str, seed: int, per_caption: int
+) -> None:
+    recipe = Recipe(ALL, seed, per_caption)
+    pairs = made(caption, recipe)
+    everything = made(caption, Recipe(ALL, seed, MANY))
+    fitting = {
+        normalize_words(caption),
+        *(normalize_words(one.text) for one in everything.positives),
+    }
+    assert len(pairs.positives) <= per_caption
+    assert len(pairs.negatives) <= per_caption
+    for negative in pairs.negatives:
+        assert normalize_words(negative.text) not in fitting
+        assert not reads_alike(caption, negative.text)
+    for one in (*pairs.positives, *pairs.negatives):
+        assert apply_changes(caption, one.changes) == one.text
+        assert normalize_words(one.text) != normalize_words(caption)
+    for side in (pairs.positives, pairs.negatives):
+        assert len({normalize_words(one.text) for one in side}) == len(side)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.text(max_size=60))
+def test_any_text_goes_through(caption: str) -> None:
+    pairs = made(caption, Recipe(per_caption=3))
+    for one in (*pairs.positives, *pairs.negatives):
+        assert apply_changes(caption, one.changes) == one.text

@@ -1,0 +1,25 @@
+"""Where a score lies: in single players, or only in all of them together."""
+
+from __future__ import annotations
+
+import pytest
+
+from contrapose.diagnose.schema import order_shares
+from tests.diagnose.scorers import additive, conjunction, play
+
+
+def test_an_additive_score_lies_in_single_players() -> None:
+    found = {(each.side, each.players): each for each in order_shares([play(additive, 5)])}
+    assert found["text", 2].shares == pytest.approx((1.0, 0.0))
+    assert found["image", 2].shares == pytest.approx((1.0, 0.0))
+    assert found["text", 2].games == 20
+
+
+def test_a_conjunction_lies_in_the_whole() -> None:
+    for each in order_shares([play(conjunction, 5)]):
+        assert each.shares == pytest.approx((0.0, 1.0))
+
+
+def test_games_without_players_are_not_there() -> None:
+    found = order_shares([play(additive, 2, regions=())])
+    assert [each.side for each in found] == ["text"]

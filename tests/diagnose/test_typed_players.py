@@ -1,0 +1,49 @@
+"""Players as they are typed."""
+
+from __future__ import annotations
+
+import pytest
+
+from contrapose.data import Example
+from contrapose.diagnose.typed_players import TypedWords, parse_typed_regions
+from contrapose.errors import InputError
+from tests.fakes import patch
+
+
+def groups(typed: str, text: str) -> dict[str, list[str]]:
+    example = Example("e", (patch(1),), (text,), ((True,),))
+    (found,) = TypedWords.read(typed).find([example])[0]  # type: ignore[misc]
+    return {name: [text[a:b] for a, b in spans] for name, spans in found.items()}
+
+
+def test_words_are_found_wherever_they_stand() -> None:
+    assert groups("O=cat, mat ; R=sits on", "the Cat sits on a mat with a catalogue") == {
+        "O": ["Cat", "mat"],
+        "R": ["sits on"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("", "names no players"),
+        ("cat", "NAME=…"),
+        ("O=", "names nothing"),
+        ("O=,", "the group O is empty"),
+        ("O=cat;O=mat", "names O twice"),
+        ("O=dog", "has none of the words of O"),
+        ("O=the cat;R=cat", "O and R share words"),
+        (";".join(f"P{i}=cat" for i in range(17)), "there are 17 groups of words"),
+    ],
+)
+def test_what_cannot_be_used_is_said(typed: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        groups(typed, "the cat sat")
+
+
+def test_boxes_and_mask_files() -> None:
+    found = parse_typed_regions("O1=1,2,3,4.5;O2=masks/a.png", "e").regions["e", 0][0]
+    assert found["O1"] == [1, 2, 3, 4.5]
+    assert found["O2"].endswith("masks/a.png")
+    with pytest.raises(InputError, match="x,y,width,height"):
+        parse_typed_regions("O1=1,2,3", "e")

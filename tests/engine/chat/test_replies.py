@@ -1,0 +1,207 @@
+"""Chat through the engine: every question once, replies in the store, nothing lost."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from contrapose.data import Example, ImageRef
+from contrapose.data.examples import single_match
+from contrapose.engine import AnswerStore, ScoringContext
+from contrapose.engine.chat import ReplyTable, collect_replies
+from contrapose.engine.chat.prompts import EQBEN, SUGARCREPE
+from contrapose.engine.score_types import ModelError
+from contrapose.errors import InputError
+from contrapose.models import Prompt, Reply
+from contrapose.models.endpoint import EndpointError
+from tests.chatting import Chatter, knows, likes_the_first
+from tests.fakes import Tower, choices, pairs, patch
+
+
+def ask(asking: ScoringContext, examples: Sequence[Example] | None = None) -> ReplyTable:
+    return collect_replies(asking, EQBEN, "pairs", examples or pairs())
+
+
+def test_every_question_is_asked_once() -> None:
+    model = Chatter()
+    twice = [
+        *pairs(5),
+        Example("again", pairs(1)[0].images, pairs(1)[0].texts, pairs(1)[0].match, {}),
+    ]
+    asking = ScoringContext(model)
+    sheet = ask(asking, twice)
+    assert len(model.asked) == sheet.usage.questions == 20
+    assert len(sheet.chosen) == 24
+    assert set(sheet.chosen.tolist()) == {0}
+    assert sheet.usage.tokens_in == 200
+    assert sheet.usage.tokens_out == 40
+    assert sheet.usage.cost is None
+    ask(asking, twice)
+    assert len(model.asked) == 20
+
+
+def test_rows_stand_in_the_order_of_the_examples() -> None:
+    sheet = collect_replies(
+        ScoringContext(Chatter(likes_the_first)), SUGARCREPE, "choice", choices(3)
+    )
+    assert sheet.example.tolist() == [0] * 3 + [1] * 3 + [2] * 3
+    assert sheet.order.tolist() == [0, 1, 2] * 3
+    # The first caption of a turn: the right one, then each of those before it in the circle.
+    assert sheet.chosen.tolist() == [0, 2, 1] * 3
+    assert set(sheet.replies) == {"(1)"}
+    assert all(prompt.startswith("Which caption") for prompt in sheet.prompts)
+
+
+def test_the_same_whatever_the_batch() -> None:
+    found = [ask(ScoringContext(Chatter(), batch_size=size)).replies for size in (1, 7, 100)]
+    assert found[0] == found[1] == found[2]
+
+
+def test_replies_lie_in_the_store_as_text(tmp_path: Path) -> None:
+    ask(ScoringContext(Chatter(), AnswerStore(tmp_path)))
+    (part,) = tmp_path.rglob("*.parquet")
+    table = pq.read_table(part).to_pydict()
+    assert set(table["reply"]) == {"1;2", "2;1"}
+    assert {prompt[:30] for prompt in table["prompt"]} == {EQBEN.text[:30]}
+    assert set(table["tokens_in"]) == {10}
+    assert set(table["score"]) == {"chat:reply"}
+    again = Chatter(name="other")
+    sheet = ask(ScoringContext(again, AnswerStore(tmp_path)))
+    assert again.asked == []
+    assert set(sheet.chosen.tolist()) == {0}
+
+
+def test_a_killed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    killed = Chatter(after=5)
+    with pytest.raises(KeyboardInterrupt):
+        ask(ScoringContext(killed, AnswerStore(tmp_path)))
+    rest = Chatter()
+    sheet = ask(ScoringContext(rest, AnswerStore(tmp_path)))
+    assert len(killed.asked) == 20
+    assert len(rest.asked) == 48 - 20
+    assert sheet.replies == ask(ScoringContext(Chatter())).replies
+
+
+def test_ask_none_and_ask_all(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"48 of 48 answers of chatter .* are not in the cache"):
+        ask(ScoringContext(Chatter(), AnswerStore(tmp_path), policy="none"))
+    ask(ScoringContext(Chatter(likes_the_first), AnswerStore(tmp_path)))
+    newer = Chatter(knows)
+    assert set(ask(ScoringContext(newer, AnswerStore(tmp_path), policy="all")).chosen.tolist()) == {
+        0
+    }
+    assert len(newer.asked) == 48
+    assert set(
+        ask(ScoringContext(Chatter(), AnswerStore(tmp_path), policy="none")).chosen.tolist()
+    ) == {0}
+
+
+class Stopping(Chatter):
+    """Answers two of every batch, then has no more."""
+
+    def reply(self, prompts: Sequence[Prompt]) -> list[Reply]:
+        came = super().reply(prompts[:2])
+        raise EndpointError("the endpoint is down.", [*came, *(None for _ in prompts[2:])])
+
+
+def test_what_came_before_an_endpoint_stopped_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(EndpointError, match="is down"):
+        ask(ScoringContext(Stopping(), AnswerStore(tmp_path)))
+    rest = Chatter()
+    ask(ScoringContext(rest, AnswerStore(tmp_path)))
+    assert len(rest.asked) == 46
+
+
+class Strange(Chatter):
+    give: Callable[[Sequence[Prompt]], list[Reply]]
+
+    def reply(self, prompts: Sequence[Prompt]) -> list[Reply]:
+        return self.give(prompts)
+
+
+def test_what_is_no_reply_ends_the_run() -> None:
+    strange = Strange()
+    strange.give = lambda prompts: [Reply("1;2")]
+    with pytest.raises(ModelError, match="chatter gave 1 replies to 4 prompts"):
+        ask(ScoringContext(strange))
+    strange.give = lambda prompts: [Reply(None) for _ in prompts]  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="gave 4 replies"):
+        ask(ScoringContext(strange))
+    with pytest.raises(InputError, match="tower cannot chat"):
+        ask(ScoringContext(Tower()))
+
+
+def test_a_prompt_that_the_model_refuses_is_one_example_less() -> None:
+    def refuses(prompts: Sequence[Prompt]) -> list[Reply]:
+        if any("patch 6" in prompt.text for prompt in prompts):
+            raise InputError("not that one.")
+        return [Reply("1;2") for _ in prompts]
+
+    strange = Strange()
+    strange.give = refuses
+    sheet = ask(ScoringContext(strange))
+    assert list(sheet.skipped) == ["p3"]
+    assert sheet.skipped["p3"].detail == "not that one"
+    assert len(sheet.frame) == 11
+    assert len(sheet.chosen) == 44
+
+
+def test_images_that_cannot_be_read(tmp_path: Path) -> None:
+    there, gone = tmp_path / "there.png", tmp_path / "gone.png"
+    Image.new("RGB", (4, 4), "red").save(there)
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"no image")
+    texts = ("a patch 0", "some patch 1 here")
+    examples = [
+        *pairs(2),
+        Example("gone", (ImageRef("a", there), ImageRef("b", gone)), texts, pairs(1)[0].match, {}),
+        Example("bad", (ImageRef("a", there), ImageRef("c", broken)), texts, pairs(1)[0].match, {}),
+    ]
+    sheet = ask(ScoringContext(Chatter(likes_the_first)), examples)
+    assert sheet.frame.ids == ("p0", "p1")
+    assert set(sheet.skipped) == {"gone", "bad"}
+    assert "not there" in sheet.skipped["gone"].reason
+    assert "not an image" in sheet.skipped["bad"].reason
+    shutil.copy(there, gone)
+    assert len(ask(ScoringContext(Chatter(likes_the_first)), examples).frame) == 3
+
+
+def test_examples_of_another_shape() -> None:
+    other = Example("one", (patch(0),), ("a patch 0", "b"), single_match(2, 0), {})
+    sheet = ask(ScoringContext(Chatter()), [other, *pairs(1)])
+    assert sheet.frame.ids == ("p0",)
+    assert sheet.skipped["one"].reason == "it is not two images with one caption each"
+    none = ask(ScoringContext(Chatter()), [other])
+    assert len(none.frame) == none.usage.questions == 0
+
+
+@pytest.mark.parametrize("cuts", [False, True])
+def test_a_prompt_is_never_cut(cuts: bool) -> None:
+    class Short(Chatter):
+        context = len(EQBEN.about(pairs(1)[0].texts).split())
+
+        def token_counts(self, texts: Sequence[str]) -> list[int]:
+            return [len(text.split()) for text in texts]
+
+    model = Short()
+    model.cuts = cuts  # type: ignore[attr-defined]
+    longer = Example(
+        "long", pairs(1)[0].images, ("a patch 0 of many words", "some patch 1 here"),
+        pairs(1)[0].match, {},
+    )  # fmt: skip
+    sheet = ask(ScoringContext(model), [*pairs(3), longer])
+    assert sheet.frame.ids == ("p0", "p1", "p2")
+    assert sheet.skipped["long"].reason == "the prompt is longer than the model reads"
+    assert f"reads {model.context}" in sheet.skipped["long"].detail
+
+
+def test_costs() -> None:
+    model = Chatter()
+    model.prices = (2.0, 10.0)  # type: ignore[attr-defined]
+    sheet = ask(ScoringContext(model), pairs(5))
+    assert sheet.usage.cost == pytest.approx((200 * 2 + 40 * 10) / 1e6)

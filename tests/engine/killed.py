@@ -1,0 +1,93 @@
+"""A small evaluation in processes of its own, which are killed or run side by side.
+
+    python -m tests.engine.killed kill STORE RUN DELAY…   kill after each delay, then finish
+    python -m tests.engine.killed both STORE                   two at once
+
+Everything is imported once and each evaluation forked, so that ten kills cost little.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from PIL import Image
+
+from contrapose.data import registry
+from contrapose.engine import AnswerStore, ScoringContext, score_examples
+from contrapose.engine import store as answer_store
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
+from contrapose.results import write_run
+from tests.fakes import Fake, pairs, patches
+
+
+@dataclass
+class Slow(Fake):
+    """Takes its time; its numbers hang a little on the batch, as those of real models do."""
+
+    def _tick(self) -> None:
+        time.sleep(0.004)
+
+    def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> torch.Tensor:
+        return super().match(images, texts) + 1e-6 * len(texts)
+
+    def embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
+        found = super().embed_texts(texts)
+        return torch.nn.functional.normalize(found + 1e-6 * len(texts), dim=1)
+
+
+def evaluate(store: str, run: str) -> None:
+    registry._plugins = lambda: {"patches": patches()}  # type: ignore[assignment]
+    answer_store.WRITE_INTERVAL = 0.01
+    request = EvalRequest(("patches",), resamples=200, cache=store, batch_size=5)
+    write_run(evaluate_models([Slow()], request), Path(run))
+
+
+def forked(work: Callable[[], None]) -> int:
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return child
+
+
+def killed(store: str, run: str, delays: Sequence[float]) -> None:
+    hit = 0
+    for i, delay in enumerate(delays):
+        child = forked(lambda i=i: evaluate(store, f"{run}.{i}"))  # type: ignore[misc]
+        time.sleep(delay)
+        os.kill(child, signal.SIGKILL)
+        hit += os.waitpid(child, 0)[1] != 0
+    child = forked(lambda: evaluate(store, run))
+    assert os.waitpid(child, 0)[1] == 0
+    print(hit)
+
+
+def both(store: str) -> None:
+    def work(name: str) -> None:
+        answer_store.WRITE_INTERVAL = 0.0
+        for _ in range(3):
+            for score in ("itc", "itm", "lm"):
+                asking = ScoringContext(Slow(), AnswerStore(store), batch_size=3, policy="all")
+                score_examples(asking, score, pairs(8 if name == "a" else 12))
+
+    children = [forked(lambda name=name: work(name)) for name in ("a", "b")]  # type: ignore[misc]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "kill":
+        killed(sys.argv[2], sys.argv[3], [float(delay) for delay in sys.argv[4:]])
+    else:
+        both(sys.argv[2])

@@ -1,0 +1,77 @@
+"""Batches: everything once, captions of an image together, the same whatever was done before."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contrapose.engine.batches import cut_batches, pack_missing, sort_pairs
+
+sizes = st.integers(1, 9)
+groups = st.lists(st.integers(1, 12), max_size=12).map(
+    lambda counts: np.repeat(np.arange(len(counts)), counts)
+)
+
+
+@given(groups, sizes)
+def test_everything_once_and_groups_together(group: np.ndarray, size: int) -> None:
+    batches = cut_batches(group, size)
+    assert np.concatenate([np.zeros(0, int), *batches]).tolist() == list(range(len(group)))
+    assert all(1 <= len(batch) <= size for batch in batches)
+    for one, two in pairwise(batches):
+        assert len(one) + len(two) > size
+    # A group that fits in a batch is split over none.
+    for number, count in zip(*np.unique(group, return_counts=True), strict=True):
+        holders = [batch for batch in batches if (group[batch] == number).any()]
+        assert len(holders) == 1 or count > size
+
+
+@given(groups, sizes, st.data())
+def test_a_killed_run_asks_the_same_batches(
+    group: np.ndarray, size: int, data: st.DataObject
+) -> None:
+    batches = cut_batches(group, size)
+    missing = np.array(
+        data.draw(st.lists(st.booleans(), min_size=len(group), max_size=len(group))), dtype=bool
+    )
+    whole = pack_missing(batches, missing, size)
+    asked = np.sort(np.concatenate([np.zeros(0, int), *whole]))
+    assert asked.tolist() == np.flatnonzero(missing).tolist()
+    assert all(len(batch) <= size for batch in whole)
+    done = data.draw(st.integers(0, len(whole)))
+    for batch in whole[:done]:
+        missing[batch] = False
+    again = pack_missing(batches, missing, size)
+    assert [b.tolist() for b in again] == [b.tolist() for b in whole[done:]]
+
+
+@given(groups, sizes)
+def test_batches_that_were_not_touched_stay(group: np.ndarray, size: int) -> None:
+    batches = cut_batches(group, size)
+    fresh = pack_missing(batches, np.ones(len(group), dtype=bool), size)
+    assert [b.tolist() for b in fresh] == [b.tolist() for b in batches]
+
+
+def test_scattered_holes_share_a_batch() -> None:
+    batches = cut_batches(np.arange(100), 10)
+    missing = np.zeros(100, dtype=bool)
+    missing[::10] = True
+    assert [len(batch) for batch in pack_missing(batches, missing, 10)] == [10]
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), unique=True), st.randoms())
+def test_order(pairs: list[tuple[int, int]], random: object) -> None:
+    array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    lengths = np.array([3, 9, 1, 4, 4, 7])
+    order = sort_pairs(array, lengths)
+    assert sorted(order.tolist()) == list(range(len(pairs)))
+    images = array[order, 0].tolist()
+    assert len(list(dict.fromkeys(images))) == sum(
+        1 for i, image in enumerate(images) if i == 0 or images[i - 1] != image
+    )
+    longest = {image: max(lengths[t] for i, t in pairs if i == image) for image, _ in pairs}
+    seen = [longest[image] for image in dict.fromkeys(images)]
+    assert seen == sorted(seen, reverse=True)

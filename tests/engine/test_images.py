@@ -1,0 +1,136 @@
+"""Images with hidden regions are images of their own: other names, other pixels, opened once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from PIL import Image
+
+from contrapose.data import ImageRef, content_id
+from contrapose.data.images import open_image
+from contrapose.engine import ImageCache
+from contrapose.engine.images import Filling, RegionMask, mask_image, prepare_image, unmask_ref
+from contrapose.errors import InputError
+from contrapose.metrics import BoolArray
+from contrapose.models import load_model
+from tests.fakes import MADE, patch
+
+
+@pytest.fixture
+def ref(tmp_path: Path) -> ImageRef:
+    values = np.random.default_rng(0).integers(0, 256, (12, 16, 3), dtype=np.uint8)
+    Image.fromarray(values).save(tmp_path / "photo.png")
+    return ImageRef("photo.png", tmp_path / "photo.png")
+
+
+def some(shape: tuple[int, int] = (12, 16)) -> BoolArray:
+    mask = np.zeros(shape, dtype=np.bool_)
+    mask[3:7, 2:9] = True
+    return mask
+
+
+@given(arrays(np.bool_, st.tuples(st.integers(1, 20), st.integers(1, 20))))
+def test_masks_come_back(mask: BoolArray) -> None:
+    assert np.array_equal(RegionMask.of(mask).array(), mask)
+
+
+def test_each_way_and_region_has_an_id_of_its_own(ref: ImageRef) -> None:
+    name = content_id(ref)
+    one, two = RegionMask.of(some()), RegionMask.of(~some())
+    made = [
+        mask_image(ref, name, masks, filling)
+        for masks in ([one], [two], [one, two])
+        for filling in (
+            Filling(),
+            Filling("mean"),
+            Filling("noise", seed=0),
+            Filling("noise", seed=1),
+        )
+    ]
+    ids = {content_id(each) for each in (*made, ref)}
+    assert len(ids) == len(made) + 1
+    assert mask_image(ref, name, [], Filling()) is ref
+    again = mask_image(ref, name, [two, one], Filling())
+    assert content_id(again) == content_id(mask_image(ref, name, [one, two], Filling()))
+    assert unmask_ref("x", again) == (name, ref)
+    assert unmask_ref("x", ref) == ("x", ref)
+
+
+@pytest.mark.parametrize(
+    ("filling", "wanted"),
+    [
+        (Filling("mean"), lambda pixels: np.rint(pixels.mean(axis=(0, 1)))),
+        (Filling("colour", (0.5, 0.25, 1.0)), lambda _: np.array([128, 64, 255])),
+    ],
+)
+def test_a_region_of_one_colour(
+    filling: Filling, wanted: Callable[[Any], Any], ref: ImageRef
+) -> None:
+    before = np.asarray(open_image(ref))
+    after = np.asarray(open_image(mask_image(ref, "id", [RegionMask.of(some())], filling)))
+    assert np.abs(after[some()] - wanted(before).astype(np.uint8)).max() == 0
+    assert np.array_equal(after[~some()], before[~some()])
+
+
+@pytest.mark.parametrize("kind", ["blur", "noise"])
+def test_a_region_that_is_blurred_or_noise(kind: str, ref: ImageRef) -> None:
+    before = np.asarray(open_image(ref))
+    shown = mask_image(ref, "id", [RegionMask.of(some())], Filling(kind))
+    after = np.asarray(open_image(shown))
+    assert np.array_equal(after, np.asarray(open_image(shown)))
+    assert np.array_equal(after[~some()], before[~some()])
+    assert (after[some()] != before[some()]).any()
+    # What is hidden does not change with what else is.
+    both = mask_image(ref, "id", [RegionMask.of(some()), RegionMask.of(~some())], Filling(kind))
+    assert np.array_equal(np.asarray(open_image(both))[some()], after[some()])
+
+
+def test_by_zero_the_model_hides_it(ref: ImageRef) -> None:
+    model: Any = load_model("tiny-clip")
+    shown = mask_image(ref, "id", [RegionMask.of(some())], Filling())
+    image = open_image(shown)
+    assert np.array_equal(np.asarray(image), np.asarray(open_image(ref)))
+    plain, blank = (prepare_image(model, each, image) for each in (ref, shown))
+    assert isinstance(plain, torch.Tensor)
+    assert isinstance(blank, torch.Tensor)
+    zero = (blank == 0).all(dim=0)
+    assert zero.any()
+    assert torch.equal(blank[:, ~zero], plain[:, ~zero])
+    painted = mask_image(ref, "id", [RegionMask.of(some())], Filling("mean"))
+    assert torch.equal(
+        torch.as_tensor(prepare_image(model, painted, open_image(painted))),
+        model.prepare_image(open_image(painted)),
+    )
+
+
+def test_a_mask_of_another_size_is_refused(ref: ImageRef) -> None:
+    shown = mask_image(ref, "id", [RegionMask.of(some((10, 16)))], Filling("mean"))
+    with pytest.raises(InputError, match=r"a mask of 16 × 10 does not fit .* of 16 × 12"):
+        open_image(shown)
+
+
+def test_an_image_seen_in_many_ways_is_made_once() -> None:
+    refs = [patch(i) for i in range(3)]
+    mask = np.zeros((4, 4), dtype=np.bool_)
+    mask[:2] = True
+    shown = [
+        each
+        for ref in refs
+        for masks in ([], [RegionMask.of(mask)], [RegionMask.of(~mask)])
+        for each in [mask_image(ref, content_id(ref), masks, Filling("mean"))]
+    ]
+    ids = [content_id(each) for each in shown]
+    pictures = ImageCache()
+    MADE.clear()
+    pictures.expect(ids, shown)
+    for name, each in zip(ids, shown, strict=True):
+        assert pictures.open(name, each).size == (4, 4)
+    assert MADE == [3]

@@ -1,0 +1,231 @@
+"""Asking: every distinct thing once, whatever the batches, and on from where a run was killed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from contrapose.engine import (
+    AnswerStore,
+    NoiseImages,
+    ScoringContext,
+    images,
+    score_edits,
+    score_examples,
+    score_gallery,
+    score_priors,
+    store,
+)
+from contrapose.errors import InputError
+from contrapose.metrics import log_prior
+from contrapose.scores.answers import build_frame
+from tests.fakes import Fake, Tower, choices, edits, gallery, number, pairs, seen, vector
+
+SCORES = ("itc", "itm", "lm", "prior")
+
+
+def expected(score: str, image: str, text: str, noise: list[torch.Tensor]) -> float:
+    """The score of one pair, written down a second time."""
+    if score == "itc":
+        return float(np.dot(vector(image), vector(text)))
+    if score == "itm":
+        return 4 * number(image, text) - 2
+    words = [*text.split(), "."]
+
+    def lm(shown: str) -> float:
+        return float(np.mean([-number(shown, word, i) for i, word in enumerate(words)]))
+
+    if score == "lm":
+        return lm(image)
+    return float(log_prior(np.array([lm(seen(blank)) for blank in noise])))
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("batch", [1, 3, 100])
+def test_every_pair_gets_its_own_score(score: str, batch: int) -> None:
+    examples = [*pairs(), *choices()]
+    model = Fake()
+    answers = score_examples(ScoringContext(model, batch_size=batch), score, examples)
+    noise = model.noise_images(3, 0)
+    for k, example in enumerate(examples):
+        for i, ref in enumerate(example.images):
+            assert ref.source is not None
+            shown = seen(type(ref.source).open_many([ref.source])[0])
+            for j, text in enumerate(example.texts):
+                found = answers.scores[k, i, j]
+                assert found == pytest.approx(expected(score, shown, text, noise), abs=1e-6)
+    assert np.isnan(answers.scores[~answers.frame.present]).all()
+
+
+def test_the_batch_size_changes_nothing() -> None:
+    for score in SCORES:
+        found = [
+            score_examples(ScoringContext(Fake(), batch_size=size), score, pairs()).scores
+            for size in (1, 2, 7, 64)
+        ]
+        assert all(np.array_equal(found[0], other) for other in found[1:])
+
+
+def test_everything_distinct_is_asked_once() -> None:
+    examples = [*pairs(), *choices()]
+    model = Fake()
+    asking = ScoringContext(model)
+    score_examples(asking, "itc", examples)
+    assert len(model.images) == len(set(model.images)) == 24
+    texts = {text for example in examples for text in example.texts}
+    assert Counter(model.texts) == Counter(texts)
+    score_examples(asking, "itm", examples)
+    assert max(Counter(model.pairs).values()) == 1
+    # 12 examples of 2 × 2 and 12 of 1 × 3, of which six pairs are in both.
+    assert len(model.pairs) == 48 + 36 - 6
+    score_examples(asking, "itm", examples)
+    score_examples(asking, "itc", list(reversed(examples)))
+    assert (len(model.pairs), len(model.images)) == (78, 24)
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("calls", [0, 1, 3, 6])
+def test_a_killed_run_goes_on_where_it_stopped(
+    score: str, calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "WRITE_INTERVAL", 0.0)
+    whole = Fake()
+    expected_ = score_examples(ScoringContext(whole), score, pairs())
+    killed = Fake(after=calls)
+    with pytest.raises(KeyboardInterrupt):
+        score_examples(ScoringContext(killed, AnswerStore(tmp_path)), score, pairs())
+    (tmp_path / "answers").mkdir(exist_ok=True)
+    for folder in (tmp_path / "answers").glob("*/*"):
+        (folder / ".torn.parquet").write_bytes(b"PAR1 half a part")
+    resumed = Fake()
+    found = score_examples(ScoringContext(resumed, AnswerStore(tmp_path)), score, pairs())
+    assert np.array_equal(found.scores, expected_.scores)
+    for name in ("images", "texts", "pairs"):
+        asked = Counter(getattr(killed, name)) + Counter(getattr(resumed, name))
+        if score == "prior":  # a batch is whole when every noise image has been seen
+            assert Counter(getattr(whole, name)) <= asked
+        else:
+            assert asked == Counter(getattr(whole, name))
+    again = Fake()
+    score_examples(ScoringContext(again, AnswerStore(tmp_path)), score, pairs())
+    assert not [*again.images, *again.texts, *again.pairs]
+
+
+def test_models_and_priors_do_not_share_answers(tmp_path: Path) -> None:
+    store = AnswerStore(tmp_path)
+    frame = build_frame(pairs())
+    one = score_priors(ScoringContext(Fake(), store), frame)
+    more = score_priors(ScoringContext(Fake(), store, prior=NoiseImages(5)), frame)
+    seeded = score_priors(ScoringContext(Fake(), store, prior=NoiseImages(3, seed=1)), frame)
+    assert not np.array_equal(one, more)
+    assert not np.array_equal(one, seeded)
+    other = Fake(fingerprint="fake-2")
+    score_priors(ScoringContext(other, store), frame)
+    assert other.pairs
+
+
+def test_windows_of_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = score_examples(ScoringContext(Fake()), "lm", pairs()).scores
+    monkeypatch.setattr(images, "RENDER_WINDOW", 5)
+    assert np.array_equal(score_examples(ScoringContext(Fake()), "lm", pairs()).scores, whole)
+    model = Fake()
+    score_examples(ScoringContext(model), "itc", pairs())
+    assert len(model.images) == 24
+
+
+def test_progress_ends_at_the_total() -> None:
+    told: list[tuple[str, int, int]] = []
+    asking = ScoringContext(
+        Fake(), progress=lambda what, done, total: told.append((what, done, total))
+    )
+    score_examples(asking, "itc", pairs())
+    score_examples(asking, "itm", pairs())
+    last = {what: (done, total) for what, done, total in told}
+    assert last == {"itc: images": (24, 24), "itc: captions": (24, 24), "itm: pairs": (48, 48)}
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+@pytest.mark.parametrize("score", ["itm", "lm", "prior"])
+def test_what_is_not_a_number_is_refused(score: str, broken: float) -> None:
+    with pytest.raises(InputError, match=rf"fake gave a score '{score}' that is not a number"):
+        score_examples(ScoringContext(Fake(broken=broken)), score, pairs())
+
+
+def test_vectors_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in (float("nan"), 0.0):
+        monkeypatch.setattr(
+            Fake, "embed_texts", lambda _, texts, v=value: torch.full((len(texts), 6), v)
+        )
+        with pytest.raises(InputError, match="a vector of NaN, infinity or zeros"):
+            score_examples(ScoringContext(Fake()), "itc", pairs())
+    monkeypatch.setattr(Fake, "embed_texts", lambda _, texts: torch.zeros(1, 6))
+    with pytest.raises(InputError, match=r"shape \(1, 6\) for 4 inputs"):
+        score_examples(ScoringContext(Fake()), "itc", pairs())
+
+
+def test_scores_that_cannot_be_had() -> None:
+    with pytest.raises(InputError, match="tower cannot give 'lm'; it gives itc"):
+        score_examples(ScoringContext(Tower()), "lm", pairs())
+    with pytest.raises(InputError, match="no score 'itk': did you mean itm or itc"):
+        score_examples(ScoringContext(Tower()), "itk", pairs())
+    with pytest.raises(InputError, match="need vectors"):
+        score_edits(ScoringContext(Fake()), "lm", edits())
+
+
+def test_galleries() -> None:
+    data = gallery()
+    model = Fake()
+    for score in ("itc", "itm", "lm"):
+        matrix = score_gallery(ScoringContext(model), score, data).scores
+        assert matrix.shape == (12, 12)
+        ref = data.images[3]
+        assert ref.source is not None
+        shown = seen(type(ref.source).open_many([ref.source])[0])
+        assert matrix[3, 7] == pytest.approx(expected(score, shown, data.texts[7], []), abs=1e-6)
+
+
+def test_edits_move_by_the_difference_of_words() -> None:
+    data = edits()
+    matrix = score_edits(ScoringContext(Fake()), "itc", data).scores
+    assert matrix.shape == (11, 12)
+    query = data.queries[4]
+    vectors = []
+    for ref in data.images:
+        assert ref.source is not None
+        vectors.append(vector(seen(type(ref.source).open_many([ref.source])[0])))
+    moved = np.array(vectors[4]) + np.array(vector(query.target)) - np.array(vector(query.source))
+    moved /= np.linalg.norm(moved)
+    assert matrix[4] == pytest.approx(np.array(vectors) @ moved, abs=1e-5)
+
+
+def test_asking_all_again(tmp_path: Path) -> None:
+    first = score_examples(ScoringContext(Fake(), AnswerStore(tmp_path)), "itm", pairs())
+    again = Fake()
+    asking = ScoringContext(again, AnswerStore(tmp_path), policy="all")
+    for _ in range(2):  # again, but not twice in one run
+        assert np.array_equal(score_examples(asking, "itm", pairs()).scores, first.scores)
+    assert len(again.pairs) == 48
+
+    class Other(Fake):
+        def match(self, images, texts) -> torch.Tensor:  # type: ignore[no-untyped-def]
+            return super().match(images, texts) + 1
+
+    score_examples(ScoringContext(Other(), AnswerStore(tmp_path), policy="all"), "itm", pairs())
+    newest = score_examples(ScoringContext(Fake(), AnswerStore(tmp_path)), "itm", pairs())
+    assert np.allclose(newest.scores, first.scores + 1)
+
+
+def test_asking_nothing(tmp_path: Path) -> None:
+    asking = ScoringContext(Fake(), AnswerStore(tmp_path), policy="none")
+    with pytest.raises(InputError, match=r"48 of 48 answers of fake \(itm: pairs\) are not in"):
+        score_examples(asking, "itm", pairs())
+    score_examples(ScoringContext(Fake(), AnswerStore(tmp_path)), "itm", pairs(6))
+    model = Fake()
+    with pytest.raises(InputError, match="24 of 48 answers"):
+        score_examples(ScoringContext(model, AnswerStore(tmp_path), policy="none"), "itm", pairs())
+    score_examples(ScoringContext(model, AnswerStore(tmp_path), policy="none"), "itm", pairs(6))
+    assert not model.pairs

@@ -1,0 +1,86 @@
+"""Every distinct image and caption once: over rows, benchmarks and runs, on real annotations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from contrapose.data import Example, ImageRef, find_benchmark
+from contrapose.data.registry import Benchmark
+from contrapose.engine import AnswerStore, ScoringContext, score_ahead, score_examples
+from contrapose.engine.plan import plan_examples
+from contrapose.files import StrictProblems
+from tests.fakes import Fake, Patch, seen
+
+
+@pytest.fixture(scope="module")
+def sugarcrepe(shared: Path) -> list[Example]:
+    found = find_benchmark("sugarcrepe")
+    assert isinstance(found, Benchmark)
+    examples = found.read(shared / "sugarcrepe", StrictProblems())
+    assert not isinstance(examples, tuple)
+    return list(examples)  # type: ignore[arg-type]
+
+
+def colour(key: str, known: dict[str, int]) -> tuple[int, int, int]:
+    number = known.setdefault(key, len(known))
+    return number % 8 * 32, number // 8 % 8 * 32, number // 64 * 10
+
+
+def test_the_whole_of_sugarcrepe(sugarcrepe: list[Example]) -> None:
+    known: dict[str, int] = {}
+    made = [
+        replace(e, images=tuple(ImageRef(r.key, source=Patch(colour(r.key, known)))
+                                for r in e.images))
+        for e in sugarcrepe
+    ]  # fmt: skip
+    plan = plan_examples(made)
+    assert (len(made), len(plan.images), len(plan.texts)) == (7_511, 1_560, 11_844)
+    model = Fake(batch_size=512)
+    asking = ScoringContext(model)
+    score_ahead(asking, "itc", made)
+    assert (len(model.images), len(model.texts)) == (1_560, 11_844)
+    score_examples(asking, "itc", made)
+    assert (len(model.images), len(model.texts)) == (1_560, 11_844)
+
+
+def test_files_two_benchmarks_and_a_second_run(sugarcrepe: list[Example], tmp_path: Path) -> None:
+    some = sugarcrepe[::97]
+    known: dict[str, int] = {}
+    examples = []
+    for example in some:
+        (ref,) = example.images
+        path = tmp_path / f"{ref.key.replace('/', '_')}.jpg"
+        Image.new("RGB", (32, 24), colour(ref.key, known)).save(path)
+        examples.append(replace(example, images=(ImageRef(ref.key, path),)))
+    # The second benchmark has copies of the same files under other names.
+    others = []
+    for example in examples:
+        old = example.images[0].path
+        assert old is not None
+        copy = tmp_path / f"copy of {old.name}"
+        copy.write_bytes(old.read_bytes())
+        others.append(replace(example, id=f"o{example.id}", images=(ImageRef("o", copy),)))
+    texts = {text for example in examples for text in example.texts}
+    model = Fake()
+    asking = ScoringContext(model, AnswerStore(tmp_path / "store"))
+    for data in (examples, others):
+        score_examples(asking, "itc", data)
+        score_examples(asking, "itm", data)
+    assert len(model.images) == len(known)
+    assert Counter(model.texts) == Counter(texts)
+    shown = {seen(Image.open(ref.path)) for e in examples for ref in e.images if ref.path}
+    assert len(model.pairs) == len(set(plan_pairs(examples)))
+    assert len(shown) == len(known)
+    again = Fake()
+    for score in ("itc", "itm"):
+        score_examples(ScoringContext(again, AnswerStore(tmp_path / "store")), score, others)
+    assert not [*again.images, *again.texts, *again.pairs]
+
+
+def plan_pairs(examples: list[Example]) -> list[tuple[str, str]]:
+    return [(e.images[0].key, text) for e in examples for text in e.texts]

@@ -1,0 +1,67 @@
+"""Stores at places that fsspec reaches."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pytest
+
+from contrapose.engine import AnswerStore, ScoringContext, score_examples
+from contrapose.errors import InputError, MissingExtraError
+from tests.fakes import Fake, pairs
+
+
+@pytest.fixture(params=["memory", "file"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    name = uuid.uuid4().hex
+    if request.param == "file":
+        yield f"file://{tmp_path}/{name}"
+        return
+    yield f"memory://{name}/deep"
+    fsspec.filesystem("memory").rm(f"/{name}", recursive=True)
+
+
+@pytest.mark.parametrize("score", ["itc", "itm"])
+def test_a_store_anywhere(score: str, url: str) -> None:
+    expected = score_examples(ScoringContext(Fake()), score, pairs()).scores
+    assert np.array_equal(
+        score_examples(ScoringContext(Fake(), AnswerStore(url)), score, pairs()).scores, expected
+    )
+    again = Fake()
+    found = score_examples(ScoringContext(again, AnswerStore(url)), score, pairs()).scores
+    assert np.array_equal(found, expected)
+    assert not [*again.images, *again.texts, *again.pairs]
+
+
+def test_parts_and_damage(url: str) -> None:
+    one, two = AnswerStore(url), AnswerStore(url)
+    one.answer_table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
+    two.answer_table("m", "s").add(["b"], ["x"], {"value": np.array([2.0])})
+    shelf = AnswerStore(url).answer_table("m", "s")
+    assert shelf.values(shelf.find(["b", "a"], ["x", "x"])).tolist() == [2.0, 1.0]
+    system, root = fsspec.core.url_to_fs(url)
+    parts = system.find(root)
+    assert len(parts) == 2
+    assert all(part.endswith(".parquet") for part in parts)
+    system.pipe_file(f"{root}/answers/m/s/.half.parquet", b"PAR1")
+    assert len(AnswerStore(url).answer_table("m", "s").find(["a"], ["x"])) == 1
+    system.pipe_file(parts[0], b"PAR1")
+    with pytest.raises(InputError, match="damaged part of the cache") as refused:
+        AnswerStore(url).answer_table("m", "s").find(["a"], ["x"])
+    assert str(refused.value.file).startswith(url)
+
+
+def test_places_that_are_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"the cache zzz://x cannot be opened .*not known"):
+        AnswerStore("zzz://x")
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(InputError, match="the cache cannot be written"):
+        AnswerStore(f"file://{tmp_path}/taken")
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    with pytest.raises(MissingExtraError, match=r"contrapose\[remote\]"):
+        AnswerStore("memory://x")

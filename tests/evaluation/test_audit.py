@@ -1,0 +1,181 @@
+"""An audit flags what can be solved without looking, and only that."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from contrapose.data import images
+from contrapose.errors import InputError
+from contrapose.evaluation.audit import AuditRequest, audit_benchmark
+from contrapose.results.schema import WHOLE
+from tests.models.language import small
+from tests.results.audit import benchmarks
+
+FEW = 400
+"""Resamples."""
+
+
+@pytest.fixture(autouse=True)
+def _no_image_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(*_: object) -> bytes:
+        raise AssertionError("an image was opened")
+
+    monkeypatch.setattr(images, "read_bytes", opened)
+
+
+def test_a_set_whose_longer_caption_is_wrong_is_flagged(tmp_path: Path) -> None:
+    file = str(benchmarks.longer_is_wrong(tmp_path / "longer.jsonl"))
+    report = audit_benchmark(AuditRequest(file, resamples=FEW))
+    whole = report.parts[0]
+    assert whole.name == WHOLE
+    assert "length (fewer words)" in whole.solved_by
+    length = next(score for score in report.scores if score.score == "length")
+    assert length.metrics["accuracy"].value == 1
+    assert length.metrics["accuracy"].chance == 0.5
+    assert length.reversed[WHOLE].value == 0
+    assert report.verdict[0].startswith("A score that never looks solves 100.0 %")
+    assert sum(length.spread.right) == sum(length.spread.wrong) == report.examples == 60
+
+
+def test_a_balanced_set_is_not(tmp_path: Path) -> None:
+    file = str(benchmarks.balanced(tmp_path / "balanced.jsonl"))
+    report = audit_benchmark(AuditRequest(file, resamples=FEW))
+    assert report.parts[0].solved_by == ()
+    assert report.parts[0].reversed_by == ()
+    assert report.verdict[0].startswith("No score here that never looks does better")
+    length = next(score for score in report.scores if score.score == "length")
+    assert length.metrics["accuracy"].value == 0  # all of one length: ties are never wins
+    assert length.metrics["accuracy"].ties == 1
+
+
+def test_what_is_solved_the_other_way_round_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "shorter.jsonl"
+    benchmarks.longer_is_wrong(file)
+    rows = [{**json.loads(line), "right": 1} for line in file.read_text().splitlines()]
+    report = audit_benchmark(AuditRequest(str(benchmarks.write(file, rows)), resamples=FEW))
+    assert "length (fewer words)" not in report.parts[0].solved_by
+    assert "length (fewer words)" in report.parts[0].reversed_by
+
+
+def test_two_by_two_sets_cannot_be_solved_blind(tmp_path: Path) -> None:
+    file = str(benchmarks.winograd(tmp_path / "w.jsonl"))
+    report = audit_benchmark(AuditRequest(file, lm="lm:no/such-model", resamples=FEW))
+    assert report.scores == ()
+    assert "a blind score cannot solve it" in report.verdict[0]
+
+
+def test_a_language_model_and_a_captioners_prior(tmp_path: Path) -> None:
+    file = str(benchmarks.balanced(tmp_path / "b.jsonl", 12))
+    folder = small.gpt2(tmp_path / "lm")
+    report = audit_benchmark(
+        AuditRequest(file, models=("tiny",), lm=f"lm:{folder}", device="cpu", resamples=FEW)
+    )
+    assert [score.score for score in report.scores] == [
+        "blind", "blind-sum", "prior", "ngram", "length",
+    ]  # fmt: skip
+    assert "3 noise images" in report.scores[2].meaning
+    assert "caption after <|endoftext|>" in report.scores[0].meaning
+
+
+def test_triples_have_their_own_metrics(shared: Path) -> None:
+    report = audit_benchmark(
+        AuditRequest(
+            "hard-positives-replace", root=shared / "hard_positives", limit=40, resamples=FEW
+        )
+    )
+    length = report.scores[-1]
+    assert {"original_accuracy", "augmented_accuracy", "brittleness"} <= set(length.metrics)
+    assert set(length.subsets) == {"relations", "attributes"}
+    assert report.parts[0].metric == "augmented_accuracy"
+    assert report.parts[0].chance == pytest.approx(1 / 3)
+
+
+def test_a_sample_is_of_each_subset_and_always_the_same(shared: Path) -> None:
+    request = AuditRequest("sugarcrepe", root=shared / "sugarcrepe", sample=20, resamples=FEW)
+    report = audit_benchmark(request)
+    assert report.examples == 7 * 20
+    assert {part.n for part in report.parts[1:]} == {20}
+    assert set(report.scores[0].metrics) == {"accuracy"}  # of equal subsets, one mean
+    assert audit_benchmark(request) == report
+    first = audit_benchmark(replace(request, sample=None, limit=20))
+    assert first.scores != report.scores
+
+
+def test_a_suite_is_audited_part_by_part() -> None:
+    report = audit_benchmark(AuditRequest("scenes", limit=12, resamples=FEW))
+    assert report.scores
+    assert {part.name for part in report.parts} > {WHOLE}
+    assert report.parts[0].metric == "average"
+    assert any("is not audited" in note for note in report.notes)
+
+
+def test_real_likelihoods_that_win_by_prior_alone_are_named(shared: Path) -> None:
+    """ClipCap counts no better than words that come back often do."""
+    report = audit_benchmark(
+        AuditRequest(
+            "valse",
+            root=shared / "valse",
+            likelihoods=shared / "valse" / "scores" / "clipcap_coco.jsonl",
+            resamples=FEW,
+        )
+    )
+    found = {part.part: part for part in report.likelihoods}
+    assert found["foil-it"].likelihood.value == pytest.approx(0.971, abs=0.001)
+    assert found["counting-hard"].verdict == "won by prior alone"
+    assert found["coreference-standard"].verdict == "not above chance"
+    assert "plurality" not in found  # the same examples as plurals
+    assert any("by prior alone on counting-hard" in sentence for sentence in report.verdict)
+    for part in found.values():
+        assert part.p_holm >= part.p
+
+
+def test_likelihoods_of_some_examples(tmp_path: Path) -> None:
+    file = benchmarks.longer_is_wrong(tmp_path / "longer.jsonl", 20)
+    scores = tmp_path / "scores.jsonl"
+    rows = [
+        {"example": str(i), "text": j, "score": -float(j if i else 1 - j)}
+        for i in range(10)
+        for j in range(2)
+    ]
+    benchmarks.write(scores, rows)
+    report = audit_benchmark(AuditRequest(str(file), likelihoods=scores, resamples=FEW))
+    (part,) = [each for each in report.likelihoods if each.part == WHOLE]
+    assert part.likelihood.n == 10
+    assert part.likelihood.value == pytest.approx(0.9)
+    assert part.blind.value == 1
+    assert part.verdict == "won by prior alone"
+    assert part.where_wrong is None
+    assert "likelihoods are there for 10 of 20 examples" in report.notes
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"benchmark": "sugarcrep"}, "did you mean"),
+        ({"models": ("tiny-clip",)}, "--model tiny-clip: tiny-clip cannot give 'prior'"),
+        ({"lm": "tiny"}, "--lm tiny: tiny cannot give 'blind'"),
+        ({"lm": "lm:smolm"}, "there is no language model"),
+        ({"ngram_corpus": Path("nowhere.txt")}, "cannot be read as a corpus"),
+        ({"likelihoods": Path("nowhere.jsonl")}, "does not exist"),
+        ({"limit": 0}, "--limit"),
+        ({"sample": 0}, "--sample"),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path: Path, change: dict[str, object], says: str) -> None:
+    file = str(benchmarks.longer_is_wrong(tmp_path / "longer.jsonl", 6))
+    arguments = {"benchmark": file, "device": "cpu", "resamples": FEW, **change}
+    with pytest.raises(InputError, match=says):
+        audit_benchmark(AuditRequest(**arguments))  # type: ignore[arg-type]
+
+
+def test_a_language_model_that_was_not_asked_for_may_be_missing(tmp_path: Path) -> None:
+    file = str(benchmarks.longer_is_wrong(tmp_path / "longer.jsonl", 6))
+    report = audit_benchmark(
+        AuditRequest(file, lm=f"lm:{tmp_path}", lm_needed=False, device="cpu", resamples=FEW)
+    )
+    assert [score.score for score in report.scores] == ["ngram", "length"]
+    assert any("no language model was asked" in note for note in report.notes)

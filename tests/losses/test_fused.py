@@ -1,0 +1,161 @@
+"""The kernels against the tiles, which are tested against double loops.
+
+Without a GPU they run in Triton's interpreter (see tests/conftest.py), where Triton is installed.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - its usual name
+
+from contrapose.losses import EqSim, InfoNCE, Sigmoid, pairwise
+from contrapose.losses.fused import can_fuse, can_launch, fused_losses, has_kernels
+from contrapose.losses.tiled import Term
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+runs = pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+ROOM = 10**9
+
+
+def features(size: int, width: int = 16) -> tuple[Tensor, Tensor]:
+    make = torch.Generator().manual_seed(size)
+    image = torch.randn(size, width, generator=make)
+    text = 0.5 * image + torch.randn(size, width, generator=make)
+    return F.normalize(image, dim=1).to(DEVICE), F.normalize(text, dim=1).to(DEVICE)
+
+
+def numbers(size: int) -> Tensor:
+    """Some captions stand twice."""
+    make = torch.Generator().manual_seed(size + 1)
+    return torch.randint(0, max(1, size // 2), (size,), generator=make).to(DEVICE)
+
+
+def both_ways(
+    size: int, terms: list[Term], same: Tensor | None, tile: int
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Values and gradients by tiles, and by kernels."""
+    found = []
+    for quick in (False, True):
+        image, text = (it.clone().requires_grad_() for it in features(size))
+        scale = torch.tensor(14.3, device=DEVICE, requires_grad=True)
+        if quick:
+            values = fused_losses(image, text, terms, scale=scale, same=same, tile=tile)
+        else:
+            values = pairwise(image, text, terms, scale=scale, same=same, tile=size)
+        weights = (1.3, 0.4)
+        total = torch.stack([w * it for w, it in zip(weights, values, strict=False)]).sum()
+        slopes = torch.autograd.grad(total, [image, text, scale])
+        found.append([*(it.detach() for it in values), *slopes])
+    return found[0], found[1]
+
+
+@runs
+@pytest.mark.parametrize(
+    ("size", "twice", "eqsim"),
+    [
+        (37, True, EqSim()),
+        (130, False, EqSim(close=3, margin=0.001, margin_v1=1e-4)),
+        (64, True, EqSim(close=16)),
+        (6, True, EqSim()),  # fewer others than close ones
+        (2, False, EqSim()),
+        (90, True, None),
+        (70, True, EqSim(v1=None, close=5)),
+        (70, False, EqSim(v2=None)),
+        (40, False, EqSim(margin=9.0)),  # nothing is above it
+    ],
+)
+def test_as_by_tiles(size: int, twice: bool, eqsim: EqSim | None) -> None:
+    terms: list[Term] = [InfoNCE()] if eqsim is None else [InfoNCE(), eqsim]
+    theirs, ours = both_ways(size, terms, numbers(size) if twice else None, tile=size * 20)
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=2e-5, atol=2e-6)
+
+
+@runs
+def test_all_of_a_block_may_be_hidden() -> None:
+    same = torch.zeros(100, dtype=torch.int64, device=DEVICE)
+    same[70:] = torch.arange(30, device=DEVICE)
+    theirs, ours = both_ways(100, [InfoNCE(), EqSim()], same, tile=10**6)
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=2e-5, atol=2e-6)
+
+
+@runs
+def test_one_of_two_goes_back_and_goes_twice() -> None:
+    image, text = (it.clone().requires_grad_() for it in features(20))
+    scale = torch.tensor(5.0, device=DEVICE)
+    nce, eq = fused_losses(image, text, [InfoNCE(), EqSim()], scale=scale, same=None, tile=10**6)
+    (first,) = torch.autograd.grad(eq, [image], retain_graph=True)
+    (alone,) = torch.autograd.grad(EqSim()(image, text, tile=20), [image])
+    torch.testing.assert_close(first, alone, rtol=2e-5, atol=2e-7)
+    (again,) = torch.autograd.grad(nce, [image])
+    (other,) = torch.autograd.grad(InfoNCE()(image, text, scale=scale, tile=20), [image])
+    torch.testing.assert_close(again, other, rtol=2e-5, atol=2e-6)
+
+
+@runs
+def test_values_may_be_written_on() -> None:
+    image, text = (it.clone().requires_grad_() for it in features(12))
+    scale = torch.tensor(5.0, device=DEVICE)
+    nce, eq = fused_losses(image, text, [InfoNCE(), EqSim()], scale=scale, same=None, tile=10**6)
+    total = nce.mul(2)
+    eq.detach().zero_()
+    torch.autograd.backward(total)
+    assert image.grad is not None
+    assert image.grad.abs().sum() > 0
+
+
+def test_what_the_kernels_know() -> None:
+    assert has_kernels([InfoNCE()], 100)
+    assert has_kernels([InfoNCE(), EqSim()], 100)
+    assert has_kernels([InfoNCE(), EqSim(close=99)], 10)  # at most nine are close there
+    for terms in (
+        [Sigmoid()], [EqSim()], [EqSim(), InfoNCE()], [InfoNCE(), EqSim.paper()],
+        [InfoNCE(), EqSim.released()], [InfoNCE(), EqSim(v2="all")], [InfoNCE(), EqSim(close=17)],
+        [InfoNCE(), EqSim(hinge="pair")], [InfoNCE(), EqSim(), EqSim()], [],
+    ):  # fmt: skip
+        assert not has_kernels(terms, 100)
+
+
+def test_where_they_do_not_suit() -> None:
+    image, text = features(10)
+    terms = [InfoNCE(), EqSim()]
+    assert can_fuse(image, text, terms, keep=ROOM, triton=True)
+    assert not can_fuse(image, text, terms, keep=ROOM, triton=False)
+    assert not can_fuse(image, text, terms, keep=399, triton=True)  # 400 bytes of cosines
+    assert not can_fuse(image.double(), text.double(), terms, keep=ROOM, triton=True)
+    assert not can_fuse(image, text, [EqSim()], keep=ROOM, triton=True)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert not can_fuse(image, text, terms, keep=ROOM, triton=True)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_a_cpu_takes_the_tiles() -> None:
+    image, text = (it.cpu() for it in features(10))
+    assert not can_fuse(image, text, [InfoNCE()], keep=ROOM)
+
+
+@runs
+def test_kernels_that_do_not_run_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from contrapose.losses import kernels
+
+    can_launch.cache_clear()
+    device = torch.device(DEVICE)
+    assert can_launch(device)
+
+    class Broken:
+        def __getitem__(self, grid: object) -> object:
+            raise RuntimeError("Failed to find C compiler.\nPlease set CC.")
+
+    can_launch.cache_clear()
+    monkeypatch.setattr(kernels, "finish", Broken())
+    with pytest.warns(UserWarning, match=r"do not run on .* \(Failed to find C compiler\.\)"):
+        assert not can_launch(device)
+    assert not can_launch(device)  # said once
+    can_launch.cache_clear()

@@ -1,0 +1,89 @@
+"""A whole model as the encoder of a side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+from contrapose.errors import InputError
+from contrapose.models import load_model
+from contrapose.models.conformance import check_model
+from contrapose.models.joined import JoinedSpec, Side, save_joined
+from contrapose.models.masking.images import can_mask_pixels
+from tests.models.hf.small import CAPTIONS, LONG, pictures, save_clip, save_siglip
+
+
+def heads(image: int, text: int) -> dict[str, torch.Tensor]:
+    make = torch.Generator().manual_seed(1)
+    return {
+        "image.weight": torch.randn(5, image, generator=make),
+        "text.weight": torch.randn(5, text, generator=make),
+        "text.bias": torch.randn(5, generator=make),
+    }
+
+
+def test_both_sides_of_one_model(tmp_path: Path) -> None:
+    save_clip(tmp_path / "clip")
+    plain: Any = load_model(str(tmp_path / "clip"))
+    side = Side("../clip", kind="model")
+    width = plain.embed_texts(CAPTIONS[:1]).shape[1]
+    maps = heads(width, width)
+    save_joined(tmp_path / "joined", JoinedSpec(side, side), maps)
+    found: Any = load_model(str(tmp_path / "joined"))
+    seen = normalize(plain.embed_images(pictures()) @ maps["image.weight"].T, dim=1)
+    torch.testing.assert_close(found.embed_images(pictures()), seen)
+    read = plain.embed_texts(CAPTIONS) @ maps["text.weight"].T + maps["text.bias"]
+    torch.testing.assert_close(found.embed_texts(CAPTIONS), normalize(read, dim=1))
+    assert found.image.model is found.text.model
+    own = sum(head.numel() for head in maps.values())
+    assert found.card.parameters == plain.card.parameters + own
+    assert "with a head a side" in found.card.notes[0]
+    assert (found.context, found.cuts) == (plain.context, False)
+    assert found.token_counts(CAPTIONS) == plain.token_counts(CAPTIONS)
+    assert found.text_masks == plain.text_masks
+    assert found.pixel_mean == plain.pixel_mean
+    assert can_mask_pixels(found)
+    assert check_model(found).failed == ()
+    with pytest.raises(InputError, match="reads"):
+        found.embed_texts([LONG])
+    cut: Any = load_model(str(tmp_path / "joined"), cut=True)
+    assert cut.cuts
+    cut.embed_texts([LONG])
+    assert cut.fingerprint != found.fingerprint
+
+
+def test_sides_of_two_models(tmp_path: Path) -> None:
+    save_clip(tmp_path / "clip")
+    save_siglip(tmp_path / "siglip")
+    models: list[Any] = [load_model(str(tmp_path / each)) for each in ("clip", "siglip")]
+    wide = [model.embed_texts(CAPTIONS[:1]).shape[1] for model in models]
+    sides = JoinedSpec(Side("../clip", kind="model"), Side("../siglip", kind="model"))
+    maps = heads(*wide)
+    save_joined(tmp_path / "joined", sides, maps)
+    found: Any = load_model(f"joined:{tmp_path / 'joined'}")
+    seen = normalize(models[0].embed_images(pictures()) @ maps["image.weight"].T, dim=1)
+    torch.testing.assert_close(found.embed_images(pictures()), seen)
+    assert found.card.parameters > sum(model.card.parameters for model in models)
+    assert found.context == models[1].context
+
+
+def test_a_built_in_model(tmp_path: Path) -> None:
+    side = Side("tiny-clip", kind="model")
+    width = load_model("tiny-clip").embed_texts(["a ball"]).shape[1]  # type: ignore[attr-defined]
+    save_joined(tmp_path / "joined", JoinedSpec(side, side), heads(width, width))
+    found: Any = load_model(str(tmp_path / "joined"))
+    picture = pictures()[0]
+    prepared = found.prepare_image(picture)
+    assert found.normalize_image(prepared) is prepared
+    torch.testing.assert_close(found.embed_images([prepared]), found.embed_images([picture]))
+
+
+def test_a_name_that_leads_nowhere(tmp_path: Path) -> None:
+    side = Side("nonsense", kind="model")
+    save_joined(tmp_path / "joined", JoinedSpec(side, side), heads(4, 4))
+    with pytest.raises(InputError, match="there is no model 'nonsense'"):
+        load_model(str(tmp_path / "joined"))

@@ -1,0 +1,66 @@
+"""Parts by tags, and groups whose means are averaged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from contrapose.data import Macro, Micro, TagValue
+from contrapose.errors import InputError
+from contrapose.results import Measurements, describe_aggregation
+from contrapose.results.measures import group_units, units_by_tag
+
+
+def measured(**tags: tuple[TagValue, ...]) -> Measurements:
+    size = len(next(iter(tags.values())))
+    return Measurements(tuple(map(str, range(size))), tags, None, {})
+
+
+def positions(found: dict[str, np.ndarray]) -> dict[str, list[int]]:
+    return {name: where.tolist() for name, where in found.items()}
+
+
+def test_several_values_and_none() -> None:
+    tags = measured(diwan=(("odd", "hard"), ("hard",), "", "odd"))
+    assert positions(units_by_tag(tags, ["diwan"])) == {"odd": [0, 3], "hard": [0, 1]}
+
+
+def test_same_name_for_the_same_units_is_one_part() -> None:
+    tags = measured(
+        subset=("existence", "count-a", "count-b"), phenomenon=("existence", "count", "count")
+    )
+    found = positions(units_by_tag(tags, ["subset", "phenomenon"]))
+    assert found == {"existence": [0], "count-a": [1], "count-b": [2], "count": [1, 2]}
+
+
+def test_same_name_for_other_units_is_told_apart() -> None:
+    tags = measured(subject=("dog", "cat"), object=("cat", "dog"))
+    assert set(units_by_tag(tags, ["subject", "object"])) == {
+        "subject=dog", "subject=cat", "object=cat", "object=dog",
+    }  # fmt: skip
+
+
+def test_unknown_tag_names_the_known_ones() -> None:
+    with pytest.raises(InputError, match="'colour'; tags here: subset"):
+        units_by_tag(measured(subset=("a",)), ["colour"])
+
+
+def test_grouping_drops_and_nests() -> None:
+    tags = measured(relation=("on", "near", "on", "under", "over", ""))
+    found = group_units(
+        tags, Macro("relation", {"vertical": ("under", "over")}, frozenset({"near"}))
+    )
+    assert found is not None
+    assert found.names == ("on", "under", "over")
+    assert found.codes.tolist() == [0, -1, 0, 1, 2, -1]
+    assert found.parents == (0, 1, 1)
+    least = group_units(tags, Macro("relation", least=2))
+    assert least is not None
+    assert least.names == ("on",)
+    assert group_units(tags, Macro("subset")) is None
+
+
+def test_words() -> None:
+    assert describe_aggregation(Micro()) == "mean over examples"
+    words = describe_aggregation(Macro("subset", {"kubric": ("a", "b", "c")}))
+    assert words == "mean over subset means, kubric the mean of its 3"

@@ -1,0 +1,1 @@
+"""Developer commands, outside the wheel."""
