@@ -17,7 +17,7 @@ from contrapose.cli.eval import evaluate
 from contrapose.cli.explain import explain
 from contrapose.cli.export import export
 from contrapose.cli.tune_heads import tune_heads
-from contrapose.errors import ContraposeError
+from contrapose.errors import ContraposeError, command_line_names
 
 app = typer.Typer(
     name="contrapose",
@@ -67,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; errors that the user can fix are printed as one sentence."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        app(args=words)
+        with command_line_names():
+            app(args=words)
     except ContraposeError as error:
         if "--debug" in words:
             raise
