@@ -4,8 +4,8 @@
 
 Makes a benchmark file of examples with one image and some captions, small image files, and a store
 in which a matcher has answered every pair, in so many parts; no two pairs are alike. Then runs
-`contrapose eval … --score itm --ask none --out …` as a program of its own, and prints its time from
-command to results, and the same by phase from a run inside this program.
+`contrapose eval … --score itm --cache-use only --out …` as a program of its own, and prints its
+time from command to results, and the same by phase from a run inside this program.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def main() -> None:
         command = [
             sys.executable, "-c", "from contrapose.cli import main; main()",
             "eval", "silent", "--include", str(model), "--on", str(folder / "made.jsonl"),
-            "--score", "itm", "--ask", "none", "--cache", str(folder / "store"),
+            "--score", "itm", "--cache-use", "only", "--cache", str(folder / "store"),
             "--out", str(folder / "run"), "--quiet",
         ]  # fmt: skip
         start = time.perf_counter()
@@ -165,7 +165,7 @@ def phases(folder: Path) -> dict[str, float]:
 
     include(folder / "silent.py")
     request = EvalRequest(
-        (str(folder / "made.jsonl"),), ("itm",), cache=folder / "store", ask="none"
+        (str(folder / "made.jsonl"),), ("itm",), cache=folder / "store", cache_use="only"
     )
     with timed("all of it"):
         with timed("load the model: torch, to look for a device"):

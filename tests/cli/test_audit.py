@@ -56,7 +56,7 @@ def test_answers_are_kept(cli: Cli, longer: Path, tmp_path: Path) -> None:
         "--resamples", "200", "--quiet", "--device", "cpu",
     )  # fmt: skip
     first = cli(*arguments)
-    assert cli(*arguments, "--ask", "none").out == first.out
+    assert cli(*arguments, "--cache-use", "only").out == first.out
 
 
 def test_two_by_two_sets_are_balanced(cli: Cli, tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_nothing_is_asked_twice(cli: Cli, own: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     first = cli(*arguments)
     assert first.status == 0, first
-    assert cli(*arguments, "--ask", "none").out == first.out
+    assert cli(*arguments, "--cache-use", "only").out == first.out
 
 
 @pytest.mark.parametrize(

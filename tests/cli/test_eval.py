@@ -156,7 +156,7 @@ def test_question_and_report(cli: Cli, tmp_path: Path) -> None:
         (("fake", "--on", "patches", "--workers", 0), "--workers must be at least 1"),
         (("fake", "--on", "patches", "--rerank", "-1"), "--rerank must be a number or all"),
         (("tower", "--on", "patches", "--dtype", "int8"), "there is no dtype 'int8'"),
-        (("fake", "--on", "patches", "--ask", "none"), "are not in the cache"),
+        (("fake", "--on", "patches", "--cache-use", "only"), "are not in the cache"),
         (("fake", "--on", "patches", "--cache", "zzz://x"), "the cache zzz://x cannot be opened"),
         (("fake", "--on", "patches", "--include", "no.py"), "no such file to include"),
         (
@@ -207,10 +207,10 @@ def test_ask(cli: Cli, tmp_path: Path) -> None:
     arguments = ("eval", "fake", "--on", "patches", "--json", "--cache", tmp_path / "c")
     first = cli(*arguments, "--quiet")
     parts = len(list((tmp_path / "c").rglob("*.parquet")))
-    again = cli(*arguments, "--ask", "none")
+    again = cli(*arguments, "--cache-use", "only")
     assert (again.out, again.err) == (first.out, "")
     assert len(list((tmp_path / "c").rglob("*.parquet"))) == parts
-    every = cli(*arguments, "--ask", "all")
+    every = cli(*arguments, "--cache-use", "refresh")
     assert every.out == first.out
     assert "itm: pairs: 78 of 78" in every.err
     assert len(list((tmp_path / "c").rglob("*.parquet"))) == 2 * parts

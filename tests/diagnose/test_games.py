@@ -202,7 +202,7 @@ def test_a_second_time_nothing_is_asked(tmp_path: Path) -> None:
     first, second = Fake(), Fake()
     for score in ("itc", "itm", "lm"):
         (one,) = black_box(first, score, patches(2), store=AnswerStore(tmp_path))
-        (two,) = black_box(second, score, patches(2), store=AnswerStore(tmp_path), policy="none")
+        (two,) = black_box(second, score, patches(2), store=AnswerStore(tmp_path), cache_use="only")
         np.testing.assert_array_equal(one.values, two.values)
     assert not second.pairs
     assert not second.images

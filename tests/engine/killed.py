@@ -79,7 +79,9 @@ def both(store: str) -> None:
         answer_store.WRITE_INTERVAL = 0.0
         for _ in range(3):
             for score in ("itc", "itm", "lm"):
-                asking = ScoringContext(Slow(), AnswerStore(store), batch_size=3, policy="all")
+                asking = ScoringContext(
+                    Slow(), AnswerStore(store), batch_size=3, cache_use="refresh"
+                )
                 score_examples(asking, score, pairs(8 if name == "a" else 12))
 
     children = [forked(lambda name=name: work(name)) for name in ("a", "b")]  # type: ignore[misc]

@@ -205,7 +205,7 @@ def test_edits_move_by_the_difference_of_words() -> None:
 def test_asking_all_again(tmp_path: Path) -> None:
     first = score_examples(ScoringContext(Fake(), AnswerStore(tmp_path)), "itm", pairs())
     again = Fake()
-    asking = ScoringContext(again, AnswerStore(tmp_path), policy="all")
+    asking = ScoringContext(again, AnswerStore(tmp_path), cache_use="refresh")
     for _ in range(2):  # again, but not twice in one run
         assert np.array_equal(score_examples(asking, "itm", pairs()).scores, first.scores)
     assert len(again.pairs) == 48
@@ -214,18 +214,22 @@ def test_asking_all_again(tmp_path: Path) -> None:
         def match(self, images, texts) -> torch.Tensor:  # type: ignore[no-untyped-def]
             return super().match(images, texts) + 1
 
-    score_examples(ScoringContext(Other(), AnswerStore(tmp_path), policy="all"), "itm", pairs())
+    score_examples(
+        ScoringContext(Other(), AnswerStore(tmp_path), cache_use="refresh"), "itm", pairs()
+    )
     newest = score_examples(ScoringContext(Fake(), AnswerStore(tmp_path)), "itm", pairs())
     assert np.allclose(newest.scores, first.scores + 1)
 
 
 def test_asking_nothing(tmp_path: Path) -> None:
-    asking = ScoringContext(Fake(), AnswerStore(tmp_path), policy="none")
+    asking = ScoringContext(Fake(), AnswerStore(tmp_path), cache_use="only")
     with pytest.raises(InputError, match=r"48 of 48 answers of fake \(itm: pairs\) are not in"):
         score_examples(asking, "itm", pairs())
     score_examples(ScoringContext(Fake(), AnswerStore(tmp_path)), "itm", pairs(6))
     model = Fake()
     with pytest.raises(InputError, match="24 of 48 answers"):
-        score_examples(ScoringContext(model, AnswerStore(tmp_path), policy="none"), "itm", pairs())
-    score_examples(ScoringContext(model, AnswerStore(tmp_path), policy="none"), "itm", pairs(6))
+        score_examples(
+            ScoringContext(model, AnswerStore(tmp_path), cache_use="only"), "itm", pairs()
+        )
+    score_examples(ScoringContext(model, AnswerStore(tmp_path), cache_use="only"), "itm", pairs(6))
     assert not model.pairs

@@ -161,8 +161,8 @@ def test_likelihoods_of_some_examples(tmp_path: Path) -> None:
         ({"lm": "lm:smolm"}, "there is no language model"),
         ({"ngram_corpus": Path("nowhere.txt")}, "cannot be read as a corpus"),
         ({"likelihoods": Path("nowhere.jsonl")}, "does not exist"),
-        ({"limit": 0}, "--limit"),
-        ({"sample": 0}, "--sample"),
+        ({"limit": 0}, "limit"),
+        ({"sample": 0}, "sample"),
     ],
 )
 def test_bad_input_is_one_sentence(tmp_path: Path, change: dict[str, object], says: str) -> None:

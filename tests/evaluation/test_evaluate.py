@@ -101,7 +101,7 @@ def test_limit_and_subsets() -> None:
     sizes = {name: max(m.n for m in part.values()) for name, part in run.results.subsets.items()}
     assert sizes == {"pairs": 5, "choices": 5, "gallery": 10, "edits": 5}
     for options, message in (
-        ({"limit": 0}, "--limit must be at least 1"),
+        ({"limit": 0}, r"limit.*at least 1"),
         ({"subsets": ("pears",)}, "no subset 'pears': did you mean pairs"),
         ({"scores": ("itk",)}, "no score 'itk'"),
         ({"scores": ("lm",)}, "tower cannot give 'lm'"),
@@ -110,7 +110,7 @@ def test_limit_and_subsets() -> None:
             evaluate_models([Tower()], request(**options))
     with pytest.raises(InputError, match="plain has no subset 'x': there are pairs"):
         evaluate_models([Tower()], request("plain", subsets=("x",)))
-    with pytest.raises(InputError, match="pass --root DIR, the folder of winoground"):
+    with pytest.raises(InputError, match=r"root.*the folder of winoground"):
         evaluate_models([Tower()], request("winoground"))
 
 

@@ -87,7 +87,7 @@ def audit(
     batch_size: BatchSize = None,
     cache: Cache = None,
     no_cache: NoCache = False,
-    ask: CacheUseOption = CacheUse.missing,
+    cache_use: CacheUseOption = CacheUse.reuse,
     include: Include = None,
     trust_remote_code: TrustRemoteCode = False,
     out: Annotated[
@@ -120,7 +120,7 @@ def audit(
         dtype=None if dtype is None else parse_dtype(dtype),
         batch_size=batch_size,
         cache=cache_option(cache, none=no_cache),
-        ask=ask.value,
+        cache_use=cache_use.value,
         trust_remote_code=trust_remote_code,
         resamples=resamples,
         seed=seed,

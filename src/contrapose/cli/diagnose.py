@@ -119,7 +119,7 @@ def diagnose(
     workers: Workers = None,
     cache: Cache = None,
     no_cache: NoCache = False,
-    ask: CacheUseOption = CacheUse.missing,
+    cache_use: CacheUseOption = CacheUse.reuse,
     include: Include = None,
     trust_remote_code: TrustRemoteCode = False,
     out: Annotated[
@@ -164,7 +164,7 @@ def diagnose(
         batch_size=batch_size,
         workers=workers,
         cache=cache_option(cache, none=no_cache),
-        ask=ask.value,
+        cache_use=cache_use.value,
         trust_remote_code=trust_remote_code,
         resamples=resamples,
         seed=seed,

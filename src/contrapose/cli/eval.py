@@ -75,7 +75,7 @@ def evaluate(
     workers: Workers = None,
     cache: Cache = None,
     no_cache: NoCache = False,
-    ask: CacheUseOption = CacheUse.missing,
+    cache_use: CacheUseOption = CacheUse.reuse,
     strict: Annotated[
         bool, typer.Option("--strict", help="Whatever cannot be asked ends the run.")
     ] = False,
@@ -137,7 +137,7 @@ def evaluate(
         batch_size=batch_size,
         workers=workers,
         cache=cache_option(cache, none=no_cache),
-        ask=ask.value,
+        cache_use=cache_use.value,
         strict=strict,
         long=long.value,
         rerank=_parse_rerank(rerank),

@@ -19,9 +19,9 @@ C = TypeVar("C", str, Path)
 class CacheUse(StrEnum):
     """Use of cached scores: score only missing ones, all again, or none."""
 
-    missing = "missing"
-    all = "all"
-    none = "none"
+    reuse = "reuse"
+    refresh = "refresh"
+    only = "only"
 
 
 Device = Annotated[
@@ -46,7 +46,7 @@ NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Keep nothing, and ask everything again.")
 ]
 CacheUseOption = Annotated[
-    CacheUse, typer.Option(help="What the cache does not know, everything again, or nothing.")
+    CacheUse, typer.Option(help="Score what the cache does not hold, everything again, or nothing.")
 ]
 Include = Annotated[
     list[Path] | None,

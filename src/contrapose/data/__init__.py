@@ -22,6 +22,7 @@ from contrapose.data.registry import (
     benchmark_names,
     find_benchmark,
     find_single_benchmark,
+    in_memory_benchmark,
     is_user_file,
     register_benchmark,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "did_you_mean",
     "find_benchmark",
     "find_single_benchmark",
+    "in_memory_benchmark",
     "is_user_file",
     "open_image",
     "open_images",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,7 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal
 
-from contrapose.data.examples import EditSet, Example, Gallery
+from contrapose.data.examples import EditSet, Example, Gallery, diagonal_match
 from contrapose.errors import InputError
 from contrapose.files import Problems
 from contrapose.files.suggest import did_you_mean
@@ -231,6 +232,113 @@ def find_single_benchmark(name: str) -> Benchmark:
 def is_user_file(name: str) -> bool:
     """Whether the name is a file of the user's examples."""
     return name not in benchmark_names() and name.lower().endswith(USER_FILE_SUFFIXES)
+
+
+def in_memory_benchmark(
+    data: Iterable[Example] | Gallery | EditSet,
+    name: str = "examples",
+    family: Family | None = None,
+) -> Benchmark:
+    """Benchmark of examples, a gallery or an edit set that the caller holds in memory.
+
+    Args:
+        data: the examples.
+        name: of the benchmark, as results name it.
+        family: which metrics apply; None infers it from the shape of the examples.
+
+    Raises:
+        InputError: there are no examples.
+    """
+    if isinstance(data, Gallery | EditSet):
+        images, texts = len(data.images), _text_count(data)
+        card = Card(
+            name=name,
+            title=f"{images:,} images and {texts:,} captions in memory",
+            paper="",
+            licence="",
+            source="memory",
+            layout="",
+            shape=f"{images:,} × {texts:,}",
+            family=family or _gallery_family(data),
+            counts={},
+            aggregation=Micro(),
+            chance={},
+            by=(),
+        )
+        return Benchmark(card, lambda root, problems: data, generated=True)
+    examples = list(data)
+    for example in examples:
+        if not isinstance(example, Example):
+            raise InputError(f"expected examples, found {type(example).__name__}.")
+    if not examples:
+        raise InputError("there are no examples.")
+    card = examples_card(
+        examples,
+        name=name,
+        title=f"{len(examples):,} examples in memory",
+        source="memory",
+        family=family,
+    )
+    return Benchmark(card, lambda root, problems: iter(examples), generated=True)
+
+
+def _text_count(data: Gallery | EditSet) -> int:
+    return len(data.texts if isinstance(data, Gallery) else data.captions)
+
+
+def _gallery_family(data: Gallery | EditSet) -> Family:
+    if isinstance(data, EditSet):
+        return "edits"
+    return "classes" if data.templates else "retrieval"
+
+
+def examples_card(
+    examples: Sequence[Example],
+    *,
+    name: str,
+    title: str,
+    source: str,
+    layout: str = "",
+    owner: str = "",
+    family: Family | None = None,
+) -> Card:
+    """Card of a user's examples: shape, family, chance and tags are read off them.
+
+    Without a family, one image with one right caption is a choice, one caption with several images
+    a choice of images, and everything else is measured by text, image and group score.
+    """
+    matches = Counter([example.match for example in examples])
+    shapes: Counter[tuple[int, int]] = Counter()
+    for match, count in matches.items():
+        shapes[len(match), len(match[0])] += count
+    if family is None:
+        family = "pairs"
+        if all(len(match) == 1 and sum(match[0]) == 1 for match in matches):
+            family = "choice"
+        elif all(texts == 1 and images > 1 for images, texts in shapes):
+            family = "images"
+    chance: dict[str, float] = {}
+    if family == "choice" and shapes:
+        guesses = sum(count / texts for (_, texts), count in shapes.items())
+        chance = {"accuracy": guesses / sum(shapes.values())}
+    elif family == "pairs" and matches and matches.keys() <= {diagonal_match(2)}:
+        chance = {"text": 1 / 4, "image": 1 / 4, "group": 1 / 6}
+    tags = dict.fromkeys((tag for example in examples for tag in example.tags), "from the file")
+    return Card(
+        name=name,
+        title=title,
+        paper=owner,
+        licence=owner,
+        source=source,
+        layout=layout,
+        shape=", ".join(f"{m} × {n}" for m, n in sorted(shapes)) or "empty",
+        family=family,
+        counts={},
+        aggregation=Micro(),
+        chance=chance,
+        tags=tags,
+        by=("subset",) if "subset" in tags else (),
+    )
 
 
 @cache

@@ -54,7 +54,7 @@ class DiagnoseRequest:
         batch_size: None takes each model's suggestion.
         workers: threads that decode images; None is one a core.
         cache: where answers are kept; None keeps them in memory alone.
-        ask: what to do with what the cache knows.
+        cache_use: `reuse` scores of the cache, `refresh` them, or use `only` them.
         trust_remote_code: run code that comes with a model's weights.
         resamples: of the bootstrap.
         seed: of everything random.
@@ -78,7 +78,7 @@ class DiagnoseRequest:
     batch_size: int | None = None
     workers: int | None = None
     cache: Path | str | None = None
-    ask: CachePolicy = "missing"
+    cache_use: CachePolicy = "reuse"
     trust_remote_code: bool = False
     resamples: int = RESAMPLES
     seed: int = 0

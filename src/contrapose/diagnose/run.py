@@ -98,7 +98,7 @@ def diagnose_models(
             batch_size=request.batch_size,
             progress=progress,
             pictures=pictures,
-            policy=request.ask,
+            cache_use=request.cache_use,
             executor=LocalExecutor(request.workers),
         )
         games = play_games(

@@ -23,8 +23,8 @@ from contrapose.scores.skips import Skip, Skips, refusal_skip, unreadable_skip
 if TYPE_CHECKING:
     from contrapose.models.capabilities import ImageLike
 
-CachePolicy = Literal["missing", "all", "none"]
-"""Ask what the store does not know; ask everything again; ask nothing."""
+CachePolicy = Literal["reuse", "refresh", "only"]
+"""Score what the store does not hold; score everything again; score nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ScoringContext:
         question: what `vqa` asks.
         progress: told after each batch.
         pictures: images that are open already.
-        policy: what to do with what the store knows. Asked again, the newest answer counts.
+        cache_use: what to do with what the store holds; when refreshed, the newest answer counts.
         executor: who does the work.
         skips: what could not be asked.
         sizes: for each kind of question the size that memory allowed, once it ran out.
@@ -53,7 +53,7 @@ class ScoringContext:
     question: QuestionTemplate = field(default_factory=QuestionTemplate)
     progress: Progress | None = None
     pictures: ImageCache = field(default_factory=ImageCache)
-    policy: CachePolicy = "missing"
+    cache_use: CachePolicy = "reuse"
     executor: Executor = field(default_factory=LocalExecutor)
     skips: Skips = field(default_factory=Skips)
     sizes: dict[str, int] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class ScoreRequest:
     def rows(self) -> IntArray:
         """Return each pair's row in the table; −1 where it has none, or is to be scored again."""
         rows = self.answer_table.find(self.image_ids, self.text_ids, self.pairs)
-        if self.asking.policy == "all":
+        if self.asking.cache_use == "refresh":
             rows[rows < self.answer_table.rows_at_start] = -1
         return rows
 

@@ -35,7 +35,7 @@ from contrapose.engine.score_types import (
     normalize_vectors,
     require_finite,
 )
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.models import Encoder, TokenCounter
 from contrapose.models.masking.text import full_caption
@@ -258,10 +258,11 @@ def _pending_request(question: ScoreRequest, missing: BoolArray) -> PendingReque
     askable = _is_scorable(question, missing)
     order = sort_pairs(pairs, lengths)
     missing &= askable
-    if missing.any() and asking.policy == "none":
+    if missing.any() and asking.cache_use == "only":
         raise InputError(
             f"{int(missing.sum()):,} of {len(pairs):,} answers of {asking.model.name} "
-            f"({question.what}) are not in the cache; leave out --ask none to ask for them."
+            f"({question.what}) are not in the cache; "
+            f"leave out {option('cache_use', 'only')} to ask for them."
         )
     return PendingRequest(question, order[askable[order]], missing)
 

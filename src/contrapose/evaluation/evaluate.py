@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from contrapose import __version__
@@ -104,9 +104,10 @@ def evaluate_models(
     store = AnswerStore(request.cache)
     with gc_paused():
         selections = [
-            select(name, root=request.root, subsets=request.subsets, limit=request.limit)
-            for name in request.benchmarks
+            select(benchmark, root=request.root, subsets=request.subsets, limit=request.limit)
+            for benchmark in request.benchmarks
         ]
+    request = replace(request, benchmarks=tuple(selection.name for selection in selections))
     loaded = [load_for_request(each, request) if isinstance(each, str) else each for each in models]
     for model in loaded:
         for score in request.scores:
@@ -130,7 +131,7 @@ def evaluate_models(
             question=request.question,
             progress=progress,
             pictures=pictures,
-            policy=request.ask,
+            cache_use=request.cache_use,
             executor=LocalExecutor(request.workers),
         )
         for selection in selections:

@@ -32,7 +32,7 @@ from contrapose.engine import (
 from contrapose.engine.chat import explain_unfit, find_template, is_chat
 from contrapose.errors import InputError
 from contrapose.evaluation.chat import ChatTranscript, measure_chat
-from contrapose.evaluation.selection import PartData, Selection
+from contrapose.evaluation.selection import BenchmarkLike, PartData, Selection
 from contrapose.evaluation.skips import (
     NothingLeftError,
     SkipReasons,
@@ -69,7 +69,7 @@ class EvalRequest:
     """Request of `contrapose eval`; its options by the same names.
 
     Attributes:
-        benchmarks: names as `find_benchmark` knows them.
+        benchmarks: names as `find_benchmark` knows them, benchmarks, or their data.
         scores: none means all that a model can do.
         root: the benchmark's folder, or one that holds a folder of each benchmark's name.
         subsets: parts of a suite or values of the tag `subset`; none means all.
@@ -79,7 +79,7 @@ class EvalRequest:
         batch_size: None begins with each model's suggestion, and finds what memory allows.
         workers: threads that decode images; None takes one a core.
         cache: where answers are kept, a folder or a URL; None keeps them in memory alone.
-        ask: what to do with what the cache knows.
+        cache_use: `reuse` scores of the cache, `refresh` them, or use `only` them.
         strict: refuse to skip anything.
         long: skip captions that are longer than a model reads, or cut them.
         rerank: how many of each query of a gallery `itm` and `lm` are asked, 0 for all; None
@@ -93,7 +93,7 @@ class EvalRequest:
         seed: of everything random.
     """
 
-    benchmarks: tuple[str, ...]
+    benchmarks: tuple[BenchmarkLike, ...]
     scores: tuple[str, ...] = ()
     root: Path | None = None
     subsets: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class EvalRequest:
     batch_size: int | None = None
     workers: int | None = None
     cache: Path | str | None = None
-    ask: CachePolicy = "missing"
+    cache_use: CachePolicy = "reuse"
     strict: bool = False
     long: Literal["skip", "cut"] = "skip"
     rerank: int | None = None

@@ -16,13 +16,17 @@ from contrapose.data import (
     Gallery,
     Suite,
     find_benchmark,
+    in_memory_benchmark,
     is_user_file,
 )
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.files import StrictProblems
 from contrapose.files.suggest import did_you_mean
 
 PartData = list[Example] | Gallery | EditSet
+
+BenchmarkLike = str | Benchmark | Suite | Sequence[Example] | Gallery | EditSet
+"""A benchmark's name or the user's file, a benchmark, or the data of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,7 @@ class Selection:
     """Selection of examples from one benchmark.
 
     Attributes:
-        name: as the user typed it.
+        name: as the user typed it, or that of its card.
         suite: whether it has parts.
         parts: by name, the empty name for a benchmark without parts: the benchmark and its data.
         named: the parts that the user asked for by name.
@@ -45,12 +49,17 @@ class Selection:
 
 
 def select(
-    name: str, *, root: Path | None = None, subsets: Sequence[str] = (), limit: int | None = None
+    benchmark: BenchmarkLike,
+    *,
+    root: Path | None = None,
+    subsets: Sequence[str] = (),
+    limit: int | None = None,
 ) -> Selection:
     """Select and read a benchmark, or some subsets of it.
 
     Args:
-        name: a benchmark, a suite, a suite's part, or the user's own file.
+        benchmark: the name of a benchmark, a suite or a suite's part; the user's own file; a
+            benchmark or suite itself; or examples, a gallery or an edit set.
         root: its folder, or the folder that holds a folder of its name.
         subsets: parts of a suite, or values of the tag `subset`; none means all.
         limit: at most so many examples of each subset (images of a gallery, edit queries).
@@ -59,36 +68,51 @@ def select(
         InputError: an unknown benchmark or subset, no folder, or nothing left.
     """
     if limit is not None and limit < 1:
-        raise InputError(f"--limit must be at least 1, found {limit}.")
-    found = find_benchmark(name)
-    place = _resolve_root(name, found, root)
-    if isinstance(found, Suite):
+        raise InputError(f"{option('limit')} must be at least 1, found {limit}.")
+    name, source = resolve_benchmark(benchmark)
+    folder = _resolve_root(name, source, root)
+    if isinstance(source, Suite):
         for subset in subsets:
-            if subset not in found.parts:
-                near = did_you_mean(subset, found.parts)
+            if subset not in source.parts:
+                near = did_you_mean(subset, source.parts)
                 raise InputError(f"{name} has no subset {subset!r}: {near}")
-        chosen = [part for part in found.parts if not subsets or part in subsets]
+        chosen = [part for part in source.parts if not subsets or part in subsets]
         parts = {
-            part: (found.parts[part], _read_part(found.parts[part], place, (), limit))
+            part: (source.parts[part], _read_part(source.parts[part], folder, (), limit))
             for part in chosen
         }
-        return Selection(name, True, parts, frozenset(subsets), place)
-    data = _read_part(found, place, subsets, limit)
-    return Selection(name, False, {"": (found, data)}, frozenset(("",)), place)
+        return Selection(name, True, parts, frozenset(subsets), folder)
+    data = _read_part(source, folder, subsets, limit)
+    return Selection(name, False, {"": (source, data)}, frozenset(("",)), folder)
 
 
-def _resolve_root(name: str, found: Benchmark | Suite, root: Path | None) -> Path | None:
-    parts = list(found.parts.values()) if isinstance(found, Suite) else [found]
+def resolve_benchmark(benchmark: BenchmarkLike) -> tuple[str, Benchmark | Suite]:
+    """Name of a benchmark, and the benchmark or suite itself.
+
+    Raises:
+        InputError: an unknown name, or there are no examples.
+    """
+    if isinstance(benchmark, str):
+        return benchmark, find_benchmark(benchmark)
+    if isinstance(benchmark, Suite):
+        return benchmark.name, benchmark
+    if not isinstance(benchmark, Benchmark):
+        benchmark = in_memory_benchmark(benchmark)
+    return benchmark.card.name, benchmark
+
+
+def _resolve_root(name: str, source: Benchmark | Suite, root: Path | None) -> Path | None:
+    parts = list(source.parts.values()) if isinstance(source, Suite) else [source]
     if root is not None:
-        own = root / name
-        return own if own.is_dir() else root
+        folder = root / name
+        return folder if folder.is_dir() else root
     if is_user_file(name):
         return Path(name).parent
     for part in parts:
         if not part.generated:
             layout = part.card.layout.replace("\n", "; ")
             raise InputError(
-                f"pass --root DIR, the folder of {name} ({layout}). "
+                f"pass {option('root', 'DIR')}, the folder of {name} ({layout}). "
                 f"Files from: {part.card.source}. Licence: {part.card.licence}."
             )
     return None
@@ -154,7 +178,7 @@ def sample_selection(selection: Selection, count: int, seed: int) -> Selection:
         InputError: it is less than one.
     """
     if count < 1:
-        raise InputError(f"--sample must be at least 1, found {count}.")
+        raise InputError(f"{option('sample')} must be at least 1, found {count}.")
     parts = {
         name: (benchmark, _draw_examples(data, count, seed) if isinstance(data, list) else data)
         for name, (benchmark, data) in selection.parts.items()

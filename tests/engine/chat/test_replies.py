@@ -89,15 +89,15 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 def test_ask_none_and_ask_all(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"48 of 48 answers of chatter .* are not in the cache"):
-        ask(ScoringContext(Chatter(), AnswerStore(tmp_path), policy="none"))
+        ask(ScoringContext(Chatter(), AnswerStore(tmp_path), cache_use="only"))
     ask(ScoringContext(Chatter(likes_the_first), AnswerStore(tmp_path)))
     newer = Chatter(knows)
-    assert set(ask(ScoringContext(newer, AnswerStore(tmp_path), policy="all")).chosen.tolist()) == {
-        0
-    }
+    assert set(
+        ask(ScoringContext(newer, AnswerStore(tmp_path), cache_use="refresh")).chosen.tolist()
+    ) == {0}
     assert len(newer.asked) == 48
     assert set(
-        ask(ScoringContext(Chatter(), AnswerStore(tmp_path), policy="none")).chosen.tolist()
+        ask(ScoringContext(Chatter(), AnswerStore(tmp_path), cache_use="only")).chosen.tolist()
     ) == {0}
 
 

@@ -15,7 +15,7 @@ import torch
 from contrapose.losses.match import sample_hard_negatives
 from contrapose.models.tiny.network import TinyConfig, TinyNetwork
 from contrapose.models.tiny.tokenizer import END, MATCH, PAD, START, Tokenizer
-from contrapose.tune import graph_replay
+from contrapose.tune import cuda_graph
 from contrapose.world.captions import VOCABULARY
 from tools.train_tiny import trainer
 from tools.train_tiny.data import TrainSet, generate_scenes, make_set
@@ -208,7 +208,7 @@ def test_captured_steps_are_the_usual_ones() -> None:
         torch.manual_seed(5)
         network = TinyNetwork(CONFIG_LOOP).cuda().train()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(graph_replay, "WARMUP_STEPS", warm)
+            patch.setattr(cuda_graph, "WARMUP_STEPS", warm)
             told: list[dict[str, Any]] = []
             train(network, data, replace(steps(12), scenes=64), log=told.append, every=12)
         ends.append(told[-1]["lm"])

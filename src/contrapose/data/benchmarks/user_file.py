@@ -14,15 +14,14 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from contrapose.data.benchmarks.common import require_folder
-from contrapose.data.examples import Example, Match, TagValue, diagonal_match, single_match
+from contrapose.data.examples import Example, Match, TagValue, single_match
 from contrapose.data.images import Cell, ImageRef
-from contrapose.data.registry import Benchmark, Card, Micro
+from contrapose.data.registry import Benchmark, examples_card
 from contrapose.files import (
     MalformedError,
     ProblemList,
@@ -148,33 +147,15 @@ def load_user_benchmark(path: Path) -> Benchmark:
     """
     problems_here = ProblemList()
     examples = list(_read_examples(path, path.parent, problems_here))
-    matches = Counter([example.match for example in examples])
-    shapes: Counter[tuple[int, int]] = Counter()
-    for match, count in matches.items():
-        shapes[len(match), len(match[0])] += count
-    choice = all(len(match) == 1 and sum(match[0]) == 1 for match in matches)
-    square = matches.keys() <= {diagonal_match(2)}
-    tags = dict.fromkeys((name for example in examples for name in example.tags), "from the file")
-    chance: dict[str, float] = {}
-    if choice and shapes:
-        guesses = sum(count / texts for (_, texts), count in shapes.items())
-        chance = {"accuracy": guesses / sum(shapes.values())}
-    elif square and shapes:
-        chance = {"text": 1 / 4, "image": 1 / 4, "group": 1 / 6}
-    card = Card(
+    choice = all(len(example.match) == 1 and sum(example.match[0]) == 1 for example in examples)
+    card = examples_card(
+        examples,
         name=str(path),
         title=f"Examples of your own in {path.name}",
-        paper="your own",
-        licence="your own",
         source=str(path),
         layout=LAYOUT,
-        shape=", ".join(f"{m} × {n}" for m, n in sorted(shapes)) or "empty",
+        owner="your own",
         family="choice" if choice else "pairs",
-        counts={},
-        aggregation=Micro(),
-        chance=chance,
-        tags=tags,
-        by=("subset",) if "subset" in tags else (),
     )
 
     def read(root: Path, problems: Problems) -> Iterator[Example]:

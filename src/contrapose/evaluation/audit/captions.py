@@ -39,7 +39,7 @@ class AuditRequest:
         dtype: what they compute in; None is as the model's name says.
         batch_size: None takes each model's suggestion.
         cache: where answers are kept; None keeps them in memory alone.
-        ask: what to do with what the cache knows.
+        cache_use: `reuse` scores of the cache, `refresh` them, or use `only` them.
         trust_remote_code: run code that comes with a model's weights.
         resamples: of the bootstrap.
         seed: of everything random.
@@ -60,7 +60,7 @@ class AuditRequest:
     dtype: str | None = None
     batch_size: int | None = None
     cache: Path | str | None = None
-    ask: CachePolicy = "missing"
+    cache_use: CachePolicy = "reuse"
     trust_remote_code: bool = False
     resamples: int = RESAMPLES
     seed: int = 0

@@ -157,7 +157,7 @@ def blind_scores(
             batch_size=request.batch_size,
             prior=request.prior,
             progress=progress,
-            policy=request.ask,
+            cache_use=request.cache_use,
         )
 
     # What needs no model comes first, so that what is wrong with it costs no time.
