@@ -36,7 +36,7 @@ def test_table_report_and_run(cli: Cli, tmp_path: Path) -> None:
     page = Balanced(markup)
     assert finite(markup)
     assert page.count("article") > 0
-    headings = {"By change", "The language prior", "Equivariance", "The worst failures"}
+    headings = {"By part", "The language prior", "Equivariance", "The worst failures"}
     assert headings <= set(page.text)
     assert len(json.loads((out / "run" / "results.json").read_text())["runs"]) == 5
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from contrapose.report.audit import histogram_bars, histogram_mean
-from contrapose.report.html.plots.curves import histogram_plot
+from contrapose.report.html.plots import histogram_plot
 from contrapose.results.schema import ScoreSpread
 
 

@@ -40,7 +40,8 @@ def test_very_many_parts_are_cut_to_the_largest() -> None:
     _, parts, said, _ = results_tables(results(55))
     assert isinstance(parts, Table)
     assert [row[0] for row in parts.rows] == [f"part {i}" for i in range(54, 14, -1)]
-    assert said == "The largest parts; --json has 15 more."
+    assert isinstance(said, str)
+    assert "15 more" in said
 
 
 def test_no_parts() -> None:

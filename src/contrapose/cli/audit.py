@@ -32,7 +32,8 @@ from contrapose.evaluation.audit import AuditRequest, audit_benchmark
 from contrapose.files import new_folder, require_free, write_text
 from contrapose.models.language import DEFAULT_LANGUAGE_MODEL
 from contrapose.models.options import parse_dtype
-from contrapose.report import audit_tables, show
+from contrapose.report import show
+from contrapose.report.audit import audit_tables, render_audit
 from contrapose.results.schema import AuditReport
 
 NO_LANGUAGE_MODEL = "none"
@@ -151,8 +152,6 @@ def _require_output(out: Path, *, overwrite: bool) -> None:
 
 
 def _write_audit(report: AuditReport, out: Path, *, overwrite: bool) -> None:
-    from contrapose.report.html.audit import render_audit
-
     with new_folder(out, overwrite=overwrite) as folder:
         write_text(folder / RESULTS, report.model_dump_json(indent=2) + "\n")
         write_text(folder / REPORT, render_audit(report))

@@ -14,12 +14,12 @@ from contrapose.data import Benchmark, Suite, find_benchmark, is_user_file
 from contrapose.data.check import DataReport, check_data
 from contrapose.errors import InputError
 from contrapose.models.options import parse_dtype
-from contrapose.report import (
+from contrapose.report import show
+from contrapose.report.catalog import (
     data_report_json,
     data_report_parts,
     model_report_json,
     model_report_parts,
-    show,
 )
 
 CHECK_FAILED = 1

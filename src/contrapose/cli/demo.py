@@ -13,23 +13,23 @@ from contrapose.engine import NoiseImages
 from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
-from contrapose.evaluation.selection import select
-from contrapose.report import changes_table, show
+from contrapose.report import parts_table, show
 from contrapose.results import is_run, require_run_target, write_run
+from contrapose.results.runs import REPORT
 
 MODELS = ("tiny", "tiny-clip")
 BENCHMARK = "scenes"
 
-REPORT, RUN = "report.html", "run"
+RUN = "run"
 EXAMPLES = 60
 """Of each change: fewer are faster, more give narrower intervals."""
 
 TITLE = "Two small models on the built-in world"
 LEAD = (
-    "Each model sees a picture and captions that differ in one small thing: a colour, a relation, "
+    "Each model sees an image and captions that differ in one small thing: a color, a relation, "
     "who has which attribute. Does it prefer the right one? tiny was trained to contrast (itc), to "
     "match (itm) and to write captions (lm; lm-alpha is lm with the language prior taken out); "
-    "tiny-clip to contrast alone. Both were trained on the same kind of pictures."
+    "tiny-clip to contrast alone. Both were trained on the same kind of images."
 )
 
 
@@ -47,7 +47,7 @@ def demo(
         bool, typer.Option("--quiet", "-q", help="No progress, only the result.")
     ] = False,
 ) -> None:
-    """Ask the built-in models about built-in scenes: a table, and a report with pictures."""
+    """Ask the built-in models about built-in scenes: a table, and a report with images."""
     _require_output(out)
     request = EvalRequest(
         benchmarks=(BENCHMARK,),
@@ -58,19 +58,17 @@ def demo(
     with show_progress(quiet=quiet) as told:
         runs = evaluate_models(MODELS, request, progress=told)
     # Pillow and the page's modules are only needed from here on.
-    from contrapose.report.html import report_from_runs, selection_cases, write_report
+    from contrapose.report.html import write_report
 
-    cases = selection_cases(select(BENCHMARK, limit=examples))
-    report = report_from_runs(TITLE, runs, cases, lead=LEAD)
     try:
         write_run(runs, out / RUN, overwrite=True)
-        write_report(out / REPORT, report)
+        write_report(runs, out / REPORT, title=TITLE, lead=LEAD)
     except OSError as error:
         raise InputError(f"cannot be written to ({error.strerror}).", file=out) from None
     show(
         output_console(),
         [
-            changes_table(report.runs),
+            parts_table([run.results for run in runs]),
             f"Report: {out / REPORT} (open it in a browser). Run folder: {out / RUN}.",
         ],
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -36,10 +35,10 @@ from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
 from contrapose.models.options import parse_dtype
 from contrapose.report import evaluation_tables, show
-from contrapose.results import Run, build_evaluation, require_run_target, write_run
+from contrapose.results import build_evaluation, require_run_target, write_run
+from contrapose.results.runs import REPORT
 
 DEFAULT_PRIOR = "noise:3"
-REPORT = "report.html"
 
 
 class LongCaptions(StrEnum):
@@ -154,26 +153,15 @@ def evaluate(
     with show_progress(quiet=quiet) as told:
         runs = evaluate_models(tuple(dict.fromkeys(models)), request, progress=told)
     if out is not None:
-        write_run(runs, out, overwrite=overwrite, beside={REPORT: _render_page(runs)})
+        from contrapose.report.html import render_runs
+
+        write_run(runs, out, overwrite=overwrite, beside={REPORT: render_runs(runs)})
     if as_json:
         typer.echo(build_evaluation(runs).model_dump_json(indent=2))
     else:
         show(output_console(), evaluation_tables([run.results for run in runs]))
     if out is not None and not quiet:
         error_console().print(f"Written to {out}")
-
-
-def _render_page(runs: Sequence[Run]) -> str:
-    """HTML page of the results."""
-    from contrapose.report.html import HtmlReport, render_report
-
-    results = [run.results for run in runs]
-    names = (
-        dict.fromkeys(run.model for run in results),
-        dict.fromkeys(r.benchmark for r in results),
-    )
-    asked, on = (", ".join(str(name) for name in some) for some in names)
-    return render_report(HtmlReport(title=f"{asked} on {on}", runs=results))
 
 
 def _parse_rerank(text: str | None) -> int | None:

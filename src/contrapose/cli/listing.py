@@ -15,14 +15,14 @@ from contrapose.engine.score_types import REQUIRED_CAPABILITY, SCORES
 from contrapose.files.plugins import include
 from contrapose.models import model_names
 from contrapose.models.registry import families
-from contrapose.report import (
+from contrapose.report import show
+from contrapose.report.catalog import (
     card_lines,
     cards_table,
     families_json,
     families_table,
     scores_json,
     scores_table,
-    show,
     suite_lines,
 )
 

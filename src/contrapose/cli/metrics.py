@@ -11,6 +11,7 @@ from contrapose.cli.console import error_console, output_console
 from contrapose.cli.options import alpha_option
 from contrapose.report import results_tables, show
 from contrapose.results import MetricsRequest, measure_score_file, require_run_target, write_run
+from contrapose.results.runs import REPORT
 from contrapose.scores.files import LikelihoodScale
 
 
@@ -95,7 +96,9 @@ def metrics(
         require_run_target(out, overwrite=overwrite)
     finished = measure_score_file(request)
     if out is not None:
-        write_run(finished, out, overwrite=overwrite)
+        from contrapose.report.html import render_runs
+
+        write_run(finished, out, overwrite=overwrite, beside={REPORT: render_runs(finished)})
     if as_json:
         typer.echo(finished.results.model_dump_json(indent=2))
     else:

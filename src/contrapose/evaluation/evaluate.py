@@ -226,7 +226,9 @@ def _evaluate_selection(
     if spoken:
         spec["prompts"] = {name or "all": asdict(each.template) for name, each in spoken.items()}
     scores = stack_tables(tables) if tables else None
-    return Run(request, scores, measured, results, spec, stack_replies(spoken.values()))
+    return Run(
+        request, scores, measured, results, spec, stack_replies(spoken.values()), selection.cases()
+    )
 
 
 def _summarize_single(

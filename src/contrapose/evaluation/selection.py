@@ -47,6 +47,15 @@ class Selection:
     named: frozenset[str]
     root: Path | None
 
+    def cases(self) -> dict[str, Example]:
+        """Examples by their ids in score tables: `part/id` in a suite, else their own."""
+        return {
+            f"{part}/{example.id}" if self.suite else example.id: example
+            for part, (_, data) in self.parts.items()
+            if isinstance(data, list)
+            for example in data
+        }
+
 
 def select(
     benchmark: BenchmarkLike,

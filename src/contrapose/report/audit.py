@@ -1,16 +1,31 @@
-"""Terminal tables of an audit: accuracy of blind scores per part, histograms, and the verdict."""
+"""Report of an audit: terminal tables of blind scores, and the HTML page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from contrapose.report.results import format_compact
-from contrapose.report.tables import Table, format_interval, format_p_value, format_value
+from contrapose.errors import option
+from contrapose.report.html.page import (
+    element,
+    escape,
+    render_footer,
+    render_list,
+    render_page,
+    render_section,
+    render_table,
+)
+from contrapose.report.html.plots import Dot, DotRow, dot_plot, histogram_plot
+from contrapose.report.results import MAX_PARTS
+from contrapose.report.tables import (
+    Table,
+    format_interval,
+    format_metric,
+    format_p_value,
+    format_value,
+    metric_words,
+)
 from contrapose.results import MetricValue
 from contrapose.results.schema import WHOLE, AuditReport, BlindResult, LikelihoodPart, ScoreSpread
-
-MAX_PARTS = 40
-"""Parts that a table shows."""
 
 HEIGHTS = "▁▂▃▄▅▆▇█"
 HISTOGRAM_WIDTH = 20
@@ -23,7 +38,7 @@ def audit_tables(report: AuditReport) -> list[Table | str]:
     if report.scores:
         left = len(report.parts) - MAX_PARTS - 1
         parts.append(accuracy_table(report))
-        parts += [f"The first parts; --json has {left:,} more."] if left > 0 else []
+        parts += [f"The first parts; {option('json')} has {left:,} more."] if left > 0 else []
         parts += [f"{score.label}: {score.meaning}." for score in report.scores]
         parts.append(_spread_table(report.scores))
     if report.likelihoods:
@@ -38,9 +53,12 @@ def metric_rows(
     """Rows per part and metric: part, metric, chance, n, and every score's value."""
     rows = []
     for part in report.parts:
-        found = [_part_metrics(score, part.name) for score in report.scores]
-        for metric in dict.fromkeys(name for each in found for name in each):
-            values = [each.get(metric) for each in found]
+        by_score = [
+            score.metrics if part.name == WHOLE else score.subsets.get(part.name, {})
+            for score in report.scores
+        ]
+        for metric in dict.fromkeys(name for metrics in by_score for name in metrics):
+            values = [metrics.get(metric) for metrics in by_score]
             known = [value for value in values if value is not None]
             if known[0].chance is not None:
                 n = max(value.n for value in known)
@@ -56,13 +74,13 @@ def histogram_bars(counts: Sequence[int]) -> str:
     if not most:
         return " " * len(sums)
     top = len(HEIGHTS) - 1
-    return "".join(HEIGHTS[round(top * each / most)] if each else " " for each in sums)
+    return "".join(HEIGHTS[round(top * count / most)] if count else " " for count in sums)
 
 
 def accuracy_table(report: AuditReport) -> Table:
     """Table of every score on every part (the first of many); stars mark above chance."""
     rows = metric_rows(report)
-    shown = {part.name for part in report.parts[: MAX_PARTS + 1]}
+    first = {part.name for part in report.parts[: MAX_PARTS + 1]}
     several = len({metric for _, metric, _, _, _ in rows}) > 1
     cells = tuple(
         (
@@ -73,7 +91,7 @@ def accuracy_table(report: AuditReport) -> Table:
             *(_accuracy_cell(value) for value in values),
         )
         for name, metric, chance, n, values in rows
-        if name in shown
+        if name in first
     )
     title = (
         f"{report.benchmark} · {report.aggregation} · right in % without looking, with 95 % "
@@ -84,17 +102,12 @@ def accuracy_table(report: AuditReport) -> Table:
 
 
 def _accuracy_cell(value: MetricValue | None) -> str:
-    above = value is not None and value.chance is not None and value.ci95[0] > value.chance
-    tied = (
-        ""
-        if value is None or not value.ties or value.ties < 0.005
-        else f" {_format_ties(value.ties)}"
-    )
-    return f"{format_compact(value)}{'*' if above else ' '}{tied}"
-
-
-def _format_ties(share: float) -> str:
-    return f"{100 * share:.0f}t"
+    cell = format_metric(value, digits=1)
+    if value is None:
+        return f"{cell} "
+    above = value.chance is not None and value.ci95[0] > value.chance
+    tied = f" {100 * value.ties:.0f}t" if value.ties and value.ties >= 0.005 else ""
+    return f"{cell}{'*' if above else ' '}{tied}"
 
 
 def _spread_table(scores: Sequence[BlindResult]) -> Table:
@@ -137,16 +150,77 @@ def _likelihood_row(part: LikelihoodPart) -> tuple[str, ...]:
         part.part,
         f"{part.likelihood.n:,}",
         format_value(part.likelihood.chance, share=True),
-        format_compact(part.likelihood),
-        format_compact(part.blind),
+        format_metric(part.likelihood, digits=1),
+        format_metric(part.blind, digits=1),
         part.by,
         format_value(part.difference, share=True, signed=True),
         format_interval(part.ci95, share=True, signed=True),
         format_p_value(part.p_holm),
-        format_compact(part.where_wrong),
+        format_metric(part.where_wrong, digits=1),
         part.verdict,
     )
 
 
-def _part_metrics(score: BlindResult, part: str) -> dict[str, MetricValue]:
-    return score.metrics if part == WHOLE else score.subsets.get(part, {})
+AXES = {"length": "words, negative", "blind-sum": "log P of the caption"}
+"""Axis labels of histograms, where they are not the log-probability of a token."""
+
+
+def render_audit(report: AuditReport) -> str:
+    """Render the HTML page: verdict, accuracies, histograms, and the likelihoods beside them."""
+    sections = [
+        render_section(
+            "Verdict", "", *(element("p", escape(sentence)) for sentence in report.verdict)
+        ),
+        render_section(
+            "Right without looking",
+            "Every score here sees the captions alone. An interval above chance means that the "
+            "part measures its captions as much as a model.",
+            _accuracy_dots(report),
+            render_table(accuracy_table(report)),
+            render_list(f"{score.label}: {score.meaning}." for score in report.scores),
+        ),
+        render_section(
+            "Right and wrong captions",
+            "Where the two outlines lie apart, what is right can be told by reading alone.",
+            element("div", *map(_score_histogram, report.scores), class_="pair")
+            if report.scores
+            else "",
+        ),
+        render_section(
+            "A likelihood beside them",
+            "Where a captioner's likelihood is above chance and no better than the best score "
+            "that never looks, or only follows it, it wins by its prior alone. Doing better is no "
+            "proof of looking: its own prior may know more than the scores here.",
+            render_table(likelihood_table(report)),
+        ),
+    ]
+    title = f"Can {report.benchmark} be solved without looking?"
+    lead = f"{report.examples:,} examples; {report.aggregation}; no image was opened."
+    footer = render_footer(
+        (f"{note}." for note in report.notes), resamples=report.resamples, seed=report.seed
+    )
+    return render_page(title, lead, sections, footer)
+
+
+def _accuracy_dots(report: AuditReport) -> str:
+    labels = [score.label for score in report.scores]
+    rows = [
+        DotRow(
+            name,
+            {
+                label: Dot(value.value, *value.ci95)
+                for label, value in zip(labels, values, strict=True)
+                if value is not None
+            },
+            chance,
+            "" if metric in ("accuracy", "average") else metric_words(metric),
+        )
+        for name, metric, chance, _, values in metric_rows(report)
+    ]
+    return dot_plot("Right without looking", rows, labels)
+
+
+def _score_histogram(score: BlindResult) -> str:
+    label = AXES.get(score.score, "log P of a word or token, mean")
+    spread = score.spread
+    return histogram_plot(score.label, spread.edges, spread.right, spread.wrong, label)

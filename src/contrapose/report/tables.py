@@ -1,4 +1,4 @@
-"""Terminal tables and number formats: lines in a terminal, plain text elsewhere."""
+"""Tables of text cells for terminal, pipe and HTML, and number formats."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ class Table:
     """Table of text cells under a header.
 
     Attributes:
-        title: said above it; empty for none.
+        title: line above the table; empty for none.
         header: column names; those that start with `<` are aligned left, the others right.
         rows: the cells.
+        total: whether the last row sums up the others.
     """
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    total: bool = False
 
     def columns(self) -> list[tuple[str, Align]]:
         """Column names without the alignment mark, and their alignments."""
@@ -101,3 +103,16 @@ def format_interval(bounds: tuple[float, float], *, share: bool, signed: bool = 
 def format_p_value(p: float) -> str:
     """Format a p-value, never as a bare zero."""
     return "<0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+def format_metric(metric: MetricValue | None, digits: int = 2) -> str:
+    """Format a share in per cent with its interval; a dash for None."""
+    if metric is None:
+        return "–"
+    value, low, high = (f"{100 * share:.{digits}f}" for share in (metric.value, *metric.ci95))
+    return f"{value} ({low}–{high})"
+
+
+def metric_words(name: str) -> str:
+    """Name of a metric in words."""
+    return name.replace("_", " ")

@@ -15,7 +15,7 @@ from contrapose.errors import InputError
 from contrapose.results.measures import Measurements, group_units
 from contrapose.results.runs import is_run, read_run, split_choice
 from contrapose.results.schema import Comparison, Difference
-from contrapose.results.score_files import MetricsRequest, measure_outcomes
+from contrapose.results.score_files import MetricsRequest, measure_outcomes, read_annotations
 from contrapose.results.shapes import Protocol
 from contrapose.results.summary import AVERAGE, RESAMPLES, build_statistics, count_units, is_share
 from contrapose.scores.files import detect_benchmark
@@ -66,7 +66,8 @@ def compare_paths(
         request = MetricsRequest(
             name, path, root, protocol=protocol, threshold=threshold, partial=partial
         )
-        _, measured, _ = measure_outcomes(request, find_single_benchmark(name))
+        single = find_single_benchmark(name)
+        _, measured, _ = measure_outcomes(request, single, read_annotations(request, single))
         sides.append(ComparisonSide(name, measured))
     if sides[0].benchmark != sides[1].benchmark:
         raise InputError(

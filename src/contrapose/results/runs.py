@@ -4,12 +4,12 @@ spec.json         what was asked, and a line for each run: model, benchmark, sco
 scores.parquet    model, benchmark, score, example, image, text, value, match (absent where the
                   scores are the user's own matrix); of lm and blind logprobs, the log-probability
                   of each token; where a prior is taken out, prior
-examples.parquet  model, benchmark, score, and a row an example: id, cluster, tags, and each
-                  metric's value, tie and chance
+examples.parquet  model, benchmark, score, and a row an example: id, cluster, tags, captions where
+                  they are known, and each metric's value, tie and chance
 replies.parquet   of chat: model, benchmark, score, example, question, order, prompt, reply, and the
                   option chosen and the right one
 results.json      what the command printed with --json
-report.html       the same to look at, of `contrapose eval`
+report.html       the same to look at, with failures, equivariance and skipped examples
 
 A folder of `contrapose metrics` holds one run, one of `contrapose eval` one for every model,
 benchmark and score.
@@ -42,6 +42,8 @@ KINDS = ("summary", "better", "grouped", "shown")
 SPEC, SCORES, EXAMPLES, RESULTS = "spec.json", "scores.parquet", "examples.parquet", "results.json"
 
 REPLIES = "replies.parquet"
+
+REPORT = "report.html"
 
 LAYOUT = 2
 """Version of the folder's layout."""
@@ -84,7 +86,7 @@ def write_run(
         if scored:
             _write_tables(place / SCORES, scored)
         _write_tables(
-            place / EXAMPLES, [_with_run_names(run, _examples_table(run.measured)) for run in each]
+            place / EXAMPLES, [_with_run_names(run, _examples_table(run)) for run in each]
         )
         replies = [_with_run_names(run, run.replies) for run in each if run.replies is not None]
         if replies:
@@ -213,15 +215,19 @@ def _with_run_names(run: Run, table: dict[str, Any]) -> dict[str, Any]:
     return {**names, **table, **lists}
 
 
-def _examples_table(measured: Measurements) -> dict[str, Any]:
+def _examples_table(run: Run) -> dict[str, Any]:
     import pyarrow as pa
 
+    measured = run.measured
     size = len(measured)
     clusters = measured.clusters
     table: dict[str, Any] = {
         "example": list(measured.ids),
         "cluster": pa.array([None] * size if clusters is None else clusters, pa.int64()),
     }
+    if run.cases:
+        texts = [run.cases[unit].texts if unit in run.cases else None for unit in measured.ids]
+        table["captions"] = pa.array(texts, pa.list_(pa.string()))
     for name, values in measured.tags.items():
         table[f"tag:{name}"] = [
             list(value) if isinstance(value, tuple) else [value] for value in values

@@ -62,6 +62,8 @@ class Run:
         results: what is reported.
         spec: what else should be known of how it was made.
         replies: what was asked in words and what came back, a row a question; None otherwise.
+        cases: the examples by their ids in `scores`, for the images and captions of a report;
+            empty where they are not known.
     """
 
     request: Any
@@ -70,6 +72,7 @@ class Run:
     results: Results
     spec: Mapping[str, Any] = field(default_factory=dict)
     replies: ScoreTable | None = None
+    cases: Mapping[str, Example] = field(default_factory=dict)
 
 
 def measure_score_file(request: MetricsRequest) -> Run:
@@ -80,7 +83,8 @@ def measure_score_file(request: MetricsRequest) -> Run:
     """
     benchmark = find_single_benchmark(request.benchmark)
     card = benchmark.card
-    answers, measured, alpha = measure_outcomes(request, benchmark)
+    data = read_annotations(request, benchmark)
+    answers, measured, alpha = measure_outcomes(request, benchmark, data)
     metrics, subsets, notes = aggregate_metrics(
         measured, card, request.by, resamples=request.resamples, seed=request.seed
     )
@@ -106,7 +110,8 @@ def measure_score_file(request: MetricsRequest) -> Run:
         notes=(*measured.notes, *notes),
     )
     table = None if answers is None else answers_table(answers)
-    return Run(request, table, measured, results)
+    cases = {example.id: example for example in data} if isinstance(data, list) else {}
+    return Run(request, table, measured, results, cases=cases)
 
 
 def aggregate_metrics(
@@ -120,11 +125,12 @@ def aggregate_metrics(
 
 
 def measure_outcomes(
-    request: MetricsRequest, benchmark: Benchmark
+    request: MetricsRequest,
+    benchmark: Benchmark,
+    data: list[Example] | Gallery | EditSet | None,
 ) -> tuple[Answers | None, Measurements, AlphaReport | None]:
     """Measure every example of a score file, before aggregation."""
     card = benchmark.card
-    data = _read_annotations(request, benchmark)
     if isinstance(data, Gallery | EditSet):
         if request.prior is not None:
             raise InputError(f"{card.name} takes no --prior.")
@@ -157,7 +163,7 @@ def measure_outcomes(
     return answers, measured, alpha
 
 
-def _read_annotations(
+def read_annotations(
     request: MetricsRequest, benchmark: Benchmark
 ) -> list[Example] | Gallery | EditSet | None:
     """Read the benchmark's annotations; None without a folder to read them from."""

@@ -1,4 +1,4 @@
-"""What the report's tests share: a check that markup is balanced, and made-up results."""
+"""Helpers of the report tests: a check that markup is balanced, and made-up results."""
 
 from __future__ import annotations
 
@@ -38,12 +38,22 @@ class Balanced(HTMLParser):
     def count(self, tag: str) -> int:
         return sum(name == tag for name, _ in self.tags)
 
+    def require_self_contained(self) -> None:
+        """Require that the page has no script and that no element loads anything."""
+        assert not {"script", "link", "iframe", "object", "embed"} & {tag for tag, _ in self.tags}
+        for _, attributes in self.tags:
+            assert not any(name.startswith("on") for name in attributes)
+            for name in ("src", "href", "srcset", "action", "poster"):
+                value = attributes.get(name)
+                assert value is None or value.startswith("data:image/")
+        assert not any("url(" in text or "@import" in text for text in self.text)
+
 
 def finite(markup: str) -> bool:
     """Whether no number of a drawing is NaN or infinite."""
     drawings = re.findall(r"<svg.*?</svg>", markup, flags=re.DOTALL)
-    attributes = [value for each in drawings for value in re.findall(r'="([^"]*)"', each)]
-    return bool(drawings) and not any(re.search(r"\b(nan|inf)\b", each) for each in attributes)
+    attributes = [value for drawing in drawings for value in re.findall(r'="([^"]*)"', drawing)]
+    return bool(drawings) and not any(re.search(r"\b(nan|inf)\b", value) for value in attributes)
 
 
 def metric(value: float, chance: float | None = 0.5, ties: float | None = 0.0) -> MetricValue:

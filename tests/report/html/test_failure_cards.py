@@ -1,50 +1,58 @@
-"""The worst failures: by margin, a few a part, ties too, the same every time."""
+"""Worst failures: by margin, a few per part, ties too, with whatever images and captions exist."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import numpy as np
 
-from contrapose.data import Example
+from contrapose.data import Example, ImageRef
 from contrapose.data.examples import diagonal_match, single_match
 from contrapose.evaluation.parts import DEBIASED, EvalRequest
-from contrapose.report.html import BenchmarkCase, worst_failures
+from contrapose.report.html import worst_failures
+from contrapose.report.html.failure_cards import PER_RUN, WITHOUT_PARTS, render_failures
 from contrapose.results import Measurements, Run
 from tests.fakes import patch
-from tests.report.html.checks import results
+from tests.report.html.checks import Balanced, results
 
 
-def run(
-    cases: dict[str, BenchmarkCase], scores: dict[str, list[list[float]]], score: str = "itc"
+def make_run(
+    cases: Mapping[str, Example],
+    scores: Mapping[str, list[list[float]]],
+    score: str = "itc",
+    *,
+    with_parts: bool = True,
+    with_cases: bool = True,
 ) -> Run:
     rows = [
-        (name, i, j, value, case.example.match[i][j])
+        (name, i, j, value, case.match[i][j])
         for name, case in cases.items()
         for i, line in enumerate(scores[name])
         for j, value in enumerate(line)
     ]
-    rows.append(("gallery/all", 0, 0, 5.0, False))  # not among the cases: no choice of captions
+    rows.append(("gallery/all", 0, 0, 5.0, False))  # no unit of the run: nothing to choose
     columns = zip(*rows, strict=True)
     names = ("example", "image", "text", "value", "match")
     table = {
         name: np.array(column, dtype=object if name in ("example", "match") else None)
         for name, column in zip(names, columns, strict=True)
     }
-    measured = Measurements((), {}, None, {})
-    return Run(EvalRequest(("x",)), table, measured, results("a", score), {})
+    tags = {"part": tuple(name.partition("/")[0] for name in cases)} if with_parts else {}
+    measured = Measurements(tuple(cases), tags, None, {})
+    request = EvalRequest(("x",))
+    shown = cases if with_cases else {}
+    return Run(request, table, measured, results("a", score), {}, None, shown)
 
 
-def choice(name: str) -> BenchmarkCase:
-    return BenchmarkCase("swap", Example(name, (patch(1),), ("right", "wrong"), single_match(2, 0)))
+def choice(name: str) -> Example:
+    return Example(name, (patch(1),), ("right", "wrong"), single_match(2, 0))
 
 
 CASES = {
     **{f"swap/{name}": choice(name) for name in ("a", "b", "c", "d", "e")},
-    "place/x": BenchmarkCase(
-        "place", Example("x", (patch(2), patch(3)), ("one", "two"), diagonal_match(2))
-    ),
-    "triple/t": BenchmarkCase(
-        "triple", Example("t", (patch(4),), ("o", "n", "p"), ((True, False, True),))
-    ),
+    "place/x": Example("x", (patch(2), patch(3)), ("one", "two"), diagonal_match(2)),
+    "triple/t": Example("t", (patch(4),), ("o", "n", "p"), ((True, False, True),)),
 }
 SCORES = {
     "swap/a": [[0.5, 0.6]],
@@ -58,21 +66,66 @@ SCORES = {
 
 
 def test_largest_margins_part_by_part() -> None:
-    found = worst_failures([run(CASES, SCORES)], CASES, each=2)
-    assert [(each.part, each.example) for each in found] == [
+    failures = worst_failures([make_run(CASES, SCORES)])
+    assert [(failure.part, failure.example) for failure in failures] == [
         ("swap", "b"), ("swap", "a"), ("place", "x"), ("triple", "t"),
     ]  # fmt: skip
-    assert np.allclose([each.margin for each in found], [0.4, 0.1, 0.3, 0.3])
-    assert found[2].scores.tolist() == [[0.9, 0.1], [0.7, 0.4]]
-    assert len(found[2].images) == 2
-    assert found[0].run == "a · itc"
+    assert np.allclose([failure.margin for failure in failures], [0.4, 0.1, 0.3, 0.3])
+    assert failures[2].scores.tolist() == [[0.9, 0.1], [0.7, 0.4]]
+    assert len(failures[2].images) == 2
+    assert failures[0].run == "a · itc"
 
 
 def test_ties_fail_and_wins_do_not() -> None:
-    found = worst_failures([run(CASES, SCORES)], CASES, each=9)
-    assert [each.example for each in found if each.part == "swap"] == ["b", "a", "e", "d"]
+    failures = worst_failures([make_run(CASES, SCORES)], per_part=9)
+    swap = [failure for failure in failures if failure.part == "swap"]
+    assert [failure.example for failure in swap] == ["b", "a", "e", "d"]
+    words = Balanced(render_failures(swap[-1:])).text
+    assert words.count("tied") == 2
+    assert "preferred" not in words
 
 
-def test_scores_before_the_prior_was_taken_out_are_not_shown() -> None:
-    for score in DEBIASED:
-        assert worst_failures([run(CASES, SCORES, score)], CASES) == []
+def test_a_choice_among_images() -> None:
+    refs = (patch(1), patch(2))
+    cases = {"one": Example("one", refs, ("a caption",), ((True,), (False,)))}
+    (failure,) = worst_failures([make_run(cases, {"one": [[0.2], [0.5]]}, with_parts=False)])
+    assert np.isclose(failure.margin, 0.3)
+    words = Balanced(render_failures([failure])).text
+    assert words[words.index("0.500") + 1] == "preferred"
+    assert words[words.index("0.200") + 1] == "right"
+
+
+def test_scores_before_the_prior_was_taken_out_are_labelled_or_left_out() -> None:
+    for score, base in DEBIASED.items():
+        debiased = make_run(CASES, SCORES, score)
+        raw = make_run(CASES, SCORES, base)
+        labels = {failure.run for failure in worst_failures([raw, debiased])}
+        assert labels == {f"a · {base}"}
+        (label,) = {failure.run for failure in worst_failures([debiased])}
+        assert label == f"a · {score}, before the prior is taken out"
+
+
+def test_number_of_cards_is_limited() -> None:
+    many = {f"{i % 40}/{i}": choice(str(i)) for i in range(160)}
+    scores = {name: [[0.0, float(case.id)]] for name, case in many.items()}
+    assert len(worst_failures([make_run(many, scores)])) == PER_RUN
+    assert len(worst_failures([make_run(many, scores, with_parts=False)])) == WITHOUT_PARTS
+
+
+def test_without_examples_cards_show_positions() -> None:
+    (failure, *_) = worst_failures([make_run(CASES, SCORES, with_cases=False)])
+    assert (failure.example, failure.images, failure.texts) == ("swap/b", (), ())
+    page = Balanced(render_failures([failure]))
+    assert page.count("img") == 0
+    assert {"caption 1", "caption 2", "0.900"} <= set(page.text)
+
+
+def test_images_that_cannot_be_opened_leave_the_captions(tmp_path: Path) -> None:
+    missing = ImageRef("gone.png", tmp_path / "gone.png")
+    cases = {
+        "a": Example("a", (missing,), ("right", "wrong"), single_match(2, 0)),
+        "b": choice("b"),
+    }
+    failures = worst_failures([make_run(cases, {"a": [[0.1, 0.9]], "b": [[0.1, 0.8]]})])
+    assert [len(failure.images) for failure in failures] == [0, 1]
+    assert failures[0].texts == ("right", "wrong")

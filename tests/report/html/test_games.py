@@ -8,8 +8,7 @@ from PIL import Image
 
 from contrapose.engine.images import RegionMask
 from contrapose.report.diagnosis import draw_bar
-from contrapose.report.html.game_cards import COLORS, mark_words, mask_edge, outline_regions
-from contrapose.report.html.plots.dividends import (
+from contrapose.report.html.dividend_plots import (
     MAX_POINTS,
     BarSeries,
     PlotPanel,
@@ -17,7 +16,8 @@ from contrapose.report.html.plots.dividends import (
     scatter_grid,
     signed_bars,
 )
-from contrapose.report.html.plots.dots import Dot, sensitivity_plot
+from contrapose.report.html.game_cards import COLORS, mark_words, mask_edge, outline_regions
+from contrapose.report.html.plots import Dot, sensitivity_plot
 
 
 def test_an_outline_lies_within_its_region() -> None:

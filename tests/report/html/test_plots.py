@@ -7,10 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contrapose.report.html.page import element, format_number
-from contrapose.report.html.plots import Dot, DotRow, alpha_plot, dot_plot, equivariance_plot
-from contrapose.report.html.plots.curves import kernel_density
-from contrapose.report.html.plots.svg import Scale, ticks
+from contrapose.report.html.page import element, format_coordinate
+from contrapose.report.html.plots import (
+    Dot,
+    DotRow,
+    alpha_plot,
+    dot_plot,
+    equivariance_plot,
+    kernel_density,
+)
+from contrapose.report.html.svg import Scale, ticks
 from tests.report.html.checks import Balanced, alpha, finite
 
 HOSTILE = "<script>alert(1)</script> & \"'"
@@ -90,11 +96,11 @@ def test_scale_keeps_to_its_ends() -> None:
 
 
 def test_numbers_of_a_drawing() -> None:
-    assert [format_number(each) for each in (1.0, 0.126, -0.001, -2.5, 100)] == [
+    assert [format_coordinate(each) for each in (1.0, 0.126, -0.001, -2.5, 100)] == [
         "1", "0.13", "0", "-2.5", "100",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="nan"):
-        format_number(float("nan"))
+        format_coordinate(float("nan"))
     assert element("p", "x", class_="a", hidden=True, open=False, id=None) == (
         '<p class="a" hidden>x</p>'
     )

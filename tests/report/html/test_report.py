@@ -1,4 +1,4 @@
-"""The page: one balanced file in which everything that comes from data is escaped."""
+"""The report of runs: one balanced file in which everything that comes from data is escaped."""
 
 from __future__ import annotations
 
@@ -9,36 +9,47 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from contrapose.report import changes_table
-from contrapose.report.html import Failure, HtmlReport, render_report, write_report
-from tests.report.html.checks import Balanced, alpha, finite, results
+from contrapose.data import Example
+from contrapose.data.examples import diagonal_match, single_match
+from contrapose.metrics import Equivariance
+from contrapose.report import parts_table
+from contrapose.report.html import Failure, render_results, render_runs, write_report
+from contrapose.report.results import MAX_PARTS
+from contrapose.report.run_examples import example_scores
+from contrapose.results import Results, SkipReport
+from tests.fakes import patch
+from tests.report.html.checks import Balanced, alpha, finite, metric, results
+from tests.report.html.test_failure_cards import CASES, SCORES, make_run
 
 HOSTILE = "<script>alert('&')</script> \"quoted\" \x00"
 
 
-def failure(run: str, texts: tuple[str, ...], pictures: int = 1) -> Failure:
-    scores = np.arange(pictures * len(texts), dtype=np.float64).reshape(pictures, -1)
+def failure(run: str, texts: tuple[str, ...], images: int = 1) -> Failure:
+    scores = np.arange(images * len(texts), dtype=np.float64).reshape(images, -1)
     match = np.zeros(scores.shape, dtype=np.bool_)
     match[:, 0] = True
     image = Image.new("RGB", (500, 250), "red")
-    return Failure(run, "swap", "1", (image,) * pictures, texts, scores, match, 0.5)
+    return Failure(run, "swap", "1", (image,) * images, texts, scores, match, 0.5)
 
 
-def full() -> HtmlReport:
-    return HtmlReport(
-        title=HOSTILE,
-        lead=HOSTILE,
-        runs=[
-            results("a", "itc", notes=(HOSTILE,)),
+def full_report() -> str:
+    values = np.linspace(-1, 1, 9)
+    skips = SkipReport(examples=2, reasons={HOSTILE: 2}, first=HOSTILE)
+    return render_results(
+        [
+            results("a", "itc", notes=(HOSTILE,), skipped=skips),
             results(HOSTILE, "lm", part=HOSTILE, part_alphas={HOSTILE: alpha()}),
         ],
-        equivariance={"a · itc": np.linspace(-1, 1, 9)},
+        title=HOSTILE,
+        lead=HOSTILE,
+        equivariance={HOSTILE: {"a · itc": Equivariance(values, values)}},
         failures=[failure("a · itc", (HOSTILE, "b")), failure(HOSTILE, ("a", "b", "c"), 2)],
+        skipped={"a · itc": {HOSTILE: HOSTILE}},
     )
 
 
 def test_hostile_data_is_escaped() -> None:
-    markup = render_report(full())
+    markup = full_report()
     page = Balanced(markup)
     assert markup.startswith("<!DOCTYPE html>\n<html lang=")
     assert finite(markup)
@@ -49,57 +60,112 @@ def test_hostile_data_is_escaped() -> None:
 
 
 def test_everything_is_in_one_file() -> None:
-    page = Balanced(render_report(full()))
-    sources = [str(each["src"]) for tag, each in page.tags if tag == "img"]
+    page = Balanced(full_report())
+    sources = [str(attributes["src"]) for tag, attributes in page.tags if tag == "img"]
     assert len(sources) == 3
     assert all(source.startswith("data:image/jpeg;base64,") for source in sources)
-    assert page.count("link") == 0
-    assert all(each.get("alt") for tag, each in page.tags if tag == "img")
-    assert all(each.get("aria-label") for tag, each in page.tags if tag == "svg")
+    page.require_self_contained()
+    assert all(attributes.get("alt") for tag, attributes in page.tags if tag == "img")
+    assert all(attributes.get("aria-label") for tag, attributes in page.tags if tag == "svg")
 
 
 def test_failures_say_what_is_right_and_what_was_preferred() -> None:
-    words = Balanced(render_report(full())).text
+    words = Balanced(full_report()).text
     at = words.index("b")
     assert words[at : at + 3] == ["b", "1.000", "preferred"]
     assert words.count("right") == 1 + 2
 
 
-def test_an_almost_empty_report() -> None:
-    page = Balanced(render_report(HtmlReport("Nothing failed", [results("a", "itc")])))
-    assert "The worst failures" not in page.text
-    assert "The language prior" not in page.text
-    assert "By change" in page.text
-    assert Balanced(render_report(HtmlReport("No runs", []))).count("svg") == 0
+def test_sections_only_for_what_the_results_have() -> None:
+    page = Balanced(render_results([results("a", "itc")], title="Nothing failed"))
+    absent = {"The worst failures", "The language prior", "Equivariance", "Skipped examples"}
+    assert not absent & set(page.text)
+    assert {"In short", "By part"} <= set(page.text)
+    assert Balanced(render_results([], title="No runs")).count("svg") == 0
 
 
-def test_many_curves_are_cut(tmp_path: Path) -> None:
+def test_skipped_examples_with_reasons() -> None:
+    skips = SkipReport(examples=3, reasons={"the image is missing": 2, "too long": 1}, first="x")
+    names = {f"{i}.png": "the image is not there" for i in range(60)}
+    markup = render_results([results("a", "itc", skipped=skips)], skipped={"a · itc": names})
+    words = Balanced(markup).text
+    assert {"Skipped examples", "the image is missing", "too long"} <= set(words)
+    assert "0.png: the image is not there" in words
+    assert "10 more in spec.json" in words
+
+
+def test_equivariance_by_part_on_both_sides() -> None:
+    def pair(name: str) -> Example:
+        return Example(name, (patch(1), patch(2)), ("one", "two"), diagonal_match(2))
+
+    rng = np.random.default_rng(0)
+    cases = {f"{part}/{i}": pair(str(i)) for part in ("near", "far") for i in range(5)}
+    cases["choice/0"] = Example("0", (patch(1),), ("one", "two"), single_match(2, 0))
+    scores = {name: rng.normal(size=case.shape).tolist() for name, case in cases.items()}
+    run = make_run(cases, scores)
+    words = Balanced(render_runs(run)).text
+    assert {"near · text side", "near · image side", "far · text side"} <= set(words)
+    assert "choice · text side" not in words
+
+    scored = example_scores(run)
+    assert scored is not None
+    near = np.array([scores[f"near/{i}"] for i in range(5)])
+    spread = near.std()
+    text = (near[:, 0, 0] - near[:, 0, 1] - near[:, 1, 1] + near[:, 1, 0]) / spread
+    assert np.allclose(scored.equivariance(suite=True)["near"].text, text)
+    together = scored.equivariance(suite=False)
+    assert list(together) == ["all", "near", "far"]
+    assert len(together["all"].image) == 10
+
+
+def test_title_names_models_and_benchmarks() -> None:
+    runs = [make_run(CASES, SCORES), make_run(CASES, SCORES, "lm")]
+    assert "<title>a on made-up</title>" in render_runs(runs)
+    own = results("a", "itc").model_copy(update={"model": None, "score": None, "scores": "b/c.csv"})
+    assert "<title>c.csv on made-up</title>" in render_results([own])
+
+
+def test_many_curves_are_cut() -> None:
     run = results("a", "lm", part_alphas={f"part {i}": alpha() for i in range(6)})
-    markup = render_report(HtmlReport("Curves", [run]))
-    assert "The 4 curves that change most; 2 more in results.json." in markup
+    assert "The 4 curves that change most; 2 more in results.json." in render_results([run])
+
+
+def test_many_parts_are_cut_to_the_largest() -> None:
+    sizes = {f"p{i}": {"accuracy": metric(0.5).model_copy(update={"n": i})} for i in range(1, 61)}
+    run = results("a", "itc").model_copy(update={"subsets": sizes})
+    words = Balanced(render_results([run])).text
+    assert f"The {MAX_PARTS} largest parts; 20 more below." in words
+    assert words.count("p60") == 3  # plot, table, every metric
+    assert words.count("p1") == 1
 
 
 def test_writing_replaces_the_file(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "report.html"
     for title in ("one", "two"):
-        write_report(path, HtmlReport(title, [results("a", "itc")]))
+        write_report(make_run(CASES, SCORES), path, title=title)
     assert "<title>two</title>" in path.read_text(encoding="utf-8")
-    assert [each.name for each in path.parent.iterdir()] == ["report.html"]
+    assert [file.name for file in path.parent.iterdir()] == ["report.html"]
 
 
-def test_table_has_a_row_a_change_and_a_column_a_run() -> None:
-    table = changes_table([results("a", "itc"), results("b", "lm", part="other")])
+def test_table_has_a_row_per_part_and_a_column_per_run() -> None:
+    table = parts_table([results("a", "itc"), results("b", "lm", part="other")])
     assert table.header == ("<change", "chance", "a · itc", "b · lm")
     assert [row[0] for row in table.rows] == ["swap", "place (group)", "other", "average"]
     assert table.rows[0] == ("swap", "50.0", "60.0 (55.0–65.0)", "–")
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2000, 3)])
-def test_odd_pictures(size: tuple[int, int]) -> None:
+def test_odd_images(size: tuple[int, int]) -> None:
     one = failure("a · itc", ("x", "y"))
     odd = Failure(
         one.run, one.part, one.example, (Image.new("L", size),), one.texts, one.scores,
         one.match, one.margin,
     )  # fmt: skip
-    markup = render_report(HtmlReport("Odd", [results("a", "itc")], failures=[odd]))
+    markup = render_results([results("a", "itc")], failures=[odd])
     assert re.search(r"data:image/jpeg;base64,[/\w]", markup)
+
+
+def test_official_protocol_is_named() -> None:
+    run: Results = results("a", "itc").model_copy(update={"protocol": "official"})
+    assert "official script" in render_results([run])
+    assert "a tie is never a win" not in render_results([run])

@@ -1,21 +1,6 @@
-"""HTML reports in one file: tables, SVG plots, and the worst failures."""
+"""HTML reports in one file each: tables, SVG plots and cards, without scripts or requests."""
 
-from contrapose.report.html.failure_cards import BenchmarkCase, Failure, worst_failures
-from contrapose.report.html.report import (
-    HtmlReport,
-    render_report,
-    report_from_runs,
-    selection_cases,
-    write_report,
-)
+from contrapose.report.html.failure_cards import Failure, worst_failures
+from contrapose.report.html.report import render_results, render_runs, write_report
 
-__all__ = [
-    "BenchmarkCase",
-    "Failure",
-    "HtmlReport",
-    "render_report",
-    "report_from_runs",
-    "selection_cases",
-    "worst_failures",
-    "write_report",
-]
+__all__ = ["Failure", "render_results", "render_runs", "worst_failures", "write_report"]

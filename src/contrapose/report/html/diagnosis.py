@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contrapose import __version__
 from contrapose.data import Example, open_images
 from contrapose.diagnose.explain import ExplanationRun
 from contrapose.diagnose.findings import CLAIMS
@@ -28,18 +27,26 @@ from contrapose.report.diagnosis import (
     parts_table,
     source_lines,
 )
-from contrapose.report.html.game_cards import RIGHT, WRONG, GameCard, PairCard, render_game_cards
-from contrapose.report.html.page import element, escape, render_page, render_section
-from contrapose.report.html.plots import Dot, equivariance_plot
-from contrapose.report.html.plots.dividends import (
+from contrapose.report.html.dividend_plots import (
     BarSeries,
     PlotPanel,
     ScatterRow,
     scatter_grid,
     signed_bars,
 )
-from contrapose.report.html.plots.dots import sensitivity_plot
-from contrapose.report.html.tables import render_table
+from contrapose.report.html.game_cards import RIGHT, WRONG, GameCard, PairCard, render_game_cards
+from contrapose.report.html.page import (
+    element,
+    escape,
+    render_details,
+    render_footer,
+    render_list,
+    render_page,
+    render_section,
+    render_table,
+)
+from contrapose.report.html.plots import Dot, sensitivity_plot
+from contrapose.report.html.report import EQUIVARIANCE_INTRODUCTION, render_equivariance
 
 FAMILY_TITLES = {
     "text": "Text side: two captions of an image",
@@ -72,7 +79,7 @@ def render_diagnosis(run: DiagnosisRun) -> str:
             "Dividends are exact: together with the empty coalition they add up to the score.",
             render_table(orders_table(report)),
         ),
-        render_section("Equivariance", "", _equivariance_figure(run)),
+        render_section("Equivariance", EQUIVARIANCE_INTRODUCTION, _equivariance_figures(run)),
         render_section(
             "The most telling examples",
             "Where each model is surest of the wrong one, and where of the right one. Words and "
@@ -83,19 +90,18 @@ def render_diagnosis(run: DiagnosisRun) -> str:
     ]
     names = ", ".join(model_label(model) for model in report.models)
     lead = f"{report.examples:,} examples of {report.benchmark}. {' '.join(source_lines(report))}"
-    return render_page(f"What do {names} react to?", lead, "".join(main), _footer(report))
+    return render_page(f"What do {names} react to?", lead, main, _footer(report))
 
 
 def _findings_list(report: DiagnosisReport) -> str:
     parts = []
     for model in report.models:
-        sentences = [each.sentence for each in model.findings]
-        if any(each.tests for each in model.findings):
-            items = (element("li", escape(sentence)) for sentence in sentences)
-            parts += [element("h3", escape(model_label(model))), element("ul", *items)]
+        if any(finding.tests for finding in model.findings):
+            sentences = (finding.sentence for finding in model.findings)
+            parts += [element("h3", escape(model_label(model))), render_list(sentences)]
     if len(report.models) > 1:
-        items = (element("li", escape(each.sentence)) for each in report.differences)
-        parts += [element("h3", "Between models"), element("ul", *items)]
+        sentences = (difference.sentence for difference in report.differences)
+        parts += [element("h3", "Between models"), render_list(sentences)]
     return "".join(parts)
 
 
@@ -119,13 +125,8 @@ def _model_tables(report: DiagnosisReport) -> str:
         tables = [metrics_table(report, model)]
         tables += [kinds_table(model)] if model.kinds else []
         tables += [parts_table(report, model)] if len(model.parts) > 1 else []
-        parts.append(
-            element(
-                "details",
-                element("summary", f"Every number of {escape(model_label(model))}"),
-                *map(render_table, tables),
-            )
-        )
+        summary = f"Every number of {model_label(model)}"
+        parts.append(render_details(summary, *map(render_table, tables)))
     return "".join(parts)
 
 
@@ -173,15 +174,13 @@ def _scatter_panel(diagnosis: Diagnosis, family: MetricFamily, key: str) -> Plot
     return PlotPanel(key, words, x, y)
 
 
-def _equivariance_figure(run: DiagnosisRun) -> str:
-    series = {}
+def _equivariance_figures(run: DiagnosisRun) -> str:
+    scores = {}
     for model in run.models:
-        blocks = [b.values[..., -1, -1] for b in model.played if _is_square(b.match)]
+        blocks = [block.values[..., -1, -1] for block in model.played if _is_square(block.match)]
         if blocks:
-            series[model.label] = equivariance(np.concatenate(blocks)).text
-    return equivariance_plot(
-        "Does the score answer both captions alike?", series, [model.label for model in run.models]
-    )
+            scores[model.label] = equivariance(np.concatenate(blocks))
+    return render_equivariance("all", scores, [model.label for model in run.models])
 
 
 def _is_square(match: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> bool:
@@ -232,15 +231,11 @@ def example_players(
 
 
 def _footer(report: DiagnosisReport) -> str:
-    words = (
-        f"Contrapose {__version__} · {report.resamples:,} bootstrap resamples, seed {report.seed}"
-    )
     notes = [
-        f"{model_label(model)}: {said}" for model in report.models for said in cost_lines(model)
+        f"{model_label(model)}: {line}" for model in report.models for line in cost_lines(model)
     ]
     notes += [f"{note}." for note in report.notes]
-    listed = element("ul", *(element("li", escape(note)) for note in notes))
-    return element("footer", escape(words), listed)
+    return render_footer(notes, resamples=report.resamples, seed=report.seed)
 
 
 PAIR_NAMES, PAIR_COLORS = ("text", "against"), (0, 1)
@@ -267,18 +262,19 @@ def render_explanation(explained: ExplanationRun) -> str:
         images=[(image, explained.masks)],
         shown=shown,
     )
-    main = render_section(
-        "What each pattern adds",
-        "A bar is what words or regions add to the score together, beyond what their parts add; "
-        "all of the other side is present.",
-        render_game_cards([card]),
-    )
-    main += render_section(
-        "Shapley values", "Dividends, shared out evenly.", *_shapley_charts(explained)
-    )
+    main = [
+        render_section(
+            "What each pattern adds",
+            "A bar is what words or regions add to the score together, beyond what their parts "
+            "add; all of the other side is present.",
+            render_game_cards([card]),
+        ),
+        render_section(
+            "Shapley values", "Dividends, shared out evenly.", *_shapley_charts(explained)
+        ),
+    ]
     lead = f"Hidden: {found.baseline}."
-    footer = element("footer", escape(f"Contrapose {__version__}"))
-    return render_page(f"{found.model} · {found.score}", lead, main, footer)
+    return render_page(f"{found.model} · {found.score}", lead, main, render_footer(()))
 
 
 def _margin_words(explained: ExplanationRun) -> str:

@@ -1,32 +1,33 @@
-"""Worst failures of a run, and their HTML cards with images, captions and scores."""
+"""Worst failures of runs, and their HTML cards with images, captions and scores."""
 
 from __future__ import annotations
 
-import base64
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from contrapose.data import Example, open_images
-from contrapose.evaluation.parts import DEBIASED
+from contrapose.data import ImageRef, open_images
+from contrapose.errors import InputError
 from contrapose.metrics import BoolArray, FloatArray
-from contrapose.report.html.page import element, escape
+from contrapose.report.html.page import (
+    element,
+    escape,
+    image_data_uri,
+    render_details,
+)
 from contrapose.report.results import run_label
+from contrapose.report.run_examples import ALL, ExampleScores, example_scores, is_debiased
 from contrapose.results import Run
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-
-@dataclass(frozen=True, slots=True)
-class BenchmarkCase:
-    """Example with the part of the benchmark it belongs to."""
-
-    part: str
-    example: Example
+PER_PART, PER_RUN, PER_REPORT = 2, 24, 120
+"""Most cards of a part, of a run and of a report."""
+WITHOUT_PARTS = 8
+"""Most cards of a benchmark that has no parts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,14 +35,14 @@ class Failure:
     """Example that a model got wrong.
 
     Attributes:
-        run: the model and score.
-        part: of the benchmark.
-        example: its id.
-        images: m pictures.
-        texts: n captions.
+        run: label of the run: model and score.
+        part: of the benchmark; empty if it has none.
+        example: id of the example.
+        images: the m images; empty where they cannot be opened.
+        texts: the n captions; empty where they are not known.
         scores: m × n.
-        match: m × n, true where picture and caption belong together.
-        margin: how far a wrong caption is ahead of a right one.
+        match: m × n, true where image and caption belong together.
+        margin: how far a wrong choice is ahead of a right one.
     """
 
     run: str
@@ -54,166 +55,159 @@ class Failure:
     margin: float
 
 
-def worst_failures(
-    runs: Sequence[Run], cases: Mapping[str, BenchmarkCase], *, each: int = 2
-) -> list[Failure]:
+def worst_failures(runs: Sequence[Run], *, per_part: int = PER_PART) -> list[Failure]:
     """Examples with the largest wrong margin, a few for each run and part.
 
-    The margin is the highest score of a wrong caption of a picture less the lowest of a right one;
-    of several pictures the worst counts. Examples without a choice among captions have none. Runs
-    with the prior taken out are passed over: their tables hold the scores before that.
+    A tie is a failure too: a tie is never a win. The score table of a run whose language prior was
+    taken out holds the scores before that: such a run is left out where the report has the run
+    of those scores as well, and labelled where not.
 
     Args:
-        runs: with their score tables.
-        cases: by the example's id in those tables.
-        each: how many of a run and part.
+        runs: with score tables; images and captions come from their `cases`.
+        per_part: most failures of a run and part.
     """
-    found = [
-        (run, name, margin)
-        for run in runs
-        if run.scores is not None and run.results.score not in DEBIASED
-        for name, margin in _worst_margins(run, cases, each)
-    ]
-    refs = list(dict.fromkeys(ref for _, name, _ in found for ref in cases[name].example.images))
-    pictures = dict(zip(refs, open_images(refs), strict=True))
+    labels = _shown_runs(runs)
+    most = min(PER_RUN, max(PER_REPORT // max(len(labels), 1), 1))
     failures = []
-    for run, name, margin in found:
-        example = cases[name].example
-        failures.append(
-            Failure(
-                run=run_label(run.results),
-                part=cases[name].part,
-                example=example.id,
-                images=tuple(pictures[ref] for ref in example.images),
-                texts=example.texts,
-                scores=_score_matrix(run, name, example),
-                match=np.array(example.match, dtype=np.bool_),
-                margin=margin,
+    for run, label in labels:
+        scored = example_scores(run)
+        if scored is None:
+            continue
+        margins = scored.margins()
+        chosen = _select_worst(scored, margins, per_part, most)
+        cases = [run.cases.get(scored.ids[i]) for i in chosen]
+        images = _open_available(ref for case in cases if case is not None for ref in case.images)
+        for i, case in zip(chosen, cases, strict=True):
+            scores, match = scored.matrix(i)
+            fits = case is not None and case.shape == scores.shape
+            refs = case.images if case is not None and fits else ()
+            failures.append(
+                Failure(
+                    run=label,
+                    part="" if scored.parts[i] == ALL else scored.parts[i],
+                    example=scored.ids[i] if case is None else case.id,
+                    images=tuple(images[ref] for ref in refs if all(r in images for r in refs)),
+                    texts=case.texts if case is not None and fits else (),
+                    scores=scores,
+                    match=match,
+                    margin=float(margins[i]),
+                )
             )
-        )
     return failures
 
 
-def _worst_margins(
-    run: Run, cases: Mapping[str, BenchmarkCase], each: int
-) -> list[tuple[str, float]]:
-    """Ids and margins per part, the worst first; ties in the order of the table."""
-    by_part: dict[str, list[tuple[str, float]]] = {}
-    for name, margin in _margins(run).items():
-        if name in cases and margin >= 0:  # a tie is never a win
-            by_part.setdefault(cases[name].part, []).append((name, margin))
-    return [
-        one
-        for failed in by_part.values()
-        for one in sorted(failed, key=lambda item: -item[1])[:each]
-    ]
+def _shown_runs(runs: Sequence[Run]) -> list[tuple[Run, str]]:
+    """Runs whose failures are shown, with their labels."""
+    raw = {
+        (run.results.model, run.results.benchmark) for run in runs if not is_debiased(run.results)
+    }
+    shown = []
+    for run in runs:
+        if not is_debiased(run.results):
+            shown.append((run, run_label(run.results)))
+        elif (run.results.model, run.results.benchmark) not in raw:
+            shown.append((run, f"{run_label(run.results)}, before the prior is taken out"))
+    return shown
 
 
-def _margins(run: Run) -> dict[str, float]:
-    """Margin of each example: the best wrong caption of an image over its worst right one."""
-    table = run.scores or {}
-    places: dict[str, int] = {}
-    codes = np.array([places.setdefault(name, len(places)) for name in table["example"]])
-    keys, pictures = np.unique(
-        np.stack([codes, np.asarray(table["image"], dtype=np.int64)]), axis=1, return_inverse=True
-    )
-    value = np.asarray(table["value"], dtype=np.float64)
-    right = np.array([match is not None and bool(match) for match in table["match"]])
-    wrong = np.array([match is not None and not match for match in table["match"]])
-    best_wrong = np.full(keys.shape[1], -np.inf)
-    least_right = np.full(keys.shape[1], np.inf)
-    pictures = pictures.reshape(-1)
-    np.maximum.at(best_wrong, pictures[wrong], value[wrong])
-    np.minimum.at(least_right, pictures[right], value[right])
-    margins = np.full(len(places), -np.inf)
-    np.maximum.at(margins, keys[0], best_wrong - least_right)
-    return dict(zip(places, margins.tolist(), strict=True))
+def _select_worst(
+    scored: ExampleScores, margins: FloatArray, per_part: int, most: int
+) -> list[int]:
+    """Positions of the worst failures, part by part, the worst first; ties in their order."""
+    per_part = per_part if len(set(scored.parts)) > 1 else max(per_part, WITHOUT_PARTS)
+    by_part: dict[str, list[int]] = {}
+    for i in np.argsort(-margins, kind="stable").tolist():
+        if margins[i] < 0:
+            break
+        worst = by_part.setdefault(scored.parts[i], [])
+        if len(worst) < per_part:
+            worst.append(i)
+    chosen = sorted((i for worst in by_part.values() for i in worst), key=lambda i: -margins[i])
+    kept = set(chosen[:most])
+    order = dict.fromkeys(scored.parts)
+    return [i for part in order for i in by_part.get(part, ()) if i in kept]
 
 
-def _score_matrix(run: Run, name: str, example: Example) -> FloatArray:
-    table = run.scores or {}
-    rows = np.flatnonzero(np.asarray(table["example"]) == name)
-    scores = np.full(example.shape, np.nan)
-    images, texts = (np.asarray(table[each][rows], dtype=np.int64) for each in ("image", "text"))
-    scores[images, texts] = table["value"][rows]
-    return scores
-
-
-MAX_IMAGE_SIDE = 320
-"""Pixels of a picture's longer side; larger ones are made smaller."""
+def _open_available(refs: Iterable[ImageRef]) -> Mapping[ImageRef, Image]:
+    """Images that can be opened; those that cannot are left out."""
+    distinct = list(dict.fromkeys(refs))
+    try:
+        return dict(zip(distinct, open_images(distinct), strict=True))
+    except InputError:
+        images = {}
+        for ref in distinct:
+            try:
+                images[ref] = open_images([ref])[0]
+            except InputError:
+                continue
+        return images
 
 
 def render_failures(failures: Sequence[Failure]) -> str:
     """Render the cards of all failures, run by run."""
     parts = []
     for i, run in enumerate(dict.fromkeys(failure.run for failure in failures)):
-        cards = [_failure_card(failure) for failure in failures if failure.run == run]
-        number = f"{len(cards)} failure{'' if len(cards) == 1 else 's'}"
-        parts.append(
-            element(
-                "details",
-                element("summary", f"{escape(run)} ", element("small", number)),
-                element("div", *cards, class_="cards"),
-                open=i == 0,
-            )
-        )
+        cards = [render_failure(failure) for failure in failures if failure.run == run]
+        count = f"{len(cards)} failure{'' if len(cards) == 1 else 's'}"
+        grid = element("div", *cards, class_="cards")
+        parts.append(render_details(run, grid, note=count, is_open=i == 0))
     return "".join(parts)
 
 
-def _failure_card(failure: Failure) -> str:
-    several = len(failure.images) > 1
-    names = [chr(ord("A") + i) for i in range(len(failure.images))] if several else [""]
-    pictures = [
+def render_failure(failure: Failure) -> str:
+    """Render the card of one failure; without images it shows captions, or positions, alone."""
+    rows, columns = failure.scores.shape
+    letters = [chr(ord("A") + i) for i in range(rows)] if rows > 1 else [""]
+    images = [
         element(
             "div",
             element("img", src=image_data_uri(image), alt=_image_alt(failure, i), loading="lazy"),
-            escape(name),
+            escape(letter),
         )
-        for i, (image, name) in enumerate(zip(failure.images, names, strict=True))
+        for i, (image, letter) in enumerate(zip(failure.images, letters, strict=False))
     ]
     head = [element("th", "caption", class_="left", scope="col")]
-    head += [element("th", f"score {name}".strip(), scope="col") for name in names]
-    order = range(len(failure.texts))
-    if not several:
+    head += [element("th", f"score {letter}".strip(), scope="col") for letter in letters]
+    order = range(columns)
+    if rows == 1:
         order = np.argsort(-failure.scores[0], kind="stable").tolist()
-    rows = [
+    lines = [
         element(
             "tr",
-            element("td", escape(failure.texts[j]), class_="left"),
-            *(_score_cell(failure, i, j) for i in range(len(failure.images))),
+            element("td", escape(_caption(failure, j)), class_="left"),
+            *(_score_cell(failure, i, j) for i in range(rows)),
         )
         for j in order
     ]
-    title = element(
+    header = element(
         "header",
-        element("span", escape(failure.part or failure.run)),
+        element("span", escape(failure.part or failure.example)),
         element("small", f"wrong by {failure.margin:.3g}"),
     )
-    table = element("table", element("thead", element("tr", *head)), element("tbody", *rows))
-    return element("article", title, element("div", *pictures, class_="pictures"), table)
+    table = element("table", element("thead", element("tr", *head)), element("tbody", *lines))
+    name = element("p", escape(failure.example), class_="note") if failure.part else ""
+    shown = element("div", *images, class_="images") if images else ""
+    return element("article", header, shown, table, name)
+
+
+def _caption(failure: Failure, text: int) -> str:
+    return failure.texts[text] if failure.texts else f"caption {text + 1}"
 
 
 def _score_cell(failure: Failure, image: int, text: int) -> str:
-    """Table cell of a score, marked if the caption is right or preferred."""
+    """Table cell of a score, marked if the pair is right or preferred."""
     value = failure.scores[image, text]
     right = bool(failure.match[image, text])
-    preferred = int(np.nanargmax(failure.scores[image])) == text
-    said = [element("span", "right", class_="right")] if right else []
-    if preferred:
-        said.append(element("span", "preferred", class_="right" if right else "wrong"))
-    return element("td", f"{value:.3f}" if np.isfinite(value) else "–", *said)
+    # One caption of several images: the images are the choice.
+    choices = failure.scores[image] if failure.scores.shape[1] > 1 else failure.scores[:, text]
+    marks = [element("span", "right", class_="right")] if right else []
+    if np.isfinite(value) and value == np.nanmax(choices):
+        verdict = "preferred" if np.count_nonzero(choices == value) == 1 else "tied"
+        marks.append(element("span", verdict, class_="right" if right else "wrong"))
+    return element("td", f"{value:.3f}" if np.isfinite(value) else "–", *marks)
 
 
 def _image_alt(failure: Failure, image: int) -> str:
     """Alternative text of an image: its right captions."""
     right = [text for text, fits in zip(failure.texts, failure.match[image], strict=True) if fits]
-    return "; ".join(right) or "a picture that no caption fits"
-
-
-def image_data_uri(image: Image) -> str:
-    """JPEG data URI of an image, so that the report is one file."""
-    small = image.convert("RGB")
-    small.thumbnail((MAX_IMAGE_SIDE, MAX_IMAGE_SIDE))
-    stream = io.BytesIO()
-    small.save(stream, "JPEG", quality=92, subsampling=0)
-    return "data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode()
+    return "; ".join(right) or "an image that no caption fits"

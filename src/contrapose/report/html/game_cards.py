@@ -12,9 +12,8 @@ from contrapose.diagnose.game_blocks import PairGame
 from contrapose.diagnose.players import RegionMasks, WordGroups
 from contrapose.engine.images import RegionMask
 from contrapose.metrics import BoolArray
-from contrapose.report.html.failure_cards import image_data_uri
-from contrapose.report.html.page import element, escape
-from contrapose.report.html.plots.dividends import BarSeries, signed_bars
+from contrapose.report.html.dividend_plots import BarSeries, signed_bars
+from contrapose.report.html.page import element, escape, image_data_uri
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -168,7 +167,7 @@ def _game_card(card: GameCard) -> str:
     ]
     table = element("table", element("tbody", *rows))
     charts = "".join(_dividend_chart(card, side) for side in card.sides)
-    return element("article", header, element("div", *pictures, class_="pictures"), table, charts)
+    return element("article", header, element("div", *pictures, class_="images"), table, charts)
 
 
 def _caption_groups(card: GameCard, text: str) -> WordGroups:

@@ -1,170 +1,194 @@
-"""HTML report of evaluation runs: one file without scripts, fonts or network access."""
+"""HTML report of evaluation runs, the same for `eval`, `metrics` and `demo`: one file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from contrapose import __version__
-from contrapose.data.examples import diagonal_match
-from contrapose.evaluation.parts import DEBIASED
-from contrapose.evaluation.selection import Selection
 from contrapose.files import write_text
-from contrapose.metrics import FloatArray, equivariance
-from contrapose.report.html.failure_cards import (
-    BenchmarkCase,
-    Failure,
-    render_failures,
-    worst_failures,
+from contrapose.metrics import Equivariance
+from contrapose.report.html.failure_cards import Failure, render_failures, worst_failures
+from contrapose.report.html.page import (
+    element,
+    render_details,
+    render_footer,
+    render_list,
+    render_page,
+    render_section,
+    render_table,
 )
-from contrapose.report.html.page import STYLE, element, escape
 from contrapose.report.html.plots import Dot, DotRow, alpha_plot, dot_plot, equivariance_plot
-from contrapose.report.html.tables import changes_grid, headline_table, metric_details
-from contrapose.report.results import change_rows, overall_row, run_label
+from contrapose.report.results import (
+    headline_table,
+    largest_parts,
+    part_metrics_table,
+    part_rows,
+    parts_table,
+    run_alphas,
+    run_label,
+    skipped_table,
+)
+from contrapose.report.run_examples import example_scores, is_debiased, is_suite
 from contrapose.results import AlphaReport, Results, Run
 
 MAX_CURVES = 4
 """α curves that are drawn: those on which taking the prior out changes most."""
+MAX_EQUIVARIANCE = 12
+"""Parts whose equivariance is drawn: those with most examples."""
+OPEN_EQUIVARIANCE = 2
+"""Parts whose equivariance is not collapsed."""
+MAX_SKIPPED = 50
+"""Skipped examples of a run that are named."""
+
+EQUIVARIANCE_INTRODUCTION = (
+    "S is the score of image and caption in an example of two images and two captions. e compares "
+    "what an exchange costs on either side: the narrower about 0, the more equivariant the score."
+)
+E_TEXT = "e = (S₀₀ − S₀₁) − (S₁₁ − S₁₀): does exchanging the captions cost both images alike?"
+E_IMAGE = "e = (S₀₀ − S₁₀) − (S₁₁ − S₀₁): does exchanging the images cost both captions alike?"
+
+EqByPart = Mapping[str, Mapping[str, Equivariance]]
+"""Equivariance scores by part and the run's label."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HtmlReport:
-    """Contents of an HTML report.
+def write_report(runs: Run | Sequence[Run], path: Path, *, title: str = "", lead: str = "") -> None:
+    """Write the report of some runs to a file, atomically; see `render_runs`."""
+    write_text(path, render_runs(runs, title=title, lead=lead))
 
-    Attributes:
-        title: above everything.
-        runs: the results of every model, benchmark and score.
-        lead: a paragraph below the title.
-        equivariance: for each run's label e_text of its 2 × 2 examples.
-        failures: the worst ones, with their pictures.
+
+def render_runs(runs: Run | Sequence[Run], *, title: str = "", lead: str = "") -> str:
+    """Render the report of some runs: every section for which the runs have the data.
+
+    Failures need score tables; their images and captions come from the runs' `cases` and are left
+    out where there are none or an image cannot be opened. Equivariance needs 2 × 2 examples.
+
+    Args:
+        runs: one or several, of any models, benchmarks and scores.
+        title: heading of the page; empty names models or score files, and benchmarks.
+        lead: paragraph below the heading.
     """
-
-    title: str
-    runs: Sequence[Results]
-    lead: str = ""
-    equivariance: Mapping[str, FloatArray] = field(default_factory=dict)
-    failures: Sequence[Failure] = ()
-
-
-def write_report(path: Path, report: HtmlReport) -> None:
-    """Write the report atomically."""
-    write_text(path, render_report(report))
-
-
-def render_report(report: HtmlReport) -> str:
-    """Render the report as HTML."""
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", escape(report.title)),
-        element("style", STYLE),
+    listed = [runs] if isinstance(runs, Run) else list(runs)
+    return render_results(
+        [run.results for run in listed],
+        title=title,
+        lead=lead,
+        equivariance=_equivariance_by_part(listed),
+        failures=worst_failures(listed),
+        skipped={run_label(run.results): run.spec.get("skipped", {}) for run in listed},
     )
-    parts = [
-        element(
-            "header",
-            element("h1", escape(report.title)),
-            element("p", escape(report.lead), class_="lead") if report.lead else "",
-        ),
-        element("main", *_report_sections(report)),
-        _footer(report.runs),
-    ]
-    body = element("body", *parts)
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
-def _report_sections(report: HtmlReport) -> list[str]:
-    """Sections of every benchmark, then those of all runs."""
-    benchmarks = list(dict.fromkeys(run.benchmark for run in report.runs))
-    found = [
-        section
-        for benchmark in benchmarks
-        for section in _benchmark_sections(
-            [run for run in report.runs if run.benchmark == benchmark],
-            f" · {benchmark}" if len(benchmarks) > 1 else "",
+def render_results(
+    results: Sequence[Results],
+    *,
+    title: str = "",
+    lead: str = "",
+    equivariance: EqByPart | None = None,
+    failures: Sequence[Failure] = (),
+    skipped: Mapping[str, Mapping[str, str]] | None = None,
+) -> str:
+    """Render the report of results, with the sections that need more than results.
+
+    Args:
+        results: of every model, benchmark and score.
+        title: heading of the page; empty names models or score files, and benchmarks.
+        lead: paragraph below the heading.
+        equivariance: by part and run.
+        failures: the worst ones.
+        skipped: for each run the skipped examples and why.
+    """
+    benchmarks = list(dict.fromkeys(one.benchmark for one in results))
+    sections = []
+    for benchmark in benchmarks:
+        named = f" · {benchmark}" if len(benchmarks) > 1 else ""
+        sections += _benchmark_sections(
+            [one for one in results if one.benchmark == benchmark], named
         )
-    ]
-    found += [
-        _headed_section(
-            "Equivariance",
-            "",
-            equivariance_plot(
-                "Does the score answer both captions alike?",
-                report.equivariance,
-                [run_label(run) for run in report.runs],
-            ),
-        ),
-        _headed_section(
+    sections += [
+        _equivariance_section(equivariance or {}, [run_label(one) for one in results]),
+        render_section(
             "The worst failures",
-            "Examples on which a wrong caption is furthest ahead of a right one. Captions of a "
-            "single picture stand in the order of their scores.",
-            render_failures(report.failures),
+            "Examples on which a wrong choice is furthest ahead of a right one, or level with it. "
+            "Captions of a single image stand in the order of their scores.",
+            render_failures(failures),
         ),
+        _skipped_section(results, skipped or {}),
     ]
-    return [section for section in found if section]
+    notes = dict.fromkeys(f"{run_label(one)}: {note}." for one in results for note in one.notes)
+    first = results[0] if results else None
+    footer = render_footer(
+        notes, resamples=first.resamples if first else None, seed=first.seed if first else 0
+    )
+    return render_page(title or _default_title(results), lead, sections, footer)
 
 
-def _benchmark_sections(runs: Sequence[Results], named: str) -> list[str]:
-    """Sections of one benchmark, named in the titles where there are several."""
+def _default_title(results: Sequence[Results]) -> str:
+    models = dict.fromkeys(one.model or run_label(one) for one in results)
+    benchmarks = dict.fromkeys(one.benchmark for one in results)
+    return f"{', '.join(models)} on {', '.join(benchmarks)}"
+
+
+def _benchmark_sections(results: Sequence[Results], named: str) -> list[str]:
+    """Sections of one benchmark, whose name is in the titles where there are several."""
+    introduction = (
+        "Shares in %. The interval is a 95 % bootstrap over examples; a tie is never a win."
+        if all(one.protocol == "strict" for one in results)
+        else "Shares in %. The interval is a 95 % bootstrap over examples; ties count as in the "
+        "benchmark's official script."
+    )
     return [
-        _headed_section(
-            f"In short{named}",
-            "Shares in %. The interval is a 95 % bootstrap over examples; a tie is never a win.",
-            headline_table(runs),
-        ),
-        _headed_section(
-            f"By change{named}", "", _accuracy_plot(runs), changes_grid(runs) + metric_details(runs)
-        ),
-        _headed_section(
+        render_section(f"In short{named}", introduction, render_table(headline_table(results))),
+        render_section(f"By part{named}", "", *_part_content(results)),
+        render_section(
             f"The language prior{named}",
-            "Some captions are likelier than others before anything is seen. α says how much of "
+            "Some captions are likelier than others before an image is seen. α says how much of "
             "that is taken out of the likelihood. Only the cross-validated number is honest: the "
             "oracle is tuned on the test data.",
-            _alpha_plots(runs),
+            _alpha_plots(results),
         ),
     ]
 
 
-def _headed_section(title: str, words: str, *content: str) -> str:
-    """Section with a heading; empty if it has no content."""
-    if not any(content):
-        return ""
-    said = (element("p", escape(words)),) if words else ()
-    return element("section", element("h2", escape(title)), *said, *content)
-
-
-def _accuracy_plot(runs: Sequence[Results]) -> str:
-    last = overall_row(runs)
-    shown = change_rows(runs) or ([last] if last else [])
-    rows = [
+def _part_content(results: Sequence[Results]) -> list[str]:
+    """Dot plot and table of the main metric, the largest of many parts; then every metric."""
+    rows = part_rows(results)
+    if not rows:
+        return []
+    largest = largest_parts(rows)
+    labels = [run_label(one) for one in results]
+    drawn = [
         DotRow(
-            change.part,
+            row.part,
             {
                 label: Dot(value.value, *value.ci95)
-                for label, value in change.values.items()
+                for label, value in row.values.items()
                 if 0 <= value.value <= 1
             },
-            change.chance,
-            change.metric_words,
+            row.chance,
+            row.metric_words,
         )
-        for change in shown
+        for row in largest
     ]
-    return dot_plot("Accuracy by change", rows, [run_label(run) for run in runs])
+    table = parts_table(results)
+    left = len(rows) - len(largest)
+    note = f"The {len(largest)} largest parts; {left:,} more below." if left else ""
+    return [
+        dot_plot("Right by part", drawn, labels),
+        render_table(replace(table, title="", header=("<part", *table.header[1:]))),
+        element("p", note, class_="note") if note else "",
+        render_details("Every metric of every part", render_table(part_metrics_table(results))),
+    ]
 
 
-def _alpha_plots(runs: Sequence[Results]) -> str:
+def _alpha_plots(results: Sequence[Results]) -> str:
     """α curves of the parts where α matters most, in pairs."""
     curves: list[tuple[float, str, AlphaReport]] = []
-    for run in runs:
-        own = {"": run.alpha} if run.alpha is not None else {}
-        for part, alpha in (own | run.part_alphas).items():
+    for one in results:
+        for part, alpha in run_alphas(one).items():
             heights = [value for _, value in alpha.curve]
-            title = " · ".join(word for word in (run.model, run.score, part) if word)
-            curves.append((max(heights) - min(heights), title or run.benchmark, alpha))
+            title = run_label(one) if part == "all" else f"{run_label(one)} · {part}"
+            curves.append((max(heights) - min(heights), title, alpha))
     chosen = sorted(curves, key=lambda curve: -curve[0])[:MAX_CURVES]
     if not chosen:
         return ""
@@ -174,69 +198,76 @@ def _alpha_plots(runs: Sequence[Results]) -> str:
     return plots + (element("p", note, class_="note") if left else "")
 
 
-def _footer(runs: Sequence[Results]) -> str:
-    notes = dict.fromkeys(f"{run_label(run)}: {note}." for run in runs for note in run.notes)
-    words = [f"Contrapose {__version__}"]
-    words += [f"{runs[0].resamples:,} bootstrap resamples, seed {runs[0].seed}"] if runs else []
-    listed = element("ul", *(element("li", escape(note)) for note in notes)) if notes else ""
-    return element("footer", escape(" · ".join(words)), listed)
+def _equivariance_by_part(runs: Sequence[Run]) -> dict[str, dict[str, Equivariance]]:
+    """Equivariance scores of the 2 × 2 examples by part and run.
 
-
-def report_from_runs(
-    title: str,
-    runs: Sequence[Run],
-    cases: Mapping[str, BenchmarkCase],
-    *,
-    lead: str = "",
-    each: int = 2,
-) -> HtmlReport:
-    """Build the HTML report of some runs.
-
-    Args:
-        title: above everything.
-        runs: of every model and score.
-        cases: the examples, for the pictures of failures; see `cases_of`.
-        lead: a paragraph below the title.
-        each: failures of a run and part.
+    Runs with the prior taken out are left out: their tables hold the scores before that.
     """
-    return HtmlReport(
-        title=title,
-        runs=[run.results for run in runs],
-        lead=lead,
-        equivariance=_text_equivariance(runs, cases),
-        failures=worst_failures(runs, cases, each=each),
+    several = len({run.results.benchmark for run in runs}) > 1
+    parts: dict[str, dict[str, Equivariance]] = {}
+    for run in runs:
+        scored = None if is_debiased(run.results) else example_scores(run)
+        if scored is None:
+            continue
+        for part, scores in scored.equivariance(suite=is_suite(run)).items():
+            name = f"{run.results.benchmark} · {part}" if several else part
+            parts.setdefault(name, {})[run_label(run.results)] = scores
+    return parts
+
+
+def _equivariance_section(parts: EqByPart, order: Sequence[str]) -> str:
+    sizes = {
+        part: max(len(scores.text) for scores in by_run.values()) for part, by_run in parts.items()
+    }
+    largest = sorted(parts, key=lambda part: -sizes[part])[:MAX_EQUIVARIANCE]
+    drawn = [
+        render_equivariance(part, parts[part], order)
+        for part in parts
+        if part in largest and sizes[part] > 1
+    ]
+    left = len(parts) - len(drawn)
+    return render_section(
+        "Equivariance",
+        EQUIVARIANCE_INTRODUCTION,
+        *drawn[:OPEN_EQUIVARIANCE],
+        render_details("More parts", *drawn[OPEN_EQUIVARIANCE:]),
+        element("p", f"{left} smaller parts are not drawn.", class_="note")
+        if drawn and left
+        else "",
     )
 
 
-def selection_cases(selection: Selection) -> dict[str, BenchmarkCase]:
-    """Examples of a benchmark, by the ids used in score tables."""
-    return {
-        f"{part}/{example.id}" if part else example.id: BenchmarkCase(part, example)
-        for part, (_, data) in selection.parts.items()
-        if isinstance(data, list)
-        for example in data
-    }
+def render_equivariance(part: str, scores: Mapping[str, Equivariance], order: Sequence[str]) -> str:
+    """Render the densities of e_text and e_image side by side; empty without examples.
 
-
-def _text_equivariance(
-    runs: Sequence[Run], cases: Mapping[str, BenchmarkCase]
-) -> dict[str, FloatArray]:
-    """E_text of each run's 2 × 2 examples, in standard deviations of their scores.
-
-    Runs with the prior taken out are passed over: their tables hold the scores before that.
+    Args:
+        part: of the benchmark.
+        scores: equivariance scores by series.
+        order: the series of the report, so that each has one color everywhere.
     """
-    names = [name for name, case in cases.items() if case.example.match == diagonal_match(2)]
-    places = {name: i for i, name in enumerate(names)}
-    found: dict[str, FloatArray] = {}
-    for run in runs:
-        if run.scores is None or run.results.score in DEBIASED:
-            continue
-        at = np.array([places.get(name, -1) for name in run.scores["example"]], dtype=np.int64)
-        rows = np.flatnonzero(at >= 0)
-        scores = np.full((len(names), 2, 2), np.nan)
-        image, text = (np.asarray(run.scores[each][rows], np.int64) for each in ("image", "text"))
-        scores[at[rows], image, text] = run.scores["value"][rows]
-        whole = scores[np.isfinite(scores).all(axis=(1, 2))]
-        if len(whole):
-            found[run_label(run.results)] = equivariance(whole).text
-    return found
+    sides = (
+        ("text", {label: both.text for label, both in scores.items()}, E_TEXT),
+        ("image", {label: both.image for label, both in scores.items()}, E_IMAGE),
+    )
+    plots = [
+        equivariance_plot(f"{part} · {side} side", series, order, note)
+        for side, series, note in sides
+    ]
+    return element("div", *plots, class_="pair") if any(plots) else ""
+
+
+def _skipped_section(results: Sequence[Results], skipped: Mapping[str, Mapping[str, str]]) -> str:
+    """Table of skipped examples by reason, and the first of them by name."""
+    lists = []
+    for one in results:
+        units = list(skipped.get(run_label(one), {}).items())
+        lines = [f"{unit}: {why}" for unit, why in units[:MAX_SKIPPED]]
+        left = len(units) - len(lines)
+        lines += [f"{left:,} more in spec.json"] if left else []
+        lists.append(render_details(f"Skipped by {run_label(one)}", render_list(lines)))
+    return render_section(
+        "Skipped examples",
+        "They could not be scored and count in no metric.",
+        render_table(skipped_table(results)),
+        *lists,
+    )

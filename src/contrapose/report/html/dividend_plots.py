@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 
 from contrapose.metrics import FloatArray
-from contrapose.report.html.page import element, escape, format_number
-from contrapose.report.html.plots.svg import (
+from contrapose.report.html.page import element, escape, format_coordinate
+from contrapose.report.html.svg import (
     CHARACTER_WIDTH,
     LegendEntry,
     Scale,
@@ -112,7 +112,7 @@ def _draw_panel(panel: PlotPanel, x: Scale, y: Scale, *, first: bool, looks: str
     step = max(1, -(-len(panel.x) // MAX_POINTS))
     points = zip(panel.x[::step].tolist(), panel.y[::step].tolist(), strict=True)
     # One path of strokes without length: a page of many thousand points stays small.
-    drawn = "".join(f"M{format_number(x(a))} {format_number(y(b))}h0" for a, b in points)
+    drawn = "".join(f"M{format_coordinate(x(a))} {format_coordinate(y(b))}h0" for a, b in points)
     parts.append(element("path", d=drawn, class_=f"points {looks}") if drawn else "")
     return parts
 

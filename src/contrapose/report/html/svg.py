@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from contrapose.report.html.page import element, escape, format_number
+from contrapose.report.html.page import element, escape, format_coordinate
 
 COLOR_COUNT = 6
 """Colours before they begin again."""
@@ -72,7 +72,7 @@ def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
 
 def polyline(points: Sequence[tuple[float, float]], class_: str, dashes: str | None = None) -> str:
     """Polyline through points."""
-    joined = " ".join(f"{format_number(x)},{format_number(y)}" for x, y in points)
+    joined = " ".join(f"{format_coordinate(x)},{format_coordinate(y)}" for x, y in points)
     return element("polyline", points=joined, class_=class_, stroke_dasharray=dashes)
 
 
@@ -92,7 +92,7 @@ def marker(x: float, y: float, kind: int, class_: str, *, size: float = 4.0, hin
         3: ((0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)),
     }[kind % 4]
     joined = " ".join(
-        f"{format_number(x + a * size)},{format_number(y + b * size)}" for a, b in corners
+        f"{format_coordinate(x + a * size)},{format_coordinate(y + b * size)}" for a, b in corners
     )
     return element("polygon", *named, points=joined, class_=class_)
 
@@ -167,8 +167,8 @@ def figure(
         "svg",
         *body,
         xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {format_number(width)} {format_number(height)}",
-        style=f"max-width: {format_number(MAX_SCALE * width)}px",
+        viewBox=f"0 0 {format_coordinate(width)} {format_coordinate(height)}",
+        style=f"max-width: {format_coordinate(MAX_SCALE * width)}px",
         role="img",
         aria_label=f"{title}. {alternative}",
     )

@@ -1,0 +1,139 @@
+"""Scores of a run by example: failures by margin, and equivariance by part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from contrapose.evaluation.parts import DEBIASED
+from contrapose.metrics import BoolArray, Equivariance, FloatArray, IntArray, equivariance
+from contrapose.results import Results, Run
+
+ALL = "all"
+"""Name of a benchmark without parts."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExampleScores:
+    """Scores of a run's examples, a row per image-caption pair; galleries and edits have none.
+
+    Attributes:
+        ids: of the k examples.
+        parts: of the k examples; `all` where the benchmark has none.
+        example: (rows,) position among the ids; rows of an example are adjacent.
+        image: (rows,) position of the image in the example.
+        text: (rows,) position of the caption in the example.
+        value: (rows,) score.
+        match: (rows,) whether image and caption belong together.
+    """
+
+    ids: Sequence[str]
+    parts: Sequence[str]
+    example: IntArray
+    image: IntArray
+    text: IntArray
+    value: FloatArray
+    match: BoolArray
+
+    def matrix(self, position: int) -> tuple[FloatArray, BoolArray]:
+        """Scores and match of an example, images × captions; NaN where there is no score."""
+        rows = slice(*np.searchsorted(self.example, (position, position + 1)))
+        image, text = self.image[rows], self.text[rows]
+        scores = np.full((int(image.max()) + 1, int(text.max()) + 1), np.nan)
+        match = np.zeros(scores.shape, dtype=np.bool_)
+        scores[image, text], match[image, text] = self.value[rows], self.match[rows]
+        return scores, match
+
+    def margins(self) -> FloatArray:
+        """How far the best wrong choice is ahead of the worst right one; (k,), negative for wins.
+
+        Captions of each image are compared, and the image with the largest margin counts. Where no
+        image has both right and wrong captions, the images of each caption are compared; −∞ where
+        there is no choice either way.
+        """
+        by_caption, by_image = (self._margins(side) for side in (self.image, self.text))
+        return np.where(np.isneginf(by_caption), by_image, by_caption)
+
+    def _margins(self, fixed: IntArray) -> FloatArray:
+        """Largest margin of each example, among choices that share their image (or caption)."""
+        width = int(fixed.max(initial=0)) + 1
+        group = self.example * width + fixed
+        size = len(self.ids) * width
+        best_wrong, worst_right = np.full(size, -np.inf), np.full(size, np.inf)
+        np.maximum.at(best_wrong, group[~self.match], self.value[~self.match])
+        np.minimum.at(worst_right, group[self.match], self.value[self.match])
+        return np.asarray((best_wrong - worst_right).reshape(-1, width).max(axis=1))
+
+    def equivariance(self, *, suite: bool) -> dict[str, Equivariance]:
+        """Equivariance scores of the 2 × 2 examples, by part.
+
+        In a suite each part is a benchmark and is standardized by its own scores; otherwise all
+        examples are standardized together, and `all` comes before the parts.
+        """
+        square = np.bincount(self.example, minlength=len(self.ids)) == 4
+        inside = (self.image < 2) & (self.text < 2) & (self.match == (self.image == self.text))
+        np.logical_and.at(square, self.example, inside)
+        chosen = np.flatnonzero(square)
+        if not len(chosen):
+            return {}
+        rows = square[self.example]
+        scores = np.full((len(self.ids), 2, 2), np.nan)
+        scores[self.example[rows], self.image[rows], self.text[rows]] = self.value[rows]
+        part_of = np.array([self.parts[i] for i in chosen.tolist()], dtype=object)
+        parts = dict.fromkeys(part_of)
+        if suite:
+            return {part: equivariance(scores[chosen[part_of == part]]) for part in parts}
+        together = equivariance(scores[chosen])
+        if len(parts) == 1:
+            return {ALL: together}
+        return {ALL: together, **{part: together.only(part_of == part) for part in parts}}
+
+
+def is_debiased(results: Results) -> bool:
+    """Whether the language prior was taken out, so that the score table holds earlier scores."""
+    return bool(results.alpha or results.part_alphas) or results.score in DEBIASED
+
+
+def is_suite(run: Run) -> bool:
+    """Whether the benchmark of a run is a suite of parts."""
+    return "part" in run.measured.tags
+
+
+def example_scores(run: Run) -> ExampleScores | None:
+    """Scores of a run by example; None if it has no choices among captions or images."""
+    table = run.scores
+    if table is None or not len(table["example"]):
+        return None
+    names = np.asarray(table["example"], dtype=object)
+    starts = np.flatnonzero(np.concatenate([[True], names[1:] != names[:-1]]))
+    counts = np.diff(np.append(starts, len(names)))
+    part_of = _example_parts(run)
+    chosen = np.array(
+        [names[start] in part_of and table["text"][start] is not None for start in starts.tolist()],
+        dtype=np.bool_,
+    )
+    if not chosen.any():
+        return None
+    rows = np.flatnonzero(np.repeat(chosen, counts))
+    ids = names[starts[chosen]].tolist()
+    return ExampleScores(
+        ids,
+        [part_of[name] for name in ids],
+        np.repeat(np.arange(len(ids)), counts[chosen]),
+        np.asarray(table["image"][rows], dtype=np.int64),
+        np.asarray(table["text"][rows], dtype=np.int64),
+        np.asarray(table["value"][rows], dtype=np.float64),
+        np.asarray(table["match"][rows], dtype=np.bool_),
+    )
+
+
+def _example_parts(run: Run) -> dict[str, str]:
+    """Part of every example: of the suite, or its subset."""
+    tags = run.measured.tags
+    for tag in ("part", "subset"):
+        if any(tags.get(tag, ())):
+            values = (value if isinstance(value, str) else value[0] for value in tags[tag])
+            return dict(zip(run.measured.ids, values, strict=True))
+    return dict.fromkeys(run.measured.ids, ALL)
