@@ -78,7 +78,7 @@ def test_run_folders(cli: Cli, shared: Path, tmp_path: Path) -> None:
     for path, run in zip(paths, runs, strict=True):
         assert cli("metrics", "winoground", "--scores", path, "--out", run).status == 0
         assert sorted(file.name for file in run.iterdir()) == [
-            "examples.parquet", "results.json", "scores.parquet", "spec.json",
+            "examples.parquet", "report.html", "results.json", "scores.parquet", "spec.json",
         ]  # fmt: skip
     from_files, from_runs = compared(cli, *paths), compared(cli, *runs)
     assert from_runs["metrics"] == from_files["metrics"]

@@ -20,8 +20,10 @@ from contrapose.report.html.page import (
 )
 from contrapose.report.html.plots import Dot, DotRow, alpha_plot, dot_plot, equivariance_plot
 from contrapose.report.results import (
+    PartRow,
     headline_table,
     largest_parts,
+    overall_row,
     part_metrics_table,
     part_rows,
     parts_table,
@@ -138,7 +140,12 @@ def _benchmark_sections(results: Sequence[Results], named: str) -> list[str]:
         "benchmark's official script."
     )
     return [
-        render_section(f"In short{named}", introduction, render_table(headline_table(results))),
+        render_section(
+            f"In short{named}",
+            introduction,
+            render_table(headline_table(results)),
+            _overall_dots(results),
+        ),
         render_section(f"By part{named}", "", *_part_content(results)),
         render_section(
             f"The language prior{named}",
@@ -150,13 +157,30 @@ def _benchmark_sections(results: Sequence[Results], named: str) -> list[str]:
     ]
 
 
+def _overall_dots(results: Sequence[Results]) -> str:
+    """Dot plot of the headline metric, where no parts are drawn."""
+    row = overall_row(results)
+    return "" if row is None or part_rows(results) else _dots("Right", [row], results)
+
+
 def _part_content(results: Sequence[Results]) -> list[str]:
     """Dot plot and table of the main metric, the largest of many parts; then every metric."""
     rows = part_rows(results)
     if not rows:
         return []
     largest = largest_parts(rows)
-    labels = [run_label(one) for one in results]
+    table = parts_table(results)
+    left = len(rows) - len(largest)
+    note = f"The {len(largest)} largest parts; {left:,} more below." if left else ""
+    return [
+        _dots("Right by part", largest, results),
+        render_table(replace(table, title="", header=("<part", *table.header[1:]))),
+        element("p", note, class_="note") if note else "",
+        render_details("Every metric of every part", render_table(part_metrics_table(results))),
+    ]
+
+
+def _dots(title: str, rows: Sequence[PartRow], results: Sequence[Results]) -> str:
     drawn = [
         DotRow(
             row.part,
@@ -168,17 +192,9 @@ def _part_content(results: Sequence[Results]) -> list[str]:
             row.chance,
             row.metric_words,
         )
-        for row in largest
+        for row in rows
     ]
-    table = parts_table(results)
-    left = len(rows) - len(largest)
-    note = f"The {len(largest)} largest parts; {left:,} more below." if left else ""
-    return [
-        dot_plot("Right by part", drawn, labels),
-        render_table(replace(table, title="", header=("<part", *table.header[1:]))),
-        element("p", note, class_="note") if note else "",
-        render_details("Every metric of every part", render_table(part_metrics_table(results))),
-    ]
+    return dot_plot(title, drawn, [run_label(one) for one in results])
 
 
 def _alpha_plots(results: Sequence[Results]) -> str:
