@@ -135,10 +135,9 @@ def diagnose(
     quiet: Quiet = False,
 ) -> None:
     """Hide words and regions, and see what a model reacts to when captions or images change."""
-    from contrapose.diagnose.folder import require_diagnosis_folder, write_diagnosis
+    from contrapose.diagnose.model_diagnosis import require_diagnosis_folder, write_diagnosis
     from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS
-    from contrapose.diagnose.request import DiagnoseRequest, choose_baseline
-    from contrapose.diagnose.run import diagnose_models
+    from contrapose.diagnose.run import DiagnoseRequest, choose_baseline, diagnose_models
     from contrapose.report.diagnosis import diagnosis_tables
 
     include_files(include)
@@ -171,8 +170,8 @@ def diagnose(
     )
     if out is not None:
         require_diagnosis_folder(out, overwrite=overwrite)
-    with show_progress(quiet=quiet) as told:
-        run = diagnose_models(tuple(dict.fromkeys(models)), request, progress=told)
+    with show_progress(quiet=quiet) as progress:
+        run = diagnose_models(tuple(dict.fromkeys(models)), request, progress=progress)
     if out is not None:
         from contrapose.report.html.diagnosis import render_diagnosis
 

@@ -76,7 +76,7 @@ def explain(
     """Say what each word group and region of one pair adds to a model's score."""
     from contrapose.diagnose.explain import ExplainRequest, explain_pair
     from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS
-    from contrapose.diagnose.request import choose_baseline
+    from contrapose.diagnose.run import choose_baseline
     from contrapose.report.diagnosis import explanation_tables
 
     include_files(include)
@@ -100,18 +100,18 @@ def explain(
         cache=cache_option(cache, none=no_cache),
         trust_remote_code=trust_remote_code,
     )
-    with show_progress(quiet=quiet) as told:
-        found = explain_pair(model, request, progress=told)
+    with show_progress(quiet=quiet) as progress:
+        explanation = explain_pair(model, request, progress=progress)
     if out is not None:
         from contrapose.report.html.diagnosis import render_explanation
 
         try:
-            write_text(out, render_explanation(found))
+            write_text(out, render_explanation(explanation))
         except OSError as error:
             raise InputError(f"cannot be written ({error.strerror}).", file=out) from None
     if as_json:
-        typer.echo(found.value.model_dump_json(indent=2))
+        typer.echo(explanation.value.model_dump_json(indent=2))
     else:
-        show(output_console(), explanation_tables(found.value))
+        show(output_console(), explanation_tables(explanation.value))
     if out is not None and not quiet:
         error_console().print(f"Written to {out}")

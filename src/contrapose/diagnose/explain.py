@@ -1,18 +1,23 @@
-"""Explanation of one image with a caption, and optionally a second one: dividends per pattern."""
+"""Explanation of one image with a caption, and optionally a second one: dividends per pattern.
+
+Players may be typed: words as `O=cat,mat;R=on`, regions as `O1=10,20,60,90;O2=mask.png`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from contrapose import __version__
 from contrapose.data import Example, ImageRef
 from contrapose.data.images import open_image
 from contrapose.data.tagging import Tagger
 from contrapose.diagnose.game_blocks import GameIndex, PairGame
-from contrapose.diagnose.games import GAME_SCORES, GameSide, play_games
+from contrapose.diagnose.games import choose_score, play_games
+from contrapose.diagnose.metrics import GameSide
 from contrapose.diagnose.planning import Baseline, choose_fill
 from contrapose.diagnose.players import (
     MissingPlayers,
@@ -22,14 +27,17 @@ from contrapose.diagnose.players import (
     WordCache,
     WordFinder,
     WordGroups,
+    require_few_players,
 )
 from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS, choose_regions
-from contrapose.diagnose.typed_players import TypedWords, parse_typed_regions
-from contrapose.diagnose.words import DefaultWords, PlayerKind, UserWords, choose_words
-from contrapose.engine import AnswerStore, Progress, ScoringContext, default_scores
-from contrapose.errors import InputError
-from contrapose.models import Model, load_model
-from contrapose.results.schema import SchemaModel as Value
+from contrapose.diagnose.run import resolve_model
+from contrapose.diagnose.user_regions import UserRegions
+from contrapose.diagnose.words import PlayerKind, UserWords, choose_words, describe_source
+from contrapose.engine import AnswerStore, Progress, ScoringContext
+from contrapose.errors import InputError, option
+from contrapose.models import Model
+from contrapose.models.masking.text import Span
+from contrapose.results.schema import SchemaModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +45,19 @@ class ExplainRequest:
     """Options of `contrapose explain`, by the same names.
 
     Attributes:
-        image: a file.
+        image: an image file.
         text: a caption.
-        against: another, to compare with.
+        against: a second caption to compare with.
         players: word groups, single words, or superpixels.
-        superpixels: how many.
-        groups: word groups, as a file or as they are typed.
-        regions: regions likewise.
-        tagger: of captions that follow no template.
-        baseline: what stands in place of hidden words and regions.
-        score: None takes the first that the model gives.
-        device: where the model computes.
-        dtype: what it computes in.
-        cache: where answers are kept; None keeps them in memory alone.
+        superpixels: number of superpixels.
+        groups: word groups: a file, or typed.
+        regions: regions: a file or folder, or typed.
+        tagger: part-of-speech tagger for captions that follow no template.
+        baseline: replacement for hidden words and regions.
+        score: None takes the model's first score of an image with a caption.
+        device: device of the model.
+        dtype: its number format.
+        cache: folder or URL of the score store; None keeps scores in memory only.
         trust_remote_code: run code that comes with the model's weights.
     """
 
@@ -69,15 +77,15 @@ class ExplainRequest:
     trust_remote_code: bool = False
 
 
-class PairValue(Value):
+class PairValue(SchemaModel):
     """Game of one image with one caption.
 
     Attributes:
         text: the caption.
-        score: with everybody present.
-        nobody: with no player present.
-        words: dividends by pattern of words, all of the image present.
-        regions: dividends by pattern of regions, all of the caption present.
+        score: score with all players present.
+        nobody: score with no player present.
+        words: dividends by pattern of words, with the complete image.
+        regions: dividends by pattern of regions, with the complete caption.
         word_shapley: Shapley values of the words.
         region_shapley: Shapley values of the regions.
     """
@@ -91,20 +99,20 @@ class PairValue(Value):
     region_shapley: dict[str, float]
 
 
-class Explanation(Value):
+class Explanation(SchemaModel):
     """Output of `contrapose explain`.
 
     Attributes:
         schema_version: version of this shape.
         contrapose: version of the program.
-        model: its name.
-        score: what it was asked for.
-        image: the file.
-        words: where word groups come from; null where words do not play.
-        regions: where regions come from; null where they do not play.
+        model: the model's name.
+        score: the score that is explained.
+        image: the image file.
+        words: source of the word groups; null where words do not play.
+        regions: source of the regions; null where they do not play.
         baseline: how words and regions are hidden, in words.
-        pairs: the caption, and the one against it.
-        notes: what a reader should know.
+        pairs: the game of the caption, and of the second one.
+        notes: notes for the reader.
     """
 
     schema_version: Literal[1] = 1
@@ -124,16 +132,16 @@ class ExplanationRun:
     """Explanation with the data needed to draw it.
 
     Attributes:
-        value: what was found.
+        value: the explanation as it is printed.
         example: the image and its captions.
-        cells: a game each.
-        groups: of each caption.
-        masks: of the image.
+        games: the game of each caption.
+        groups: the word groups of each caption.
+        masks: the regions of the image.
     """
 
     value: Explanation
     example: Example
-    cells: tuple[PairGame, ...]
+    games: tuple[PairGame, ...]
     groups: Sequence[WordGroups]
     masks: RegionMasks
 
@@ -145,61 +153,49 @@ def explain_pair(
 
     Raises:
         InputError: the image cannot be opened, players cannot be found or used, or the model
-            cannot be asked so.
+            does not have the score or the baseline.
     """
     example = _build_example(request)
     words, regions, side = _choose_players(request, example)
-    loaded = (
-        load_model(
-            model,
-            device=request.device,
-            dtype=request.dtype,
-            trust_remote_code=request.trust_remote_code,
-        )
-        if isinstance(model, str)
-        else model
+    loaded = resolve_model(model, request.device, request.dtype, request.trust_remote_code)
+    score = choose_score(loaded, request.score)
+    context = ScoringContext(loaded, AnswerStore(request.cache), progress=progress)
+    blocks = play_games(
+        context, score, [example], words, regions, side=side, baseline=request.baseline
     )
-    score = request.score or next((s for s in default_scores(loaded) if s in GAME_SCORES), "")
-    if not score:
-        raise InputError(f"{loaded.name} gives no score of an image with a caption.")
-    asking = ScoringContext(loaded, AnswerStore(request.cache), progress=progress)
-    played = play_games(
-        asking, score, [example], words, regions, side=side, baseline=request.baseline
-    )
-    games = GameIndex(played, {example.id: example})
-    found = [games.cell(example.id, 0, place) for place in range(len(example.texts))]
-    cells = tuple(cell for cell in found if cell is not None)
+    index = GameIndex(blocks, {example.id: example})
+    cells = [index.cell(example.id, 0, text) for text in range(len(example.texts))]
+    games = tuple(game for game in cells if game is not None)
     notes = () if side == "text" else choose_fill(loaded, request.baseline)[1]
-    left = [each.reason for block in played for each in block.left_out]
-    source = words.source
+    reasons = [unplayed.reason for block in blocks for unplayed in block.left_out]
     value = Explanation(
         contrapose=__version__,
         model=loaded.name,
         score=score,
         image=str(request.image),
-        words="; ".join(source.ways([example])) if isinstance(source, DefaultWords) else words.name,
+        words=describe_source(words.source, [example]),
         regions=None if regions is None else regions.name,
         baseline=request.baseline.in_words(side),
         pairs=tuple(
             PairValue(
                 text=text,
-                score=cell.score,
-                nobody=cell.nobody,
-                words=dict(cell.words),
-                regions=dict(cell.regions),
-                word_shapley=dict(cell.word_shapley_values),
-                region_shapley=dict(cell.region_shapley_values),
+                score=game.score,
+                nobody=game.nobody,
+                words=dict(game.words),
+                regions=dict(game.regions),
+                word_shapley=dict(game.word_shapley_values),
+                region_shapley=dict(game.region_shapley_values),
             )
-            for text, cell in zip(example.texts, cells, strict=True)
+            for text, game in zip(example.texts, games, strict=True)
         ),
-        notes=(*notes, *left),
+        notes=(*notes, *reasons),
     )
     groups = words.find([example])[0]
     masks = regions.find([example])[0] if regions is not None else MissingPlayers("")
     return ExplanationRun(
         value,
         example,
-        cells,
+        games,
         [{}] * len(example.texts) if isinstance(groups, MissingPlayers) else groups,
         {} if isinstance(masks, MissingPlayers) else masks[0],
     )
@@ -210,10 +206,10 @@ def _build_example(request: ExplainRequest) -> Example:
     if not all(text.strip() for text in texts):
         raise InputError("a caption is empty.")
     if request.against == request.text:
-        raise InputError("--against is the same caption as --text.")
+        raise InputError(f"{option('against')} is the same caption as {option('text')}.")
     ref = ImageRef(request.image.name, request.image)
-    open_image(ref)  # what is wrong with it is said before the model is loaded
-    match = tuple(place == 0 for place in range(len(texts)))
+    open_image(ref)  # an unreadable image is reported before the model is loaded
+    match = tuple(index == 0 for index in range(len(texts)))
     return Example(request.image.name, (ref,), tuple(texts), (match,))
 
 
@@ -224,22 +220,132 @@ def _choose_players(
     if request.groups is None:
         words = choose_words(request.players, tagger=request.tagger)
     elif request.players == "words":
-        raise InputError("--groups and --players words do not go together.")
+        raise InputError(f"{option('groups')} and {option('players', 'words')} do not go together.")
     elif Path(request.groups).is_file():
         words = UserWords.read(Path(request.groups))
     else:
         words = TypedWords.read(request.groups)
     regions: RegionFinder | None
     if request.regions is not None and request.players == "superpixels":
-        raise InputError("--regions and --players superpixels do not go together.")
+        raise InputError(
+            f"{option('regions')} and {option('players', 'superpixels')} do not go together."
+        )
     if request.regions is not None and not Path(request.regions).exists():
         regions = parse_typed_regions(request.regions, example.id)
     else:
         file = None if request.regions is None else Path(request.regions)
         regions = choose_regions([example], request.players, file=file, count=request.superpixels)
-    found = WordCache(words), None if regions is None else RegionCache(regions)
-    for each in found:
-        missing = each.find([example])[0] if each is not None else None
+    caches = WordCache(words), None if regions is None else RegionCache(regions)
+    for cache in caches:
+        missing = cache.find([example])[0] if cache is not None else None
         if isinstance(missing, MissingPlayers):
             raise InputError(f"{missing.reason.rstrip('.')}.")
-    return *found, "text" if regions is None else "all"
+    return *caches, "text" if regions is None else "all"
+
+
+@dataclass(frozen=True, slots=True)
+class TypedWords:
+    """Word groups typed as words; every occurrence of a word belongs to its group.
+
+    Attributes:
+        words: the words of each group.
+        name: description of the source.
+    """
+
+    words: Mapping[str, tuple[str, ...]]
+    name: str
+    joint: bool = True
+
+    @classmethod
+    def read(cls, text: str) -> TypedWords:
+        """Parse `O=cat,mat;R=sits on`.
+
+        Raises:
+            InputError: it is written otherwise, or a group is empty.
+        """
+        words = {
+            name: _split_group(name, value)
+            for name, value in _parse_assignments(text, "groups").items()
+        }
+        require_few_players(len(words), "groups of words")
+        return cls(words, option("groups"))
+
+    def find(self, examples: Sequence[Example]) -> list[Sequence[WordGroups] | MissingPlayers]:
+        """Word groups of each caption.
+
+        Raises:
+            InputError: a caption has none of a group's words, or two groups share one.
+        """
+        return [[self._in(text) for text in example.texts] for example in examples]
+
+    def _in(self, text: str) -> WordGroups:
+        groups: dict[str, tuple[Span, ...]] = {}
+        taken: dict[Span, str] = {}
+        for name, words in self.words.items():
+            spans = [span for word in words for span in _find_word(word, text)]
+            if not spans:
+                raise InputError(f"{self.name}: {text!r} has none of the words of {name}.")
+            for start, end in spans:
+                for (begin, stop), other in taken.items():
+                    if start < stop and begin < end and other != name:
+                        raise InputError(
+                            f"{self.name}: {other} and {name} share words of {text!r}."
+                        )
+                taken[start, end] = name
+            groups[name] = tuple(sorted(spans))
+        return groups
+
+
+def _split_group(name: str, value: str) -> tuple[str, ...]:
+    words = tuple(word.strip() for word in value.split(",") if word.strip())
+    if not words:
+        raise InputError(f"{option('groups')}: the group {name} is empty; leave it out.")
+    return words
+
+
+def _find_word(word: str, text: str) -> list[Span]:
+    pattern = rf"(?<!\w){re.escape(word)}(?!\w)"
+    return [match.span() for match in re.finditer(pattern, text, re.IGNORECASE)]
+
+
+def parse_typed_regions(text: str, id_: str) -> UserRegions:
+    """Parse regions from `O1=10,20,60,90;O2=mask.png`: boxes and mask files.
+
+    Raises:
+        InputError: it is written otherwise.
+    """
+    source = option("regions")
+    regions: dict[str, Any] = {}
+    for name, value in _parse_assignments(text, "regions").items():
+        numbers = [part.strip() for part in value.split(",")]
+        if all(re.fullmatch(r"-?\d+(\.\d+)?", part) for part in numbers):
+            if len(numbers) != 4:
+                raise InputError(f"{source}: the box of {name} must be x,y,width,height.")
+            regions[name] = [float(part) for part in numbers]
+        else:
+            path = Path(value).resolve()
+            regions[name] = str(path.relative_to(path.anchor))
+    require_few_players(len(regions), "regions")
+    return UserRegions(Path(source), {(id_, 0): (regions, None)}, Path(Path.cwd().anchor))
+
+
+def _parse_assignments(text: str, name: str) -> dict[str, str]:
+    """Parse `NAME=VALUE;NAME=VALUE`, the value of the option `name`.
+
+    Raises:
+        InputError: it is written otherwise, or a player is named twice.
+    """
+    values: dict[str, str] = {}
+    for part in filter(str.strip, text.split(";")):
+        player, sign, value = (word.strip() for word in part.partition("="))
+        if not sign or not player or not value:
+            raise InputError(
+                f"{option(name)} must be a file, or NAME=…;NAME=…; found {part.strip()!r}, which "
+                "names nothing."
+            )
+        if player in values:
+            raise InputError(f"{option(name)} names {player} twice.")
+        values[player] = value
+    if not values:
+        raise InputError(f"{option(name)} names no players.")
+    return values

@@ -9,16 +9,6 @@ correction over all comparisons of a model.
 An interaction is a difference of more scores than its parts are, so it moves more even when the
 scores are noise: with independent random scores its share of the three is about one half. The
 sentence says so beside the share.
-
-When captions differ only by a swap, each group of words alone says the same in both: a model that
-understands reacts to the *interaction* of the groups, and its sensitivity there should dominate.
-The same holds of two objects that have changed places in an image, and of patterns in both. Which
-it is, is decided by paired bootstrap tests of the interaction against each of its parts, corrected
-by Holm over all comparisons of a model.
-
-An interaction is a difference of more scores than its parts are, so it moves more even when the
-scores are noise: with independent random scores its share of the three is about one half. The
-sentence says so beside the share.
 """
 
 from __future__ import annotations
@@ -34,36 +24,8 @@ from contrapose.diagnose.sensitivity import Comparisons, Diagnosis
 from contrapose.metrics import FloatArray, IntArray, holm, mean_of, paired_bootstrap
 from contrapose.metrics.statistics.bootstrap import RESAMPLES
 
-
-def format_number(value: float) -> str:
-    """Format with three significant digits; exponents for very small and very large numbers."""
-    return f"{value:.3g}"
-
-
-def format_signed(value: float) -> str:
-    """Format with three significant digits and a sign."""
-    return f"{value:+.3g}".replace("-", "−")
-
-
-def format_interval(bounds: tuple[float, float]) -> str:
-    """Format a 95 % interval."""
-    low, high = (format_signed(bound) for bound in bounds)
-    return f"[{low}, {high}]"
-
-
-def format_p_value(p: float) -> str:
-    """Format a p-value, never as a bare zero."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
-
-
-def join_words(parts: Sequence[str]) -> str:
-    """Join a list in words: "a, b and c"."""
-    *most, last = parts
-    return f"{', '.join(most)} and {last}" if most else last
-
-
 LEVEL = 0.05
-"""Of the tests, after Holm's correction."""
+"""Significance level of the tests, after Holm's correction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +33,12 @@ class PairedTest:
     """Paired bootstrap test of two mean sensitivities.
 
     Attributes:
-        key: what the first is: the metric that is compared with.
-        first: mean of what is compared with.
-        second: mean of what is compared.
-        difference: second less first.
-        ci95: the difference's interval.
-        p: two-sided p-value, corrected by Holm once `corrected` has done so.
+        key: the metric behind `first`.
+        first: first mean.
+        second: second mean.
+        difference: second minus first.
+        ci95: 95 % interval of the difference.
+        p: two-sided p-value; after `correct_holm` the corrected one.
     """
 
     key: str
@@ -94,8 +56,19 @@ class PairedTest:
     @property
     def words(self) -> str:
         """Difference with its interval and p-value, as text."""
-        interval = format_interval(self.ci95)
-        return f"difference {format_signed(self.difference)} {interval}, {format_p_value(self.p)}"
+        low, high = map(_format_signed, self.ci95)
+        p_value = "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}"
+        return f"difference {_format_signed(self.difference)} [{low}, {high}], {p_value}"
+
+
+def _format_signed(value: float) -> str:
+    return f"{value:+.3g}".replace("-", "−")
+
+
+def _join_words(parts: Sequence[str]) -> str:
+    """Join a list in words: "a, b and c"."""
+    *most, last = parts
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def compare_means(
@@ -109,8 +82,8 @@ def compare_means(
 ) -> PairedTest:
     """Test whether two sensitivities (c,) of the same comparisons have the same mean."""
     a, b = mean_of(first), mean_of(second)
-    found = paired_bootstrap(a, b, clusters, resamples, seed)
-    return PairedTest(key, a.value(), b.value(), found.difference, found.ci95, found.p)
+    paired = paired_bootstrap(a, b, clusters, resamples, seed)
+    return PairedTest(key, a.value(), b.value(), paired.difference, paired.ci95, paired.p)
 
 
 def correct_holm(tests: Sequence[PairedTest]) -> list[PairedTest]:
@@ -120,10 +93,10 @@ def correct_holm(tests: Sequence[PairedTest]) -> list[PairedTest]:
 
 
 NOISE_PERCENT = 50
-"""Per cent of the three that the interaction of independent random scores has, about."""
+"""Share of the three that the interaction has when scores are independent noise, in per cent."""
 
 ROUNDING = 1e-12
-"""Sensitivities below this are rounding: nothing changes at all."""
+"""Sensitivities below this are rounding errors."""
 
 Verdict = Literal["dominates", "does not dominate", "undecided", "absent"]
 
@@ -133,11 +106,11 @@ class Claim:
     """Claim that an interaction dominates its parts when things are only swapped.
 
     Attributes:
-        family: whose comparisons decide.
+        family: the metric family whose comparisons decide.
         subject: the interaction in words.
         when: the change for which it should dominate, in words.
-        interaction: its metric.
-        parts: the metrics it should exceed.
+        interaction: the interaction's metric.
+        parts: the metrics that it should exceed.
     """
 
     family: MetricFamily
@@ -191,16 +164,16 @@ class Finding:
     """Verdict on one claim: whether an interaction dominates its parts.
 
     Attributes:
-        side: where it is reported.
-        interaction: its metric.
+        side: the side it is reported under.
+        interaction: the interaction's metric.
         verdict: "dominates": it exceeds both parts; "does not dominate": a part exceeds it;
             "undecided": neither is shown; "absent": there is nothing to test.
         share: the interaction's share of the three mean sensitivities together; about one half
             for scores that are noise.
         count: comparisons tested.
-        examples: examples they come from.
-        tests: against each of its parts.
-        sentence: all this in words.
+        examples: examples these come from.
+        tests: the tests against each of its parts.
+        sentence: the finding in words.
     """
 
     side: MetricSide
@@ -223,11 +196,11 @@ def derive_findings(
     """Test each claim: one finding per claim, absent ones included.
 
     Args:
-        diagnosis: of one model.
+        diagnosis: the diagnosis of one model.
         only: for each interaction the ids of the examples whose change is of its kind (see
-            `changes`); without it all are taken to be.
-        resamples: of the bootstrap.
-        seed: of the bootstrap.
+            `change_kinds`); None takes all examples.
+        resamples: number of bootstrap resamples.
+        seed: seed of the bootstrap.
     """
     measured = [
         _compare_with_parts(
@@ -240,14 +213,14 @@ def derive_findings(
         for claim in CLAIMS
     ]
     final = iter(correct_holm([test for tests, _ in measured for test in tests]))
-    found = []
+    findings = []
     for claim, (tests, rows) in zip(CLAIMS, measured, strict=True):
         compared = diagnosis.comparisons[claim.family.name]
         examples = len({compared.ids[row] for row in rows})
-        found.append(
+        findings.append(
             _build_finding(diagnosis, claim, tuple(next(final) for _ in tests), len(rows), examples)
         )
-    return tuple(found)
+    return tuple(findings)
 
 
 def _compare_with_parts(
@@ -261,10 +234,10 @@ def _compare_with_parts(
     keys = compared.family.keys
     columns = [keys.index(key) for key in (claim.interaction, *claim.parts)]
     values = compared.sensitivities[:, columns]
-    whole = ~np.isnan(values).any(axis=1)
+    complete = ~np.isnan(values).any(axis=1)
     if only is not None:
-        whole &= np.array([id_ in only for id_ in compared.ids], dtype=np.bool_)
-    rows = np.flatnonzero(whole)
+        complete &= np.array([id_ in only for id_ in compared.ids], dtype=np.bool_)
+    rows = np.flatnonzero(complete)
     clusters = compared.clusters[rows]
     if np.unique(clusters).size < 2:
         return [], []
@@ -287,9 +260,9 @@ def _build_finding(
         sentence = f"{side} side: {claim.interaction} was not tested: {why}"
         return Finding(side, claim.interaction, "absent", None, 0, 0, (), sentence)
     verdict = _decide_verdict(tests)
-    whole = tests[0].second
-    total = whole + sum(test.first for test in tests)
-    share = whole / total if total > ROUNDING else None
+    interaction = tests[0].second
+    total = interaction + sum(test.first for test in tests)
+    share = interaction / total if total > ROUNDING else None
     sentence = _finding_sentence(claim, verdict, tests, share, count, examples)
     return Finding(side, claim.interaction, verdict, share, count, examples, tests, sentence)
 
@@ -314,12 +287,10 @@ def _finding_sentence(
         "does not dominate": f"does not dominate, though it should {claim.when}",
     }.get(verdict, "is not shown to dominate, nor to be dominated")
     part = "" if share is None else f", {100 * share:.0f} % of the three (noise: {NOISE_PERCENT} %)"
-    against = join_words(
-        [f"{test.key} = {format_number(test.first)} ({test.words})" for test in tests]
-    )
+    against = _join_words([f"{test.key} = {test.first:.3g} ({test.words})" for test in tests])
     return (
         f"{claim.family.side} side: {claim.subject} {lead}: "
-        f"{claim.interaction} = {format_number(tests[0].second)}{part}, against {against}; "
+        f"{claim.interaction} = {tests[0].second:.3g}{part}, against {against}; "
         f"{count} comparisons of {examples} examples, p after Holm."
     )
 
@@ -330,9 +301,9 @@ class ModelDifference:
 
     Attributes:
         names: the two models.
-        tests: by metric, second model less first, on the comparisons both have.
-        count: comparisons that both have, at most over the metrics.
-        sentence: all this in words.
+        tests: per metric, second model minus first, on the comparisons both have.
+        count: comparisons that both have, the most over the metrics.
+        sentence: the difference in words.
     """
 
     names: tuple[str, str]
@@ -360,8 +331,8 @@ def compare_diagnoses(
     for family in families:
         a, b = first.comparisons[family.name], second.comparisons[family.name]
         rows_a, rows_b = _common_rows(a, b)
-        for place, key in enumerate(family.keys):
-            x, y = a.sensitivities[rows_a, place], b.sensitivities[rows_b, place]
+        for column, key in enumerate(family.keys):
+            x, y = a.sensitivities[rows_a, column], b.sensitivities[rows_b, column]
             both = ~(np.isnan(x) | np.isnan(y))
             clusters = a.clusters[rows_a][both]
             if np.unique(clusters).size < 2:
@@ -376,9 +347,9 @@ def compare_diagnoses(
 
 def _common_rows(a: Comparisons, b: Comparisons) -> tuple[list[int], list[int]]:
     """Rows of the comparisons that both diagnoses have, in the order of the first."""
-    places = {row: place for place, row in enumerate(b.rows)}
-    pairs = [(place, places[row]) for place, row in enumerate(a.rows) if row in places]
-    return [place for place, _ in pairs], [place for _, place in pairs]
+    index = {row: i for i, row in enumerate(b.rows)}
+    pairs = [(i, index[row]) for i, row in enumerate(a.rows) if row in index]
+    return [i for i, _ in pairs], [j for _, j in pairs]
 
 
 def _difference_sentence(names: tuple[str, str], tests: Sequence[PairedTest], count: int) -> str:
@@ -390,12 +361,8 @@ def _difference_sentence(names: tuple[str, str], tests: Sequence[PairedTest], co
     where = f"on up to {count} comparisons that both have, p after Holm."
     if not shown:
         return f"{second} is not shown to differ from {first} in any metric, {where}"
-    told = join_words(
-        [
-            f"{test.key} ({format_number(test.second)} against {format_number(test.first)}, "
-            f"{test.words})"
-            for test in shown
-        ]
+    changed = _join_words(
+        [f"{test.key} ({test.second:.3g} against {test.first:.3g}, {test.words})" for test in shown]
     )
-    rest = f"; no difference is shown in {join_words(alike)}" if alike else ""
-    return f"{second} differs from {first} in {told}{rest}; {where}"
+    rest = f"; no difference is shown in {_join_words(alike)}" if alike else ""
+    return f"{second} differs from {first} in {changed}{rest}; {where}"

@@ -1,10 +1,7 @@
-"""Game blocks: scores of all coalitions, an index by image and caption, and the worst cases.
+"""Blocks of games: scores of all coalitions, an index by image and caption, and the worst cases.
 
 A coalition is a bit mask: along an axis of length 2**n, bit i of index s says that player i is
 present. Parts that belong to no player (other words, the rest of an image) are always present.
-
-A coalition is a bit mask: along an axis of length 2**n, bit i of index s says that player i is
-present. What belongs to no player (other words, the rest of a picture) is always there.
 """
 
 from __future__ import annotations
@@ -16,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from contrapose.data import Example
+from contrapose.data.examples import diagonal_match
 from contrapose.diagnose.metrics import Exchange
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray, FloatArray
@@ -36,20 +34,18 @@ class GameBlock:
 
     Attributes:
         ids: (k,) the examples' ids.
-        images: (k, m) what tells the examples' images apart, such as their content ids: examples
-            that share an image are drawn together in a resample.
+        images: (k, m) names of the examples' images, such as their content ids: examples that share
+            an image are drawn together in a resample.
         match: (k, m, n) true where image and caption belong together.
         values: (k, m, n, 2**a, 2**b) float64, the score of image i with caption j when only the
             image players of coalition s and the text players of coalition t are present. NaN where
-            it was not asked.
+            it was not scored.
         image_players: (a,) names along the image axis, bit 0 first: "O1", "O2".
         text_players: (b,) names along the text axis, bit 0 first: "O", "R", "A".
-        encodings: images and captions that were encoded for this block; what an earlier block
-            had encoded already counts there.
-        pairs: pairs that were scored one by one, counted alike.
-        naive: what asking every cell of every game anew would have taken, in the same unit.
-        left_out: examples without a game. They belong to no players: any block may carry them, and
-            one without examples (k = 0) if there is no other.
+        encodings: images and captions encoded for this block and for none before it.
+        pairs: pairs scored one by one, for this block and for none before it.
+        naive: encodings (or pairs) that scoring every cell anew would have taken.
+        left_out: examples without a game; any block may carry them, even one without examples.
     """
 
     ids: tuple[str, ...]
@@ -82,18 +78,28 @@ class GameBlock:
     def only(self, ids: Collection[str]) -> GameBlock:
         """Block restricted to some examples; counts and left-out examples stay unchanged."""
         wanted = set(ids)
-        keep = [place for place, id_ in enumerate(self.ids) if id_ in wanted]
+        keep = [row for row, id_ in enumerate(self.ids) if id_ in wanted]
         return replace(
             self,
-            ids=tuple(self.ids[place] for place in keep),
-            images=tuple(self.images[place] for place in keep),
+            ids=tuple(self.ids[row] for row in keep),
+            images=tuple(self.images[row] for row in keep),
             match=self.match[keep],
             values=self.values[keep],
         )
 
 
+def two_by_two_scores(blocks: Sequence[GameBlock]) -> FloatArray:
+    """(k, 2, 2) plain scores of the 2 × 2 examples."""
+    square = [
+        block.values[..., -1, -1]
+        for block in blocks
+        if block.match.shape[1:] == (2, 2) and (block.match == diagonal_match(2)).all()
+    ]
+    return np.concatenate(square) if square else np.zeros((0, 2, 2))
+
+
 GAME_SUFFIX = re.compile(r"(?:/image-(\d+))?(?:/text-(\d+))?$")
-"""How a game is named where each image, or each caption, has one of its own."""
+"""End of a game's id where each image, or each caption, has a game of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,12 +107,12 @@ class PairGame:
     """Game of one image with one caption: scores, dividends and Shapley values.
 
     Attributes:
-        score: the plain score: everybody is present.
+        score: the plain score: all players are present.
         nobody: the score with no player of either side.
-        words: dividends by pattern of words, all regions present; the empty one is left out.
+        words: dividends by pattern of words, all regions present; without the empty pattern.
         regions: dividends by pattern of regions, all words present.
-        word_shares: the Shapley value of each word player.
-        region_shares: the same of each region.
+        word_shapley_values: the Shapley value of each word player.
+        region_shapley_values: the Shapley value of each region.
     """
 
     score: float
@@ -128,49 +134,45 @@ class _GameLocation:
 class GameIndex:
     """Index of one model's games by example, image and caption."""
 
-    def __init__(self, played: Sequence[GameBlock], examples: Mapping[str, Example]):
-        """Build the index.
-
-        Args:
-            played: all blocks.
-            examples: by id.
-        """
+    def __init__(self, blocks: Sequence[GameBlock], examples: Mapping[str, Example]):
+        """Index all blocks of a model; `examples` are by id."""
         self.examples = examples
-        self._places: dict[str, list[_GameLocation]] = {}
-        for block in played:
+        self._locations: dict[str, list[_GameLocation]] = {}
+        for block in blocks:
             for row, name in enumerate(block.ids):
                 id_, image, text = _parse_game_id(name, examples)
-                self._places.setdefault(id_, []).append(_GameLocation(block, row, image, text))
+                location = _GameLocation(block, row, image, text)
+                self._locations.setdefault(id_, []).append(location)
 
     @property
     def ids(self) -> list[str]:
         """Ids of the played examples."""
-        return list(self._places)
+        return list(self._locations)
 
     def scores(self, id_: str) -> FloatArray:
         """(m, n) plain scores of an example; NaN where there is none."""
-        found = np.full(self.examples[id_].shape, np.nan)
-        for place in self._places[id_]:
-            images = slice(None) if place.image is None else slice(place.image, place.image + 1)
-            texts = slice(None) if place.text is None else slice(place.text, place.text + 1)
-            found[images, texts] = place.block.values[place.row, :, :, -1, -1]
-        return found
+        scores = np.full(self.examples[id_].shape, np.nan)
+        for at in self._locations[id_]:
+            images = slice(None) if at.image is None else slice(at.image, at.image + 1)
+            texts = slice(None) if at.text is None else slice(at.text, at.text + 1)
+            scores[images, texts] = at.block.values[at.row, :, :, -1, -1]
+        return scores
 
     def players(self, id_: str) -> tuple[bool, bool]:
         """Whether words play in an example, and whether regions play."""
-        blocks = [place.block for place in self._places[id_]]
+        blocks = [at.block for at in self._locations[id_]]
         return any(b.text_players for b in blocks), any(b.image_players for b in blocks)
 
     def cell(self, id_: str, image: int, text: int) -> PairGame | None:
         """Game of one image with one caption; None if it was not played."""
-        for place in self._places.get(id_, ()):
-            if place.image not in (None, image) or place.text not in (None, text):
+        for at in self._locations.get(id_, ()):
+            if at.image not in (None, image) or at.text not in (None, text):
                 continue
-            i = image if place.image is None else 0
-            j = text if place.text is None else 0
-            values = place.block.values[place.row, i, j]
+            i = image if at.image is None else 0
+            j = text if at.text is None else 0
+            values = at.block.values[at.row, i, j]
             words, regions = moebius(values[-1, :]), moebius(values[:, -1])
-            names = place.block.text_players, place.block.image_players
+            names = at.block.text_players, at.block.image_players
             return PairGame(
                 float(values[-1, -1]),
                 float(values[0, 0]),
@@ -209,12 +211,12 @@ class ComparisonCase:
     """Comparison of a right and a wrong pair of one example, with its margin.
 
     Attributes:
-        id: of the example.
-        exchanged: what differs: captions or images.
-        kept: the image (or caption) that meets both.
-        right: position of the right one.
+        id: the example's id.
+        exchanged: captions or images: which of the two differs.
+        kept: position of the image (or caption) that is compared with both.
+        right: position of the right caption (or image).
         wrong: position of the wrong one.
-        margin: the score of right less that of wrong.
+        margin: the score of the right pair minus that of the wrong one.
     """
 
     id: str
@@ -236,24 +238,24 @@ def worst_cases(games: GameIndex, *, worst: int = 2, best: int = 1) -> list[Comp
     """Comparisons with the largest margins of either sign, captions first; one per example.
 
     Args:
-        games: of one model.
-        worst: comparisons in which wrong is furthest ahead, for captions and for images.
-        best: comparisons in which right is.
+        games: games of one model.
+        worst: comparisons per side in which wrong is furthest ahead.
+        best: comparisons per side in which right is furthest ahead.
     """
     chosen: list[ComparisonCase] = []
     for exchanged in ("captions", "images"):
-        found = sorted(_all_cases(games, exchanged), key=lambda each: each.margin)
-        wrong = [each for each in found if each.margin <= 0]
-        right = [each for each in reversed(found) if each.margin > 0]
+        cases = sorted(_all_cases(games, exchanged), key=lambda case: case.margin)
+        wrong = [case for case in cases if case.margin <= 0]
+        right = [case for case in reversed(cases) if case.margin > 0]
         for some, count in ((wrong, worst), (right, best)):
-            taken = {each.id for each in chosen}
-            new = {each.id: each for each in reversed(some) if each.id not in taken}
+            taken = {case.id for case in chosen}
+            new = {case.id: case for case in reversed(some) if case.id not in taken}
             chosen += sorted(new.values(), key=some.index)[:count]
     return chosen
 
 
 def _all_cases(games: GameIndex, exchanged: Exchange) -> list[ComparisonCase]:
-    found = []
+    cases = []
     for id_ in games.ids:
         words, regions = games.players(id_)
         if not (words if exchanged == "captions" else regions):
@@ -262,11 +264,11 @@ def _all_cases(games: GameIndex, exchanged: Exchange) -> list[ComparisonCase]:
         match = np.array(games.examples[id_].match, dtype=np.bool_)
         if exchanged == "images":
             scores, match = scores.T, match.T
-        found += [
+        cases += [
             ComparisonCase(id_, exchanged, kept, right, wrong, margin)
             for kept, right, wrong, margin in _margins(scores, match)
         ]
-    return found
+    return cases
 
 
 def _margins(scores: FloatArray, fits: BoolArray) -> list[tuple[int, int, int, float]]:

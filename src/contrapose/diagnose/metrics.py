@@ -1,14 +1,9 @@
-"""Catalog of the fourteen metrics: the pattern each one measures, and the side that is exchanged.
+"""Catalog of the fourteen metrics: the pattern of each one, and the side that is exchanged.
 
 On the text side (Q) one image meets a right and a wrong caption, and no region is hidden; on the
 image side (D) one caption meets a right and a wrong image, and no word is hidden. The mutual
 metrics measure patterns over both: T:R&O->I:O1 is the dividend of the words R and O together with
 the region O1, over both sets of players at once (equations 5 and 6 of the paper).
-
-On the text side (Q) one image meets a right and a wrong caption, and no region is hidden; on the
-image side (D) one caption meets a right and a wrong image, and no word is hidden. The mutual
-metrics look at patterns that lie in both: T:R&O->I:O1 is the dividend of the words R and O together
-with the region O1, over both sets of players at once (equations 5 and 6 of the paper).
 """
 
 from __future__ import annotations
@@ -17,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 MetricSide = Literal["text", "image", "mutual"]
+GameSide = Literal["text", "image", "mutual", "all"]
 Exchange = Literal["captions", "images"]
 
 
@@ -49,7 +45,7 @@ class MetricFamily:
         name: unique.
         side: the side it is reported under.
         exchanged: what differs between right and wrong; the other is the same.
-        patterns: the reported patterns; the normaliser Z is a mean over them.
+        patterns: the reported patterns; the normalizer Z is a mean over them.
     """
 
     name: str
@@ -96,4 +92,4 @@ FAMILIES = (
 )
 
 METRIC_KEYS = tuple(key for family in FAMILIES for key in family.keys)
-"""The fourteen, in the order they are reported."""
+"""Names of the fourteen metrics, in the order of reports."""

@@ -20,7 +20,7 @@ from contrapose.diagnose.players import (
 )
 from contrapose.diagnose.regions import OBJECT_PLAYERS
 from contrapose.engine.images import COLOR, IMAGE_MASKS, Filling, mask_image
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.models import Model
 from contrapose.models.masking.images import can_mask_pixels, zero_color
 from contrapose.models.masking.text import TEXT_MASKS, ZERO, hide
@@ -31,9 +31,9 @@ class Baseline:
     """Baseline: the replacement for absent players.
 
     Attributes:
-        text: how words are hidden.
-        image: how regions are hidden.
-        seed: of noise.
+        text: name of the text mask, such as `zero` or `delete`.
+        image: name of the image mask, such as `zero` or `blur`.
+        seed: seed of noise.
     """
 
     text: str = ZERO
@@ -58,27 +58,28 @@ def parse_baseline(text: str, seed: int = 0) -> Baseline:
     sides: dict[str, str] = {}
     for part in text.split(","):
         side, _, name = part.strip().rpartition("=")
-        named = [each for each in tables if name in tables[each] and side in ("", each)]
-        if not named:
+        meant = [one for one in tables if name in tables[one] and side in ("", one)]
+        if not meant:
             raise InputError(
                 f"there is no baseline {part.strip()!r}: words are hidden by "
                 f"{', '.join(TEXT_MASKS)}, regions by {', '.join(IMAGE_MASKS)}."
             )
-        for each in named:
-            if each in sides:
-                what = "words" if each == "text" else "regions"
-                raise InputError(f"--baseline {text} names two ways to hide {what}.")
-            sides[each] = name
+        for one in meant:
+            if one in sides:
+                what = "words" if one == "text" else "regions"
+                raise InputError(f"{option('baseline', text)} names two ways to hide {what}.")
+            sides[one] = name
     return Baseline(sides.get("text", ZERO), sides.get("image", ZERO), seed)
 
 
 def choose_fill(model: Model, baseline: Baseline) -> tuple[Filling, tuple[str, ...]]:
     """Choose the fill of hidden regions for a model, with notes for the reader.
 
-    A model that takes no plain pixels gets the nearest colour, drawn into the picture.
+    For a model that takes no plain pixels, regions are painted in the color nearest to zero before
+    its image processor runs.
 
     Raises:
-        InputError: there is no such way.
+        InputError: there is no such image mask.
     """
     if baseline.image not in IMAGE_MASKS:
         raise InputError(
@@ -86,13 +87,13 @@ def choose_fill(model: Model, baseline: Baseline) -> tuple[Filling, tuple[str, .
         )
     if baseline.image != ZERO or can_mask_pixels(model):
         return Filling(baseline.image, seed=baseline.seed), ()
-    colour = zero_color(model)
-    shown = ", ".join(f"{255 * value:.0f}" for value in colour)
+    color = zero_color(model)
+    rgb = ", ".join(f"{255 * value:.0f}" for value in color)
     note = (
-        f"{model.name} takes no plain pixels: hidden regions are painted in the colour ({shown}), "
+        f"{model.name} takes no plain pixels: hidden regions are painted in the colour ({rgb}), "
         "the nearest to zero that is known, before it prepares the image"
     )
-    return Filling(COLOR, colour), (note,)
+    return Filling(COLOR, color), (note,)
 
 
 def text_coalitions(
@@ -113,9 +114,9 @@ def image_coalitions(
     Args:
         ref: the image.
         name: its content id.
-        masks: where the players are.
-        players: who they are.
-        filling: what stands in place of the absent.
+        masks: the players' masks.
+        players: the players' names, bit 0 first.
+        filling: fill of the absent players' regions.
     """
     return [
         mask_image(ref, name, [masks[player] for player in absent], filling)
@@ -125,7 +126,7 @@ def image_coalitions(
 
 def _absent_players(players: Sequence[str]) -> list[list[str]]:
     return [
-        [name for place, name in enumerate(players) if not coalition >> place & 1]
+        [name for bit, name in enumerate(players) if not coalition >> bit & 1]
         for coalition in range(1 << len(players))
     ]
 
@@ -138,13 +139,13 @@ class Game:
     """Planned game of one example.
 
     Attributes:
-        id: of the example; with a number where each caption or image has a game of its own.
+        id: the example's id; with a number where each caption or image has a game of its own.
         names: content ids of its images.
         images: (m, 2**a) its images with each coalition present.
-        texts: (n, 2**b) its captions likewise.
-        match: (m, n) which belong together.
-        image_players: their names.
-        text_players: likewise.
+        texts: (n, 2**b) its captions with each coalition present.
+        match: (m, n) whether image and caption belong together.
+        image_players: (a,) names of the image players.
+        text_players: (b,) names of the text players.
     """
 
     id: str
@@ -166,12 +167,12 @@ class PlayerGroup:
     """Captions (or images) that play in one game, with their common players.
 
     Attributes:
-        places: which of the example's captions.
+        positions: positions of these captions in the example.
         players: names that all of them have.
-        label: what tells this game from others of the example.
+        label: suffix of the game's id, where the example has several games.
     """
 
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     players: tuple[str, ...]
     label: str = ""
 
@@ -186,71 +187,70 @@ def plan_games(
 ) -> tuple[list[Game], list[UnplayedExample]]:
     """Plan the games of examples, and list the examples that cannot be played with reasons.
 
-    An example that has words and no regions, or the other way round, is played with what it has,
-    and is noted as well.
+    An example with players on one side only is played with these, and is listed as well.
 
     Args:
         examples: m images × n captions each.
-        names: their images' content ids.
-        words: finds word groups; None where words do not play.
-        regions: finds regions; None where they do not play.
-        baseline: how words are hidden.
-        filling: what stands in place of hidden regions.
+        names: content ids of their images.
+        words: finder of word groups; None where words do not play.
+        regions: finder of regions; None where they do not play.
+        baseline: the text mask.
+        filling: fill of hidden regions.
     """
-    spoken = words.find(examples) if words else [None] * len(examples)
-    seen = regions.find(examples) if regions else [None] * len(examples)
+    groups_of = words.find(examples) if words else [None] * len(examples)
+    masks_of = regions.find(examples) if regions else [None] * len(examples)
     games: list[Game] = []
-    left: list[UnplayedExample] = []
-    for example, own, groups, masks in zip(examples, names, spoken, seen, strict=True):
+    unplayed: list[UnplayedExample] = []
+    for example, ids, groups, masks in zip(examples, names, groups_of, masks_of, strict=True):
         captions = _player_groups(groups, len(example.texts), words, "text")
         images = _player_groups(masks, len(example.images), regions, "image")
-        missing = [each.reason for each in (captions, images) if isinstance(each, MissingPlayers)]
+        missing = [side.reason for side in (captions, images) if isinstance(side, MissingPlayers)]
         if len(missing) == (words is not None) + (regions is not None):
-            left.append(UnplayedExample(example.id, "; ".join(missing)))
+            unplayed.append(UnplayedExample(example.id, "; ".join(missing)))
             continue
         if missing:
             what = "words" if isinstance(images, MissingPlayers) else "regions"
-            left.append(UnplayedExample(example.id, f"only its {what} play: {missing[0]}"))
-        for heard in _groups_or_empty(captions, len(example.texts)):
-            for looked in _groups_or_empty(images, len(example.images)):
-                game = _build_game(example, own, groups, masks, heard, looked, baseline, filling)
+            unplayed.append(UnplayedExample(example.id, f"only its {what} play: {missing[0]}"))
+        for caption_group in _groups_or_empty(captions, len(example.texts)):
+            for image_group in _groups_or_empty(images, len(example.images)):
+                game = _build_game(
+                    example, ids, groups, masks, caption_group, image_group, baseline, filling
+                )
                 if isinstance(game, MissingPlayers):
-                    left.append(UnplayedExample(example.id, game.reason))
+                    unplayed.append(UnplayedExample(example.id, game.reason))
                 else:
                     games.append(game)
-    return games, left
+    return games, unplayed
 
 
 def _player_groups(
-    found: Sequence[Mapping[str, object]] | MissingPlayers | None,
+    players: Sequence[Mapping[str, object]] | MissingPlayers | None,
     count: int,
     source: WordFinder | RegionFinder | None,
     what: str,
 ) -> list[PlayerGroup] | MissingPlayers:
     """Groups of captions (images) that play together; no players where the side does not play."""
-    if source is None or found is None:
+    if source is None or players is None:
         return [PlayerGroup(tuple(range(count)), ())]
-    if isinstance(found, MissingPlayers):
-        return found
+    if isinstance(players, MissingPlayers):
+        return players
     if source.joint:
-        players = shared_players(found, (*GROUPS, *OBJECT_PLAYERS))
-        if not players:
+        names = shared_players(players, (*GROUPS, *OBJECT_PLAYERS))
+        if not names:
             every = "caption" if what == "text" else "image"
             return MissingPlayers(f"there is no player that each {every} has")
-        return [PlayerGroup(tuple(range(count)), players)]
-    seats = [
-        PlayerGroup((place,), tuple(each), f"/{what}-{place}" if count > 1 else "")
-        for place, each in enumerate(found)
+        return [PlayerGroup(tuple(range(count)), names)]
+    groups = [
+        PlayerGroup((index,), tuple(one), f"/{what}-{index}" if count > 1 else "")
+        for index, one in enumerate(players)
     ]
-    return (
-        seats
-        if all(each.players for each in seats)
-        else MissingPlayers("there are no players in it")
-    )
+    if not all(group.players for group in groups):
+        return MissingPlayers("there are no players in it")
+    return groups
 
 
-def _groups_or_empty(seats: list[PlayerGroup] | MissingPlayers, count: int) -> list[PlayerGroup]:
-    return [PlayerGroup(tuple(range(count)), ())] if isinstance(seats, MissingPlayers) else seats
+def _groups_or_empty(groups: list[PlayerGroup] | MissingPlayers, count: int) -> list[PlayerGroup]:
+    return [PlayerGroup(tuple(range(count)), ())] if isinstance(groups, MissingPlayers) else groups
 
 
 def _build_game(
@@ -258,43 +258,47 @@ def _build_game(
     names: Sequence[str],
     groups: Sequence[WordGroups] | MissingPlayers | None,
     masks: Sequence[RegionMasks] | MissingPlayers | None,
-    heard: PlayerGroup,
-    looked: PlayerGroup,
+    captions: PlayerGroup,
+    images: PlayerGroup,
     baseline: Baseline,
     filling: Filling,
 ) -> Game | MissingPlayers:
-    players = len(heard.players) + len(looked.players)
+    players = len(captions.players) + len(images.players)
     if players > MAX_PLAYERS:
         return MissingPlayers(
             f"it has {players} players, and {MAX_PLAYERS} is the most that are played exactly"
         )
     texts = [
         tuple(
-            text_coalitions(example.texts[j], _players_at(groups, j), heard.players, baseline.text)
-        )
-        for j in heard.places
-    ]
-    if not all(text.strip() for each in texts for text in each):
-        return MissingPlayers("nothing is left of a caption when all players are deleted")
-    images = [
-        tuple(
-            image_coalitions(
-                example.images[i], names[i], _players_at(masks, i), looked.players, filling
+            text_coalitions(
+                example.texts[j], _players_at(groups, j), captions.players, baseline.text
             )
         )
-        for i in looked.places
+        for j in captions.positions
+    ]
+    if not all(text.strip() for row in texts for text in row):
+        return MissingPlayers("nothing is left of a caption when all players are deleted")
+    masked = [
+        tuple(
+            image_coalitions(
+                example.images[i], names[i], _players_at(masks, i), images.players, filling
+            )
+        )
+        for i in images.positions
     ]
     return Game(
-        id=f"{example.id}{looked.label}{heard.label}",
-        names=tuple(names[i] for i in looked.places),
-        images=tuple(images),
+        id=f"{example.id}{images.label}{captions.label}",
+        names=tuple(names[i] for i in images.positions),
+        images=tuple(masked),
         texts=tuple(texts),
-        match=tuple(tuple(example.match[i][j] for j in heard.places) for i in looked.places),
-        image_players=looked.players,
-        text_players=heard.players,
+        match=tuple(
+            tuple(example.match[i][j] for j in captions.positions) for i in images.positions
+        ),
+        image_players=images.players,
+        text_players=captions.players,
     )
 
 
-def _players_at(found: Sequence[T] | MissingPlayers | None, place: int) -> T:
+def _players_at(players: Sequence[T] | MissingPlayers | None, index: int) -> T:
     empty: T = {}
-    return empty if found is None or isinstance(found, MissingPlayers) else found[place]
+    return empty if players is None or isinstance(players, MissingPlayers) else players[index]

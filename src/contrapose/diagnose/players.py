@@ -1,4 +1,4 @@
-"""Players of a game: protocols for finding word groups and image regions, and a cache for them."""
+"""Players of a game: word groups and image regions, the protocol of their finders, and a cache."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Generic, Protocol, TypeVar
 
 from contrapose.data import Example
 from contrapose.engine.images import RegionMask
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.models.masking.text import Span
 
 MAX_PLAYERS = 16
-"""Players of a game at the most: 2**16 coalitions are still played exactly."""
+"""The most players of a game: 2**16 coalitions are still scored exactly."""
 
 WordGroups = Mapping[str, tuple[Span, ...]]
-"""The players of a caption: by name, where their words are."""
+"""Players of a caption: the character spans of their words, by name."""
 RegionMasks = Mapping[str, RegionMask]
-"""The players of an image: by name, where they are seen."""
+"""Players of an image: their masks, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,53 +27,25 @@ class MissingPlayers:
     reason: str
 
 
-class WordFinder(Protocol):
-    """Protocol: finds the word groups of captions."""
-
-    @property
-    def name(self) -> str:
-        """Description of the source, in words."""
-
-    @property
-    def joint(self) -> bool:
-        """Whether the captions of an example share one game; otherwise each caption has its own."""
-
-    def find(self, examples: Sequence[Example]) -> list[Sequence[WordGroups] | MissingPlayers]:
-        """Word groups of each caption, per example."""
-
-
-class RegionFinder(Protocol):
-    """Protocol: finds the regions of images."""
-
-    @property
-    def name(self) -> str:
-        """Description of the source, in words."""
-
-    @property
-    def joint(self) -> bool:
-        """Whether the images of an example share one game; otherwise each image has its own."""
-
-    def find(self, examples: Sequence[Example]) -> list[Sequence[RegionMasks] | MissingPlayers]:
-        """Region masks of each image, per example."""
-
-
-def shared_players(each: Sequence[Mapping[str, object]], order: Sequence[str]) -> tuple[str, ...]:
+def shared_players(
+    players: Sequence[Mapping[str, object]], order: Sequence[str]
+) -> tuple[str, ...]:
     """Player names that all captions (images) of an example share, in canonical order."""
-    names = [name for name in each[0] if all(name in one for one in each)]
-    rank = {name: place for place, name in enumerate(order)}
+    names = [name for name in players[0] if all(name in other for other in players)]
+    rank = {name: position for position, name in enumerate(order)}
     return tuple(sorted(names, key=lambda name: (rank.get(name, len(rank)), names.index(name))))
 
 
 def require_few_players(players: int, what: str) -> None:
-    """Refuse more players than can be played exactly.
+    """Require no more players than can be played exactly.
 
     Raises:
-        InputError: there are more.
+        InputError: there are more than `MAX_PLAYERS`.
     """
     if players > MAX_PLAYERS:
         raise InputError(
             f"there are {players} {what}, and {MAX_PLAYERS} is the most that are played exactly: "
-            "use --players groups, or fewer."
+            f"use {option('players', 'groups')}, or fewer."
         )
 
 
@@ -81,7 +53,7 @@ P = TypeVar("P")
 
 
 class PlayerFinder(Protocol[P]):
-    """Protocol of `WordFinder` and `RegionFinder`: finds the players of captions or images."""
+    """Protocol: finds the players of captions (`WordFinder`) or images (`RegionFinder`)."""
 
     @property
     def name(self) -> str:
@@ -89,23 +61,27 @@ class PlayerFinder(Protocol[P]):
 
     @property
     def joint(self) -> bool:
-        """Whether the captions, or images, of an example have the same players."""
+        """Whether the captions (images) of an example share one game; else each has its own."""
 
     def find(self, examples: Sequence[Example]) -> list[Sequence[P] | MissingPlayers]:
         """Players of each caption or image, per example."""
 
 
+WordFinder = PlayerFinder[WordGroups]
+RegionFinder = PlayerFinder[RegionMasks]
+
+
 @dataclass(frozen=True)
 class PlayerCache(Generic[P]):
-    """Cache of players: each example's are found once.
+    """Finder that looks up the players of each example once.
 
     Attributes:
-        source: who finds them.
-        found: by the example's id.
+        source: the finder behind the cache.
+        players: players by the example's id.
     """
 
     source: PlayerFinder[P]
-    found: dict[str, Sequence[P] | MissingPlayers] = field(default_factory=dict, repr=False)
+    players: dict[str, Sequence[P] | MissingPlayers] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -114,15 +90,15 @@ class PlayerCache(Generic[P]):
 
     @property
     def joint(self) -> bool:
-        """Whether the captions, or images, of an example have the same players."""
+        """Whether the captions (images) of an example share one game."""
         return self.source.joint
 
     def find(self, examples: Sequence[Example]) -> list[Sequence[P] | MissingPlayers]:
         """Players of each caption or image, per example; known examples come from the cache."""
-        new = [example for example in examples if example.id not in self.found]
+        new = [example for example in examples if example.id not in self.players]
         for example, players in zip(new, self.source.find(new), strict=True):
-            self.found[example.id] = players
-        return [self.found[example.id] for example in examples]
+            self.players[example.id] = players
+        return [self.players[example.id] for example in examples]
 
 
 WordCache = PlayerCache[WordGroups]

@@ -2,8 +2,6 @@
 
 Superpixels are SLIC (Achanta et al., 2012): k-means of color and position from a grid, with every
 center compared to every pixel, since there are few.
-
-This is SLIC (Achanta et al., 2012) with every centre compared to every pixel: there are few.
 """
 
 from __future__ import annotations
@@ -34,12 +32,12 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 DEFAULT_SUPERPIXELS = 8
-"""Superpixels of an image, unless another number is asked for."""
+"""Default number of superpixels of an image."""
 WORKING_SIDE = 96
-"""Pixels of the longer side on which they are found."""
+"""Longer side, in pixels, of the image that is segmented."""
 ITERATIONS = 10
 COMPACTNESS = 40.0
-"""What a distance of one grid step weighs against differences of colour, of 0 to 255."""
+"""Weight of a distance of one grid step against differences of color from 0 to 255."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class Superpixels:
     """Superpixel players: each image is cut into a number of patches and has its own game.
 
     Attributes:
-        count: how many.
+        count: number of superpixels per image.
     """
 
     count: int = DEFAULT_SUPERPIXELS
@@ -100,23 +98,23 @@ def compute_superpixels(image: Image, count: int) -> NDArray[np.int64]:
     for _ in range(ITERATIONS):
         sums = np.zeros((labels.max() + 1, 5))
         np.add.at(sums, labels, features)
-        centres = sums / np.bincount(labels)[:, None]
-        distances = ((features[:, None] - centres) ** 2).sum(axis=2)
+        centers = sums / np.bincount(labels)[:, None]
+        distances = ((features[:, None] - centers) ** 2).sum(axis=2)
         _, nearest = np.unique(distances.argmin(axis=1), return_inverse=True)
         if np.array_equal(nearest, labels):
             break
         labels = nearest
     up = np.arange(image.height) * height // image.height
     across = np.arange(image.width) * width // image.width
-    whole: NDArray[np.int64] = labels.reshape(height, width)[np.ix_(up, across)]
-    return whole
+    enlarged: NDArray[np.int64] = labels.reshape(height, width)[np.ix_(up, across)]
+    return enlarged
 
 
 IndexMap = NDArray[np.int8]
 OBJECT_PLAYERS = ("O1", "O2")
-"""The two things that a caption speaks of."""
+"""The two things that a caption mentions."""
 SCENE_BATCH = 128
-"""Scenes whose masks are drawn in one go."""
+"""Scenes whose masks are rendered in one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,58 +126,58 @@ class SceneRegions:
 
     def find(self, examples: Sequence[Example]) -> list[Sequence[RegionMasks] | MissingPlayers]:
         """Masks of O1 and O2 in each image."""
-        found: list[Sequence[RegionMasks] | MissingPlayers] = []
+        players: list[Sequence[RegionMasks] | MissingPlayers] = []
         for start in range(0, len(examples), SCENE_BATCH):
-            some = examples[start : start + SCENE_BATCH]
-            things = [_find_objects(example) for example in some]
-            drawn = _draw_index_maps(
+            batch = examples[start : start + SCENE_BATCH]
+            objects = [_find_objects(example) for example in batch]
+            maps = _draw_index_maps(
                 [
                     ref
-                    for example, each in zip(some, things, strict=True)
-                    if not isinstance(each, MissingPlayers)
+                    for example, pairs in zip(batch, objects, strict=True)
+                    if not isinstance(pairs, MissingPlayers)
                     for ref in example.images
                 ]
             )
-            found += [
-                each if isinstance(each, MissingPlayers) else _object_masks(example, each, drawn)
-                for example, each in zip(some, things, strict=True)
+            players += [
+                pairs if isinstance(pairs, MissingPlayers) else _object_masks(example, pairs, maps)
+                for example, pairs in zip(batch, objects, strict=True)
             ]
-        return found
+        return players
 
 
 def _draw_index_maps(refs: Sequence[ImageRef]) -> dict[ImageRef, IndexMap]:
     """Index map of each scene image: the position of the object in each pixel."""
     sources = {ref: ref.source for ref in refs if isinstance(ref.source, SceneImage)}
-    found: dict[ImageRef, IndexMap] = {}
+    by_ref: dict[ImageRef, IndexMap] = {}
     for size in dict.fromkeys(source.size for source in sources.values()):
         alike = [ref for ref, source in sources.items() if source.size == size]
         maps = index_maps([sources[ref].scene for ref in alike], size)
-        found.update(zip(alike, maps, strict=True))
-    return found
+        by_ref.update(zip(alike, maps, strict=True))
+    return by_ref
 
 
 ObjectPair = tuple[tuple[int, ...], tuple[int, ...]]
-"""The things of a scene that the first and the second mention of a caption fit."""
+"""Indices of the things that the first and the second mention of a caption fit."""
 
 
 def _find_objects(example: Example) -> list[ObjectPair] | MissingPlayers:
     """Objects that O1 and O2 refer to, for each image.
 
-    The first image's caption says so where it fits, so that O1 is the same thing in all images;
-    else the image's own.
+    They are those of the first image's caption where it fits, so that O1 is the same thing in all
+    images; else those of the image's caption.
     """
     if not all(isinstance(ref.source, SceneImage) for ref in example.images):
         return MissingPlayers("its images are not drawn from scenes")
     right = [next((j for j, ok in enumerate(row) if ok), None) for row in example.match]
-    found: list[ObjectPair] = []
-    for image, own in enumerate(right):
-        two = _find_object_pair(example, right[0], image)
-        if isinstance(two, MissingPlayers):
-            two = _find_object_pair(example, own, image)
-        if isinstance(two, MissingPlayers):
-            return two
-        found.append(two)
-    return found
+    pairs: list[ObjectPair] = []
+    for image, caption in enumerate(right):
+        pair = _find_object_pair(example, right[0], image)
+        if isinstance(pair, MissingPlayers):
+            pair = _find_object_pair(example, caption, image)
+        if isinstance(pair, MissingPlayers):
+            return pair
+        pairs.append(pair)
+    return pairs
 
 
 def _find_object_pair(
@@ -200,11 +198,11 @@ def _find_object_pair(
 
 
 def _object_masks(
-    example: Example, things: Sequence[ObjectPair], drawn: Mapping[ImageRef, IndexMap]
+    example: Example, pairs: Sequence[ObjectPair], maps: Mapping[ImageRef, IndexMap]
 ) -> Sequence[RegionMasks] | MissingPlayers:
     images: list[RegionMasks] = []
-    for ref, two in zip(example.images, things, strict=True):
-        masks = [np.isin(drawn[ref], each) for each in two]
+    for ref, pair in zip(example.images, pairs, strict=True):
+        masks = [np.isin(maps[ref], things) for things in pair]
         if not all(mask.any() for mask in masks):
             return MissingPlayers("nothing is seen of a thing that its caption speaks of")
         images.append(dict(zip(OBJECT_PLAYERS, map(RegionMask.of, masks), strict=True)))
@@ -221,10 +219,10 @@ def choose_regions(
     """Choose the source of regions from the user's options; None where there is none.
 
     Args:
-        examples: what is diagnosed.
+        examples: the examples to diagnose.
         players: `superpixels` cuts every image into patches.
-        file: the user's own file, or folder of masks.
-        count: of superpixels.
+        file: a file of the user's regions, or a folder of masks.
+        count: number of superpixels.
 
     Raises:
         InputError: the file cannot be used, or there are too many superpixels.
@@ -233,5 +231,7 @@ def choose_regions(
         return Superpixels(count)
     if file is not None:
         return UserRegions.read(file)
-    drawn = any(isinstance(ref.source, SceneImage) for each in examples for ref in each.images)
-    return SceneRegions() if drawn else None
+    rendered = any(
+        isinstance(ref.source, SceneImage) for example in examples for ref in example.images
+    )
+    return SceneRegions() if rendered else None

@@ -1,61 +1,184 @@
-"""Diagnosis run: from models and a benchmark to a report."""
+"""Diagnosis of models on a benchmark: options, selection of examples and regions, and the run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import combinations
+from pathlib import Path
 
 from contrapose import __version__
 from contrapose.data import Example
+from contrapose.data.tagging import Tagger
 from contrapose.diagnose.findings import compare_diagnoses
-from contrapose.diagnose.games import GAME_SCORES, GameSide, play_games
-from contrapose.diagnose.metrics import FAMILIES
-from contrapose.diagnose.model_diagnosis import ModelGames, diagnose_games, examples_by_kind
-from contrapose.diagnose.players import RegionFinder, WordCache, WordFinder
-from contrapose.diagnose.request import (
-    DiagnoseRequest,
-    select_examples,
-    select_parts,
-    select_regions,
+from contrapose.diagnose.games import choose_score, play_games
+from contrapose.diagnose.metrics import FAMILIES, GameSide
+from contrapose.diagnose.model_diagnosis import (
+    DiagnosisRun,
+    ModelGames,
+    diagnose_games,
+    examples_by_kind,
 )
+from contrapose.diagnose.planning import Baseline, parse_baseline
+from contrapose.diagnose.players import RegionCache, WordCache
+from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS, choose_regions
 from contrapose.diagnose.schema import (
     DiagnosisReport,
     DifferenceValue,
     ModelDiagnosis,
     difference_value,
 )
-from contrapose.diagnose.words import DefaultWords, choose_words
+from contrapose.diagnose.words import DefaultWords, PlayerKind, choose_words, describe_source
 from contrapose.engine import (
     AnswerStore,
+    CachePolicy,
     ImageCache,
     LocalExecutor,
     Progress,
     ScoringContext,
-    default_scores,
 )
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
+from contrapose.evaluation.selection import Selection, select
 from contrapose.files.records import gc_paused
+from contrapose.metrics.statistics.bootstrap import RESAMPLES
 from contrapose.models import Model, load_model
+from contrapose.models.masking.text import TOKEN_0
+
+RELEASED = "released"
+
+SCENES_PARTS = ("location", "attribute", "swap-attribute", "swap-relation")
+"""Parts of `scenes` whose captions mention two things that are changed or exchanged."""
+
+DEFAULT_PARTS: Mapping[str, tuple[str, ...]] = {
+    "scenes": SCENES_PARTS,
+    "scenes-skewed": SCENES_PARTS,
+}
+"""Parts of a suite that are diagnosed when none is named; of other suites all are."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DiagnosisRun:
-    """Finished diagnosis, with the data needed to show single examples.
+@dataclass(frozen=True, slots=True)
+class DiagnoseRequest:
+    """Options of `contrapose diagnose`, by the same names.
 
     Attributes:
-        report: what was found.
-        models: the games of each.
-        examples: by id; those of a suite have their part's name before it.
-        words: where word groups come from; None where words do not play.
-        regions: where regions come from; None where they do not play.
+        benchmark: a name as `find_benchmark` knows it.
+        side: None takes all where there are regions, and the text side where there are none.
+        players: word groups and objects, single words, or superpixels.
+        superpixels: number of superpixels per image.
+        baseline: replacement for hidden words and regions.
+        score: None takes the model's first score of an image with a caption.
+        root: the benchmark's folder.
+        subsets: parts of a suite or values of the tag `subset`; empty takes the default ones.
+        limit: the most examples per subset.
+        groups: a file of word groups.
+        regions: a file of regions, or a folder of masks.
+        tagger: part-of-speech tagger for captions that follow no template.
+        preset: `released` repeats the authors' script.
+        device: device of the models.
+        dtype: their number format; None takes that of the model's name.
+        batch_size: None takes each model's suggestion.
+        workers: threads that decode images; None takes one per core.
+        cache: folder or URL of the score store; None keeps scores in memory only.
+        cache_use: `reuse` scores of the cache, `refresh` them, or use `only` them.
+        trust_remote_code: run code that comes with a model's weights.
+        resamples: number of bootstrap resamples.
+        seed: seed of everything random.
     """
 
-    report: DiagnosisReport
-    models: tuple[ModelGames, ...]
-    examples: Mapping[str, Example]
-    words: WordFinder | None
-    regions: RegionFinder | None
+    benchmark: str
+    side: GameSide | None = None
+    players: PlayerKind = "groups"
+    superpixels: int = DEFAULT_SUPERPIXELS
+    baseline: Baseline = field(default_factory=Baseline)
+    score: str | None = None
+    root: Path | None = None
+    subsets: tuple[str, ...] = ()
+    limit: int | None = None
+    groups: Path | None = None
+    regions: Path | None = None
+    tagger: Tagger = "textblob"
+    preset: str | None = None
+    device: str = "auto"
+    dtype: str | None = None
+    batch_size: int | None = None
+    workers: int | None = None
+    cache: Path | str | None = None
+    cache_use: CachePolicy = "reuse"
+    trust_remote_code: bool = False
+    resamples: int = RESAMPLES
+    seed: int = 0
+
+
+def choose_baseline(text: str | None, preset: str | None, seed: int) -> Baseline:
+    """Choose the baseline: the one named, or that of a preset.
+
+    Raises:
+        InputError: there is no such baseline, or the preset has one already.
+    """
+    if preset != RELEASED:
+        return Baseline(seed=seed) if text is None else parse_baseline(text, seed)
+    if text is not None:
+        raise InputError(
+            f"{option('preset', RELEASED)} has a baseline of its own; leave out "
+            f"{option('baseline')}."
+        )
+    return Baseline(text=TOKEN_0, seed=seed)
+
+
+def select_parts(request: DiagnoseRequest) -> Selection:
+    """Select the parts that the user named, or the default ones."""
+    return select(
+        request.benchmark,
+        root=request.root,
+        subsets=request.subsets or DEFAULT_PARTS.get(request.benchmark, ()),
+        limit=request.limit,
+    )
+
+
+def select_examples(selection: Selection) -> tuple[list[Example], list[str]]:
+    """Select the examples that have both right and wrong pairs, with notes on the rest."""
+    examples: list[Example] = []
+    notes: list[str] = []
+    for part, (_, data) in selection.parts.items():
+        chosen = (
+            [example for example in data if _has_choice(example)] if isinstance(data, list) else []
+        )
+        if not chosen:
+            notes.append(f"{part or selection.name} has no right and wrong captions or images")
+        for example in chosen:
+            examples.append(replace(example, id=f"{part}/{example.id}") if part else example)
+    if not examples:
+        raise InputError(f"{selection.name} cannot be diagnosed: {notes[0]}.")
+    return examples, notes
+
+
+def _has_choice(example: Example) -> bool:
+    rows, columns = example.match, list(zip(*example.match, strict=True))
+    return any(True in line and False in line for line in (*rows, *columns))
+
+
+def select_regions(
+    request: DiagnoseRequest, examples: Sequence[Example]
+) -> tuple[RegionCache | None, GameSide, list[str]]:
+    """Select the source of regions and the side to play, with notes for the reader.
+
+    Raises:
+        InputError: a file of regions cannot be used, or the preset has no such side.
+    """
+    if request.preset == RELEASED and request.side not in (None, "text"):
+        raise InputError(
+            f"{option('preset', RELEASED)} is of the text side: the others were never released."
+        )
+    if request.side == "text" or request.preset == RELEASED:
+        return None, "text", []
+    regions = choose_regions(
+        examples, request.players, file=request.regions, count=request.superpixels
+    )
+    if regions is not None:
+        return RegionCache(regions), request.side or "all", []
+    if request.side is not None:
+        return None, request.side, []  # `play_games` raises the error
+    return None, "text", ["there are no regions for these images, so only the text side is asked"]
 
 
 def diagnose_models(
@@ -64,13 +187,13 @@ def diagnose_models(
     """Play games with models and diagnose them.
 
     Args:
-        models: names, or models that are loaded already.
-        request: what to do.
-        progress: told after each batch.
+        models: names, or loaded models.
+        request: options of the diagnosis.
+        progress: called after each batch.
 
     Raises:
         InputError: an unknown name, a file that cannot be used, a score or a baseline that a model
-            has not, or no example with players.
+            does not have, or no example with players.
     """
     with gc_paused():
         selection = select_parts(request)
@@ -80,31 +203,47 @@ def diagnose_models(
             request.players, spans=request.groups, tagger=request.tagger, preset=request.preset
         )
     )
-    regions, side, more = select_regions(request, examples)
+    regions, side, side_notes = select_regions(request, examples)
     if side != "image":
         words.find(examples)
     if regions is not None:
         regions.find(examples)
-    played: list[tuple[ModelGames, ModelDiagnosis]] = []
-    loaded = [_load(each, request) if isinstance(each, str) else each for each in models]
-    scores = [_choose_score(model, request.score) for model in loaded]
-    known = side != "image" and request.players != "words"
-    kinds = examples_by_kind(examples, words if known else DefaultWords(request.tagger))
-    store, pictures = AnswerStore(request.cache), ImageCache()
+    loaded = [
+        resolve_model(model, request.device, request.dtype, request.trust_remote_code)
+        for model in models
+    ]
+    scores = [choose_score(model, request.score) for model in loaded]
+    has_groups = side != "image" and request.players != "words"
+    kinds = examples_by_kind(examples, words if has_groups else DefaultWords(request.tagger))
+    store, images = AnswerStore(request.cache), ImageCache()
+    diagnosed: list[tuple[ModelGames, ModelDiagnosis]] = []
     for model, score in zip(loaded, scores, strict=True):
-        asking = ScoringContext(
+        context = ScoringContext(
             model,
             store,
             batch_size=request.batch_size,
             progress=progress,
-            pictures=pictures,
+            pictures=images,
             cache_use=request.cache_use,
             executor=LocalExecutor(request.workers),
         )
-        games = play_games(
-            asking, score, examples, words, regions, side=side, baseline=request.baseline
+        blocks = play_games(
+            context, score, examples, words, regions, side=side, baseline=request.baseline
         )
-        played.append(diagnose_games(model, score, games, side, selection, kinds, request))
+        diagnosed.append(
+            diagnose_games(
+                model,
+                score,
+                blocks,
+                side,
+                selection,
+                kinds,
+                request.baseline,
+                resamples=request.resamples,
+                seed=request.seed,
+            )
+        )
+    games = tuple(one for one, _ in diagnosed)
     report = DiagnosisReport(
         contrapose=__version__,
         benchmark=selection.name,
@@ -112,42 +251,33 @@ def diagnose_models(
         examples=len(examples),
         side=side,
         players=request.players,
-        words=None if side == "image" else _word_source(words.source, examples),
+        words=None if side == "image" else describe_source(words.source, examples),
         regions=None if regions is None else regions.name,
         baseline={"text": request.baseline.text, "image": request.baseline.image},
         baseline_words=request.baseline.in_words(side),
         preset=request.preset,
         resamples=request.resamples,
         seed=request.seed,
-        models=tuple(value for _, value in played),
-        differences=_compare_models([each for each, _ in played], side, request),
-        notes=(*notes, *more),
+        models=tuple(value for _, value in diagnosed),
+        differences=_compare_models(games, side, request),
+        notes=(*notes, *side_notes),
     )
     return DiagnosisRun(
         report,
-        tuple(each for each, _ in played),
+        games,
         {example.id: example for example in examples},
         None if side == "image" else words,
         regions,
     )
 
 
-def _load(name: str, request: DiagnoseRequest) -> Model:
-    return load_model(
-        name,
-        device=request.device,
-        dtype=request.dtype,
-        trust_remote_code=request.trust_remote_code,
-    )
-
-
-def _choose_score(model: Model, wanted: str | None) -> str:
-    if wanted is not None:
-        return wanted
-    able = [score for score in default_scores(model) if score in GAME_SCORES]
-    if not able:
-        raise InputError(f"{model.name} gives no score of an image with a caption.")
-    return able[0]
+def resolve_model(
+    model: str | Model, device: str, dtype: str | None, trust_remote_code: bool
+) -> Model:
+    """Load a model by its name; a loaded model is returned as it is."""
+    if not isinstance(model, str):
+        return model
+    return load_model(model, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
 
 
 def _compare_models(
@@ -166,7 +296,3 @@ def _compare_models(
         )
         for first, second in combinations(models, 2)
     )
-
-
-def _word_source(words: WordFinder, examples: Sequence[Example]) -> str:
-    return "; ".join(words.ways(examples)) if isinstance(words, DefaultWords) else words.name

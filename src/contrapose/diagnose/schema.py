@@ -1,4 +1,4 @@
-"""Versioned schema of a diagnosis (file and --json), and conversion of measurements to it."""
+"""Versioned schema of a diagnosis (file and JSON output), and conversion of measurements to it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ import numpy as np
 
 from contrapose.diagnose.findings import Finding, ModelDifference, PairedTest, Verdict
 from contrapose.diagnose.game_blocks import GameBlock
-from contrapose.diagnose.games import GameSide
-from contrapose.diagnose.metrics import MetricSide
-from contrapose.diagnose.sensitivity import Diagnosis
+from contrapose.diagnose.metrics import GameSide, MetricSide
+from contrapose.diagnose.sensitivity import Diagnosis, Range
+from contrapose.diagnose.words import PlayerKind
 from contrapose.metrics import FloatArray
 from contrapose.metrics.dividends import moebius
 from contrapose.results.schema import SchemaModel
 
 DIAGNOSIS_VERSION: Literal[1] = 1
-
-Range = tuple[float, float]
 
 
 class SensitivityValue(SchemaModel):
@@ -34,7 +32,7 @@ class SensitivityValue(SchemaModel):
         examples: examples they come from.
         accuracy: share of the same comparisons in which right scores above wrong.
         accuracy_ci95: its interval.
-        notes: why something is null or left out.
+        notes: reasons why a value is null or a comparison is left out.
     """
 
     side: MetricSide
@@ -53,12 +51,12 @@ class PairedValue(SchemaModel):
     """Paired test of two mean sensitivities.
 
     Attributes:
-        metric: what is compared with.
-        first: its mean.
-        second: mean of what is compared.
+        metric: the metric of the first mean.
+        first: first mean.
+        second: second mean.
         difference: second − first.
-        ci95: its interval.
-        p_holm: two-sided, corrected over all tests of its kind.
+        ci95: 95 % interval of the difference.
+        p_holm: two-sided p-value, corrected by Holm over all tests of its kind.
     """
 
     metric: str
@@ -74,13 +72,13 @@ class FindingValue(SchemaModel):
 
     Attributes:
         side: text, image or mutual.
-        interaction: its metric.
+        interaction: the interaction's metric.
         verdict: "dominates", "does not dominate", "undecided" or "absent".
-        share: of the three mean sensitivities; about one half for scores that are noise.
+        share: its share of the three mean sensitivities; about one half for scores that are noise.
         n: comparisons tested.
         examples: examples they come from.
-        tests: against each part.
-        sentence: all this in words.
+        tests: tests against each part.
+        sentence: the finding in words.
     """
 
     side: MetricSide
@@ -97,10 +95,10 @@ class DifferenceValue(SchemaModel):
     """Difference of two models.
 
     Attributes:
-        models: the two.
-        n: comparisons that both have, at most over the metrics.
-        tests: by metric, second model − first.
-        sentence: all this in words.
+        models: the two models.
+        n: comparisons that both have, the most over the metrics.
+        tests: per metric, second model − first.
+        sentence: the difference in words.
     """
 
     models: tuple[str, str]
@@ -120,11 +118,11 @@ class Counts(SchemaModel):
     """Cost of the games.
 
     Attributes:
-        games: that were played.
-        cells: scores they are made of.
+        games: games played.
+        cells: scores that they need.
         encodings: images and captions that were encoded (dual encoders).
         pairs: pairs that were scored one by one (other models).
-        naive: the same, if every cell were asked anew.
+        naive: encodings (or pairs) that scoring every cell anew would have taken.
     """
 
     games: int
@@ -140,8 +138,8 @@ class OrderShares(SchemaModel):
     Attributes:
         side: text (all regions present) or image (all words present).
         players: number of players of these games.
-        games: how many of them.
-        shares: of Σ|w| over coalitions that are not empty, by their size from 1; means of games.
+        games: number of these games.
+        shares: shares of Σ|w| over non-empty coalitions, by their size from 1; means over games.
     """
 
     side: MetricSide
@@ -154,20 +152,20 @@ class ModelDiagnosis(SchemaModel):
     """Diagnosis of one model.
 
     Attributes:
-        model: its name.
-        score: what it was asked for.
-        fingerprint: of exactly these weights.
-        examples: that were played.
-        metrics: the asked sides' metrics over all examples, by key.
+        model: the model's name.
+        score: the score that the games are about.
+        fingerprint: hash of the weights.
+        examples: examples that were played.
+        metrics: the requested side's metrics over all examples, by key.
         parts: the same for each part of a suite.
         kinds: the same for each kind of change: objects change places, attributes change hands,
             the things stay the same; findings are about these.
-        findings: whether the interactions dominate.
-        equivariance: of the 2 × 2 examples, in standard deviations of the score.
+        findings: verdicts on whether the interactions dominate.
+        equivariance: equivariance of the 2 × 2 examples, in standard deviations of the score.
         orders: shares by size of coalition.
-        counts: what it took.
-        left_out: what was not played, and why.
-        notes: what a reader should know.
+        counts: cost of the games.
+        left_out: examples that were not played, with the reason.
+        notes: notes for the reader.
     """
 
     model: str
@@ -191,21 +189,21 @@ class DiagnosisReport(SchemaModel):
     Attributes:
         schema_version: version of this shape.
         contrapose: version of the program.
-        benchmark: its name.
+        benchmark: the benchmark's name.
         parts: the parts that were diagnosed; empty where there are none.
-        examples: examples that were chosen.
-        side: what was asked.
+        examples: examples that were selected.
+        side: the requested side.
         players: groups, words or superpixels.
-        words: where word groups come from; null where words do not play.
-        regions: where regions come from; null where they do not play.
-        baseline: how words and regions are hidden, by name.
+        words: source of the word groups; null where words do not play.
+        regions: source of the regions; null where they do not play.
+        baseline: text and image mask, by name.
         baseline_words: the same in words.
-        preset: of the authors' script; null without.
-        resamples: of the bootstrap.
-        seed: of everything random.
-        models: what was found in each.
-        differences: where models differ, each with the first.
-        notes: what a reader should know.
+        preset: `released` for the authors' script; null without a preset.
+        resamples: number of bootstrap resamples.
+        seed: seed of everything random.
+        models: the diagnosis of each model.
+        differences: differences of each two models.
+        notes: notes for the reader.
     """
 
     schema_version: Literal[1] = DIAGNOSIS_VERSION
@@ -213,8 +211,8 @@ class DiagnosisReport(SchemaModel):
     benchmark: str
     parts: tuple[str, ...]
     examples: int
-    side: Literal["text", "image", "mutual", "all"]
-    players: Literal["groups", "words", "superpixels"]
+    side: GameSide
+    players: PlayerKind
     words: str | None
     regions: str | None
     baseline: dict[str, str]
@@ -227,20 +225,20 @@ class DiagnosisReport(SchemaModel):
     notes: tuple[str, ...] = ()
 
 
-def order_shares(played: Sequence[GameBlock]) -> tuple[OrderShares, ...]:
+def order_shares(blocks: Sequence[GameBlock]) -> tuple[OrderShares, ...]:
     """Shares of Σ|w| by size of coalition, for each side and number of players."""
-    found: dict[tuple[MetricSide, int], list[FloatArray]] = {}
-    for block in played:
+    parts_of: dict[tuple[MetricSide, int], list[FloatArray]] = {}
+    for block in blocks:
         games = block.values.reshape(-1, *block.values.shape[3:])
         if block.text_players:
-            found.setdefault(("text", len(block.text_players)), []).append(games[:, -1, :])
+            parts_of.setdefault(("text", len(block.text_players)), []).append(games[:, -1, :])
         if block.image_players:
-            found.setdefault(("image", len(block.image_players)), []).append(games[:, :, -1])
+            parts_of.setdefault(("image", len(block.image_players)), []).append(games[:, :, -1])
     return tuple(
         OrderShares(
             side=side, players=players, games=len(known), shares=_mean_shares(known, players)
         )
-        for (side, players), parts in sorted(found.items(), key=lambda item: item[0][::-1])
+        for (side, players), parts in sorted(parts_of.items(), key=lambda item: item[0][::-1])
         if len(known := _complete_games(np.concatenate(parts)))
     )
 
@@ -278,27 +276,27 @@ def metric_values(diagnosis: Diagnosis, side: GameSide) -> dict[str, Sensitivity
     }
 
 
-def finding_value(found: Finding) -> FindingValue:
+def finding_value(finding: Finding) -> FindingValue:
     """Schema value of a finding."""
     return FindingValue(
-        side=found.side,
-        interaction=found.interaction,
-        verdict=found.verdict,
-        share=found.share,
-        n=found.count,
-        examples=found.examples,
-        tests=tuple(map(_paired_value, found.tests)),
-        sentence=found.sentence,
+        side=finding.side,
+        interaction=finding.interaction,
+        verdict=finding.verdict,
+        share=finding.share,
+        n=finding.count,
+        examples=finding.examples,
+        tests=tuple(map(_paired_value, finding.tests)),
+        sentence=finding.sentence,
     )
 
 
-def difference_value(found: ModelDifference) -> DifferenceValue:
+def difference_value(difference: ModelDifference) -> DifferenceValue:
     """Schema value of a model difference."""
     return DifferenceValue(
-        models=found.names,
-        n=found.count,
-        tests=tuple(map(_paired_value, found.tests)),
-        sentence=found.sentence,
+        models=difference.names,
+        n=difference.count,
+        tests=tuple(map(_paired_value, difference.tests)),
+        sentence=difference.sentence,
     )
 
 

@@ -8,15 +8,6 @@ the text side and none on the image side. The right one always comes first.
 Means, ρ and accuracy are over comparisons. Intervals are percentile intervals of a bootstrap over
 images, with all comparisons that share them. Nothing is ever NaN: an undefined value is None, with
 a note that gives the reason.
-
-On the text side every image of an example is compared with each of its right captions against each
-of its wrong ones; on the image side every caption with each of its right images against each of its
-wrong ones. An example of 2 × 2 therefore gives two comparisons a side, one of 1 × 2 gives one
-comparison on the text side and none on the image side. The right one always comes first.
-
-A metric's mean is over comparisons (see `comparisons`), and so are ρ and the accuracy beside it.
-Intervals are percentile intervals of a bootstrap that draws images, with all comparisons that share
-them. Nothing here is ever NaN: what is undefined is None, with a note that says why.
 """
 
 from __future__ import annotations
@@ -51,16 +42,16 @@ class Comparisons:
     """Comparisons of right with wrong in one metric family: c comparisons, p patterns each.
 
     Attributes:
-        family: what is compared.
-        ids: (c,) the example of each.
-        kept: (c,) the image (or caption) that meets both.
+        family: the metric family.
+        ids: (c,) the example of each comparison.
+        kept: (c,) position of the image (or caption) that is compared with both.
         right: (c,) the right caption (or image).
         wrong: (c,) the wrong one.
         clusters: (c,) codes; comparisons that share an image, directly or through others, have one.
         rewards: (c, 2) the score of right and wrong with all players present.
-        dividends: (c, 2, p) the patterns' dividends; NaN where the example has not their players.
+        dividends: (c, 2, p) the patterns' dividends; NaN where the example lacks their players.
         sensitivities: (c, p) |w(right) − w(wrong)|² / Z, Z the mean of w² over both and over the
-            patterns there are. NaN also where Z is 0: no pattern has any effect.
+            patterns present. NaN also where Z is 0: no pattern has any effect.
     """
 
     family: MetricFamily
@@ -84,68 +75,65 @@ class Comparisons:
         return np.asarray(self.dividends[:, 0] - self.dividends[:, 1])
 
     @property
-    def there(self) -> BoolArray:
+    def present(self) -> BoolArray:
         """(c, p) whether the example has the pattern's players."""
         return np.asarray(~np.isnan(self.dividends).any(axis=1))
 
     @property
     def rows(self) -> list[tuple[str, int, int, int]]:
         """Key of each comparison: example, kept, right, wrong."""
-        places = np.stack([self.kept, self.right, self.wrong], axis=1).tolist()
-        return [(id_, *place) for id_, place in zip(self.ids, places, strict=True)]
+        positions = np.stack([self.kept, self.right, self.wrong], axis=1).tolist()
+        return [(id_, *row) for id_, row in zip(self.ids, positions, strict=True)]
 
     def by_example(self, key: str) -> dict[str, float]:
         """Mean sensitivity per example over its comparisons; undefined ones are omitted."""
         values = self.sensitivities[:, self.family.keys.index(key)]
-        found: dict[str, list[float]] = {}
+        by_id: dict[str, list[float]] = {}
         for id_, value in zip(self.ids, values.tolist(), strict=True):
             if not math.isnan(value):
-                found.setdefault(id_, []).append(value)
-        return {id_: sum(each) / len(each) for id_, each in found.items()}
+                by_id.setdefault(id_, []).append(value)
+        return {id_: sum(some) / len(some) for id_, some in by_id.items()}
 
 
-def build_comparisons(played: Sequence[GameBlock], family: MetricFamily) -> Comparisons:
-    """Build the comparisons of one family over all blocks of games.
-
-    A comparison whose scores were not asked is not there.
-    """
-    clusters = _cluster_codes(played)
+def build_comparisons(blocks: Sequence[GameBlock], family: MetricFamily) -> Comparisons:
+    """Build the comparisons of one family over all blocks; unscored ones are left out."""
+    clusters = _cluster_codes(blocks)
     parts = [
-        _compare_block(block, family, codes) for block, codes in zip(played, clusters, strict=True)
+        _compare_block(block, family, codes) for block, codes in zip(blocks, clusters, strict=True)
     ]
     return _concatenate(parts, family)
 
 
-def _cluster_codes(played: Sequence[GameBlock]) -> list[IntArray]:
-    codes = clusters_of([images for block in played for images in block.images])
-    ends = np.cumsum([len(block.ids) for block in played])
-    return np.split(codes, ends[:-1]) if played else []
+def _cluster_codes(blocks: Sequence[GameBlock]) -> list[IntArray]:
+    codes = clusters_of([images for block in blocks for images in block.images])
+    ends = np.cumsum([len(block.ids) for block in blocks])
+    return np.split(codes, ends[:-1]) if blocks else []
 
 
 def _compare_block(block: GameBlock, family: MetricFamily, clusters: IntArray) -> Comparisons:
     example, kept, right, wrong = _comparison_indices(block, family.exchanged)
-    whole = block.values[..., -1, -1]
-    found = _pattern_dividends(block, family.patterns)
+    scores = block.values[..., -1, -1]
+    by_pattern = _pattern_dividends(block, family.patterns)
     cells = (
         [(example, kept, right), (example, kept, wrong)]
         if family.exchanged == "captions"
         else [(example, right, kept), (example, wrong, kept)]
     )
-    rewards = np.stack([whole[cell] for cell in cells], axis=1)
-    w = np.stack([found[cell] for cell in cells], axis=1)
+    rewards = np.stack([scores[cell] for cell in cells], axis=1)
+    w = np.stack([by_pattern[cell] for cell in cells], axis=1)
     largest = np.maximum(*(_largest_magnitude(block.values)[cell] for cell in cells))
     missing = np.isnan(w).any(axis=1)
-    asked = ~(np.isnan(rewards).any(axis=1) | np.all(missing, axis=1))
+    known = ~(np.isnan(rewards).any(axis=1) | np.all(missing, axis=1))
     return Comparisons(
         family,
-        tuple(block.ids[place] for place in example[asked]),
-        kept[asked],
-        right[asked],
-        wrong[asked],
-        clusters[example[asked]],
-        rewards[asked],
-        w[asked],
-        compute_sensitivities(w[asked], largest[asked]),
+        tuple(block.ids[row] for row in example[known]),
+        kept[known],
+        right[known],
+        wrong[known],
+        clusters[example[known]],
+        rewards[known],
+        w[known],
+        compute_sensitivities(w[known], largest[known]),
     )
 
 
@@ -162,18 +150,18 @@ def _comparison_indices(
 def _pattern_dividends(block: GameBlock, patterns: Iterable[MetricPattern]) -> FloatArray:
     """(k, m, n, p) dividends of the patterns in every cell; NaN where players are missing."""
     tables: dict[tuple[bool, bool], FloatArray] = {}
-    found: list[FloatArray] = []
+    columns: list[FloatArray] = []
     for pattern in patterns:
         image = _pattern_index(block.image_players, pattern.image)
         text = _pattern_index(block.text_players, pattern.text)
         if image is None or text is None:
-            found.append(np.full(block.values.shape[:3], np.nan))
+            columns.append(np.full(block.values.shape[:3], np.nan))
             continue
         kind = (pattern.image is None, pattern.text is None)
         if kind not in tables:
             tables[kind] = _dividend_table(block.values, *kind)
-        found.append(tables[kind][..., image, text])
-    return np.stack(found, axis=-1)
+        columns.append(tables[kind][..., image, text])
+    return np.stack(columns, axis=-1)
 
 
 def _dividend_table(values: FloatArray, all_regions: bool, all_words: bool) -> FloatArray:
@@ -200,17 +188,17 @@ def compute_sensitivities(w: FloatArray, largest: FloatArray) -> FloatArray:
     """(c, p) sensitivities from the dividends (c, 2, p) of right and wrong.
 
     Args:
-        w: dividends; NaN for patterns that an example has not.
-        largest: (c,) the largest magnitude among the games' values, against which dividends are
-            nothing but rounding.
+        w: dividends; NaN for patterns whose players an example lacks.
+        largest: (c,) largest magnitude among the games' values; dividends far below it are
+            rounding.
     """
-    there = ~np.isnan(w).any(axis=1)
-    squares = np.where(there, (np.nan_to_num(w) ** 2).sum(axis=1), 0.0)
-    counted = 2 * there.sum(axis=1)
+    present = ~np.isnan(w).any(axis=1)
+    squares = np.where(present, (np.nan_to_num(w) ** 2).sum(axis=1), 0.0)
+    counted = 2 * present.sum(axis=1)
     z = np.divide(squares.sum(axis=1), counted, out=np.zeros(len(w)), where=counted > 0)
     effect = z > (NO_EFFECT * largest) ** 2
     change = (w[:, 0] - w[:, 1]) ** 2
-    known = there & effect[:, None]
+    known = present & effect[:, None]
     result = np.full(change.shape, np.nan)
     np.divide(change, z[:, None], out=result, where=known)
     return result
@@ -245,17 +233,17 @@ class Sensitivity:
     """Sensitivity metric of one model, with its statistics.
 
     Attributes:
-        key: one of `fourteen.KEYS`.
-        side: where it is reported.
+        key: one of `METRIC_KEYS`.
+        side: the side it is reported under.
         count: comparisons that have the metric's players.
         examples: examples these come from.
-        mean: mean sensitivity; None when there is none.
-        ci95: its interval.
+        mean: mean sensitivity; None where it is undefined.
+        ci95: its 95 % interval.
         rho: Pearson correlation of the reward's difference with the dividend's.
         rho_ci95: its interval.
         accuracy: share of the same comparisons in which right scores above wrong; a tie is wrong.
         accuracy_ci95: its interval.
-        notes: why something is None or left out, a sentence each.
+        notes: reasons why a value is None or a comparison is left out, one sentence each.
     """
 
     key: str
@@ -285,107 +273,107 @@ class Diagnosis:
 
 
 def diagnose_blocks(
-    played: Sequence[GameBlock], *, resamples: int = RESAMPLES, seed: int = 0
+    blocks: Sequence[GameBlock], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Diagnosis:
     """Compute all fourteen metrics from blocks of games.
 
     Args:
-        played: blocks of games of one model; an example stands in one block.
-        resamples: of the bootstrap.
-        seed: of the bootstrap.
+        blocks: games of one model; each example stands in one block.
+        resamples: number of bootstrap resamples.
+        seed: seed of the bootstrap.
 
     Raises:
         InputError: a score is infinite.
     """
-    comparisons = {family.name: build_comparisons(played, family) for family in FAMILIES}
+    comparisons = {family.name: build_comparisons(blocks, family) for family in FAMILIES}
     metrics = {
         one.key: one
         for family in FAMILIES
-        for one in _measure_family(comparisons[family.name], played, resamples, seed)
+        for one in _measure_family(comparisons[family.name], blocks, resamples, seed)
     }
     return Diagnosis(metrics, comparisons)
 
 
 def _measure_family(
-    compared: Comparisons, played: Sequence[GameBlock], resamples: int, seed: int
+    compared: Comparisons, blocks: Sequence[GameBlock], resamples: int, seed: int
 ) -> list[Sensitivity]:
     patterns = compared.family.patterns
     statistics = [
-        one for place in range(len(patterns)) for one in _pattern_statistics(compared, place)
+        one for column in range(len(patterns)) for one in _pattern_statistics(compared, column)
     ]
-    found = [_none_if_nan(statistic.value()) for statistic in statistics]
-    drawn: list[Range | None] = []
+    values = [_none_if_nan(statistic.value()) for statistic in statistics]
+    bounds: list[Range | None] = []
     if compared.ids:
-        bounds = intervals(statistics, clusters=compared.clusters, resamples=resamples, seed=seed)
-        drawn = [None if math.isnan(low) else (low, high) for low, high in bounds]
+        drawn = intervals(statistics, clusters=compared.clusters, resamples=resamples, seed=seed)
+        bounds = [None if math.isnan(low) else (low, high) for low, high in drawn]
     measured = []
-    for place, pattern in enumerate(patterns):
-        there = compared.there[:, place]
-        mean, rho, right = found[3 * place : 3 * place + 3]
-        several = np.unique(compared.clusters[there]).size > 1
-        ci, rho_ci, right_ci = drawn[3 * place : 3 * place + 3] if several else [None] * 3
+    for column, pattern in enumerate(patterns):
+        present = compared.present[:, column]
+        mean, rho, right = values[3 * column : 3 * column + 3]
+        several = np.unique(compared.clusters[present]).size > 1
+        ci, rho_ci, right_ci = bounds[3 * column : 3 * column + 3] if several else [None] * 3
         measured.append(
             Sensitivity(
                 pattern.key,
                 compared.family.side,
-                int(there.sum()),
-                len({compared.ids[row] for row in np.flatnonzero(there)}),
+                int(present.sum()),
+                len({compared.ids[row] for row in np.flatnonzero(present)}),
                 mean,
                 None if mean is None else ci,
                 rho,
                 None if rho is None else rho_ci,
                 right,
                 None if right is None else right_ci,
-                tuple(_pattern_notes(compared, place, rho, played)),
+                tuple(_pattern_notes(compared, column, rho, blocks)),
             )
         )
     return measured
 
 
 def _pattern_statistics(
-    compared: Comparisons, place: int
+    compared: Comparisons, column: int
 ) -> tuple[Statistic, Statistic, Statistic]:
     """Mean sensitivity, ρ and accuracy of one pattern, over the comparisons that have it."""
-    sensitivity = compared.sensitivities[:, place]
+    sensitivity = compared.sensitivities[:, column]
     defined = ~np.isnan(sensitivity)
-    difference = compared.dividend_differences[:, place]
-    there = (~np.isnan(difference)).astype(np.float64)
+    difference = compared.dividend_differences[:, column]
+    present = (~np.isnan(difference)).astype(np.float64)
     reward = compared.reward_differences
     return (
         mean_of(np.where(defined, sensitivity, 0.0), defined.astype(np.float64)),
-        correlation_of(reward, np.nan_to_num(difference), there),
-        mean_of((reward > 0).astype(np.float64), there),
+        correlation_of(reward, np.nan_to_num(difference), present),
+        mean_of((reward > 0).astype(np.float64), present),
     )
 
 
 def _pattern_notes(
-    compared: Comparisons, place: int, rho: float | None, played: Sequence[GameBlock]
+    compared: Comparisons, column: int, rho: float | None, blocks: Sequence[GameBlock]
 ) -> list[str]:
-    pattern = compared.family.patterns[place]
-    there = compared.there[:, place]
-    if not there.any():
-        return [_absence_reason(compared.family, pattern, played)]
+    pattern = compared.family.patterns[column]
+    present = compared.present[:, column]
+    if not present.any():
+        return [_absence_reason(compared.family, pattern, blocks)]
     notes = []
-    idle = int((there & np.isnan(compared.sensitivities[:, place])).sum())
+    idle = int((present & np.isnan(compared.sensitivities[:, column])).sum())
     if idle:
         notes.append(
-            f"{idle} of {int(there.sum())} comparisons are not in the mean: no pattern has any "
+            f"{idle} of {int(present.sum())} comparisons are not in the mean: no pattern has any "
             "effect on their scores."
         )
     if rho is None:
-        still = "dividend" if compared.reward_differences[there].std() > 0 else "score"
+        still = "dividend" if compared.reward_differences[present].std() > 0 else "score"
         notes.append(f"ρ is undefined: the differences of the {still} do not vary.")
-    if np.unique(compared.clusters[there]).size < 2:
+    if np.unique(compared.clusters[present]).size < 2:
         notes.append("no interval: all comparisons share one image.")
     return notes
 
 
 def _absence_reason(
-    family: MetricFamily, pattern: MetricPattern, played: Sequence[GameBlock]
+    family: MetricFamily, pattern: MetricPattern, blocks: Sequence[GameBlock]
 ) -> str:
     able = [
         block
-        for block in played
+        for block in blocks
         if block.ids
         and _has_pattern(block.image_players, pattern.image)
         and _has_pattern(block.text_players, pattern.text)

@@ -4,11 +4,6 @@
 
 A region is a mask file (paths from the file's folder), COCO run lengths or polygons, or a box.
 A folder holds mask files as `ID/IMAGE/O1.png`.
-
-    {"id": "7", "image": 0, "regions": {"O1": "masks/7-man.png", "O2": [120, 40, 60, 90]}}
-
-A region is a mask file (paths from the file's folder), COCO's run lengths or polygons, or a box.
-A folder holds mask files as `ID/IMAGE/O1.png`.
 """
 
 from __future__ import annotations
@@ -46,8 +41,8 @@ def read_region(value: Any, size: ImageSize, folder: Path) -> BoolArray:
         value: the name of a mask file (white is the region), `[x, y, width, height]`, polygons
             `[[x, y, x, y, …], …]`, or COCO's `{"size": [h, w], "counts": …}`; the last three also
             under the names `box`, `polygons` and `rle`, the first under `mask`.
-        size: of the image; polygons and boxes are in its pixels.
-        folder: where mask files are looked for.
+        size: height and width of the image; polygons and boxes are in its pixels.
+        folder: root of mask files.
 
     Raises:
         InputError: it is none of these.
@@ -61,7 +56,7 @@ def read_region(value: Any, size: ImageSize, folder: Path) -> BoolArray:
         return read_mask(value, folder)
     if isinstance(value, dict):
         return decode_rle(value)
-    if isinstance(value, list) and value and all(isinstance(each, list) for each in value):
+    if isinstance(value, list) and value and all(isinstance(part, list) for part in value):
         return fill_polygons(value, size)
     if isinstance(value, list) and len(value) == 4 and all(map(_is_number, value)):
         return fill_box(value, size)
@@ -75,10 +70,10 @@ def read_mask(name: str, folder: Path) -> BoolArray:
     except MalformedError as error:
         raise InputError(str(error)) from None
     try:
-        grey = open_image(ImageRef(name, path)).convert("L")
+        gray = open_image(ImageRef(name, path)).convert("L")
     except InputError as error:
         raise InputError(f"the mask {name}: {error.message}") from None
-    return np.asarray(grey) > 127
+    return np.asarray(gray) > 127
 
 
 def decode_rle(value: dict[str, Any]) -> BoolArray:
@@ -155,8 +150,8 @@ class UserRegions:
 
     Attributes:
         file: the file, or the folder of masks.
-        regions: by example and image: by name what was written down, with the line.
-        folder: where mask files are looked for.
+        regions: regions by example and image, as written, with the line of the file.
+        folder: root of mask files.
     """
 
     file: Path
@@ -178,19 +173,20 @@ class UserRegions:
         """
         if file.is_dir():
             return cls(file, _list_masks(file), file)
-        found: dict[tuple[str, int], tuple[Mapping[str, Any], int | None]] = {}
+        known: dict[tuple[str, int], tuple[Mapping[str, Any], int | None]] = {}
         records = read_jsonl_records(file, StrictProblems())
-        for (key, marked), line in parse_records(
-            records, lambda each: (_parse_region_record(each), each.line), StrictProblems()
-        ):
-            if key in found:
+        parsed = parse_records(
+            records, lambda record: (_parse_region_record(record), record.line), StrictProblems()
+        )
+        for (key, regions), line in parsed:
+            if key in known:
                 raise InputError(
                     f"example {key[0]} has image {key[1]} twice.", file=file, line=line
                 )
-            found[key] = marked, line
-        if not found:
+            known[key] = regions, line
+        if not known:
             raise InputError("holds no regions.", file=file)
-        return cls(file, found, file.parent)
+        return cls(file, known, file.parent)
 
     def find(self, examples: Sequence[Example]) -> list[Sequence[RegionMasks] | MissingPlayers]:
         """Region masks of each image, checked against its size.
@@ -202,35 +198,35 @@ class UserRegions:
 
     def _one(self, example: Example) -> Sequence[RegionMasks] | MissingPlayers:
         images: list[RegionMasks] = []
-        for place, ref in enumerate(example.images):
-            known = self.regions.get((example.id, place))
+        for index, ref in enumerate(example.images):
+            known = self.regions.get((example.id, index))
             if known is None:
                 return MissingPlayers(f"{self.file.name} has no regions of one of its images")
-            marked, line = known
+            regions, line = known
             try:
                 image = open_image(ref)
             except InputError as error:
                 return MissingPlayers(error.message.partition(" (")[0].rstrip("."))
             try:
-                images.append(self._masks(marked, ref, (image.height, image.width)))
+                images.append(self._masks(regions, ref, (image.height, image.width)))
             except InputError as error:
-                message = f"example {example.id}, image {place}: {error.message}"
+                message = f"example {example.id}, image {index}: {error.message}"
                 raise InputError(message, file=self.file, line=line) from None
         return images
 
-    def _masks(self, marked: Mapping[str, Any], ref: ImageRef, size: ImageSize) -> RegionMasks:
-        found: dict[str, BoolArray] = {}
-        for name, value in marked.items():
+    def _masks(self, regions: Mapping[str, Any], ref: ImageRef, size: ImageSize) -> RegionMasks:
+        masks: dict[str, BoolArray] = {}
+        for name, value in regions.items():
             mask = _fit_mask(read_region(value, size, self.folder), ref, size, name)
             if not mask.any():
                 raise InputError(f"the region {name!r} is empty.")
-            for other, taken in found.items():
+            for other, taken in masks.items():
                 if (mask & taken).any():
                     raise InputError(
                         f"the regions {other!r} and {name!r} overlap: cut one out of the other."
                     )
-            found[name] = mask
-        return {name: RegionMask.of(mask) for name, mask in found.items()}
+            masks[name] = mask
+        return {name: RegionMask.of(mask) for name, mask in masks.items()}
 
 
 def _fit_mask(mask: BoolArray, ref: ImageRef, size: ImageSize, name: str) -> BoolArray:
@@ -238,8 +234,8 @@ def _fit_mask(mask: BoolArray, ref: ImageRef, size: ImageSize, name: str) -> Boo
     if mask.shape == size:
         return mask
     if ref.crop is not None:
-        whole = open_image(replace(ref, crop=None))
-        if mask.shape == (whole.height, whole.width):
+        photograph = open_image(replace(ref, crop=None))
+        if mask.shape == (photograph.height, photograph.width):
             x, y, width, height = ref.crop
             part = mask[max(y, 0) : y + height, max(x, 0) : x + width]
             if part.shape == size:
@@ -251,27 +247,27 @@ def _fit_mask(mask: BoolArray, ref: ImageRef, size: ImageSize, name: str) -> Boo
 
 
 def _parse_region_record(record: Record) -> tuple[tuple[str, int], Mapping[str, Any]]:
-    marked = record.field("regions")
-    if not isinstance(marked, dict) or not marked:
+    regions = record.field("regions")
+    if not isinstance(regions, dict) or not regions:
         raise MalformedError(f"record {record.key}: 'regions' must name at least one region.")
     try:
-        require_few_players(len(marked), "regions")
+        require_few_players(len(regions), "regions")
     except InputError as error:
         raise MalformedError(f"record {record.key}: {error.message}") from None
-    return (record.name("id"), record.integer("image")), marked
+    return (record.name("id"), record.integer("image")), regions
 
 
 def _list_masks(folder: Path) -> dict[tuple[str, int], tuple[Mapping[str, Any], int | None]]:
     """Mask files of a folder by example and image, from `ID/IMAGE/NAME.png`."""
-    found: dict[tuple[str, int], dict[str, str]] = {}
+    masks: dict[tuple[str, int], dict[str, str]] = {}
     for file in sorted(folder.glob("**/*.png")):
         parts = file.relative_to(folder).parts
         if len(parts) < 3 or not parts[-2].isdigit():
             raise InputError("a mask file must lie at ID/IMAGE/NAME.png.", file=file)
         key = "/".join(parts[:-2]), int(parts[-2])
-        found.setdefault(key, {})[file.stem] = "/".join(parts)
-    if not found:
+        masks.setdefault(key, {})[file.stem] = "/".join(parts)
+    if not masks:
         raise InputError("holds no mask files (ID/IMAGE/NAME.png).", file=folder)
-    for marked in found.values():
-        require_few_players(len(marked), "regions")
-    return {key: (marked, None) for key, marked in found.items()}
+    for regions in masks.values():
+        require_few_players(len(regions), "regions")
+    return {key: (regions, None) for key, regions in masks.items()}

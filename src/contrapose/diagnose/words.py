@@ -8,18 +8,6 @@ in a JSONL file with one line per caption; a span is the offset of its first cha
 one after its last:
 
     {"id": "7", "caption": 0, "spans": {"O": [[4, 7], [21, 26]], "R": [[11, 20]]}}
-
-VG-Relation says “the X is REL the Y”, VG-Attribution “the A1 X and the A2 Y”. The relation and the
-attributes are the examples' tags, so that “to the left of” is one relation and “light brown” one
-attribute.
-
-    {"id": "7", "caption": 0, "spans": {"O": [[4, 7], [21, 26]], "R": [[11, 20]]}}
-
-A line a caption; a span is the offset of its first character and of the one after its last.
-
-Where captions follow a template it says what each word is: those of `scenes`, and ARO's. Elsewhere
-a part-of-speech tagger does: nouns are O, verbs and prepositions R, adjectives and numerals A. Or
-the user gives the words' places in a file.
 """
 
 from __future__ import annotations
@@ -33,8 +21,13 @@ from typing import Any, Literal
 
 from contrapose.data import Example
 from contrapose.data.tagging import WORD_PATTERN, Tagger, split_words, tag_groups
-from contrapose.diagnose.players import MissingPlayers, WordFinder, WordGroups, require_few_players
-from contrapose.errors import InputError
+from contrapose.diagnose.players import (
+    MissingPlayers,
+    WordFinder,
+    WordGroups,
+    require_few_players,
+)
+from contrapose.errors import InputError, option
 from contrapose.files import (
     MalformedError,
     Record,
@@ -54,8 +47,8 @@ class TemplateWords:
     """Word groups of ARO's captions.
 
     Attributes:
-        released: as the authors' script takes them: the word before the relation belongs to it,
-            and captions in which the relation's first word comes again are left out.
+        released: follow the authors' script: the word before the relation belongs to it, and
+            captions that repeat the relation's first word are left out.
     """
 
     released: bool = False
@@ -72,7 +65,7 @@ class TemplateWords:
 
     def _one(self, example: Example) -> Sequence[WordGroups] | MissingPlayers:
         relation, attributes = example.tags.get("relation"), example.tags.get("attributes")
-        found: list[WordGroups] = []
+        groups_of: list[WordGroups] = []
         for text in example.texts:
             groups = None
             if isinstance(relation, str):
@@ -85,8 +78,8 @@ class TemplateWords:
                 groups = attribute_groups(text, attributes)
             if groups is None:
                 return MissingPlayers(NO_TEMPLATE)
-            found.append(groups)
-        return found
+            groups_of.append(groups)
+        return groups_of
 
 
 def relation_groups(text: str, relation: str, *, before: bool = False) -> WordGroups | None:
@@ -111,22 +104,22 @@ def attribute_groups(text: str, attributes: str) -> WordGroups | None:
 
     Args:
         text: the caption.
-        attributes: both, joined by `_`, in any order.
+        attributes: both attributes, joined by `_`, in any order.
     """
     match = re.fullmatch(r"the (.+) and the (.+)", text)
     if match is None:
         return None
     objects: list[Span] = []
-    said: list[Span] = []
+    adjectives: list[Span] = []
     for group in (1, 2):
         phrase, start = match.group(group), match.start(group)
-        known = [each for each in attributes.split("_") if phrase.startswith(f"{each} ")]
+        known = [word for word in attributes.split("_") if phrase.startswith(f"{word} ")]
         length = len(max(known, key=len)) if known else phrase.find(" ")
         if length < 1:
             return None
-        said.append((start, start + length))
+        adjectives.append((start, start + length))
         objects.append((start + length + 1, match.end(group)))
-    return {"O": tuple(objects), "A": tuple(said)}
+    return {"O": tuple(objects), "A": tuple(adjectives)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +127,8 @@ class UserWords:
     """Word groups from a user's file.
 
     Attributes:
-        file: it.
-        groups: by example and caption, with the line.
+        file: the file.
+        groups: word groups by example and caption, with the line of the file.
     """
 
     file: Path
@@ -154,20 +147,20 @@ class UserWords:
         Raises:
             InputError: a record is malformed, or has no group, an empty one, or too many.
         """
-        found: dict[tuple[str, int], tuple[WordGroups, int]] = {}
+        known: dict[tuple[str, int], tuple[WordGroups, int]] = {}
         records = read_jsonl_records(file, StrictProblems())
-        built = parse_records(
-            records, lambda each: (_parse_word_record(each), each.line), StrictProblems()
+        parsed = parse_records(
+            records, lambda record: (_parse_word_record(record), record.line), StrictProblems()
         )
-        for (key, groups), line in built:
-            if key in found:
+        for (key, groups), line in parsed:
+            if key in known:
                 raise InputError(
                     f"example {key[0]} has caption {key[1]} twice.", file=file, line=line
                 )
-            found[key] = groups, line
-        if not found:
+            known[key] = groups, line
+        if not known:
             raise InputError("holds no word groups.", file=file)
-        return cls(file, found)
+        return cls(file, known)
 
     def find(self, examples: Sequence[Example]) -> list[Sequence[WordGroups] | MissingPlayers]:
         """Word groups of each caption, checked against its text.
@@ -178,9 +171,9 @@ class UserWords:
         return [self._one(example) for example in examples]
 
     def _one(self, example: Example) -> Sequence[WordGroups] | MissingPlayers:
-        found = []
-        for place, text in enumerate(example.texts):
-            known = self.groups.get((example.id, place))
+        groups_of = []
+        for index, text in enumerate(example.texts):
+            known = self.groups.get((example.id, index))
             if known is None:
                 return MissingPlayers(f"{self.file.name} has no word groups of one of its captions")
             groups, line = known
@@ -188,8 +181,8 @@ class UserWords:
                 _check_overlap(groups, text)
             except InputError as error:
                 raise InputError(error.message, file=self.file, line=line) from None
-            found.append(groups)
-        return found
+            groups_of.append(groups)
+        return groups_of
 
 
 def _parse_word_record(record: Record) -> tuple[tuple[str, int], WordGroups]:
@@ -208,8 +201,8 @@ def _parse_spans(record: Record, name: str, value: Any) -> tuple[Span, ...]:
     if not isinstance(value, list) or not value:
         raise MalformedError(f"record {record.key}: the group {name!r} is empty; leave it out.")
     for span in value:
-        whole = isinstance(span, list) and len(span) == 2 and all(type(n) is int for n in span)
-        if not whole:
+        is_span = isinstance(span, list) and len(span) == 2 and all(type(n) is int for n in span)
+        if not is_span:
             raise MalformedError(f"record {record.key}: a span of {name!r} must be [start, end].")
     return tuple((start, end) for start, end in value)
 
@@ -225,7 +218,6 @@ def _check_overlap(groups: WordGroups, text: str) -> None:
 
 
 PlayerKind = Literal["groups", "words", "superpixels"]
-Preset = Literal["released"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,14 +262,14 @@ class SingleWords:
 
 
 def _single_words(text: str) -> WordGroups:
-    found: dict[str, tuple[Span, ...]] = {}
-    seen: dict[str, int] = {}
+    players: dict[str, tuple[Span, ...]] = {}
+    counts: dict[str, int] = {}
     for match in WORD_PATTERN.finditer(text):
         word = match.group()
         if word[0].isalnum():
-            seen[word] = seen.get(word, 0) + 1
-            found[word if seen[word] == 1 else f"{word}·{seen[word]}"] = (match.span(),)
-    return found
+            counts[word] = counts.get(word, 0) + 1
+            players[word if counts[word] == 1 else f"{word}·{counts[word]}"] = (match.span(),)
+    return players
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +299,11 @@ class DefaultWords:
         return TaggerWords(self.tagger)
 
 
+def describe_source(words: WordFinder, examples: Sequence[Example]) -> str:
+    """Description of where the word groups of these examples come from."""
+    return "; ".join(words.ways(examples)) if isinstance(words, DefaultWords) else words.name
+
+
 def choose_words(
     players: PlayerKind = "groups",
     *,
@@ -318,9 +315,9 @@ def choose_words(
 
     Args:
         players: `words` makes every word a player.
-        spans: the user's own file.
-        tagger: for captions that follow no template.
-        preset: `released` takes them as the authors' script does, which knows ARO alone.
+        spans: a file of the user's spans.
+        tagger: part-of-speech tagger for captions that follow no template.
+        preset: `released` follows the authors' script, which knows ARO only.
 
     Raises:
         InputError: there is no such preset, or the file cannot be used.
@@ -329,7 +326,7 @@ def choose_words(
         raise InputError(f"there is no preset {preset!r}; there is 'released'.")
     if preset is not None:
         if spans is not None or players == "words":
-            raise InputError("--preset released has word groups of its own.")
+            raise InputError(f"{option('preset', preset)} has word groups of its own.")
         return TemplateWords(released=True)
     if spans is not None:
         return UserWords.read(spans)

@@ -7,7 +7,7 @@ Records come with the line they stand on, problems are either raised or collecte
 annotation file cannot leave their root, and what is written appears whole or not at all.
 """
 
-from contrapose.files.atomic import new_folder, require_free, write_bytes, write_text
+from contrapose.files.atomic import atomic_file, new_folder, require_free, write_bytes, write_text
 from contrapose.files.paths import IMAGE_SUFFIXES, resolve_name, safe_join
 from contrapose.files.records import (
     Record,
@@ -38,6 +38,7 @@ __all__ = [
     "Problems",
     "Record",
     "StrictProblems",
+    "atomic_file",
     "is_valid_unicode",
     "new_folder",
     "parse_records",

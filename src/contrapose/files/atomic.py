@@ -8,28 +8,49 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from contrapose.errors import InputError
 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file atomically: under a temporary name beside its path, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        temporary.chmod(0o666 & ~_read_umask())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with _temporary_file(path) as stream:
+        stream.write(content)
 
 
 def write_text(path: Path, content: str) -> None:
     """Write UTF-8 text atomically."""
     write_bytes(path, content.encode())
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a binary stream whose file takes its name only when the block succeeds.
+
+    Raises:
+        InputError: writing fails: no permission, no space.
+    """
+    try:
+        with _temporary_file(path) as stream:
+            yield stream
+    except OSError as error:
+        raise _write_error(path, error) from None
+
+
+@contextmanager
+def _temporary_file(path: Path) -> Iterator[IO[bytes]]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+        temporary.chmod(0o666 & ~_read_umask())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def require_free(path: Path, *, overwrite: bool = False) -> None:
@@ -68,11 +89,13 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(error, OSError):
-            why = error.strerror or str(error)
-            raise InputError(
-                f"cannot be written ({why}); nothing was left there.", file=path
-            ) from None
+            raise _write_error(path, error) from None
         raise
+
+
+def _write_error(path: Path, error: OSError) -> InputError:
+    why = error.strerror or str(error)
+    return InputError(f"cannot be written ({why}); nothing was left there.", file=path)
 
 
 def _replace_folder(new: Path, place: Path) -> None:

@@ -298,7 +298,7 @@ def holds(scene: Scene, first: int, relation: Relation, second: int) -> bool:
         return scene.things[first].on == second
     if relation == "under":
         return scene.things[second].on == first
-    if _ground_thing(scene, first) == _ground_thing(scene, second):
+    if ground_thing(scene, first) == ground_thing(scene, second):
         return False
     (right, away), (other_right, other_away) = (
         camera_position(scene, first),
@@ -317,7 +317,7 @@ def relations_between(scene: Scene, first: int, second: int) -> tuple[Relation, 
     return tuple(each for each in RELATIONS if holds(scene, first, each, second))
 
 
-def _ground_thing(scene: Scene, index: int) -> int:
+def ground_thing(scene: Scene, index: int) -> int:
     """Index of the ground thing at the bottom of this thing's pile; its own if on the ground."""
     below = scene.things[index].on
-    return index if below is None else _ground_thing(scene, below)
+    return index if below is None else ground_thing(scene, below)

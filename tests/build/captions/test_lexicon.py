@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contrapose.build.captions.change import apply_changes, edit_caption
 from contrapose.build.captions.lexicon import (
     article_for,
     load_lexicon,
@@ -14,6 +13,7 @@ from contrapose.build.captions.lexicon import (
     singularize,
     verb_forms,
 )
+from contrapose.build.captions.sentence import apply_changes, edit_caption
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,35 @@
 """Hard positives and hard negatives of any caption, each labelled with its changes.
 
-from contrapose.build.captions import Captioned, Recipe, make_pairs
+from contrapose.build.captions import CaptionRecord, Recipe, make_pairs
 
-for pairs in make_pairs([Captioned("a red cube and a blue ball")], Recipe(seed=0)):
+for pairs in make_pairs([CaptionRecord("a red cube and a blue ball")], Recipe(seed=0)):
     print(pairs.positives, pairs.negatives)
 """
 
-from contrapose.build.captions.change import Change, Rewrite, apply_changes
 from contrapose.build.captions.conjunction import swap_conjuncts
-from contrapose.build.captions.kinds import ALL, GROUPS, NEGATIVE, POSITIVE, REWRITTEN, parse_kinds
-from contrapose.build.captions.pairs import CaptionPairs, Recipe, Tally, make_pairs
-from contrapose.build.captions.reader import CaptionRecord, read_captions
+from contrapose.build.captions.files import build_pairs, pair_files, read_captions
+from contrapose.build.captions.pairs import (
+    ALL,
+    GROUPS,
+    NEGATIVE,
+    POSITIVE,
+    REWRITTEN,
+    CaptionPairs,
+    CaptionRecord,
+    Recipe,
+    Tally,
+    make_pairs,
+    parse_kinds,
+)
 from contrapose.build.captions.replacements import replacement_for_negative, replacements
 from contrapose.build.captions.rewriter import Rewriter, load_rewriter
-from contrapose.build.captions.sentence import Sentence, parse_sentence
-from contrapose.build.captions.writer import build_pairs, pair_files
+from contrapose.build.captions.sentence import (
+    Change,
+    Rewrite,
+    Sentence,
+    apply_changes,
+    parse_sentence,
+)
 
 __all__ = [
     "ALL",

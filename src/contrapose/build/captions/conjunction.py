@@ -21,17 +21,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from contrapose.build.captions.change import Rewrite, diff_captions
 from contrapose.build.captions.lexicon import (
     PLURAL_ONLY,
     article_for,
     is_article,
     load_lexicon,
+    load_table,
     pluralize,
     singularize,
+    word_list,
 )
-from contrapose.build.captions.sentence import BE_FORMS, NounPhrase, Sentence, parse_sentence
-from contrapose.build.captions.tables import load_table, word_list
+from contrapose.build.captions.sentence import (
+    BE_FORMS,
+    NounPhrase,
+    Rewrite,
+    Sentence,
+    diff_captions,
+    parse_sentence,
+)
 from contrapose.data.tagging import Tagger
 
 SWAP_KIND = "swap-and"

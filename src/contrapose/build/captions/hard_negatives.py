@@ -16,7 +16,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from contrapose.build.captions.change import Rewrite, diff_captions, edit_caption
 from contrapose.build.captions.lexicon import (
     Contrast,
     VerbForm,
@@ -26,15 +25,18 @@ from contrapose.build.captions.lexicon import (
     side_index,
     singularize,
     verb_forms,
+    word_list,
 )
 from contrapose.build.captions.sentence import (
     BE_FORMS,
     OBJECT_STARTS,
     NounPhrase,
+    Rewrite,
     Sentence,
+    diff_captions,
+    edit_caption,
     words_match,
 )
-from contrapose.build.captions.tables import word_list
 from contrapose.data.shuffles import (
     shuffle_nouns_and_adjectives,
     shuffle_other_words,

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from typing import Any, Literal
 
-from contrapose.build.captions.tables import load_table, word_list
+
+@cache
+def load_table(name: str) -> Any:
+    """Load one of the JSON word tables of this package, cached."""
+    return json.loads(files(__package__).joinpath("tables", name).read_text("utf-8"))
+
+
+def word_list(name: str) -> frozenset[str]:
+    """Set of words under a name in `words.json`."""
+    return frozenset(load_table("words.json")[name].split())
+
 
 SILENT_H = re.compile(r"(?:hour|honest|honou?r|heir|homage)", re.IGNORECASE)
 """An h that is not heard."""

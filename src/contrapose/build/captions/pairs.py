@@ -14,14 +14,62 @@ from itertools import islice, zip_longest
 
 import numpy as np
 
-from contrapose.build.captions import conjunction, hard_negatives, kinds
-from contrapose.build.captions.change import Rewrite
-from contrapose.build.captions.reader import CaptionRecord
+from contrapose.build.captions import conjunction, hard_negatives
 from contrapose.build.captions.replacements import replacements
 from contrapose.build.captions.rewriter import Rewriter
-from contrapose.build.captions.sentence import Sentence, parse_sentence
+from contrapose.build.captions.sentence import Rewrite, Sentence, parse_sentence
 from contrapose.build.captions.verification import normalize_words, reads_alike
 from contrapose.data.tagging import Tagger
+from contrapose.errors import InputError
+from contrapose.files.suggest import did_you_mean
+
+REPLACE = ("replace-relation", "replace-attribute")
+CONTRAST = ("attribute", "object", "relation", "number")
+EXCHANGE = ("exchange-attribute", "exchange-object")
+REWRITTEN_POSITIVE = ("rewrite-synonym", "rewrite-swap")
+REWRITTEN_NEGATIVE = ("rewrite-contrast", "rewrite-exchange")
+
+POSITIVE = (*REPLACE, conjunction.SWAP_KIND, *REWRITTEN_POSITIVE)
+"""Kinds of hard positives: the caption still fits."""
+NEGATIVE = (
+    *CONTRAST,
+    *EXCHANGE,
+    *hard_negatives.ORDER_KINDS,
+    hard_negatives.NEGATION_KIND,
+    *REWRITTEN_NEGATIVE,
+)
+"""Kinds of hard negatives: it no longer does."""
+REWRITTEN = (*REWRITTEN_POSITIVE, *REWRITTEN_NEGATIVE)
+"""Those that only a language model writes."""
+ALL = (*POSITIVE, *NEGATIVE)
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "all": ALL,
+    "positive": POSITIVE,
+    "negative": NEGATIVE,
+    "replace": REPLACE,
+    "swap": (conjunction.SWAP_KIND,),
+    "contrast": CONTRAST,
+    "exchange": EXCHANGE,
+    "order": hard_negatives.ORDER_KINDS,
+    "rewrite": REWRITTEN,
+}
+
+
+def parse_kinds(words: Sequence[str]) -> tuple[str, ...]:
+    """Resolve kinds and groups into kinds in their usual order; all when none is named.
+
+    Raises:
+        InputError: a name is not known.
+    """
+    wanted: set[str] = set()
+    for word in words or ("all",):
+        if word not in GROUPS and word not in ALL:
+            near = did_you_mean(word, (*GROUPS, *ALL))
+            raise InputError(f"there is no kind of change {word!r}: {near}")
+        wanted.update(GROUPS.get(word, (word,)))
+    return tuple(kind for kind in ALL if kind in wanted)
+
 
 REWRITER_BATCH = 256
 """Captions that a rewriter is asked about together."""
@@ -43,10 +91,18 @@ class Recipe:
         tagger: of parts of speech.
     """
 
-    kinds: tuple[str, ...] = kinds.ALL
+    kinds: tuple[str, ...] = ALL
     seed: int = 0
     per_caption: int = 4
     tagger: Tagger = "textblob"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionRecord:
+    """A caption and the image it belongs to, as the file names it."""
+
+    caption: str
+    image: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +190,14 @@ def _make_caption_pairs(
 ) -> CaptionPairs:
     sentence = parse_sentence(row.caption, recipe.tagger)
     # All positives are made, whatever is asked for: no negative may be one of them.
-    wanted = {*kinds.POSITIVE, *recipe.kinds}
+    wanted = {*POSITIVE, *recipe.kinds}
     proposed: dict[str, list[Rewrite]] = {}
     for group, make in MAKERS.items():
         for rewrite in make(sentence, recipe) if wanted.intersection(group) else ():
             proposed.setdefault(rewrite.kind, []).append(rewrite)
     for rewrite in written:
         proposed.setdefault(rewrite.kind, []).append(rewrite)
-    positives = {kind: proposed[kind] for kind in kinds.POSITIVE if kind in proposed}
+    positives = {kind: proposed[kind] for kind in POSITIVE if kind in proposed}
     fitting = {normalize_words(one.text) for rewrites in positives.values() for one in rewrites}
 
     def wrong(text: str) -> str | None:
@@ -155,7 +211,7 @@ def _make_caption_pairs(
         return SAME_AS_CAPTION if normalize_words(text) == normalize_words(row.caption) else None
 
     chosen = []
-    for names, refuse in ((kinds.POSITIVE, unchanged), (kinds.NEGATIVE, wrong)):
+    for names, refuse in ((POSITIVE, unchanged), (NEGATIVE, wrong)):
         asked = {
             kind: proposed[kind] for kind in names if kind in recipe.kinds and kind in proposed
         }
@@ -221,7 +277,7 @@ def _propose_swap(sentence: Sentence, recipe: Recipe) -> Iterator[Rewrite]:
 
 
 MAKERS: Mapping[tuple[str, ...], Callable[[Sentence, Recipe], Iterator[Rewrite]]] = {
-    kinds.REPLACE: lambda sentence, _: replacements(sentence),
+    REPLACE: lambda sentence, _: replacements(sentence),
     (conjunction.SWAP_KIND,): _propose_swap,
     ("attribute",): lambda sentence, _: hard_negatives.contrast_attributes(sentence),
     ("object",): lambda sentence, _: hard_negatives.contrast_objects(sentence),

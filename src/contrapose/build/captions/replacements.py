@@ -25,10 +25,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from contrapose.build.captions.change import Rewrite, diff_captions, edit_caption
-from contrapose.build.captions.lexicon import VERB_FORMS, load_lexicon, verb_forms
-from contrapose.build.captions.sentence import OBJECT_STARTS, Sentence, parse_sentence, words_match
-from contrapose.build.captions.tables import load_table
+from contrapose.build.captions.lexicon import VERB_FORMS, load_lexicon, load_table, verb_forms
+from contrapose.build.captions.sentence import (
+    OBJECT_STARTS,
+    Rewrite,
+    Sentence,
+    diff_captions,
+    edit_caption,
+    parse_sentence,
+    words_match,
+)
 
 Style = Literal["safe", "published"]
 Role = Literal["relation", "attribute"]

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from contrapose.build.captions.change import Rewrite, diff_captions, edit_caption
 from contrapose.build.captions.lexicon import (
     Sides,
     article_for,
@@ -21,7 +20,7 @@ from contrapose.build.captions.lexicon import (
     singularize,
 )
 from contrapose.build.captions.replacements import synonym_pairs
-from contrapose.build.captions.sentence import Token
+from contrapose.build.captions.sentence import Rewrite, Token, diff_captions, edit_caption
 from contrapose.data.tagging import WORD_PATTERN
 
 SYMMETRIC_JOINTS = (

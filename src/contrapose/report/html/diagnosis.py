@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from contrapose.data import Example, open_images
 from contrapose.diagnose.explain import ExplanationRun
 from contrapose.diagnose.findings import CLAIMS
-from contrapose.diagnose.game_blocks import ComparisonCase, GameIndex, worst_cases
+from contrapose.diagnose.game_blocks import (
+    ComparisonCase,
+    GameIndex,
+    two_by_two_scores,
+    worst_cases,
+)
 from contrapose.diagnose.metrics import FAMILIES, MetricFamily
-from contrapose.diagnose.model_diagnosis import CHANGE_KIND, ModelGames
+from contrapose.diagnose.model_diagnosis import CHANGE_KIND, DiagnosisRun, ModelGames
 from contrapose.diagnose.players import MissingPlayers, RegionMasks, WordGroups
-from contrapose.diagnose.run import DiagnosisRun
 from contrapose.diagnose.schema import DiagnosisReport
 from contrapose.diagnose.sensitivity import Diagnosis
 from contrapose.metrics import equivariance
@@ -162,7 +164,7 @@ def _scatter_figures(run: DiagnosisRun) -> list[str]:
 def _scatter_panel(diagnosis: Diagnosis, family: MetricFamily, key: str) -> PlotPanel:
     metric, compared = diagnosis.metrics[key], diagnosis.comparisons[family.name]
     place = family.keys.index(key)
-    there = compared.there[:, place]
+    there = compared.present[:, place]
     ends = metric.rho_ci95
     words = f"ρ = {format_correlation(metric.rho)}"
     words += (
@@ -177,18 +179,14 @@ def _scatter_panel(diagnosis: Diagnosis, family: MetricFamily, key: str) -> Plot
 def _equivariance_figures(run: DiagnosisRun) -> str:
     scores = {}
     for model in run.models:
-        blocks = [block.values[..., -1, -1] for block in model.played if _is_square(block.match)]
-        if blocks:
-            scores[model.label] = equivariance(np.concatenate(blocks))
+        square = two_by_two_scores(model.blocks)
+        if len(square):
+            scores[model.label] = equivariance(square)
     return render_equivariance("all", scores, [model.label for model in run.models])
 
 
-def _is_square(match: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> bool:
-    return match.shape[1:] == (2, 2) and bool((match == np.eye(2, dtype=np.bool_)).all())
-
-
 def _worst_case_cards(run: DiagnosisRun, model: ModelGames) -> str:
-    games = GameIndex(model.played, run.examples)
+    games = GameIndex(model.blocks, run.examples)
     cards = [_comparison_card(run, games, each) for each in worst_cases(games)]
     if not cards:
         return ""
@@ -251,7 +249,7 @@ def render_explanation(explained: ExplanationRun) -> str:
             PAIR_NAMES,
             explained.example.texts,
             explained.groups,
-            explained.cells,
+            explained.games,
             PAIR_COLORS,
             strict=False,
         )
@@ -278,7 +276,7 @@ def render_explanation(explained: ExplanationRun) -> str:
 
 
 def _margin_words(explained: ExplanationRun) -> str:
-    scores = [cell.score for cell in explained.cells]
+    scores = [cell.score for cell in explained.games]
     if len(scores) < 2:
         return f"score {scores[0]:.4g}"
     return f"text less against: {scores[0] - scores[1]:+.4g}".replace("-", "−")

@@ -7,11 +7,15 @@ Two forms, two names: `scenes` is balanced, `scenes-skewed` has the same parts i
 of the training set. Word groups and region masks of every example can be had again exactly.
 """
 
-from contrapose.world.benchmark.image import SIZE, SceneImage, index_maps, regions, scene_of
-from contrapose.world.benchmark.parser import (
+from contrapose.world.benchmark.annotations import (
+    SIZE,
+    SceneImage,
     find_mentioned_things,
+    index_maps,
     parse_caption,
+    regions,
     scene_groups,
+    scene_of,
     text_groups,
     word_groups,
     word_spans,

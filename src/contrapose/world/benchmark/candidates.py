@@ -19,20 +19,19 @@ import numpy as np
 from contrapose.data import TagValue
 from contrapose.data.examples import Match, diagonal_match, single_match
 from contrapose.errors import InputError
-from contrapose.world.benchmark import pairs, scene_edits
+from contrapose.world.benchmark import pairs
+from contrapose.world.benchmark.annotations import parse_caption
 from contrapose.world.benchmark.pairs import (
     PairMaker,
     ScenePair,
     describe_as,
-    replace_mention,
     say_slot,
 )
-from contrapose.world.benchmark.parser import parse_caption
 from contrapose.world.captions import CHANGES, REWRITES, Caption, Kind, is_true, orders
+from contrapose.world.captions.changes import VALUES
 from contrapose.world.captions.describe import draw_word
 from contrapose.world.captions.words import Slot
-from contrapose.world.draws import Draws
-from contrapose.world.sample import HELD_OUT, sample_scene
+from contrapose.world.sample import HELD_OUT, Draws, sample_scene
 from contrapose.world.scene import COLORS, MATERIALS, PATTERNS, Color, Scene, Shape
 
 Form = Literal["balanced", "skewed"]
@@ -266,7 +265,7 @@ def propose_held_out(scene: Scene, rng: np.random.Generator, form: Form) -> Cand
     index = draws.below(len(scene.things))
     color, shape = draws.one_of(_HELD_OUT_PAIRS)
     scene = scene.edit_thing(index, color=color, shape=shape)
-    if not scene_edits.is_stable(scene):
+    if not pairs.is_stable(scene):
         return None
     caption = describe_as(scene, rng, pairs.PLAIN_KINDS)
     if caption is None:
@@ -277,12 +276,12 @@ def propose_held_out(scene: Scene, rng: np.random.Generator, form: Form) -> Cand
     mention = caption.mentions[places[0]]
     mention = say_slot(mention, "color", color, draws)
     mention = say_slot(mention, "shape", shape, draws)
-    caption = replace_mention(caption, places[0], mention)
+    caption = caption.with_mention(places[0], mention)
     slot = draws.one_of(_HELD_OUT_SLOTS)
     old = mention.value(slot)
-    value = draws.one_of([value for value in pairs.CONTRASTS[slot] if value != old])
+    value = draws.one_of([value for value in VALUES[slot] if value != old])
     changed = mention.with_value(slot, value, draw_word(slot, value, draws))
-    wrong = replace_mention(caption, places[0], changed)
+    wrong = caption.with_mention(places[0], changed)
     if not _separates(caption, wrong, scene):
         return None
     tags: dict[str, TagValue] = {

@@ -29,6 +29,7 @@ from contrapose.data import BenchmarkData, EditSet, Example, Gallery, ImageRef, 
 from contrapose.errors import InputError
 from contrapose.files import new_folder, require_free
 from contrapose.files.suggest import did_you_mean
+from contrapose.world.benchmark.annotations import RENDERER_VERSION, SIZE, index_maps, scene_of
 from contrapose.world.benchmark.candidates import (
     MIN_PIXELS,
     MIN_VISIBLE,
@@ -36,7 +37,6 @@ from contrapose.world.benchmark.candidates import (
     FilterCounts,
     Form,
 )
-from contrapose.world.benchmark.image import RENDERER_VERSION, SIZE, index_maps, scene_of
 from contrapose.world.benchmark.suite import EXAMPLES, PARTS, part_data, require_positive
 from contrapose.world.captions.words import RELATION_WORDS
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from contrapose.data import EditQuery, EditSet, Gallery, ImageRef
 from contrapose.errors import InputError
+from contrapose.world.benchmark.annotations import SceneImage
 from contrapose.world.benchmark.candidates import (
     MAX_TRIES,
     Candidate,
@@ -19,11 +20,9 @@ from contrapose.world.benchmark.candidates import (
     draw_candidates,
     make_generator,
 )
-from contrapose.world.benchmark.image import SceneImage
 from contrapose.world.captions import Caption, Kind, Mention, describe, is_true
 from contrapose.world.captions.words import WORDS, Slot
-from contrapose.world.draws import Draws
-from contrapose.world.sample import HELD_OUT, sample_scene
+from contrapose.world.sample import HELD_OUT, Draws, sample_scene
 from contrapose.world.scene import COLORS, SHAPES, Scene, camera_position, holds
 
 GALLERY_KINDS: tuple[Kind, ...] = ("and", "list", "relation")

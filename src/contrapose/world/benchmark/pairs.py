@@ -7,28 +7,135 @@ the captions is the right one equally often, whatever the language prior says of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 import numpy as np
 
 from contrapose.data import TagValue
-from contrapose.world.benchmark import scene_edits
 from contrapose.world.captions import Caption, Kind, Mention, describe, is_true
+from contrapose.world.captions.changes import VALUES
 from contrapose.world.captions.describe import draw_relation_word, draw_word
 from contrapose.world.captions.truth import matching_things
 from contrapose.world.captions.words import RELATION_WORDS, Slot
-from contrapose.world.draws import Draws
+from contrapose.world.sample import GAP, HALF_DEPTH, HALF_WIDTH, HELD_OUT, Draws
 from contrapose.world.scene import (
-    COLORS,
-    MATERIALS,
+    FLAT_TOPS,
     MOST_THINGS,
     OPPOSITE,
     RELATIONS,
-    SHAPES,
     Relation,
     Scene,
+    Thing,
 )
+
+_TRIES = 12
+"""Places that are tried for a thing before giving up."""
+
+
+def is_valid(scene: Scene) -> bool:
+    """Whether an edited scene is stable, of valid size, and free of held-out pairs.
+
+    What `sample_scene` sees to when it draws a scene must be seen to again after an edit.
+    """
+    things = scene.things
+    if not 1 <= len(things) <= MOST_THINGS:
+        return False
+    if any((thing.color, thing.shape) in HELD_OUT for thing in things):
+        return False
+    return is_stable(scene)
+
+
+def is_stable(scene: Scene) -> bool:
+    """Whether ground things have room, and every stacked thing can stand where it is."""
+    things = scene.things
+    for thing in things:
+        if thing.on is not None:
+            below = things[thing.on]
+            if below.shape not in FLAT_TOPS or thing.radius > below.radius:
+                return False
+    ground = [thing for thing in things if thing.on is None]
+    return all(
+        math.hypot(one.x - other.x, one.y - other.y) >= one.radius + other.radius + GAP - 1e-9
+        for one, other in combinations(ground, 2)
+    )
+
+
+def is_free(scene: Scene, index: int) -> bool:
+    """Whether nothing stands on a thing."""
+    return all(thing.on != index for thing in scene.things)
+
+
+def exchange_places(scene: Scene, first: int, second: int) -> Scene:
+    """Exchange the positions of two things; they also exchange indices."""
+    things = list(scene.things)
+    one, other = things[first], things[second]
+    things[first], things[second] = _move_to(other, one), _move_to(one, other)
+    return replace(scene, things=tuple(things))
+
+
+def rearrange(
+    scene: Scene, first: int, relation: Relation, second: int, draws: Draws
+) -> Iterator[Scene]:
+    """Scenes with one or both things moved so that the relation may hold."""
+    ways = draws.shuffle(("exchange", "first", "second", "pile"))
+    for way in ways:
+        if way == "exchange":
+            yield exchange_places(scene, first, second)
+        elif way == "pile":
+            top, base = (first, second) if relation == "on top of" else (second, first)
+            if relation in {"on top of", "under"} and base < top and is_free(scene, top):
+                below = scene.things[base]
+                if below.on is None and is_free(scene, base):
+                    yield scene.edit_thing(top, x=below.x, y=below.y, on=base)
+        else:
+            index = first if way == "first" else second
+            if is_free(scene, index):
+                for _ in range(_TRIES):
+                    x, y = _draw_position(draws)
+                    yield scene.edit_thing(index, x=x, y=y, on=None)
+
+
+def add_copies(scene: Scene, like: int, number: int, draws: Draws) -> Scene | None:
+    """Add copies of a thing at random positions; None if there is no room."""
+    for _ in range(number):
+        for _ in range(_TRIES):
+            x, y = _draw_position(draws)
+            twin = replace(scene.things[like], x=x, y=y, turn=draws.uniform() * math.pi, on=None)
+            grown = replace(scene, things=(*scene.things, twin))
+            if is_valid(grown):
+                scene = grown
+                break
+        else:
+            return None
+    return scene
+
+
+def remove_things(scene: Scene, among: list[int], number: int, draws: Draws) -> Scene | None:
+    """Remove some of these things; None if others stand on them."""
+    left = draws.shuffle(among)
+    gone: list[int] = []
+    for index in left:
+        if len(gone) < number and is_free(scene, index):
+            gone.append(index)
+    if len(gone) < number:
+        return None
+    for index in sorted(gone, reverse=True):
+        scene = scene.without(index)
+    return scene
+
+
+def _move_to(thing: Thing, place: Thing) -> Thing:
+    return replace(thing, x=place.x, y=place.y, on=place.on)
+
+
+def _draw_position(draws: Draws) -> tuple[float, float]:
+    return (
+        (2 * draws.uniform() - 1) * HALF_WIDTH,
+        (2 * draws.uniform() - 1) * HALF_DEPTH,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +196,6 @@ def say_slot(mention: Mention, slot: Slot, value: str, draws: Draws) -> Mention:
     return mention.with_value(slot, value, draw_word(slot, value, draws))
 
 
-def replace_mention(caption: Caption, index: int, mention: Mention) -> Caption:
-    """Copy of the caption with one mention replaced."""
-    mentions = list(caption.mentions)
-    mentions[index] = mention
-    return replace(caption, mentions=tuple(mentions))
-
-
 def mentioned_pair(caption: Caption) -> tuple[int, int]:
     """Indices of the things behind the two mentions of a caption."""
     first, second = (mention.thing for mention in caption.mentions)
@@ -106,20 +206,10 @@ def mentioned_pair(caption: Caption) -> tuple[int, int]:
 
 def first_valid_pair(pairs: Iterable[ScenePair]) -> ScenePair | None:
     """First pair whose other scene is valid and whose captions separate the two."""
-    return next(
-        (pair for pair in pairs if scene_edits.is_valid(pair.other_scene) and pair.holds), None
-    )
+    return next((pair for pair in pairs if is_valid(pair.other_scene) and pair.holds), None)
 
 
 SIDES: tuple[Relation, ...] = ("left of", "right of", "in front of", "behind")
-CONTRASTS: Mapping[Slot, Sequence[str]] = {
-    "shape": SHAPES,
-    "color": tuple(COLORS),
-    "size": ("small", "large"),
-    "material": MATERIALS,
-    "pattern": ("striped", "checkered"),
-}
-"""What a slot can be changed from and to; "medium" and "plain" are hardly ever said."""
 PLAIN_KINDS: tuple[Kind, ...] = ("one", "and", "relation", "relation")
 PAIR_KINDS: tuple[Kind, ...] = ("and", "relation")
 
@@ -137,12 +227,12 @@ def replace_slot(slot: Slot, kinds: Sequence[Kind] = PLAIN_KINDS) -> PairMaker:
         if index is None:
             return None
         old = getattr(scene.things[index], slot)
-        if old not in CONTRASTS[slot]:
+        if old not in VALUES[slot]:
             return None
-        caption = replace_mention(caption, i, say_slot(caption.mentions[i], slot, old, draws))
+        caption = caption.with_mention(i, say_slot(caption.mentions[i], slot, old, draws))
         mention = caption.mentions[i]
         place = mention.word(slot).place
-        others = [value for value in CONTRASTS[slot] if value != old]
+        others = [value for value in VALUES[slot] if value != old]
 
         def pairs() -> Iterator[ScenePair]:
             for value in draws.shuffle(others):
@@ -151,7 +241,7 @@ def replace_slot(slot: Slot, kinds: Sequence[Kind] = PLAIN_KINDS) -> PairMaker:
                     scene,
                     caption,
                     scene.edit_thing(index, **{slot: value}),
-                    replace_mention(caption, i, changed),
+                    caption.with_mention(i, changed),
                     {slot: (str(old), value)},
                 )
 
@@ -180,7 +270,7 @@ def swap_relation(scene: Scene, rng: np.random.Generator) -> ScenePair | None:
     first, second = mentioned_pair(caption)
     other = replace(caption, mentions=caption.mentions[::-1])
     draws = Draws(rng)
-    scenes = scene_edits.rearrange(scene, second, caption.relation, first, draws)
+    scenes = rearrange(scene, second, caption.relation, first, draws)
     tags = {"relation": caption.relation}
     return first_valid_pair(ScenePair(scene, caption, moved, other, tags) for moved in scenes)
 
@@ -229,12 +319,12 @@ def change_count(scene: Scene, rng: np.random.Generator) -> ScenePair | None:
             extra = number - mention.count
             like = group[draws.below(len(group))]
             changed = (
-                scene_edits.add_copies(scene, like, extra, draws)
+                add_copies(scene, like, extra, draws)
                 if extra > 0
-                else scene_edits.remove_things(scene, group, -extra, draws)
+                else remove_things(scene, group, -extra, draws)
             )
             if changed is not None:
-                other = replace_mention(caption, i, mention.with_count(number))
+                other = caption.with_mention(i, mention.with_count(number))
                 tags = {"count": (str(mention.count), str(number))}
                 yield ScenePair(scene, caption, changed, other, tags)
 
@@ -269,7 +359,7 @@ def _change_relation(
             if relation == OPPOSITE[now]:
                 word = min(caption.relation_word, len(RELATION_WORDS[relation]) - 1)
             other = replace(caption, relation=relation, relation_word=word)
-            for moved in scene_edits.rearrange(scene, first, relation, second, draws):
+            for moved in rearrange(scene, first, relation, second, draws):
                 yield ScenePair(scene, caption, moved, other, {"relation": (now, relation)})
 
     return first_valid_pair(pairs())

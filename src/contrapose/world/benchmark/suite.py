@@ -12,8 +12,8 @@ from contrapose.data.examples import diagonal_match
 from contrapose.errors import InputError
 from contrapose.files import Problems
 from contrapose.world.benchmark import candidates, galleries, pairs
+from contrapose.world.benchmark.annotations import SIZE, SceneImage
 from contrapose.world.benchmark.candidates import FilterCounts, Form, Proposer, draw_candidates
-from contrapose.world.benchmark.image import SIZE, SceneImage
 from contrapose.world.benchmark.pairs import PairMaker
 
 EXAMPLES = 200

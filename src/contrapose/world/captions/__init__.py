@@ -9,8 +9,7 @@ from contrapose.world.captions.changes import (
     Weights,
 )
 from contrapose.world.captions.describe import describe, relate
-from contrapose.world.captions.orders import orders
-from contrapose.world.captions.truth import is_true
+from contrapose.world.captions.truth import is_true, orders
 
 __all__ = [
     "CHANGES",

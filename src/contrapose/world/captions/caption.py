@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from contrapose.world.captions.words import NUMBERS, RELATION_WORDS, WORDS, Slot, Word, WordPosition
-from contrapose.world.draws import cumulative_weights
+from contrapose.world.sample import cumulative_weights
 from contrapose.world.scene import Color, Material, Pattern, Relation, Shape, Size
 
 Role = Literal["object", "attribute", "relation", "number"]
@@ -302,6 +302,12 @@ class Caption:
     def openings(self) -> tuple[Opening, Opening]:
         """Articles of the two objects of a relation."""
         return RELATION_TEMPLATES[self.template].openings
+
+    def with_mention(self, index: int, mention: Mention) -> Caption:
+        """Copy of the caption with one mention replaced."""
+        mentions = list(self.mentions)
+        mentions[index] = mention
+        return replace(self, mentions=tuple(mentions))
 
     def pieces(self) -> list[Piece]:
         """The words, each with its role, slot and mention."""

@@ -28,13 +28,12 @@ from contrapose.world.captions.words import (
     Slot,
     WordPosition,
 )
-from contrapose.world.draws import Draws
+from contrapose.world.sample import Draws
 from contrapose.world.scene import (
     COLORS,
     MATERIALS,
     MOST_THINGS,
     OPPOSITE,
-    PATTERNS,
     RELATIONS,
     SHAPES,
     Scene,
@@ -64,9 +63,9 @@ VALUES: Mapping[Slot, Sequence[str]] = {
     "color": tuple(COLORS),
     "size": ("small", "large"),
     "material": MATERIALS,
-    "pattern": PATTERNS,
+    "pattern": ("striped", "checkered"),
 }
-"""What a slot can be changed to; "medium" is left out, as captions hardly ever say it."""
+"""What a slot can be changed from and to; captions hardly ever say "medium" and "plain"."""
 
 
 def shuffle_values(values: Sequence[S], draws: Draws, weights: Weights | None) -> list[S]:
@@ -85,13 +84,6 @@ def choose_word(
             if mention.value(slot) == value:
                 return mention.choice(slot)
     return draw_word(slot, value, draws, place)
-
-
-def replace_mention(caption: Caption, index: int, mention: Mention) -> Caption:
-    """Copy of the caption with one mention replaced."""
-    mentions = list(caption.mentions)
-    mentions[index] = mention
-    return replace(caption, mentions=tuple(mentions))
 
 
 def first_false(captions: Iterable[Caption], scene: Scene) -> Caption | None:
@@ -136,11 +128,9 @@ def _add_attributes(
         thing = None if mention.thing is None else scene.things[mention.thing]
         if slot == "size" and (thing is None or thing.size == "medium"):
             continue  # too close to call
-        for value in shuffle_values([v for v in VALUES[slot] if v != "plain"], draws, weights):
+        for value in shuffle_values(VALUES[slot], draws, weights):
             said = mention.with_value(slot, value, choose_word(caption, slot, value, draws))
-            yield replace_mention(
-                caption, i, mention.with_value(slot, value) if said.crowded else said
-            )
+            yield caption.with_mention(i, mention.with_value(slot, value) if said.crowded else said)
 
 
 def _add_objects(
@@ -185,7 +175,7 @@ def _make_replacement(slot: Slot) -> CaptionChange:
                 place = mention.word(slot).place
                 for value in shuffle_values([v for v in VALUES[slot] if v != old], draws, weights):
                     word = choose_word(caption, slot, value, draws, place)
-                    yield replace_mention(caption, i, mention.with_value(slot, value, word))
+                    yield caption.with_mention(i, mention.with_value(slot, value, word))
 
         return first_false(candidates(), scene)
 
@@ -225,7 +215,7 @@ def replace_count(
             for number in shuffle_values(
                 [n for n in numbers if int(n) != mention.count], draws, weights
             ):
-                yield replace_mention(caption, i, mention.with_count(int(number)))
+                yield caption.with_mention(i, mention.with_count(int(number)))
 
     return first_false(candidates(), scene)
 
@@ -249,7 +239,7 @@ def swap_attribute(
                 new = one.with_value(slot, second, other.choice(slot))
                 new_other = other.with_value(slot, first, one.choice(slot))
                 if not (new.crowded or new_other.crowded):
-                    yield replace_mention(replace_mention(caption, i, new), j, new_other)
+                    yield caption.with_mention(i, new).with_mention(j, new_other)
 
     return first_false(candidates(), scene)
 
@@ -314,9 +304,7 @@ def _synonym_variants(caption: Caption) -> list[Caption]:
             place = mention.word(slot).place
             for choice, word in enumerate(WORDS[slot][value]):
                 if choice != mention.choice(slot) and word.place == place:
-                    mentions = list(caption.mentions)
-                    mentions[i] = mention.with_value(slot, value, choice)
-                    found.append(replace(caption, mentions=tuple(mentions)))
+                    found.append(caption.with_mention(i, mention.with_value(slot, value, choice)))
     return found
 
 

@@ -18,7 +18,7 @@ from contrapose.world.captions.caption import (
 )
 from contrapose.world.captions.truth import matching_things
 from contrapose.world.captions.words import RELATION_WORDS, SLOTS, WORDS, Slot, WordPosition
-from contrapose.world.draws import CumulativeWeights, Draws, cumulative_weights
+from contrapose.world.sample import CumulativeWeights, Draws, cumulative_weights
 from contrapose.world.scene import Relation, Scene, Thing, relations_between
 
 MENTION_RATES: Mapping[Slot, float] = {

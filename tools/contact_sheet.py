@@ -1,6 +1,6 @@
 """Contact sheet of scenes: every shape, color, material, pattern and relation in one image.
 
-    python -m contrapose.world.contact_sheet --out docs/contact-sheet.png
+    python -m tools.contact_sheet --out docs/contact-sheet.png
 
 Row one shows the shapes, in rubber and metal; row two the colours and the patterns; row three the
 relations; row four scenes drawn at random.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from contrapose.world.render import pack, render, visibility
+from contrapose.world.render import are_visible, pack, render
 from contrapose.world.sample import sample_scenes
 from contrapose.world.scene import (
     COLORS,
@@ -106,10 +106,8 @@ def _random_scenes() -> list[Scene]:
 
 
 def _all_visible(scenes: Sequence[Scene]) -> list[bool]:
-    packed = pack(scenes)
-    fraction, area = visibility(packed)
-    shown = (fraction > 0.7) & (area > 15)
-    return [bool(row) for row in (shown | ~packed.valid).all(1)]
+    visible: list[bool] = are_visible(pack(scenes), fraction=0.7, pixels=16).tolist()
+    return visible
 
 
 def contact_sheet() -> Image.Image:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from contrapose.data import Example
-from contrapose.diagnose.typed_players import TypedWords, parse_typed_regions
+from contrapose.diagnose.explain import TypedWords, parse_typed_regions
 from contrapose.errors import InputError
 from tests.fakes import patch
 
