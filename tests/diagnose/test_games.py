@@ -251,7 +251,7 @@ def test_more_players_than_can_be_played() -> None:
 def test_what_a_side_needs_is_said() -> None:
     examples = patches(1)
     asking = ScoringContext(Tower())
-    with pytest.raises(InputError, match=r"side all needs regions.*--side text"):
+    with pytest.raises(InputError, match=r"side all needs regions.*side"):
         play_games(
             asking, "itc", examples, choose_words(), choose_regions(examples), baseline=DELETE
         )

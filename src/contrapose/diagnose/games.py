@@ -261,7 +261,7 @@ def _require_players(
     if side != "text" and regions is None:
         raise InputError(
             f"side {side} needs regions, and these images have none: pass "
-            f"{option('regions')} FILE, {option('players', 'superpixels')}, or {option('side', 'text')}."
+            f"{option('regions', 'FILE')}, {option('players', 'superpixels')}, or {option('side', 'text')}."
         )
 
 
@@ -297,7 +297,7 @@ def _require_games(games: Sequence[object], unplayed: Sequence[UnplayedExample])
     reason, count = Counter(example.reason for example in unplayed).most_common(1)[0]
     raise InputError(
         f"none of {len(unplayed):,} examples can be played ({reason}: {count:,}); give word groups "
-        f"with {option('groups')} FILE, or regions with {option('regions')} FILE."
+        f"with {option('groups', 'FILE')}, or regions with {option('regions', 'FILE')}."
     )
 
 
