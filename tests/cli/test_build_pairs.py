@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from contrapose.build.captions import writer
+from contrapose.build.captions import files
 from tests.chatting import Response, said, serving
 from tests.conftest import Cli
 
@@ -141,7 +141,7 @@ def test_a_full_disk_leaves_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     out = tmp_path / "out"
-    monkeypatch.setattr(writer, "_encode_line", full)
+    monkeypatch.setattr(files, "_encode_line", full)
     assert "No space left" in cli("build", "pairs", captions, "--out", out).refused()
     assert list(out.iterdir()) == []
 

@@ -261,7 +261,8 @@ def _require_players(
     if side != "text" and regions is None:
         raise InputError(
             f"side {side} needs regions, and these images have none: pass "
-            f"{option('regions', 'FILE')}, {option('players', 'superpixels')}, or {option('side', 'text')}."
+            f"{option('regions', 'FILE')}, {option('players', 'superpixels')}, or "
+            f"{option('side', 'text')}."
         )
 
 
