@@ -11,7 +11,7 @@ from PIL import Image
 
 from contrapose.data import Example, ImageRef, find_benchmark
 from contrapose.data.registry import Benchmark
-from contrapose.engine import AnswerStore, ScoringContext, score_ahead, score_examples
+from contrapose.engine import AnswerStore, ScoringContext, score_example_parts, score_examples
 from contrapose.engine.plan import plan_examples
 from contrapose.files import StrictProblems
 from tests.fakes import Fake, Patch, seen
@@ -42,7 +42,7 @@ def test_the_whole_of_sugarcrepe(sugarcrepe: list[Example]) -> None:
     assert (len(made), len(plan.images), len(plan.texts)) == (7_511, 1_560, 11_844)
     model = Fake(batch_size=512)
     asking = ScoringContext(model)
-    score_ahead(asking, "itc", made)
+    score_example_parts(asking, "itc", [made[:4_000], made[4_000:]])
     assert (len(model.images), len(model.texts)) == (1_560, 11_844)
     score_examples(asking, "itc", made)
     assert (len(model.images), len(model.texts)) == (1_560, 11_844)

@@ -16,8 +16,8 @@ from contrapose.errors import InputError
 from contrapose.files import Problems
 from contrapose.files.suggest import did_you_mean
 
-Family = Literal["choice", "foil", "pairs", "images", "triple", "retrieval", "classes", "edits"]
-"""Which metrics apply (methods, section 1).
+Family = str
+"""Shape of a benchmark, by which it is measured: one module of `contrapose.results.shapes`.
 
 choice: 1 × n, one right. foil: caption and foil with a threshold (VALSE). pairs: m × n, text,
 image and group score. images: the image score alone (COLA). triple: 1 × 3, original, hard

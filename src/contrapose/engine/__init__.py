@@ -1,7 +1,13 @@
 """Scoring engine: from examples and a model to score tables, through a content-addressed store."""
 
 from contrapose.engine.context import CachePolicy, ScoringContext
-from contrapose.engine.examples import score_ahead, score_examples, score_priors, score_tokens
+from contrapose.engine.examples import (
+    score_example_parts,
+    score_examples,
+    score_priors,
+    score_priors_ahead,
+    score_tokens,
+)
 from contrapose.engine.executor import BatchWork, Executor, LocalExecutor
 from contrapose.engine.galleries import (
     ScoreMatrix,
@@ -63,11 +69,12 @@ __all__ = [
     "parse_prior",
     "parse_question_template",
     "require_score",
-    "score_ahead",
     "score_blind",
     "score_edits",
+    "score_example_parts",
     "score_examples",
     "score_gallery",
     "score_priors",
+    "score_priors_ahead",
     "score_tokens",
 ]

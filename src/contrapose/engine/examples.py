@@ -112,42 +112,75 @@ def score_pair_tokens(asking: ScoringContext, score: str, plan: ScoringPlan) -> 
 def score_examples(asking: ScoringContext, score: str, examples: Sequence[Example]) -> Answers:
     """Score every pair of every example; each distinct pair is scored once.
 
-    What cannot be asked is NaN, and the answers say of which examples and why.
+    Pairs that were skipped are NaN, and the answers list their examples and the reasons.
 
     Raises:
         InputError: the model cannot give the score, or gives something that is no number.
     """
+    (answers,) = score_example_parts(asking, score, [examples])
+    return answers
+
+
+def score_example_parts(
+    asking: ScoringContext, score: str, parts: Sequence[Sequence[Example]]
+) -> list[Answers]:
+    """Score the examples of several benchmarks by one plan, as `score_examples` does for one.
+
+    One long piece of work fills its batches better than many short ones, and its time left can be
+    estimated.
+    """
     require_score(asking.model, score)
+    if score == "prior" and isinstance(asking.prior, OtherImages) and len(parts) > 1:
+        # Each benchmark's prior is of its own images.
+        return [score_examples(asking, score, examples) for examples in parts]
     with gc_paused():
-        frame, plan = build_frame(examples), plan_examples(examples)
+        frames = [build_frame(examples) for examples in parts]
+        plan = plan_examples([example for examples in parts for example in examples])
     asking.skips.images.update(plan.lost)
     values = score_pairs(asking, score, plan)
-    scores = np.where(plan.places >= 0, values[plan.places], np.nan)
+    answers, start = [], 0
+    for frame in frames:
+        _, images, texts = frame.match.shape
+        places = plan.places[start : start + len(frame), :images, :texts]
+        answers.append(_fill_answers(asking, score, plan, frame, places, values))
+        start += len(frame)
+    return answers
+
+
+def _fill_answers(
+    asking: ScoringContext,
+    score: str,
+    plan: ScoringPlan,
+    frame: Frame,
+    places: IntArray,
+    values: FloatArray,
+) -> Answers:
+    """Lay out the plan's values in the shape of some of its examples, with skips and notes."""
+    scores = np.where(places >= 0, values[places], np.nan)
     skipped: dict[str, Skip] = {}
     holes = np.isnan(scores) & frame.present
     if holes.any():
         text_ids = compute_caption_ids(asking, plan.texts, plan.text_ids)
         for example, i, j in np.argwhere(holes).tolist():
-            image, text = plan.pairs[plan.places[example, i, j]].tolist()
+            image, text = plan.pairs[places[example, i, j]].tolist()
             why = asking.skips.why(score, plan.image_ids[image], text_ids[text])
             skipped.setdefault(frame.ids[example], why or UNKNOWN_SKIP)
-    return Answers(frame, scores, truncation_notes(asking, plan.texts), skipped)
+    captions = list(dict.fromkeys(text for texts in frame.texts or () for text in texts))
+    return Answers(frame, scores, truncation_notes(asking, captions), skipped)
 
 
-def score_ahead(asking: ScoringContext, score: str, examples: Sequence[Example]) -> None:
-    """Score the examples of several benchmarks in one run, so that later calls only read.
+def score_priors_ahead(asking: ScoringContext, examples: Sequence[Example]) -> None:
+    """Compute the priors of the captions of several benchmarks at once, so that later calls read.
 
-    One long piece of work fills its batches better than many short ones, and its time left can be
-    told.
+    Priors under the benchmark's own images are left to each benchmark.
     """
-    require_score(asking.model, score)
-    if score == "prior" and isinstance(asking.prior, OtherImages):
-        return  # each benchmark's prior is of its own images
-    if examples:
-        with gc_paused():
-            plan = plan_examples(examples)
-        asking.skips.images.update(plan.lost)
-        score_pairs(asking, score, plan)
+    require_score(asking.model, "prior")
+    if isinstance(asking.prior, NoiseImages):
+        captions, _ = distinct_texts([text for example in examples for text in example.texts])
+        compute_priors(asking, captions)
+    elif not isinstance(asking.prior, OtherImages):
+        plan = plan_examples(examples)
+        compute_priors(asking, plan.texts, examples=plan)
 
 
 def score_tokens(

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from contrapose import metrics
-from contrapose.data import Card, Example, Family
+from contrapose.data import Card, Example
 from contrapose.engine import ScoringContext
 from contrapose.engine.chat import ChatTemplate, ReplyTable, collect_replies, find_template
+from contrapose.errors import InputError
 from contrapose.evaluation.skips import NothingLeftError, SkipReasons
 from contrapose.metrics import Choices, IntArray
-from contrapose.results.measures import Measure, Measurements
+from contrapose.results.measures import (
+    Measure,
+    Measurements,
+    measure_from_outcome,
+    place_measures,
+)
 from contrapose.results.schema import UsageReport
+from contrapose.results.shapes import find_shape
 from contrapose.results.tables import ScoreTable
-
-MeasuresByName = dict[str, Measure]
-
-CHAT_METRICS: Mapping[tuple[Family, str], str] = {
-    ("choice", "sugarcrepe"): "accuracy",
-    ("foil", "sugarcrepe"): "pairwise_accuracy",
-    ("triple", "sugarcrepe"): "augmented_accuracy",
-    ("pairs", "sugarcrepe"): "text",
-    ("pairs", "eqben"): "group",
-    ("images", "eqben"): "group",
-}
-"""What the mean over the orders is called, by family and prompt."""
 
 PAIRINGS = (
     "captions_12_images_12",
@@ -43,8 +38,8 @@ class ChatTranscript:
     """Transcript of a chat run: prompt template, usage and replies.
 
     Attributes:
-        template: the prompt.
-        usage: questions, tokens and cost.
+        template: the prompt's template.
+        usage: number of questions, tokens and cost.
         replies: every question and its reply.
     """
 
@@ -54,35 +49,37 @@ class ChatTranscript:
 
 
 def measure_chat(
-    asking: ScoringContext, card: Card, examples: Sequence[Example], score: str, prefix: str = ""
+    context: ScoringContext, card: Card, examples: Sequence[Example], score: str, prefix: str = ""
 ) -> tuple[Measurements, ChatTranscript, SkipReasons]:
-    """Ask a chat model about examples, and measure its answers; ids of the table get the prefix.
+    """Question a chat model about examples, and measure its answers.
+
+    Ids of the table of replies get the prefix.
 
     Raises:
-        NothingLeftError: not one could be asked.
+        NothingLeftError: all examples were skipped.
     """
     template = find_template(score, card.family)
-    sheet = collect_replies(asking, template, card.family, examples)
+    sheet = collect_replies(context, template, card.family, examples)
     if not len(sheet.frame):
         raise NothingLeftError(card.name, sheet.skipped)
     usage = UsageReport.model_validate(sheet.usage, from_attributes=True)
-    said = ChatTranscript(template, usage, replies_table(sheet, prefix))
-    return measure_sheet(sheet, card, template), said, sheet.skipped
+    transcript = ChatTranscript(template, usage, replies_table(sheet, prefix))
+    return measure_replies(sheet, card, template), transcript, sheet.skipped
 
 
-def measure_sheet(sheet: ReplyTable, card: Card, template: ChatTemplate) -> Measurements:
+def measure_replies(sheet: ReplyTable, card: Card, template: ChatTemplate) -> Measurements:
     """Measure the answers of every example."""
-    frame = sheet.frame
-    parts: list[tuple[IntArray, MeasuresByName]] = []
+    frame, chat = sheet.frame, find_shape(card).chat
+    if chat is None:
+        raise InputError(f"{card.name} has no question for a chat model.")
+    parts: list[tuple[IntArray, dict[str, Measure]]] = []
     for positions, answers, right, options in _group_by_shape(sheet):
         choices = metrics.joint_choice(answers, right, options)
-        named = _name_measures(choices, CHAT_METRICS[card.family, template.name], template.name)
-        if card.family == "triple":
-            named = _add_triple_measures(named, answers, right)
-        parts.append((positions, named))
-    found = _merge_measures(parts, len(frame))
-    words = f"asked with the prompt of {template.source} (chat:{template.name})"
-    return Measurements(frame.ids, frame.tags, frame.clusters, found, notes=(words,))
+        named = _name_measures(choices, chat.metrics[template.name], template.name)
+        parts.append((positions, chat.more(named, answers, right) if chat.more else named))
+    measures = place_measures(parts, len(frame))
+    note = f"asked with the prompt of {template.source} (chat:{template.name})"
+    return Measurements(frame.ids, frame.tags, frame.clusters, measures, notes=(note,))
 
 
 def replies_table(sheet: ReplyTable, prefix: str = "") -> ScoreTable:
@@ -102,9 +99,9 @@ def replies_table(sheet: ReplyTable, prefix: str = "") -> ScoreTable:
     }
 
 
-def stack_replies(said: Iterable[ChatTranscript]) -> ScoreTable | None:
+def stack_replies(transcripts: Iterable[ChatTranscript]) -> ScoreTable | None:
     """Stack the tables of questions and replies of several parts; None when there are none."""
-    tables = [each.replies for each in said]
+    tables = [transcript.replies for transcript in transcripts]
     if not tables:
         return None
     return {name: [row for table in tables for row in table[name]] for name in tables[0]}
@@ -112,15 +109,15 @@ def stack_replies(said: Iterable[ChatTranscript]) -> ScoreTable | None:
 
 def sum_usage(usages: Iterable[UsageReport]) -> UsageReport | None:
     """Sum the usage of several parts; None when there are none."""
-    each = list(usages)
-    if not each:
+    parts = list(usages)
+    if not parts:
         return None
-    costs = [usage.cost for usage in each]
+    costs = [usage.cost for usage in parts]
     return UsageReport(
-        questions=sum(usage.questions for usage in each),
-        uncounted=sum(usage.uncounted for usage in each),
-        tokens_in=sum(usage.tokens_in for usage in each),
-        tokens_out=sum(usage.tokens_out for usage in each),
+        questions=sum(usage.questions for usage in parts),
+        uncounted=sum(usage.uncounted for usage in parts),
+        tokens_in=sum(usage.tokens_in for usage in parts),
+        tokens_out=sum(usage.tokens_out for usage in parts),
         cost=None if None in costs else sum(cost for cost in costs if cost is not None),
     )
 
@@ -130,30 +127,31 @@ def usage_note(usage: UsageReport | None) -> tuple[str, ...]:
     if usage is None:
         return ()
     counted = usage.questions - usage.uncounted
-    said = f"{usage.questions:,} questions"
+    words = f"{usage.questions:,} questions"
     if counted:
-        said += f", {usage.tokens_in:,} tokens in and {usage.tokens_out:,} out"
+        words += f", {usage.tokens_in:,} tokens in and {usage.tokens_out:,} out"
     if usage.uncounted:
-        said += f" ({usage.uncounted:,} replies came without token counts)"
+        words += f" ({usage.uncounted:,} replies came without token counts)"
     if usage.cost is not None and counted:
-        said += f", {usage.cost:,.4f} at the prices given"
-    return (f"{said}; what the cache knew is counted too",)
+        words += f", {usage.cost:,.4f} at the prices given"
+    return (f"{words}; what the cache knew is counted too",)
 
 
 def _group_by_shape(sheet: ReplyTable) -> Iterable[tuple[IntArray, IntArray, IntArray, int]]:
     """Group examples by number of questions, orders and options: positions, answers, truth."""
-    shapes = [(len(each), len(each[0].turns), each[0].options) for each in sheet.rounds]
+    shapes = [(len(asked), len(asked[0].turns), asked[0].options) for asked in sheet.rounds]
     starts = np.concatenate([[0], np.cumsum([r * o for r, o, _ in shapes])])
     for shape in dict.fromkeys(shapes):
         rounds, orders, options = shape
-        positions = np.array([k for k, each in enumerate(shapes) if each == shape], dtype=np.int64)
+        alike = [k for k, other in enumerate(shapes) if other == shape]
+        positions = np.array(alike, dtype=np.int64)
         rows = starts[positions][:, None] + np.arange(rounds * orders)
         answers = sheet.chosen[rows].reshape(-1, rounds, orders)
         right = [[one.right for one in sheet.rounds[k]] for k in positions.tolist()]
         yield positions, answers, np.array(right, dtype=np.int64), options
 
 
-def _name_measures(choices: Choices, main: str, template: str) -> MeasuresByName:
+def _name_measures(choices: Choices, main: str, template: str) -> dict[str, Measure]:
     """Name the measures of some examples, in the order of the report."""
     count = len(choices.orders)
     orders = PAIRINGS if template == "eqben" else [f"right_at_{i + 1}" for i in range(count)]
@@ -164,50 +162,4 @@ def _name_measures(choices: Choices, main: str, template: str) -> MeasuresByName
         "parse_rate": choices.parsed,
         **dict(zip(orders, choices.orders, strict=True)),
     }
-    return {
-        name: Measure(
-            each.values,
-            np.ones(len(each.values), dtype=np.bool_),
-            each.ties,
-            None if each.chance is None else np.full(len(each.values), each.chance),
-        )
-        for name, each in outcomes.items()
-    }
-
-
-def _add_triple_measures(
-    named: MeasuresByName, answers: IntArray, right: IntArray
-) -> MeasuresByName:
-    """Add the original accuracy and the brittleness of hard positives."""
-    original = metrics.multiple_choice(answers[:, 0], right[:, 0]).mean
-    hits = answers == right[:, :, None]
-    one = (hits[:, 0] != hits[:, 1]) & (answers != metrics.UNPARSABLE).all(axis=1)
-    main = named["augmented_accuracy"]
-    half = np.full(len(answers), 0.5)
-    return {
-        "original_accuracy": replace(main, values=original.values, chance=half),
-        **named,
-        "brittleness": replace(main, values=one.mean(axis=1), chance=half, better="lower"),
-    }
-
-
-def _merge_measures(
-    parts: Sequence[tuple[IntArray, Mapping[str, Measure]]], size: int
-) -> MeasuresByName:
-    """Merge measures of disjoint examples into measures of all; undefined elsewhere."""
-    found: dict[str, Measure] = {}
-    for positions, measures in parts:
-        for name, part in measures.items():
-            if name not in found:
-                found[name] = replace(
-                    part,
-                    values=np.zeros(size),
-                    where=np.zeros(size, dtype=np.bool_),
-                    ties=np.zeros(size, dtype=np.bool_),
-                    chance=None if part.chance is None else np.zeros(size),
-                )
-            whole = found[name]
-            whole.values[positions], whole.where[positions] = part.values, True
-            if whole.chance is not None:
-                whole.chance[positions] = part.chance
-    return found
+    return {name: measure_from_outcome(outcome) for name, outcome in outcomes.items()}

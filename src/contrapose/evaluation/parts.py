@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from contrapose.data import Benchmark, EditSet, Example, Gallery
+from contrapose.data import Benchmark, Card, EditSet, Example, Gallery
 from contrapose.engine import (
     LIKELIHOOD_SCORES,
     TEXT_ONLY_SCORES,
@@ -22,15 +22,15 @@ from contrapose.engine import (
     describe_gallery_prior,
     describe_prior,
     has_pooling,
-    score_ahead,
     score_edits,
-    score_examples,
+    score_example_parts,
     score_gallery,
     score_priors,
+    score_priors_ahead,
     score_tokens,
 )
 from contrapose.engine.chat import explain_unfit, find_template, is_chat
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.evaluation.chat import ChatTranscript, measure_chat
 from contrapose.evaluation.selection import BenchmarkLike, PartData, Selection
 from contrapose.evaluation.skips import (
@@ -41,12 +41,11 @@ from contrapose.evaluation.skips import (
 )
 from contrapose.metrics import IntArray
 from contrapose.models import Model, QuestionTemplate
-from contrapose.results.debias import Alpha, remove_gallery_prior, remove_prior
+from contrapose.results.debias import Alpha, remove_prior
 from contrapose.results.measures import Measurements
 from contrapose.results.schema import AlphaReport
-from contrapose.results.shapes import MeasureInput, measure
-from contrapose.results.shapes.gallery import measure_edits, measure_gallery
-from contrapose.results.summary import RESAMPLES, SuitePart
+from contrapose.results.shapes import MatrixScores, MeasureInput, find_shape, measure
+from contrapose.results.summary import RESAMPLES, MeasuredPart
 from contrapose.results.tables import ScoreTable, answers_table, grid_table
 from contrapose.scores.answers import Answers
 from contrapose.scores.skips import Skip
@@ -59,9 +58,6 @@ TOKENS = ("lm", "blind")
 
 HALF = math.log(0.5)
 """Above it a yes is likelier than not."""
-
-CHOICES = ("choice", "pairs", "triple", "foil")
-"""Families in which captions are chosen among, so that a prior has something to decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,33 +117,35 @@ class PartRun:
     """Evaluation of one part with one score: its measures, score table and skipped examples.
 
     Attributes:
-        part: what was measured.
+        part: the card and the measures.
         table: the scores, pair by pair; None when they are too many.
-        alpha: what the prior's share decides.
-        skipped: what could not be asked, and is left out.
-        rerank: how many of each query of a gallery were asked; 0 when it was all.
-        said: what was asked in words, of `chat`.
+        alpha: the α sweep, where a prior is removed.
+        skipped: examples that could not be scored, with reasons.
+        rerank: how many of each query of a gallery were scored; 0 for all.
+        chat: the transcript of a chat score.
     """
 
-    part: SuitePart
+    part: MeasuredPart
     table: ScoreTable | None
     alpha: AlphaReport | None = None
     skipped: SkipReasons = field(default_factory=dict)
     rerank: int = 0
-    said: ChatTranscript | None = None
+    chat: ChatTranscript | None = None
 
 
-def score_parts_ahead(
-    asking: ScoringContext, selection: Selection, score: str, names: Sequence[str]
-) -> None:
-    """Score the examples of all parts in common batches; the parts then read the cache."""
-    if len(names) < 2 or is_chat(score):
-        return
-    data = [selection.parts[name][1] for name in names]
-    examples = [example for each in data if isinstance(each, list) for example in each]
-    score_ahead(asking, DEBIASED.get(score, score), examples)
-    if score == "lm-alpha":
-        score_ahead(asking, "prior", examples)
+def score_parts(
+    context: ScoringContext, selection: Selection, score: str, names: Sequence[str]
+) -> dict[str, Answers]:
+    """Score the examples of all parts in common batches; galleries and chat are left out."""
+    parts = {
+        name: data for name in names if isinstance(data := selection.parts[name][1], list) and data
+    }
+    if is_chat(score) or not parts:
+        return {}
+    answers = score_example_parts(context, DEBIASED.get(score, score), list(parts.values()))
+    if score == "lm-alpha" and len(parts) > 1:
+        score_priors_ahead(context, [example for data in parts.values() for example in data])
+    return dict(zip(parts, answers, strict=True))
 
 
 def find_misfit(
@@ -157,51 +155,63 @@ def find_misfit(
     if is_chat(score):
         family = benchmark.card.family
         return explain_unfit(score, find_template(score, family), family)
-    if isinstance(data, EditSet) and score != "itc":
-        return "edit queries need vectors, which only itc has"
-    if isinstance(data, EditSet) and has_pooling(model):
-        return f"edit queries add one vector an image, and {model.name} gives several"
+    if isinstance(data, EditSet) and (score != "itc" or has_pooling(model)):
+        several = f"edit queries add one vector an image, and {model.name} gives several"
+        return several if score == "itc" else "edit queries need vectors, which only itc has"
     if score in TEXT_ONLY_SCORES and isinstance(data, Gallery):
         return "there is no choice among a few captions"
-    chooses = isinstance(data, Gallery) or benchmark.card.family in CHOICES
-    if (score in TEXT_ONLY_SCORES or score in DEBIASED) and not chooses:
+    compares_captions = find_shape(benchmark.card).debiasing is not None
+    if (score in TEXT_ONLY_SCORES or score in DEBIASED) and not compares_captions:
         return "there is no choice among captions"
-    whole = isinstance(data, Gallery) and score != "itc" and not named
-    why = "a gallery needs every image with every caption; name the subset to ask all the same"
-    return why if whole else ""
+    if isinstance(data, Gallery) and score != "itc" and not named:
+        return "a gallery needs every image with every caption; name the subset to ask all the same"
+    return ""
 
 
 def run_part(
-    asking: ScoringContext, selection: Selection, name: str, score: str, request: EvalRequest
+    context: ScoringContext,
+    selection: Selection,
+    name: str,
+    score: str,
+    request: EvalRequest,
+    answers: Answers | None,
 ) -> PartRun:
-    """Score the examples of one part, and measure those that were not skipped.
+    """Measure one part, without the examples that were skipped.
+
+    Args:
+        context: the model, the store and the options of scoring.
+        selection: the benchmark.
+        name: of the part.
+        score: name of the score.
+        request: options of the evaluation.
+        answers: the scores of the part's examples; None for galleries, edit sets and chat, which
+            are scored here.
 
     Raises:
-        NothingLeftError: nothing could.
+        NothingLeftError: all examples were skipped.
     """
     benchmark, data = selection.parts[name]
     card, prefix = benchmark.card, f"{name}/" if name else ""
     if isinstance(data, Gallery):
-        return _run_gallery(asking, benchmark, data, score, request, prefix)
+        return _run_gallery(context, card, data, score, request, prefix)
     if isinstance(data, EditSet):
-        grid = score_edits(asking, score, data)
-        table = grid_table(grid, data, prefix)
-        data, seen, skipped = without_skipped_queries(data, grid)
-        measured = measure_edits(seen.scores, data, selection.root)
-        return PartRun(SuitePart(card, _with_notes(measured, grid.notes)), table, skipped=skipped)
-    if is_chat(score):
-        measured, said, skipped = measure_chat(asking, card, data, score, prefix)
-        return PartRun(SuitePart(card, measured), None, skipped=skipped, said=said)
-    base = DEBIASED.get(score, score)
-    answers = score_examples(asking, base, data)
+        grid = score_edits(context, score, data)
+        table = grid_table(grid.scores, data, prefix)
+        data, grid, skipped = without_skipped_queries(data, grid)
+        measured = measure(MeasureInput(MatrixScores(grid.scores, data, root=selection.root), card))
+        return PartRun(
+            MeasuredPart(card, _with_notes(measured, grid.notes)), table, skipped=skipped
+        )
+    if answers is None:
+        measured, chat, skipped = measure_chat(context, card, data, score, prefix)
+        return PartRun(MeasuredPart(card, measured), None, skipped=skipped, chat=chat)
     kept = _require_answers(answers, card.name)
     if score not in DEBIASED:
-        table = answers_table(
-            kept, prefix, tokens=_score_tokens(asking, score, data, answers, request)
-        )
+        tokens = _score_tokens(context, score, data, answers, request)
+        table = answers_table(kept, prefix, tokens=tokens)
         question = MeasureInput(kept, card, threshold=HALF if score == "vqa" else None)
-        return PartRun(SuitePart(card, measure(question)), table, skipped=answers.skipped)
-    prior = score_priors(asking, kept.frame, base, data)
+        return PartRun(MeasuredPart(card, measure(question)), table, skipped=answers.skipped)
+    prior = score_priors(context, kept.frame, DEBIASED[score], data)
     blank = np.isnan(prior) & kept.frame.present.any(axis=1)
     if blank.any():  # captions that the model reads under an image, and not under noise
         unread = Skip("the caption has no prior", "the model gives a caption no prior")
@@ -213,53 +223,54 @@ def run_part(
         prior,
         alpha=request.alpha,
         seed=request.seed,
-        words=describe_prior(asking.prior, asking.model),
+        prior_words=describe_prior(context.prior, context.model),
     )
     table = answers_table(kept, prefix, prior=prior)
-    return PartRun(SuitePart(card, measured), table, alpha, answers.skipped)
+    return PartRun(MeasuredPart(card, measured), table, alpha, answers.skipped)
 
 
 def _run_gallery(
-    asking: ScoringContext,
-    benchmark: Benchmark,
+    context: ScoringContext,
+    card: Card,
     data: Gallery,
     score: str,
     request: EvalRequest,
     prefix: str,
 ) -> PartRun:
-    card, base = benchmark.card, DEBIASED.get(score, score)
+    base = DEBIASED.get(score, score)
     if score in DEBIASED and request.rerank:
-        raise InputError(f"{score} needs every pair of a gallery; leave out --rerank.")
-    grid = score_gallery(asking, base, data, rerank=request.rerank)
-    table = grid_table(grid, data, prefix)
-    data, seen, skipped = without_skipped(data, grid)
+        raise InputError(f"{score} needs every pair of a gallery; leave out {option('rerank')}.")
+    grid = score_gallery(context, base, data, rerank=request.rerank)
+    values = grid.scores
+    if grid.from_text is not None:  # a pair that one ranking did not score is lower there
+        values = np.maximum(values, grid.from_text)
+    table = grid_table(values, data, prefix, scored=grid.asked)
+    data, grid, skipped = without_skipped(data, grid)
+    question = MeasureInput(MatrixScores(grid.scores, data, grid.from_text), card)
     alpha = None
     if score in DEBIASED:
-        measured, alpha = remove_gallery_prior(
-            seen.scores,
-            compute_gallery_prior(asking, base, data, seen),
-            data,
-            card,
+        measured, alpha = remove_prior(
+            question,
+            compute_gallery_prior(context, base, data, grid),
             alpha=request.alpha,
             seed=request.seed,
-            words=describe_gallery_prior(asking.prior, asking.model, data),
+            prior_words=describe_gallery_prior(context.prior, context.model, data),
         )
     else:
-        measured = measure_gallery(seen.scores, data, card, from_text=seen.from_text)
-    return PartRun(
-        SuitePart(card, _with_notes(measured, grid.notes)), table, alpha, skipped, grid.rerank
-    )
+        measured = measure(question)
+    part = MeasuredPart(card, _with_notes(measured, grid.notes))
+    return PartRun(part, table, alpha, skipped, grid.rerank)
 
 
 def _score_tokens(
-    asking: ScoringContext, score: str, data: list[Example], answers: Answers, request: EvalRequest
+    context: ScoringContext, score: str, data: list[Example], answers: Answers, request: EvalRequest
 ) -> tuple[ListColumn, IntArray] | None:
     """Token log-probabilities of the examples not skipped, if the request wants them."""
     if not request.tokens or score not in TOKENS:
         return None
-    lists, places = score_tokens(asking, score, data)
+    lists, positions = score_tokens(context, score, data)
     kept = [name not in answers.skipped for name in answers.frame.ids]
-    return lists, places[np.array(kept, dtype=np.bool_)]
+    return lists, positions[np.array(kept, dtype=np.bool_)]
 
 
 def _require_answers(answers: Answers, name: str) -> Answers:

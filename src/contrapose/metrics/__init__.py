@@ -28,7 +28,13 @@ from contrapose.metrics.boundaries import (
     boundary_scores,
     predict_boundary,
 )
-from contrapose.metrics.chance import diagonal_group_chance, group_chance, image_chance, text_chance
+from contrapose.metrics.chance import (
+    chance_levels,
+    diagonal_group_chance,
+    group_chance,
+    image_chance,
+    text_chance,
+)
 from contrapose.metrics.chat import UNPARSABLE, Choices, joint_choice, multiple_choice
 from contrapose.metrics.foils import (
     acc,
@@ -50,6 +56,7 @@ from contrapose.metrics.pairs import (
     equivariance,
     group_score,
     image_score,
+    pair_wins,
     text_score,
 )
 from contrapose.metrics.retrieval import (
@@ -117,6 +124,7 @@ __all__ = [
     "boundary_scores",
     "brittle_intervals",
     "brittleness",
+    "chance_levels",
     "clusters_of",
     "combine",
     "correlation_of",
@@ -151,6 +159,7 @@ __all__ = [
     "original_intervals",
     "p_c",
     "p_f",
+    "pair_wins",
     "paired_bootstrap",
     "pairwise_accuracy",
     "percentile_interval",

@@ -23,12 +23,12 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from contrapose.metrics.types import BoolArray
+from contrapose.metrics.types import BoolArray, FloatArray
 
 MOST_CELLS = 16
 """The largest m · n whose orderings are counted: 2¹⁶ sets, and 16! still fits in 64 bits."""
@@ -63,6 +63,34 @@ def group_chance(match: BoolArray, present: BoolArray | None = None) -> float | 
     if len(known) < len(levels):
         return None
     return float(np.average(known, weights=counts))
+
+
+def chance_levels(
+    score: Literal["text", "image", "group"],
+    match: BoolArray,
+    present: BoolArray,
+    where: BoolArray | None = None,
+) -> FloatArray | None:
+    """Chance level of each of k examples, 0 where `where` is false; None where one is unknown.
+
+    Examples with one match matrix share their level.
+    """
+    chance = {"text": text_chance, "image": image_chance, "group": group_chance}[score]
+    chosen = np.arange(len(match)) if where is None else np.flatnonzero(where)
+    levels = np.zeros(len(match))
+    cells = np.where(present, 1 + match, 0).astype(np.uint8).reshape(len(match), -1)
+    if chosen.size and (cells[chosen] == cells[chosen[0]]).all():
+        kinds = np.zeros(chosen.size, dtype=np.int64)
+        firsts = chosen[:1]
+    else:
+        _, first, kinds = np.unique(cells[chosen], axis=0, return_index=True, return_inverse=True)
+        firsts = chosen[first]
+    for kind, example in enumerate(firsts):
+        level = chance(match[example : example + 1], present[example : example + 1])
+        if level is None:
+            return None
+        levels[chosen[kinds == kind]] = level
+    return levels
 
 
 def diagonal_group_chance(m: int) -> float:

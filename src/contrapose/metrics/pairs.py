@@ -90,6 +90,22 @@ def group_score(
     return binary_outcome(text & image, text_tied | image_tied, group_chance(*cells.patterns()))
 
 
+def pair_wins(
+    scores: ArrayLike,
+    match: ArrayLike,
+    present: ArrayLike | None,
+    score: Literal["text", "image"],
+    *,
+    ties: Ties = "wrong",
+) -> tuple[BoolArray, BoolArray]:
+    """Wins and ties of the text or the image score, without a chance level.
+
+    Arguments and errors are those of `text_score`.
+    """
+    cells = _check_cells(scores, match, present)
+    return _decide(cells, "captions" if score == "text" else "images", ties)
+
+
 def accuracy(
     scores: ArrayLike, match: ArrayLike, present: ArrayLike | None = None, *, ties: Ties = "wrong"
 ) -> Outcome:

@@ -16,11 +16,8 @@ from contrapose.report.tables import (
     is_share,
     metric_words,
 )
-from contrapose.results import AlphaReport, AlphaValue, Comparison, MetricValue, Results
-from contrapose.results.summary import AVERAGE, MAIN_METRICS
-
-PART_METRICS = (*MAIN_METRICS.values(), AVERAGE, "mean_recall")
-"""Metrics that can stand for a part, the first that it has."""
+from contrapose.results import AlphaReport, AlphaValue, Comparison, MetricValue, Results, shapes
+from contrapose.results.shapes import AVERAGE
 
 MAX_PARTS = 40
 """Parts that a table or a plot shows; ARO's attributes come in hundreds."""
@@ -98,11 +95,9 @@ def overall_row(runs: Sequence[Results]) -> PartRow | None:
 
 
 def main_metric(metrics: Mapping[str, MetricValue]) -> str:
-    """Main metric of a part: its family's, or the first share."""
+    """Main metric of a part: its shape's, or the first share."""
     shares = (name for name, value in metrics.items() if is_share(value))
-    return next((name for name in PART_METRICS if name in metrics), None) or next(
-        shares, next(iter(metrics), "")
-    )
+    return shapes.main_metric(metrics) or next(shares, next(iter(metrics), ""))
 
 
 def parts_table(runs: Sequence[Results]) -> Table:

@@ -16,8 +16,8 @@ from contrapose.results.measures import Measurements, group_units
 from contrapose.results.runs import is_run, read_run, split_choice
 from contrapose.results.schema import Comparison, Difference
 from contrapose.results.score_files import MetricsRequest, measure_outcomes, read_annotations
-from contrapose.results.shapes import Protocol
-from contrapose.results.summary import AVERAGE, RESAMPLES, build_statistics, count_units, is_share
+from contrapose.results.shapes import AVERAGE, Protocol
+from contrapose.results.summary import RESAMPLES, build_statistics, count_units, is_share
 from contrapose.scores.files import detect_benchmark
 
 Method = Literal["midp", "exact"]

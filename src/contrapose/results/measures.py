@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from contrapose.data import Aggregation, Macro, TagValue
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray, FloatArray, IntArray, Outcome
 
 Summary = Literal["mean", "std"]
+Better = Literal["higher", "lower"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,19 +39,31 @@ class Measure:
     chance: FloatArray | None = None
     weights: FloatArray | None = None
     summary: Summary = "mean"
-    better: Literal["higher", "lower"] | None = "higher"
+    better: Better | None = "higher"
     grouped: bool = True
     shown: bool = True
 
     def take(self, positions: IntArray) -> Measure:
         """Measure of a subset of the units."""
+        return self.convert(lambda array: array[positions])
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any] | None, ...]:
+        """Fields with one number for each unit."""
+        return self.values, self.where, self.ties, self.chance, self.weights
+
+    def convert(self, function: Callable[[NDArray[Any]], NDArray[Any]]) -> Measure:
+        """Measure whose arrays are replaced by the function's."""
+        values, where, ties, chance, weights = (
+            None if array is None else function(array) for array in self.arrays
+        )
         return replace(
             self,
-            values=self.values[positions],
-            where=self.where[positions],
-            ties=None if self.ties is None else self.ties[positions],
-            chance=None if self.chance is None else self.chance[positions],
-            weights=None if self.weights is None else self.weights[positions],
+            values=cast(FloatArray, values),
+            where=cast(BoolArray, where),
+            ties=ties,
+            chance=chance,
+            weights=weights,
         )
 
     @property
@@ -100,6 +114,11 @@ class Measurements:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def cluster_count(self) -> int | None:
+        """Number of clusters; None when images are unknown."""
+        return None if self.clusters is None else len(set(self.clusters.tolist()))
+
     def take(self, positions: IntArray) -> Measurements:
         """Measures of a subset of the units."""
         chosen = positions.tolist()
@@ -121,6 +140,27 @@ def measure_from_outcome(outcome: Outcome, where: BoolArray | None = None) -> Me
         ties=outcome.ties,
         chance=None if outcome.chance is None else np.full(size, outcome.chance),
     )
+
+
+def place_measures(
+    parts: Iterable[tuple[IntArray | slice, Mapping[str, Measure]]], size: int
+) -> dict[str, Measure]:
+    """Place measures of some of the units among all of them; they are undefined elsewhere.
+
+    Args:
+        parts: positions of disjoint units, and the measures of those units by name.
+        size: number of all units.
+    """
+    placed: dict[str, Measure] = {}
+    for positions, measures in parts:
+        for name, part in measures.items():
+            if name not in placed:
+                placed[name] = part.convert(lambda array: np.zeros(size, array.dtype))
+            target = placed[name]
+            for array, values in zip(target.arrays, part.arrays, strict=True):
+                if array is not None and values is not None:
+                    array[positions] = values
+    return placed
 
 
 @dataclass(frozen=True, slots=True, eq=False)

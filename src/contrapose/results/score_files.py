@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +10,6 @@ from typing import Any, Literal
 from contrapose import __version__
 from contrapose.data import (
     Benchmark,
-    Card,
     EditSet,
     Example,
     Gallery,
@@ -20,14 +19,13 @@ from contrapose.data import (
 from contrapose.errors import InputError
 from contrapose.files import StrictProblems
 from contrapose.results.debias import remove_prior
-from contrapose.results.measures import Measurements, describe_aggregation
-from contrapose.results.schema import AlphaReport, MetricValue, Results
-from contrapose.results.shapes import MeasureInput, Protocol, measure
-from contrapose.results.shapes.gallery import measure_edits, measure_gallery
-from contrapose.results.summary import RESAMPLES, summarize_headline, summarize_subsets
+from contrapose.results.measures import Measurements
+from contrapose.results.schema import AlphaReport, Results
+from contrapose.results.shapes import MatrixScores, MeasureInput, Protocol, find_shape, measure
+from contrapose.results.summary import RESAMPLES, MeasuredPart, summarize_parts
 from contrapose.results.tables import ScoreTable, answers_table
 from contrapose.scores.answers import Answers, build_frame
-from contrapose.scores.arrays import is_flat_array, read_submission
+from contrapose.scores.arrays import is_flat_array, read_matrix, read_submission
 from contrapose.scores.files import LikelihoodScale, add_tags, read_prior, read_scores
 
 
@@ -85,11 +83,14 @@ def measure_score_file(request: MetricsRequest) -> Run:
     card = benchmark.card
     data = read_annotations(request, benchmark)
     answers, measured, alpha = measure_outcomes(request, benchmark, data)
-    metrics, subsets, notes = aggregate_metrics(
-        measured, card, request.by, resamples=request.resamples, seed=request.seed
+    summary = summarize_parts(
+        {"": MeasuredPart(card, measured)},
+        request.by,
+        resamples=request.resamples,
+        seed=request.seed,
     )
-    clusters = measured.clusters
-    if clusters is None:
+    notes = summary.notes
+    if measured.clusters is None:
         notes = (
             *notes,
             "intervals take examples as independent; --root DIR clusters them by image",
@@ -99,29 +100,19 @@ def measure_score_file(request: MetricsRequest) -> Run:
         benchmark=card.name,
         scores=str(request.scores),
         protocol=request.protocol,
-        aggregation=describe_aggregation(card.aggregation),
+        aggregation=summary.aggregation,
         examples=len(measured),
-        clusters=None if clusters is None else len(set(clusters.tolist())),
+        clusters=measured.cluster_count,
         resamples=request.resamples,
         seed=request.seed,
-        metrics=metrics,
-        subsets=subsets,
+        metrics=summary.metrics,
+        subsets=summary.subsets,
         alpha=alpha,
         notes=(*measured.notes, *notes),
     )
     table = None if answers is None else answers_table(answers)
     cases = {example.id: example for example in data} if isinstance(data, list) else {}
     return Run(request, table, measured, results, cases=cases)
-
-
-def aggregate_metrics(
-    measured: Measurements, card: Card, by: Sequence[str] = (), *, resamples: int, seed: int
-) -> tuple[dict[str, MetricValue], dict[str, dict[str, MetricValue]], tuple[str, ...]]:
-    """Aggregate measures: headline metrics, metrics of every subset, and notes."""
-    by = by or tuple(tag for tag in card.by if any(measured.tags.get(tag, ())))
-    metrics, notes = summarize_headline(measured, card, resamples=resamples, seed=seed)
-    subsets = summarize_subsets(measured, card, by, resamples=resamples, seed=seed)
-    return metrics, subsets, notes
 
 
 def measure_outcomes(
@@ -134,12 +125,14 @@ def measure_outcomes(
     if isinstance(data, Gallery | EditSet):
         if request.prior is not None:
             raise InputError(f"{card.name} takes no --prior.")
-        if isinstance(data, Gallery):
-            return None, measure_gallery(request.scores, data, card), None
-        if request.root is None:
+        if isinstance(data, EditSet) and request.root is None:
             raise InputError(f"{card.name} needs --root DIR.")
-        official = request.protocol == "official"
-        return None, measure_edits(request.scores, data, request.root, official=official), None
+        if isinstance(data, Gallery):
+            shape, axes = (len(data.images), len(data.texts)), "images, texts"
+        else:
+            shape, axes = (len(data.queries), len(data.images)), "queries, database images"
+        scores = MatrixScores(read_matrix(request.scores, shape, axes), data, root=request.root)
+        return None, measure(MeasureInput(scores, card, request.protocol)), None
     frame = None if data is None else build_frame(data)
     if frame is not None and benchmark.submission is not None and is_flat_array(request.scores):
         places = benchmark.submission(request.root or Path(), StrictProblems())
@@ -171,7 +164,7 @@ def read_annotations(
     own = Path(request.benchmark).parent if is_user_file(request.benchmark) else None
     root = request.root or own
     if root is None:
-        if card.family in ("retrieval", "classes", "edits"):
+        if find_shape(card).of == "matrix":
             raise InputError(f"{card.name} needs its annotation files: pass --root DIR.")
         return None
     data = benchmark.read(root, StrictProblems())

@@ -15,12 +15,17 @@ from contrapose.results.measures import (
     Grouping,
     Measure,
     Measurements,
+    describe_aggregation,
     group_units,
+    place_measures,
     units_by_tag,
 )
 from contrapose.results.schema import MetricValue
+from contrapose.results.shapes import AVERAGE, find_shape
 
 RESAMPLES = 10_000
+
+SUITE_AGGREGATION = "mean over parts of their main metric"
 
 
 def summarize_headline(
@@ -216,89 +221,141 @@ def _sources(measured: Measurements, name: str) -> tuple[str, ...]:
     return measured.derived[name].sources if name in measured.derived else (name,)
 
 
-AVERAGE = "average"
-
-MAIN_METRICS: Mapping[str, str] = {
-    "choice": "accuracy",
-    "pairs": "group",
-    "images": "image",
-    "triple": "augmented_accuracy",
-    "foil": "pairwise_accuracy",
-}
-"""The metric that stands for a part in its suite's average, by family.
-
-Recall in a gallery and edit queries are no choice among a few: they stand beside the average.
-"""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class SuitePart:
-    """Part of a suite: its card, and the measures of its examples."""
+class MeasuredPart:
+    """Measured part of a suite, or a benchmark without parts."""
 
     card: Card
     measured: Measurements
 
+    @property
+    def main(self) -> str | None:
+        """Metric that stands for the part in its suite's average; None where none does."""
+        shape = find_shape(self.card)
+        return shape.main if shape.in_average and shape.main in self.measured.measures else None
 
-def merge_parts(parts: Mapping[str, SuitePart]) -> Measurements:
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartsSummary:
+    """Summary of a benchmark: the whole, and its parts.
+
+    Attributes:
+        measured: the measures of all units.
+        aggregation: how the headline adds up, in words.
+        metrics: the headline.
+        subsets: the metrics of every part and subset.
+        notes: on the aggregation.
+    """
+
+    measured: Measurements
+    aggregation: str
+    metrics: dict[str, MetricValue]
+    subsets: dict[str, dict[str, MetricValue]]
+    notes: tuple[str, ...] = ()
+
+
+def summarize_parts(
+    parts: Mapping[str, MeasuredPart],
+    by: Sequence[str] = (),
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> PartsSummary:
+    """Summarize a benchmark, or a suite by the average of its parts' main metrics.
+
+    Args:
+        parts: by name; a benchmark without parts has the empty name.
+        by: tags to break down by; none takes those of the card.
+        resamples: of the bootstrap.
+        seed: of the bootstrap.
+    """
+    if list(parts) == [""]:
+        part = parts[""]
+        values, subsets, notes = _aggregate(part, by, resamples=resamples, seed=seed)
+        words = describe_aggregation(part.card.aggregation)
+        return PartsSummary(part.measured, words, values, subsets, notes)
+    merged = merge_parts(parts)
+    subsets = {}
+    for name, part in parts.items():
+        values, inner, _ = _aggregate(part, by, resamples=resamples, seed=seed)
+        subsets[name] = values
+        if len(inner) > 1:
+            subsets |= {f"{name}/{value}": values for value, values in inner.items()}
+    average = average_parts(parts, merged, resamples=resamples, seed=seed)
+    return PartsSummary(merged, SUITE_AGGREGATION, average, subsets)
+
+
+def _aggregate(
+    part: MeasuredPart, by: Sequence[str], *, resamples: int, seed: int
+) -> tuple[dict[str, MetricValue], dict[str, dict[str, MetricValue]], tuple[str, ...]]:
+    """Headline metrics of a part, metrics of its subsets, and notes on the aggregation."""
+    measured, card = part.measured, part.card
+    by = by or tuple(tag for tag in card.by if any(measured.tags.get(tag, ())))
+    values, notes = summarize_headline(measured, card, resamples=resamples, seed=seed)
+    subsets = summarize_subsets(measured, card, by, resamples=resamples, seed=seed)
+    return values, subsets, notes
+
+
+def merge_parts(parts: Mapping[str, MeasuredPart]) -> Measurements:
     """Merge parts: units `part/id`, measures `part/metric`, and the average of the main ones.
 
     Clusters of different parts stay apart: a part's examples are drawn for that part alone.
     """
     ids: list[str] = []
     clusters: list[IntArray] = []
-    measures: dict[str, Measure] = {}
+    placed: list[tuple[slice, dict[str, Measure]]] = []
     mains: list[str] = []
     total = sum(len(part.measured) for part in parts.values())
     start = taken = 0
     for name, part in parts.items():
         size = len(part.measured)
-        own = part.measured.clusters
-        codes = np.arange(size) if own is None else np.unique(own, return_inverse=True)[1]
+        groups = part.measured.clusters
+        codes = np.arange(size) if groups is None else np.unique(groups, return_inverse=True)[1]
         clusters.append(codes.reshape(-1) + taken)
         taken += size
         ids += [f"{name}/{unit}" for unit in part.measured.ids]
+        named: dict[str, Measure] = {}
         for metric, measure in part.measured.measures.items():
             if measure.summary == "std":  # a spread over all parts' units would mean nothing
                 continue
-            measures[f"{name}/{metric}"] = _pad_measure(measure, start, total)
-        main = MAIN_METRICS.get(part.card.family)
-        if main in part.measured.measures:
-            mains.append(f"{name}/{main}")
+            named[f"{name}/{metric}"] = measure
+        placed.append((slice(start, start + size), named))
+        if part.main is not None:
+            mains.append(f"{name}/{part.main}")
         start += size
     tags = {"part": tuple(name for name, part in parts.items() for _ in range(len(part.measured)))}
     notes = tuple(f"{name}: {note}" for name, part in parts.items() for note in part.measured.notes)
     derived = {AVERAGE: DerivedMetric("average", tuple(mains))} if mains else {}
+    measures = place_measures(placed, total)
     return Measurements(tuple(ids), tags, np.concatenate(clusters), measures, derived, notes)
 
 
 def average_parts(
-    parts: Mapping[str, SuitePart],
-    whole: Measurements,
+    parts: Mapping[str, MeasuredPart],
+    merged: Measurements,
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, MetricValue]:
     """Mean over the parts of their main metric, each aggregated as its own card says."""
-    found: list[Statistic] = []
+    statistics: list[Statistic] = []
     chances: list[float | None] = []
     ties: list[float] = []
     start = counted = 0
     for name, part in parts.items():
         size = len(part.measured)
-        main = MAIN_METRICS.get(part.card.family)
-        if main in part.measured.measures:
-            measure = whole.measures[f"{name}/{main}"]
-            statistic = _main_statistic(part, measure, start, len(whole))
-            found.append(statistic)
+        if part.main is not None:
+            measure = merged.measures[f"{name}/{part.main}"]
+            statistics.append(_main_statistic(part, measure, start, len(merged)))
             inside = measure.where
             chances.append(None if measure.chance is None else float(measure.chance[inside].mean()))
             ties.append(0.0 if measure.ties is None else float(measure.ties[inside].mean()))
             counted += int(inside.sum())
         start += size
-    if not found:
+    if not statistics:
         return {}
-    mean = metrics.combine(found)
-    (ci95,) = metrics.intervals([mean], clusters=whole.clusters, resamples=resamples, seed=seed)
+    mean = metrics.combine(statistics)
+    (ci95,) = metrics.intervals([mean], clusters=merged.clusters, resamples=resamples, seed=seed)
     levels = [level for level in chances if level is not None]
     return {
         AVERAGE: MetricValue(
@@ -311,7 +368,7 @@ def average_parts(
     }
 
 
-def _main_statistic(part: SuitePart, measure: Measure, start: int, total: int) -> Statistic:
+def _main_statistic(part: MeasuredPart, measure: Measure, start: int, total: int) -> Statistic:
     """Statistic of a part's main metric over all units of the suite."""
     aggregation = part.card.aggregation
     over = group_units(part.measured, aggregation) if isinstance(aggregation, Macro) else None
@@ -321,28 +378,3 @@ def _main_statistic(part: SuitePart, measure: Measure, start: int, total: int) -
         over = replace(over, codes=codes)
     alone = Measurements(("",) * total, {}, None, {"main": measure})
     return build_statistics(alone, over)["main"]
-
-
-def _pad_measure(measure: Measure, start: int, total: int) -> Measure:
-    """Pad a measure of some of the units to all of them."""
-    inside = slice(start, start + len(measure.values))
-
-    def wide(values: metrics.FloatArray) -> metrics.FloatArray:
-        spread = np.zeros(total, dtype=values.dtype)
-        spread[inside] = values
-        return spread
-
-    where = np.zeros(total, dtype=np.bool_)
-    where[inside] = measure.where
-    ties = None
-    if measure.ties is not None:
-        ties = np.zeros(total, dtype=np.bool_)
-        ties[inside] = measure.ties
-    return replace(
-        measure,
-        values=wide(measure.values),
-        where=where,
-        ties=ties,
-        chance=None if measure.chance is None else wide(measure.chance),
-        weights=None if measure.weights is None else wide(measure.weights),
-    )

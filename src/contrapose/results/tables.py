@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from contrapose.data import EditSet, Gallery
-from contrapose.engine import ListColumn, ScoreMatrix
-from contrapose.metrics import FloatArray, IntArray
+from contrapose.engine import ListColumn
+from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.scores.answers import Answers
 
 ScoreTable = dict[str, Any]
@@ -35,8 +35,8 @@ def answers_table(
     Args:
         answers: the scores.
         prefix: put before every id.
-        tokens: lists of token log-probabilities, and k × m × n which of them is a cell's.
-        prior: k × n the captions' log priors.
+        tokens: lists of token log-probabilities, and for each cell (k × m × n) the list's position.
+        prior: log priors of the captions, k × n.
     """
     example, image, text = np.nonzero(answers.frame.present)
     ids = np.array([prefix + name for name in answers.frame.ids], dtype=object)
@@ -50,21 +50,29 @@ def answers_table(
     if prior is not None:
         table["prior"] = prior[example, text]
     if tokens is not None:
-        lists, places = tokens
-        table["logprobs"] = lists.take(places[example, image, text])
+        lists, positions = tokens
+        table["logprobs"] = lists.take(positions[example, image, text])
     return table
 
 
-def grid_table(grid: ScoreMatrix, data: Gallery | EditSet, prefix: str = "") -> ScoreTable | None:
+def grid_table(
+    values: FloatArray,
+    data: Gallery | EditSet,
+    prefix: str = "",
+    *,
+    scored: BoolArray | None = None,
+) -> ScoreTable | None:
     """Score table of a gallery or of edit queries; None when there are too many pairs.
 
-    Of an edit query the image is the one in the database; it has no caption and no match. Pairs
-    that were not asked, or have no answer, are left out.
+    Of an edit query the image is the one in the database; it has no caption and no match.
+
+    Args:
+        values: images × texts, or queries × database images; NaN is left out.
+        data: the gallery or the edit set.
+        prefix: put before every id.
+        scored: the pairs that the model scored; None for all.
     """
-    values = grid.scores
-    if grid.from_text is not None:  # a pair that one ranking did not ask stands lower there
-        values = np.maximum(values, grid.from_text)
-    there = ~np.isnan(values) if grid.asked is None else grid.asked & ~np.isnan(values)
+    there = ~np.isnan(values) if scored is None else scored & ~np.isnan(values)
     if there.sum() > LARGEST:
         return None
     row, column = np.nonzero(there)

@@ -21,7 +21,7 @@ from tests.fakes import pairs, patch
 
 
 def rounds(example: Example, template: str, family: str) -> tuple[ChatRound, ...]:
-    found = build_rounds(example, find_template(template, family), family)  # type: ignore[arg-type]
+    found = build_rounds(example, find_template(template, family), family)
     assert not isinstance(found, str), found
     return found
 
@@ -114,7 +114,7 @@ def test_examples_that_have_no_such_question(
     texts: tuple[str, ...], match: tuple[tuple[bool, ...], ...], score: str, family: str, why: str
 ) -> None:
     example = Example("x", (patch(0),), texts, match, {})
-    found = build_rounds(example, find_template(score, family), family)  # type: ignore[arg-type]
+    found = build_rounds(example, find_template(score, family), family)
     assert isinstance(found, str)
     assert why in found
 

@@ -14,6 +14,7 @@ from contrapose.engine.plan import distinct_texts
 from contrapose.errors import InputError
 from contrapose.evaluation.selection import Selection
 from contrapose.metrics import BoolArray, FloatArray, IntArray
+from contrapose.results.shapes import find_shape
 from contrapose.results.summary import RESAMPLES
 from contrapose.scores.answers import Frame, build_frame
 
@@ -109,10 +110,10 @@ def collect_captions(selection: Selection) -> tuple[AuditCaptions, tuple[str, ..
     for name, (benchmark, data) in selection.parts.items():
         if not isinstance(data, list):
             continue
-        frame = build_frame(data)
-        if benchmark.card.family == "images" or not is_solvable(frame).any():
+        frame, shape = build_frame(data), find_shape(benchmark.card)
+        if not shape.blind or not is_solvable(frame).any():
             balanced.append(name or selection.name)
-        elif benchmark.card.family != "pairs" or not selection.suite:
+        elif shape.main in shape.blind or not selection.suite:
             cards[name], frames[name] = benchmark.card, frame
     if not frames and not balanced:
         raise InputError(

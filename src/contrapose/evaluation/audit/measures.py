@@ -24,9 +24,8 @@ from contrapose.results.schema import (
     MetricValue,
     ScoreSpread,
 )
-from contrapose.results.score_files import aggregate_metrics
-from contrapose.results.shapes import MeasureInput, measure, primary_metric
-from contrapose.results.summary import AVERAGE, SuitePart, average_parts, merge_parts, summarize
+from contrapose.results.shapes import AVERAGE, MeasureInput, find_shape, main_metric, measure
+from contrapose.results.summary import MeasuredPart, summarize, summarize_parts
 from contrapose.scores.answers import Answers, Frame, build_frame
 from contrapose.scores.files import read_scores
 
@@ -52,20 +51,21 @@ def measure_blind(
     score: BlindScore, captions: AuditCaptions, *, resamples: int, seed: int
 ) -> BlindMeasurements:
     """Measure a blind score on every part."""
-    parts: dict[str, SuitePart] = {}
-    turned: dict[str, SuitePart] = {}
+    parts: dict[str, MeasuredPart] = {}
+    turned: dict[str, MeasuredPart] = {}
     left_out = 0
     for name, frame in captions.frames.items():
         card, values = captions.cards[name], score.captions[name]
-        whole = ~(np.isnan(values) & frame.present.any(axis=1)).any(axis=1)
-        left_out += int((~whole).sum())
-        chosen = np.flatnonzero(whole)
+        complete = ~(np.isnan(values) & frame.present.any(axis=1)).any(axis=1)
+        left_out += int((~complete).sum())
+        chosen = np.flatnonzero(complete)
         if not chosen.size:
             continue
-        parts[name] = SuitePart(card, measure_captions(values[chosen], frame.take(chosen), card))
-        turned[name] = SuitePart(card, measure_captions(-values[chosen], frame.take(chosen), card))
-    overall, subsets = _aggregate_parts(parts, resamples, seed)
-    headline, reversed_subsets = _aggregate_parts(turned, resamples, seed)
+        for target, sign in ((parts, 1), (turned, -1)):
+            measured = measure_captions(sign * values[chosen], frame.take(chosen), card)
+            target[name] = MeasuredPart(card, measured)
+    overall, subsets = summarize_blind(parts, resamples, seed)
+    headline, reversed_subsets = summarize_blind(turned, resamples, seed)
     reversed_ = {WHOLE: headline, **reversed_subsets}
     result = BlindResult(
         score=score.score,
@@ -74,9 +74,9 @@ def measure_blind(
         metrics=overall,
         subsets=subsets,
         reversed={
-            name: found[metric]
-            for name, found in reversed_.items()
-            if (metric := main_metric(found)) is not None
+            name: values[metric]
+            for name, values in reversed_.items()
+            if (metric := blind_metric(values)) is not None
         },
         spread=_spread_scores(score, captions),
         left_out=left_out,
@@ -88,41 +88,24 @@ def measure_captions(values: FloatArray, frame: Frame, card: Card) -> Measuremen
     """Measure (k, n) scores of captions, taken as the scores under every image."""
     scores = np.repeat(values[:, None, :], frame.match.shape[1], axis=1)
     measured = measure(MeasureInput(Answers(frame, scores), card))
-    kept = {name: each for name, each in measured.measures.items() if name in caption_metrics(card)}
+    blind = find_shape(card).blind
+    kept = {name: value for name, value in measured.measures.items() if name in blind}
     return Measurements(measured.ids, measured.tags, measured.clusters, kept)
 
 
-def caption_metrics(card: Card) -> tuple[str, ...]:
-    """Metrics of a family that an order of captions decides, the primary one first."""
-    others = ("original_accuracy", "brittleness") if card.family == "triple" else ()
-    return primary_metric(card), *others
+def blind_metric(values: Mapping[str, MetricValue]) -> str | None:
+    """Metric that stands for a part: the average of a suite, or what captions alone decide."""
+    return AVERAGE if AVERAGE in values else main_metric(values, blind=True)
 
 
-def main_metric(found: Mapping[str, MetricValue]) -> str | None:
-    """Main metric of a part."""
-    names = (AVERAGE, "accuracy", "pairwise_accuracy", "augmented_accuracy", "text")
-    return next((name for name in names if name in found), None)
-
-
-def _aggregate_parts(
-    parts: Mapping[str, SuitePart], resamples: int, seed: int
+def summarize_blind(
+    parts: Mapping[str, MeasuredPart], resamples: int, seed: int
 ) -> tuple[Metrics, dict[str, Metrics]]:
-    """Aggregate the headline and the parts; of a suite, the average of its main metrics."""
+    """Headline of a blind score and its parts; of a suite, the average of the main metrics."""
     if not parts:
         return {}, {}
-    if list(parts) == [""]:
-        part = parts[""]
-        overall, subsets, _ = aggregate_metrics(
-            part.measured, part.card, resamples=resamples, seed=seed
-        )
-        return _drop_equal_aggregations(overall), subsets
-    subsets = {}
-    for name, part in parts.items():
-        own, inner, _ = aggregate_metrics(part.measured, part.card, resamples=resamples, seed=seed)
-        subsets[name] = own
-        if len(inner) > 1:
-            subsets |= {f"{name}/{value}": values for value, values in inner.items()}
-    return average_parts(parts, merge_parts(parts), resamples=resamples, seed=seed), subsets
+    summary = summarize_parts(parts, resamples=resamples, seed=seed)
+    return _drop_equal_aggregations(summary.metrics), summary.subsets
 
 
 def _drop_equal_aggregations(found: Metrics) -> Metrics:
@@ -194,7 +177,7 @@ def compare_likelihoods(
     Every part is compared with the blind score that does best there; p-values are corrected for
     the number of parts (Holm).
     """
-    metric = caption_metrics(card)[0]
+    metric = find_shape(card).blind[0]
     likelihood = _keep_metric(likelihood, metric)
     by = tuple(tag for tag in card.by if any(likelihood.tags.get(tag, ())))
     places = _drop_duplicate_parts(

@@ -15,8 +15,8 @@ from contrapose.evaluation.audit.captions import (
 )
 from contrapose.evaluation.audit.measures import (
     BlindMeasurements,
+    blind_metric,
     compare_likelihoods,
-    main_metric,
     measure_blind,
     read_likelihoods,
 )
@@ -46,7 +46,7 @@ def build_parts(results: Sequence[BlindResult]) -> list[AuditPart]:
         rows = [(result.label, value) for result in results if (value := part_value(result, name))]
         if not rows or rows[0][1].chance is None:
             continue
-        metric = main_metric(_part_metrics(results[0], name)) or ""
+        metric = blind_metric(_part_metrics(results[0], name)) or ""
         found.append(
             AuditPart(
                 name=name,
@@ -67,7 +67,7 @@ def build_parts(results: Sequence[BlindResult]) -> list[AuditPart]:
 def part_value(result: BlindResult, part: str) -> MetricValue | None:
     """Value of a part's main metric."""
     found = _part_metrics(result, part)
-    metric = main_metric(found)
+    metric = blind_metric(found)
     return None if metric is None else found[metric]
 
 

@@ -20,6 +20,7 @@ from contrapose.files import read_json
 from contrapose.results.measures import Measurements
 from contrapose.results.runs import KEYS, RESULTS, SCORES, SPEC, is_run, read_run
 from contrapose.results.schema import Evaluation, MetricValue, Results
+from contrapose.results.shapes import AVERAGE, main_metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,19 +168,6 @@ Z95 = 1.96
 PART = "part"
 """The tag that says which part of a suite a unit belongs to."""
 
-MAIN_ORDER = (
-    "average",
-    "group",
-    "accuracy",
-    "augmented_accuracy",
-    "pairwise_accuracy",
-    "mean_recall",
-    "top1",
-    "simat_n1",
-    "image",
-)
-"""The metric that stands for a task: the first of these that it has."""
-
 
 @dataclass(frozen=True, slots=True)
 class ExportTask:
@@ -206,10 +194,10 @@ class ExportTask:
 
     @property
     def main(self) -> str:
-        """Name of the main metric."""
-        return next(
-            (name for name in MAIN_ORDER if name in self.metrics), next(iter(self.metrics), "")
-        )
+        """Name of the main metric: an average where there is one."""
+        if AVERAGE in self.metrics:
+            return AVERAGE
+        return main_metric(self.metrics) or next(iter(self.metrics), "")
 
 
 def list_tasks(run: FolderRun) -> list[ExportTask]:

@@ -1,0 +1,390 @@
+"""Shapes of benchmarks: what a shape declares, and the metrics that other packages register.
+
+Everything that depends on a benchmark's family is a property of its `Shape`: metrics, main metric,
+debiasing, blind audit and chat. A shape is one module of this package with a value `SHAPE`.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from contrapose.data import Card, EditSet, Gallery, TagValue
+from contrapose.errors import InputError
+from contrapose.files.suggest import did_you_mean
+from contrapose.metrics import AlphaIntervals, BoolArray, FloatArray, IntArray
+from contrapose.results.measures import Better, DerivedMetric, Measure, Measurements
+from contrapose.scores.answers import Answers, Frame
+
+Protocol = Literal["strict", "official"]
+
+AVERAGE = "average"
+"""The mean of several metrics: of a suite's parts, or of a benchmark's headline metrics."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatrixScores:
+    """Scores of a gallery (images × texts) or of edit queries (queries × database images).
+
+    Attributes:
+        scores: the matrix, without NaN.
+        data: the gallery or the edit set.
+        from_text: images × texts by which the images of a text are ranked; None takes `scores`.
+        root: folder of the benchmark, where an oracle for edit queries may be.
+    """
+
+    scores: FloatArray
+    data: Gallery | EditSet
+    from_text: FloatArray | None = None
+    root: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasureInput:
+    """Input of measuring: scores, card, protocol and threshold.
+
+    Attributes:
+        scores: the scores of examples, or the score matrix of a gallery or edit set.
+        card: the benchmark's card; its family names the shape.
+        protocol: "strict", where ties are never wins, or the rules of the official script.
+        threshold: above it a caption counts as fitting (VALSE's p_c and p_f); None takes ½ for
+            scores that are all probabilities and leaves those metrics out otherwise.
+        caption_scores: scores that decide between captions, if others than the answers': with the
+            language prior removed. They never touch the choice between images.
+    """
+
+    scores: Answers | MatrixScores
+    card: Card
+    protocol: Protocol = "strict"
+    threshold: float | None = None
+    caption_scores: FloatArray | None = None
+
+    @property
+    def answers(self) -> Answers:
+        """Scores of examples."""
+        if isinstance(self.scores, MatrixScores):
+            raise InputError(f"{self.card.name} needs scores of examples, not a matrix.")
+        return self.scores
+
+    @property
+    def matrix(self) -> MatrixScores:
+        """Score matrix of a gallery or an edit set."""
+        if isinstance(self.scores, Answers):
+            raise InputError(f"{self.card.name} needs a matrix, not scores of examples.")
+        return self.scores
+
+    @property
+    def ties(self) -> Literal["wrong", "right"]:
+        """Outcome of a tie: wrong, or right under some official protocols."""
+        return self.card.official_ties if self.protocol == "official" else "wrong"
+
+    @property
+    def by_caption(self) -> FloatArray:
+        """Scores that decide between captions."""
+        return self.answers.scores if self.caption_scores is None else self.caption_scores
+
+    def without_prior(self, alpha: float, log_prior: FloatArray) -> MeasureInput:
+        """Input with α of the captions' log prior removed where captions are compared."""
+        if isinstance(self.scores, MatrixScores):
+            scores = self.scores.scores
+            debiased = scores - alpha * log_prior
+            return replace(self, scores=replace(self.scores, scores=debiased, from_text=scores))
+        captions = self.scores.scores - alpha * log_prior[:, None, :]
+        return replace(self, caption_scores=captions)
+
+    def one_image_scores(self, captions: int) -> FloatArray:
+        """Scores of the captions of one image, examples × captions.
+
+        Raises:
+            InputError: the examples have another shape.
+        """
+        shape = self.answers.frame.match.shape[1:]
+        if shape != (1, captions):
+            raise InputError(
+                f"{self.card.name} needs 1 image and {captions} captions an example, found "
+                f"{shape[0]} × {shape[1]}."
+            )
+        return self.by_caption[:, 0, :]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShapeMeasures:
+    """Measures of one shape.
+
+    Attributes:
+        measures: by name, in the order of the report.
+        derived: metrics made of several measures.
+        notes: for the reader of the results.
+        units: ids, tags and clusters of the units; None where they are the examples.
+    """
+
+    measures: Mapping[str, Measure]
+    derived: Mapping[str, DerivedMetric] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    units: tuple[tuple[str, ...], Mapping[str, tuple[TagValue, ...]], IntArray] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Debiasing:
+    """Removal of a language prior from a shape (VisualGPTScore, equation 7).
+
+    Attributes:
+        metric: the metric that α is chosen by: one that an order of captions decides.
+        intervals: from the input with log-likelihoods and the captions' log prior to the α at
+            which each unit is right, and the weight of each unit; None weighs as the headline does.
+    """
+
+    metric: str
+    intervals: Callable[[MeasureInput, FloatArray], tuple[AlphaIntervals, FloatArray | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMeasures:
+    """Measuring of chat replies.
+
+    Attributes:
+        metrics: the name of the mean over all orders of the options, by prompt template; the first
+            template is the default.
+        options: right and wrong caption of each question, by position; empty asks about every
+            image with all its captions.
+        more: adds metrics to those of all shapes, from the answers (examples × questions × orders)
+            and the right options (examples × questions).
+    """
+
+    metrics: Mapping[str, str]
+    options: tuple[tuple[int, int], ...] = ()
+    more: Callable[[dict[str, Measure], IntArray, IntArray], dict[str, Measure]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Shape of a benchmark: its metrics, and all that is done differently for it.
+
+    Attributes:
+        family: its name on a benchmark's card.
+        measure: from scores to measures.
+        main: the metric that stands for a benchmark or a part of this shape.
+        of: whether scores are of examples, or a matrix of a gallery or edit set.
+        in_average: whether a suite's average counts it; recall and edit queries are no choice
+            among a few, and stand beside it.
+        debiasing: how a prior is removed; None where no captions are compared.
+        blind: metrics that an order of captions alone decides, the main one first; a score that
+            sees no image is measured by them.
+        chat: how chat replies are measured; None where there is no such question.
+        official_mask: examples that the official script counts; None counts all.
+        contains: main metrics of other shapes that are metrics here too.
+    """
+
+    family: str
+    measure: Callable[[MeasureInput], ShapeMeasures]
+    main: str
+    of: Literal["examples", "matrix"] = "examples"
+    in_average: bool = True
+    debiasing: Debiasing | None = None
+    blind: tuple[str, ...] = ()
+    chat: ChatMeasures | None = None
+    official_mask: Callable[[MeasureInput], BoolArray] | None = None
+    contains: tuple[str, ...] = ()
+
+
+@cache
+def shapes() -> dict[str, Shape]:
+    """Every shape by its family: one module of this package each."""
+    package = __name__.rpartition(".")[0]
+    modules = (
+        import_module(f"{package}.{module.name}")
+        for module in pkgutil.iter_modules([str(Path(__file__).parent)])
+    )
+    known = [module.SHAPE for module in modules if hasattr(module, "SHAPE")]
+    return {shape.family: shape for shape in known}
+
+
+def find_shape(card: Card) -> Shape:
+    """Find the shape of a benchmark.
+
+    Raises:
+        InputError: its family has no shape.
+    """
+    shape = shapes().get(card.family)
+    if shape is None:
+        near = did_you_mean(card.family, shapes())
+        raise InputError(f"{card.name} is of the unknown family {card.family!r}: {near}")
+    return shape
+
+
+def main_metric(names: Mapping[str, object], *, blind: bool = False) -> str | None:
+    """Main metric among metrics of one shape: the shape's, or the average; None without either.
+
+    With `blind`, the metric that an order of captions decides stands for each shape.
+    """
+    ordered = sorted(shapes().values(), key=lambda shape: -len(shape.contains))
+    mains = [shape.blind[:1] if blind else (shape.main,) for shape in ordered]
+    known = (*(name for some in mains for name in some), AVERAGE)
+    return next((name for name in known if name in names), None)
+
+
+MetricFunction = Callable[[FloatArray, BoolArray, BoolArray], FloatArray]
+"""From scores, match and present (examples × images × captions) to a value for each example."""
+
+ChanceLevel = float | Callable[[BoolArray, BoolArray], FloatArray] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _RegisteredMetric:
+    """Metric from outside this package."""
+
+    name: str
+    function: MetricFunction
+    better: Better | None
+    chance: ChanceLevel
+
+    def measure(self, question: MeasureInput) -> Measure:
+        """Measure every example.
+
+        Raises:
+            InputError: the function does not give one number for each example.
+        """
+        frame = question.answers.frame
+        values = np.asarray(
+            self.function(question.by_caption, frame.match, frame.present), dtype=np.float64
+        )
+        if values.shape != (len(frame),):
+            raise InputError(
+                f"the metric {self.name!r} must give {len(frame)} values, one for each example, "
+                f"not an array of shape {values.shape}."
+            )
+        if np.isinf(values).any():
+            raise InputError(f"the metric {self.name!r} gives infinite values.")
+        where = ~np.isnan(values)
+        return Measure(
+            np.where(where, values, 0.0), where, chance=self._levels(frame), better=self.better
+        )
+
+    def _levels(self, frame: Frame) -> FloatArray | None:
+        if callable(self.chance):
+            levels = np.asarray(self.chance(frame.match, frame.present), dtype=np.float64)
+            return np.broadcast_to(levels, (len(frame),)).copy()
+        return None if self.chance is None else np.full(len(frame), float(self.chance))
+
+
+_registered: dict[str, dict[str, _RegisteredMetric]] = {}
+
+
+def register_metric(
+    shape: str, name: str, *, better: Better | None = "higher", chance: ChanceLevel = None
+) -> Callable[[MetricFunction], MetricFunction]:
+    """Register a metric of a shape: a decorator of a function of arrays.
+
+    The metric then stands beside the built-in ones in tables, intervals, comparisons and run
+    folders. A value of NaN leaves an example out.
+
+    Args:
+        shape: family of the benchmarks that it measures, such as "pairs".
+        name: of the metric.
+        better: whether higher or lower is better; None where neither is.
+        chance: what guessing gets: one number, or a function of match and present that gives one
+            for each example; None where guessing has no meaning. With a chance level the metric is
+            a share of the examples, and is printed in per cent.
+
+    Raises:
+        InputError: there is no such shape, or it is not measured on examples.
+
+    Example:
+        >>> import numpy as np
+        >>> @register_metric(shape="pairs", name="diagonal", better="higher", chance=1 / 2)
+        ... def diagonal(scores, match, present):
+        ...     right = np.where(match & present, scores, 0).sum(axis=(1, 2))
+        ...     wrong = np.where(~match & present, scores, 0).sum(axis=(1, 2))
+        ...     return right > wrong
+    """
+    if shape not in shapes():
+        raise InputError(f"there is no shape {shape!r}: {did_you_mean(shape, shapes())}")
+    if shapes()[shape].of != "examples":
+        raise InputError(f"metrics of {shape!r} are measured on a matrix, and cannot be added.")
+
+    def register(function: MetricFunction) -> MetricFunction:
+        metric = _RegisteredMetric(name, function, better, chance)
+        _registered.setdefault(shape, {})[name] = metric
+        return function
+
+    return register
+
+
+@cache
+def _load_plugins() -> None:
+    """Import the metrics of other packages; importing registers them."""
+    for entry in entry_points(group="contrapose.metrics"):
+        function = entry.load()
+        known = [metric.function for some in _registered.values() for metric in some.values()]
+        if callable(function) and function not in known:
+            raise InputError(
+                f"the plug-in metric {entry.name!r} ({entry.value}) is not registered: decorate it "
+                "with contrapose.results.shapes.register_metric."
+            )
+
+
+def registered_measures(question: MeasureInput, taken: Mapping[str, object]) -> dict[str, Measure]:
+    """Measures of the registered metrics of a shape.
+
+    Raises:
+        InputError: one has the name of a built-in metric.
+    """
+    _load_plugins()
+    extra = _registered.get(question.card.family, {})
+    for name in extra:
+        if name in taken:
+            raise InputError(
+                f"{question.card.family} has a metric {name!r} already: give yours another name."
+            )
+    return {name: metric.measure(question) for name, metric in extra.items()}
+
+
+def measure(question: MeasureInput) -> Measurements:
+    """Measure every example or query by the metrics of the benchmark's shape.
+
+    Raises:
+        InputError: the shape cannot be measured on these scores.
+    """
+    shape = find_shape(question.card)
+    if question.protocol == "official" and shape.of == "examples":
+        question = _keep_official_examples(question, shape)
+    result = shape.measure(question)
+    if result.units is not None:
+        return Measurements(*result.units, result.measures, result.derived, result.notes)
+    answers = question.answers
+    measures = {**result.measures, **registered_measures(question, result.measures)}
+    notes = (*answers.notes, *result.notes)
+    frame = answers.frame
+    return Measurements(frame.ids, frame.tags, frame.clusters, measures, result.derived, notes)
+
+
+def _keep_official_examples(question: MeasureInput, shape: Shape) -> MeasureInput:
+    """Drop the examples that the official script does not count."""
+    answers, card = question.answers, question.card
+    keep = np.ones(len(answers.frame), dtype=np.bool_)
+    if shape.official_mask is not None:
+        keep &= shape.official_mask(question)
+    if card.official_limit is not None:
+        tag, limit = card.official_limit
+        counts: dict[str, int] = {}
+        for i, value in enumerate(answers.frame.tags.get(tag, ())):
+            counts[str(value)] = counts.get(str(value), 0) + 1
+            keep[i] &= counts[str(value)] <= limit
+    if keep.all():
+        return question
+    chosen = np.flatnonzero(keep)
+    captions = question.caption_scores
+    note = f"the official protocol leaves out {int((~keep).sum()):,} examples"
+    return replace(
+        question,
+        scores=replace(answers.take(chosen), notes=(*answers.notes, note)),
+        caption_scores=None if captions is None else captions[chosen],
+    )

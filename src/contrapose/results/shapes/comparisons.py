@@ -1,0 +1,52 @@
+"""Comparisons shared by shapes: text and image wins with chance levels, and caption debiasing."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from contrapose.metrics import (
+    AlphaIntervals,
+    BoolArray,
+    FloatArray,
+    chance_levels,
+    pair_wins,
+    text_intervals,
+)
+from contrapose.results.measures import Measure
+from contrapose.results.shapes.base import Debiasing, MeasureInput
+from contrapose.scores.answers import Frame
+
+
+def measure_wins(
+    question: MeasureInput, scores: FloatArray, side: Literal["text", "image"]
+) -> Measure:
+    """Measure the text or image score of the examples that have something to tell apart."""
+    frame = question.answers.frame
+    where = _is_decidable(frame, axis=2 if side == "text" else 1)
+    chosen = np.flatnonzero(where)
+    values, ties = np.zeros(len(where)), np.zeros(len(where), dtype=np.bool_)
+    if chosen.size:
+        values[chosen], ties[chosen] = pair_wins(
+            scores[chosen], frame.match[chosen], frame.present[chosen], side, ties=question.ties
+        )
+    return Measure(values, where, ties, chance_levels(side, frame.match, frame.present, where))
+
+
+def _is_decidable(frame: Frame, axis: int) -> BoolArray:
+    """Mask of the examples with a line along the axis that holds a right and a wrong pair."""
+    right = np.any(frame.match & frame.present, axis=axis)
+    wrong = np.any(~frame.match & frame.present, axis=axis)
+    return np.asarray(np.any(right & wrong, axis=1))
+
+
+def caption_debiasing(metric: str) -> Debiasing:
+    """Debiasing of examples in which the right captions must score above the wrong ones."""
+
+    def intervals(question: MeasureInput, log_prior: FloatArray) -> tuple[AlphaIntervals, None]:
+        answers = question.answers
+        frame = answers.frame
+        return text_intervals(answers.scores, log_prior, frame.match, frame.present), None
+
+    return Debiasing(metric, intervals)
