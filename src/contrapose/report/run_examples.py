@@ -10,6 +10,7 @@ import numpy as np
 from contrapose.evaluation.parts import DEBIASED
 from contrapose.metrics import BoolArray, Equivariance, FloatArray, IntArray, equivariance
 from contrapose.results import Results, Run
+from contrapose.results.measures import tag_values
 
 ALL = "all"
 """Name of a benchmark without parts."""
@@ -21,7 +22,7 @@ class ExampleScores:
 
     Attributes:
         ids: of the k examples.
-        parts: of the k examples; `all` where the benchmark has none.
+        parts: of the k examples, one or several each; `all` where the benchmark has none.
         example: (rows,) position among the ids; rows of an example are adjacent.
         image: (rows,) position of the image in the example.
         text: (rows,) position of the caption in the example.
@@ -30,7 +31,7 @@ class ExampleScores:
     """
 
     ids: Sequence[str]
-    parts: Sequence[str]
+    parts: Sequence[tuple[str, ...]]
     example: IntArray
     image: IntArray
     text: IntArray
@@ -81,14 +82,16 @@ class ExampleScores:
         rows = square[self.example]
         scores = np.full((len(self.ids), 2, 2), np.nan)
         scores[self.example[rows], self.image[rows], self.text[rows]] = self.value[rows]
-        part_of = np.array([self.parts[i] for i in chosen.tolist()], dtype=object)
-        parts = dict.fromkeys(part_of)
+        members: dict[str, list[int]] = {}
+        for position, i in enumerate(chosen.tolist()):
+            for part in self.parts[i]:
+                members.setdefault(part, []).append(position)
         if suite:
-            return {part: equivariance(scores[chosen[part_of == part]]) for part in parts}
+            return {part: equivariance(scores[chosen[inner]]) for part, inner in members.items()}
         together = equivariance(scores[chosen])
-        if len(parts) == 1:
+        if len(members) == 1:
             return {ALL: together}
-        return {ALL: together, **{part: together.only(part_of == part) for part in parts}}
+        return {ALL: together, **{part: together.only(inner) for part, inner in members.items()}}
 
 
 def is_debiased(results: Results) -> bool:
@@ -129,11 +132,12 @@ def example_scores(run: Run) -> ExampleScores | None:
     )
 
 
-def _example_parts(run: Run) -> dict[str, str]:
-    """Part of every example: of the suite, or its subset."""
+def _example_parts(run: Run) -> dict[str, tuple[str, ...]]:
+    """Parts of every example: those of the suite, or the values of a tag that results have."""
     tags = run.measured.tags
-    for tag in ("part", "subset"):
-        if any(tags.get(tag, ())):
-            values = (value if isinstance(value, str) else value[0] for value in tags[tag])
-            return dict(zip(run.measured.ids, values, strict=True))
-    return dict.fromkeys(run.measured.ids, ALL)
+    for tag in dict.fromkeys(("part", "subset", *tags)):
+        values = [tag_values(value) for value in tags.get(tag, ())]
+        names = {name for some in values for name in some}
+        if names and (tag == "part" or names <= set(run.results.subsets)):
+            return dict(zip(run.measured.ids, (some or (ALL,) for some in values), strict=True))
+    return dict.fromkeys(run.measured.ids, (ALL,))

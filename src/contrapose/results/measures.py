@@ -193,7 +193,7 @@ def units_by_tag(measured: Measurements, by: Sequence[str]) -> dict[str, IntArra
             known = ", ".join(measured.tags) or "none"
             raise InputError(f"no example has the tag {tag!r}; tags here: {known}.")
         for i, value in enumerate(measured.tags[tag]):
-            for one in _tag_values(value):
+            for one in tag_values(value):
                 found.setdefault((tag, one), []).append(i)
     named: dict[str, IntArray] = {}
     for (tag, value), positions in found.items():
@@ -244,7 +244,8 @@ def describe_aggregation(aggregation: Aggregation) -> str:
     return words
 
 
-def _tag_values(value: TagValue) -> tuple[str, ...]:
+def tag_values(value: TagValue) -> tuple[str, ...]:
+    """Values of a tag: none, one or several."""
     if isinstance(value, tuple):
         return value
     return (value,) if value else ()

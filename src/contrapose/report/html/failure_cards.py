@@ -84,7 +84,7 @@ def worst_failures(runs: Sequence[Run], *, per_part: int = PER_PART) -> list[Fai
             failures.append(
                 Failure(
                     run=label,
-                    part="" if scored.parts[i] == ALL else scored.parts[i],
+                    part="" if scored.parts[i][0] == ALL else scored.parts[i][0],
                     example=scored.ids[i] if case is None else case.id,
                     images=tuple(images[ref] for ref in refs if all(r in images for r in refs)),
                     texts=case.texts if case is not None and fits else (),
@@ -114,18 +114,18 @@ def _select_worst(
     scored: ExampleScores, margins: FloatArray, per_part: int, most: int
 ) -> list[int]:
     """Positions of the worst failures, part by part, the worst first; ties in their order."""
-    per_part = per_part if len(set(scored.parts)) > 1 else max(per_part, WITHOUT_PARTS)
+    parts = [names[0] for names in scored.parts]
+    per_part = per_part if len(set(parts)) > 1 else max(per_part, WITHOUT_PARTS)
     by_part: dict[str, list[int]] = {}
     for i in np.argsort(-margins, kind="stable").tolist():
         if margins[i] < 0:
             break
-        worst = by_part.setdefault(scored.parts[i], [])
+        worst = by_part.setdefault(parts[i], [])
         if len(worst) < per_part:
             worst.append(i)
     chosen = sorted((i for worst in by_part.values() for i in worst), key=lambda i: -margins[i])
     kept = set(chosen[:most])
-    order = dict.fromkeys(scored.parts)
-    return [i for part in order for i in by_part.get(part, ()) if i in kept]
+    return [i for part in dict.fromkeys(parts) for i in by_part.get(part, ()) if i in kept]
 
 
 def _open_available(refs: Iterable[ImageRef]) -> Mapping[ImageRef, Image]:
@@ -181,11 +181,11 @@ def render_failure(failure: Failure) -> str:
     ]
     header = element(
         "header",
-        element("span", escape(failure.part or failure.example)),
+        element("span", escape(failure.part or f"example {failure.example}")),
         element("small", f"wrong by {failure.margin:.3g}"),
     )
     table = element("table", element("thead", element("tr", *head)), element("tbody", *lines))
-    name = element("p", escape(failure.example), class_="note") if failure.part else ""
+    name = element("p", escape(f"example {failure.example}"), class_="note") if failure.part else ""
     shown = element("div", *images, class_="images") if images else ""
     return element("article", header, shown, table, name)
 
