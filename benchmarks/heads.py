@@ -31,9 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 from contrapose.metrics import recalls
 from contrapose.metrics.retrieval import WAYS
 from contrapose.tune.heads.features import Features, read_features
-from contrapose.tune.heads.measurement import KS, embed_features
-from contrapose.tune.heads.sweep import sweep
-from contrapose.tune.heads.training import HeadTrainer
+from contrapose.tune.heads.sweep import KS, sweep
+from contrapose.tune.heads.training import HeadTrainer, embed_features
 from contrapose.tune.settings import HeadSettings
 
 T = TypeVar("T")

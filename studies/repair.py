@@ -47,13 +47,13 @@ import torch
 from contrapose.tune.data.rows import TrainingSet, filter_kinds
 from contrapose.tune.data.scenes import make_scene_set
 from contrapose.tune.objective import parse_objective
-from contrapose.tune.report.measurement import Line, Measurer
-from contrapose.tune.report.scenes import make_scene_panel
+from contrapose.tune.panels import make_scene_panel
+from contrapose.tune.report import Evaluator
 from contrapose.tune.settings import Settings
 from contrapose.tune.students import load_student
 from contrapose.tune.trainer import train
 from contrapose.world.sample import World
-from studies.repair_claims import BASE, TOLD, Judged, Lines, judge, table
+from studies.repair_claims import BASE, TOLD, Judged, Line, Lines, judge, lines_of, table
 from studies.repair_kept import once
 
 Point = tuple[World, float, int]
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def teach(course: Course, begun: float) -> tuple[Lines, dict[str, Lines]]:
     """What the panel says of the model before, and of it after each method."""
     device, keep = course.device, course.keep
-    measurer = Measurer(make_scene_panel(course.examples, device=device))
+    evaluator = Evaluator(make_scene_panel(course.examples))
     made: list[TrainingSet] = []
 
     def asked(method: str) -> Lines:
@@ -161,10 +161,10 @@ def teach(course: Course, begun: float) -> tuple[Lines, dict[str, Lines]]:
         trained = train(student, made[0], objective, course.settings, device=device)
         torch.set_float32_matmul_precision("highest")
         print(f"{course.name}, {method}: {_told(trained.losses)}", flush=True)
-        return measurer.measure(student.model)
+        return lines_of(evaluator.measure(student.model))
 
     def untouched() -> dict[str, Line]:
-        return measurer.measure(load_student(course.model, device=device).model)
+        return lines_of(evaluator.measure(load_student(course.model, device=device).model))
 
     before = once(keep, (course.examples, course.model), untouched)
     print(f"before; {_told({name: before[name].value for name in TOLD})}", flush=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from contrapose import metrics
-from contrapose.tune.report.measurement import Line
+from contrapose.metrics import FloatArray, IntArray, Statistic
+from contrapose.results.measures import Measurements
 
 BASE = ("plain", "hn", "hp+hn")
 """What is always compared; forms of EqSim come with and without HN."""
@@ -21,7 +23,72 @@ TOLD = ("swaps", "brittleness", "right_score", "group", "equivariance_sd")
 MOST = 0.5
 """Keeping "most" of a gain means at least this share."""
 
+METRICS = {
+    "swaps": "swaps/accuracy",
+    "replacements": "replacements/accuracy",
+    "original": "hard-positives/original_accuracy",
+    "augmented": "hard-positives/augmented_accuracy",
+    "brittleness": "hard-positives/brittleness",
+    "right_score": "hard-positives/mean_score",
+    "text": "changes/text",
+    "image": "changes/image",
+    "group": "changes/group",
+    "image_to_text_r1": "retrieval/image_to_text_r1",
+    "text_to_image_r1": "retrieval/text_to_image_r1",
+    "naming": "naming/top1",
+}
+"""Short names of the study's logs, and the metrics of the panel."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """One metric of a model, example by example.
+
+    Attributes:
+        name: the study's short name.
+        values: (k,) example by example.
+        better: which way is better.
+        clusters: (k,) examples with the same number share an image.
+        spread: whether the standard deviation is meant, not the mean.
+    """
+
+    name: str
+    values: FloatArray
+    better: Literal["higher", "lower"] = "higher"
+    clusters: IntArray | None = None
+    spread: bool = False
+
+    def statistic(self) -> Statistic:
+        """The number that is reported, as something that can be resampled."""
+        if self.spread:
+            return metrics.standard_deviation(self.values)
+        return metrics.mean_of(self.values)
+
+    @property
+    def value(self) -> float:
+        """The number that is reported."""
+        return self.statistic().value()
+
+
 Lines = Mapping[str, Line]
+
+
+def lines_of(measured: Mapping[str, Measurements]) -> dict[str, Line]:
+    """The study's lines of an evaluation; equivariance is pooled over text and image side."""
+    found: dict[str, Line] = {}
+    for name, metric in METRICS.items():
+        part, _, last = metric.partition("/")
+        measure = measured[part].measures[last]
+        found[name] = Line(name, measure.values[measure.where], measure.better or "higher")
+    changes = measured["changes"].measures
+    text, image = (changes[f"equivariance_{side}_std"].values for side in ("text", "image"))
+    near = (np.abs(text) + np.abs(image)) / 2
+    twice = np.tile(np.arange(len(text)), 2)
+    found["equivariance"] = Line("equivariance", near, "lower")
+    found["equivariance_sd"] = Line(
+        "equivariance_sd", np.concatenate([text, image]), "lower", twice, spread=True
+    )
+    return found
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from contrapose.files import write_text
-from contrapose.tune.report.measurement import Line
+from studies.repair_claims import Line
 
 
 def once(
@@ -37,7 +37,6 @@ def _kept(line: Line) -> dict[str, object]:
         "better": line.better,
         "clusters": None if line.clusters is None else line.clusters.tolist(),
         "spread": line.spread,
-        "binary": line.binary,
     }
 
 

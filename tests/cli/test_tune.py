@@ -94,7 +94,7 @@ def test_heads(cli: Cli, root: Path, tmp_path: Path) -> None:
     said = cli(*command(root, out, "--with", "heads", "--tau", 0.05, "--zero-shot", folder))
     assert said.status == 0, said.err
     assert "with heads" in said.out
-    assert "zero_shot" in said.out
+    assert "zero-shot/top1" in said.out
     assert "was not measured" not in said.out
     assert "images to vectors: 6 of 6" in said.err
     assert "step 2 of 2: contrast" in said.err
@@ -130,7 +130,7 @@ def test_heads_by_default(cli: Cli, root: Path, tmp_path: Path) -> None:
         (("--resume",), "no run to resume"),
         (("--teacher", "tiny"), "go together"),
         (("--data", "gone.jsonl"), "is not there"),
-        (("--best", "nonsense"), "there is no measure 'nonsense'"),
+        (("--best", "nonsense"), "no metric 'nonsense'"),
         (("--lr", 0), "learning rate"),
         (("--kinds", "swop"), "no caption has a change of kind 'swop'"),
         (("--with", "heads+hn"), "stands alone"),

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contrapose.tune.report.measurement import Line
 from studies import repair, repair_log
 from studies.repair import main
-from studies.repair_claims import judge, table
+from studies.repair_claims import Line, judge, table
 from studies.repair_kept import once
 
 K = 200
@@ -28,7 +27,7 @@ def lines(**values: float) -> dict[str, Line]:
             random = np.random.default_rng(0).normal(size=K)
             random = (random - random.mean()) / random.std()
             made = random * value if name == "equivariance_sd" else value + 0.01 * random
-            found[name] = Line(name, made, binary=False, spread=name == "equivariance_sd")
+            found[name] = Line(name, made, spread=name == "equivariance_sd")
         else:
             found[name] = Line(name, (np.arange(K) < value * K).astype(np.float64))
     return found
@@ -118,9 +117,7 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
         calls.append(1)
         return {
             "swaps": Line("swaps", np.array([0.0, 1.0]), clusters=np.array([3, 3])),
-            "equivariance_sd": Line(
-                "equivariance_sd", np.array([0.1, 0.7]), "lower", spread=True, binary=False
-            ),
+            "equivariance_sd": Line("equivariance_sd", np.array([0.1, 0.7]), "lower", spread=True),
         }
 
     first, second = (once(tmp_path, ("one", 2), made) for _ in range(2))
@@ -129,7 +126,7 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
     for name, line in first.items():
         other = second[name]
         assert line.value == other.value
-        assert (line.better, line.spread, line.binary) == (other.better, other.spread, other.binary)
+        assert (line.better, line.spread) == (other.better, other.spread)
     assert second["swaps"].clusters is not None
     once(tmp_path, ("one", 3), made)
     assert len(calls) == 2

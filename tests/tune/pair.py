@@ -15,9 +15,10 @@ import torch.distributed as dist
 from contrapose.losses import Match, processes
 from contrapose.tune import pair_losses
 from contrapose.tune.distill import Distiller
+from contrapose.tune.distributed import average_gradients
 from contrapose.tune.feed import Feed
 from contrapose.tune.objective import parse_objective
-from contrapose.tune.parameters import average_gradients, select_trainable
+from contrapose.tune.parameters import select_trainable
 from contrapose.tune.settings import Settings
 from contrapose.tune.step import TrainingStep
 from contrapose.tune.trainer import train
@@ -80,7 +81,7 @@ def main(rank: int, count: int, folder: str) -> None:
 def long(rank: int, folder: str, name: str, *, kill: bool = False, resume: bool = False) -> None:
     """A longer run with all that is kept, of which the first process may be killed."""
 
-    def told(done: int, steps: int, losses: object) -> None:
+    def on_step(done: int, steps: int, losses: object) -> None:
         if kill and done == 5:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -89,7 +90,7 @@ def long(rank: int, folder: str, name: str, *, kill: bool = False, resume: bool 
     teacher = Distiller(small_student(fusion=True, seed=4).model, feed, others=2)
     train(
         student, rows, parse_objective("hp+hn+distill"), LONG,
-        folder=Path(folder, name), resume=resume, told=told, teacher=teacher,
+        folder=Path(folder, name), resume=resume, on_step=on_step, teacher=teacher,
     )  # fmt: skip
     torch.save(weights(student), Path(folder, f"{name}-{rank}.pt"))
 

@@ -11,10 +11,10 @@ import torch
 from contrapose import metrics
 from contrapose.errors import InputError
 from contrapose.metrics import FloatArray
-from contrapose.tune.distill import NOISE_IMAGES, SHARPNESS, Distiller
+from contrapose.tune.distill import NOISE_IMAGES, Distiller
 from contrapose.tune.feed import Feed
 from contrapose.tune.objective import parse_objective
-from contrapose.tune.settings import Settings
+from contrapose.tune.settings import SHARPNESS, Settings
 from contrapose.tune.trainer import train
 from tests.tune.small import small_rows, small_student, weights
 
@@ -141,7 +141,7 @@ def test_resumed_with_the_same_teacher_alone(tmp_path: Path) -> None:
 
     whole = run(tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "part", told=kill)
+        run(tmp_path / "part", on_step=kill)
     with pytest.raises(InputError, match=r"other teacher \(alpha was 1\.0, now 0\.5\)"):
         run(tmp_path / "part", 0.5, resume=True)
     part = run(tmp_path / "part", resume=True)

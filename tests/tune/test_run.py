@@ -12,10 +12,9 @@ from PIL import Image
 from contrapose.errors import InputError
 from contrapose.models import load_model
 from contrapose.tune import run as running
-from contrapose.tune.guard import Guard
-from contrapose.tune.request import TuneRequest
+from contrapose.tune.report import Guard
 from contrapose.tune.run import tune
-from contrapose.tune.settings import Settings
+from contrapose.tune.settings import Settings, TuneRequest
 from contrapose.tune.students.tiny import TinyStudent
 from tests.tune.small import class_folders, small_student, write_pairs
 
@@ -46,8 +45,10 @@ def test_the_whole_way(model: Path, pairs: Path, tmp_path: Path) -> None:
     tuned = tune(request(model, pairs, out))
     assert tuned.bill is not None
     names = [item.name for item in tuned.bill.items]
-    for name in ("replacements", "group", "equivariance", "augmented", "brittleness",
-                 "right_score", "image_to_text_r1", "text_to_image_r10"):  # fmt: skip
+    for name in ("replacements/accuracy", "close-pairs/group", "close-pairs/equivariance_text_std",
+                 "hard-positives/augmented_accuracy", "hard-positives/brittleness",
+                 "hard-positives/mean_score", "retrieval/image_to_text_r1",
+                 "retrieval/text_to_image_r10"):  # fmt: skip
         assert name in names
     assert tuned.trained.step == 4
     first: Any = load_model(str(model))
@@ -73,7 +74,7 @@ def test_the_bill_has_the_interactions_share(
     assert tuned.bill.notes[0].startswith("dividend: ")
     plain = tune(request(model, file, tmp_path / "plain", objective="hn"))
     assert plain.bill is not None
-    assert "interaction_share" not in [item.name for item in plain.bill.items]
+    assert "swaps/interaction_share" not in [item.name for item in plain.bill.items]
     monkeypatch.setattr(TinyStudent, "hides", False)
     with pytest.raises(InputError, match="cannot hide words"):
         tune(request(model, file, tmp_path / "third", objective="dividend"))
@@ -91,7 +92,7 @@ def test_killed_and_resumed(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tune(request(model, pairs, part), told=kill)
+        tune(request(model, pairs, part), on_step=kill)
     with pytest.raises(InputError, match="pass --resume to go on, or --overwrite"):
         tune(request(model, pairs, part))
     tune(request(model, pairs, part, resume=True))
@@ -148,7 +149,7 @@ def test_a_guard_that_trips_at_once(
 
 
 def test_the_best_checkpoint_is_taken(model: Path, pairs: Path, tmp_path: Path) -> None:
-    tuned = tune(request(model, pairs, tmp_path / "tuned", best="right_score"))
+    tuned = tune(request(model, pairs, tmp_path / "tuned", best="mean_score"))
     assert tuned.trained.best is not None
     assert tuned.trained.best.is_file()
 
@@ -170,7 +171,7 @@ def test_a_model_that_judges_pairs_has_both_bills(pairs: Path, tmp_path: Path) -
     tuned = tune(request(folder, pairs, tmp_path / "tuned"))
     assert tuned.bill is not None
     names = [item.name for item in tuned.bill.items]
-    assert "itm_replacements" in names
+    assert "itm/replacements/accuracy" in names
     assert {"itm", "lm", "itm_hn"} <= set(tuned.trained.losses)
 
 
@@ -180,7 +181,7 @@ def test_nothing_is_left_when_it_cannot_begin(model: Path, pairs: Path, tmp_path
         ({"settings": replace(SETTINGS, batch=64)}, "--batch-size"),
         ({"data": str(pairs.parent / "gone.jsonl")}, "is not there"),
         ({"objective": "distill"}, "go together"),
-        ({"guards": {"nonsense": 0.1}}, "no measure"),
+        ({"guards": {"nonsense": 0.1}}, "no metric"),
         ({"held_out": 1.5}, "--held-out"),
         ({"resume": True}, "no run to resume"),
     ):
@@ -229,15 +230,17 @@ def test_zero_shot_is_a_line_and_can_be_guarded(model: Path, pairs: Path, tmp_pa
     asked = request(model, pairs, tmp_path / "tuned", zero_shot=folder)
     tuned = tune(asked)
     assert tuned.bill is not None
-    item = tuned.bill.item("zero_shot")
-    assert (item.n, tuned.bill.item("zero_shot_top5").n) == (21, 21)
+    item = tuned.bill.item("zero-shot/top1")
+    assert (item.n, tuned.bill.item("zero-shot/top5").n) == (21, 21)
     before, after = _right(model, folder, TEMPLATE), _right(tmp_path / "tuned", folder, TEMPLATE)
     assert (item.before, item.after) == (before, after)
     assert not any("zero-shot" in note for note in tuned.bill.notes)
     assert "21 images of 7 classes" in tuned.bill.source
-    with pytest.raises(InputError, match="did you mean zero_shot"):
+    with pytest.raises(InputError, match="did you mean zero-shot"):
         tune(request(model, pairs, tmp_path / "b", zero_shot=folder, guards={"zeroshot": 0.1}))
-    held = tune(request(model, pairs, tmp_path / "c", zero_shot=folder, guards={"zero_shot": 1}))
+    held = tune(
+        request(model, pairs, tmp_path / "c", zero_shot=folder, guards={"zero-shot/top1": 1})
+    )
     assert held.trained.step == 4
     without = tune(request(model, pairs, tmp_path / "d"))
     assert without.bill is not None

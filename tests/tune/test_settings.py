@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from contrapose.errors import InputError
-from contrapose.tune.settings import Settings, learning_rate_factor
+from contrapose.tune.settings import Settings
 
 
 def test_the_rate_rises_and_falls() -> None:
     settings = Settings(steps=100, warm=0.1)
-    rates = [learning_rate_factor(step, settings) for step in range(100)]
+    rates = [settings.learning_rate_factor(step) for step in range(100)]
     assert rates[0] == pytest.approx(0.1)
     assert rates[9] == rates[10] == 1.0
     assert all(one > other for one, other in pairwise(rates[10:]))
@@ -20,7 +20,7 @@ def test_the_rate_rises_and_falls() -> None:
 
 
 def test_without_warm_up() -> None:
-    assert learning_rate_factor(0, Settings(steps=1, warm=0.0)) == 1.0
+    assert Settings(steps=1, warm=0.0).learning_rate_factor(0) == 1.0
 
 
 @pytest.mark.parametrize(

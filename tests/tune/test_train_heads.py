@@ -18,14 +18,14 @@ from contrapose.models.conformance import check_model
 from contrapose.models.joined import JoinedSpec, Side, read_joined
 from contrapose.models.tiny.model import TinyClip
 from contrapose.tune import train_heads
-from contrapose.tune.guard import Guard
 from contrapose.tune.heads import CaptionedImages, read_features, write_features
-from contrapose.tune.request import TuneRequest
+from contrapose.tune.report import Guard
 from contrapose.tune.run import tune
-from contrapose.tune.settings import HeadSettings, Settings
+from contrapose.tune.settings import HeadSettings, Settings, TuneRequest
 from tests.models.hf.small import save_clip, save_siglip
 from tests.tune.small import class_folders, small_student, write_pairs
 
+WAYS = ("image_to_text", "text_to_image")
 HEADS = HeadSettings(tau=0.1, epochs=6, batch_size=8)
 COUNT = 16
 
@@ -80,7 +80,9 @@ def test_the_whole_way(model: Path, pairs: Path, tmp_path: Path) -> None:
     assert not torch.allclose(found.embed_texts(texts), own, atol=1e-3)
     assert tuned.bill is not None
     names = [item.name for item in tuned.bill.items]
-    assert {"replacements", "group", "brittleness", "image_to_text_r1"} <= set(names)
+    assert {"replacements/accuracy", "close-pairs/group", "retrieval/image_to_text_r1"} <= set(
+        names
+    )
     assert not any(name.startswith("itm_") for name in names)
     assert tuned.trained.step == 12 * 2 * 6 // 8
     log = [json.loads(line) for line in (out / "training/log.jsonl").read_text().splitlines()]
@@ -184,8 +186,8 @@ def test_a_model_on_scenes(model: Path, tmp_path: Path) -> None:
     tuned = tune(replace(plain, zero_shot=class_folders(tmp_path / "c", classes=3, each=2)))
     assert tuned.bill is not None
     names = [item.name for item in tuned.bill.items]
-    assert {"swaps", "naming", "zero_shot"} <= set(names)
-    assert "zero_shot_top5" not in names
+    assert {"swaps/accuracy", "naming/top1", "zero-shot/top1"} <= set(names)
+    assert "zero-shot/top5" not in names
 
 
 def test_steps_and_heads_that_stop(
@@ -196,7 +198,7 @@ def test_steps_and_heads_that_stop(
     class Late(Guard):
         def __call__(self, step: int) -> tuple[str, bool]:
             seen.append(step)
-            self.measurer.measure(None)
+            self.evaluator.measure(None)
             return ("too much was lost" if step == 5 else ""), step == 2 and bool(self.best)
 
     monkeypatch.setattr(train_heads, "Guard", Late)
@@ -207,7 +209,7 @@ def test_steps_and_heads_that_stop(
     assert tuned.bill is not None
     assert any("too much was lost" in note for note in tuned.bill.notes)
     assert any("step 4" in note for note in tuned.bill.notes)
-    tuned = tune(request(model, pairs, tmp_path / "b", heads=heads, best="right_score"))
+    tuned = tune(request(model, pairs, tmp_path / "b", heads=heads, best="mean_score"))
     assert tuned.bill is not None
     assert any("step 2" in note for note in tuned.bill.notes)
     one, other = (read_joined(tmp_path / each)[1]["image.weight"] for each in "ab")
@@ -220,7 +222,7 @@ def test_what_guards_measure_is_what_is_saved(model: Path, pairs: Path, tmp_path
     class Kept(Guard):
         def __call__(self, step: int) -> tuple[str, bool]:
             found = super().__call__(step)
-            kept.append(self.seen[-1][1])
+            kept.append(self.history[-1][1])
             return found
 
     with pytest.MonkeyPatch.context() as patch:
@@ -239,8 +241,8 @@ def test_cached_features_of_the_model(model: Path, pairs: Path, tmp_path: Path) 
     tuned = tune(request(model, cached, tmp_path / "second", zero_shot=zero_shot))
     assert tuned.bill is not None
     assert {item.name for item in tuned.bill.items} == {
-        *(f"{way}_r{k}" for way in ("image_to_text", "text_to_image") for k in (1, 5, 10)),
-        "zero_shot",
+        *(f"retrieval/{way}_r{k}" for way in WAYS for k in (1, 5, 10)),
+        "zero-shot/top1",
     }
     assert tuned.bill.item("image_to_text_r1").n == 3
     load_model(str(tmp_path / "second"))
@@ -295,7 +297,7 @@ def small_picture(i: int) -> Any:
         ({"teacher": "tiny"}, "--teacher"),
         ({"objective": "heads+hn"}, "stands alone"),
         ({"objective": "hn"}, "are for --with heads"),
-        ({"guards": {"nonsense": 0.1}}, "no measure"),
+        ({"guards": {"nonsense": 0.1}}, "no metric"),
         ({"held_out": 2.0}, "--held-out"),
         ({"resume": True}, "no run to resume"),
     ],

@@ -27,11 +27,11 @@ class KilledError(Exception):
 
 
 def killed_at(step: int) -> LossCallback:
-    def told(done: int, total: int, losses: object) -> None:
+    def on_step(done: int, total: int, losses: object) -> None:
         if done == step:
             raise KilledError
 
-    return told
+    return on_step
 
 
 @pytest.mark.parametrize("fusion", [False, True])
@@ -41,7 +41,7 @@ def test_resumed_is_as_unbroken(tmp_path: Path, fusion: bool) -> None:
     train(whole, rows, objective, SETTINGS, folder=tmp_path / "whole")
     first = small_student(fusion=fusion)
     with pytest.raises(KilledError):
-        train(first, rows, objective, SETTINGS, folder=tmp_path / "part", told=killed_at(5))
+        train(first, rows, objective, SETTINGS, folder=tmp_path / "part", on_step=killed_at(5))
     again = small_student(fusion=fusion)
     train(again, rows, objective, SETTINGS, folder=tmp_path / "part", resume=True)
     expected, found = weights(whole), weights(again)
@@ -61,7 +61,7 @@ def test_draws_are_those_of_the_step_and_the_process(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(TrainingStep, "backward", backward)
     settings = replace(SETTINGS, steps=2, ema=None)
     for rank in (0, 0, 1):
-        monkeypatch.setattr(trainer, "processes", lambda rank=rank: Processes(rank))
+        monkeypatch.setattr(trainer, "processes", lambda rank=rank: Processes(rank, 2))
         train(small_student(), small_rows(), parse_objective("plain"), settings)
         torch.rand(5)
     assert all(torch.equal(drawn[i], drawn[i + 2]) for i in range(2))
@@ -108,7 +108,7 @@ def test_resumed_the_best_is_as_unbroken(tmp_path: Path, kill: int) -> None:
                 with pytest.raises(KilledError):
                     train(
                         small_student(), rows, objective, SETTINGS, folder=folder, check=check,
-                        told=killed_at(kill),
+                        on_step=killed_at(kill),
                     )  # fmt: skip
                 check = Measured(best)
             trained = train(
@@ -151,7 +151,7 @@ def test_resumed_with_low_rank_updates(tmp_path: Path) -> None:
     train(whole, rows, objective, settings)
     torch.manual_seed(1)
     with pytest.raises(KilledError):
-        train(student(), rows, objective, settings, folder=tmp_path, told=killed_at(5))
+        train(student(), rows, objective, settings, folder=tmp_path, on_step=killed_at(5))
     again = student()  # begun with other updates: the checkpoint has them all
     train(again, rows, objective, settings, folder=tmp_path, resume=True)
     expected, found = weights(whole), weights(again)
@@ -164,7 +164,11 @@ def test_it_learns() -> None:
     seen: list[float] = []
     rows = small_rows()
     train(
-        student, rows, parse_objective("hn"), settings, told=lambda s, n, it: seen.append(it["hn"])
+        student,
+        rows,
+        parse_objective("hn"),
+        settings,
+        on_step=lambda s, n, it: seen.append(it["hn"]),
     )
     assert seen[-1] < 0.5 * seen[0]
     assert not student.network.training
@@ -213,7 +217,12 @@ def test_a_loss_that_is_no_number(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match=r"no number at step 4; .*step-00000002.*lower --lr"):
         train(
-            student, small_rows(), parse_objective("plain"), SETTINGS, folder=tmp_path, told=spoil
+            student,
+            small_rows(),
+            parse_objective("plain"),
+            SETTINGS,
+            folder=tmp_path,
+            on_step=spoil,
         )
     again = small_student()
     trained = train(

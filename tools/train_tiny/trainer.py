@@ -20,6 +20,7 @@ from contrapose.models.tiny.model import scale_pixels
 from contrapose.models.tiny.network import TinyNetwork, TransformerBlock
 from contrapose.models.tiny.tokenizer import MATCH, PAD
 from contrapose.tune.cuda_graph import GraphReplay
+from contrapose.tune.settings import learning_rate_factor
 from contrapose.world.scene import COLORS, SHAPES
 from tools.train_tiny.data import SceneBatch, TrainSet
 
@@ -291,8 +292,5 @@ def step_losses(
 
 
 def learning_rate_scale(step: int, recipe: TrainingPhase, time_gone: float = 0.0) -> float:
-    """Learning-rate factor: linear warm-up, then cosine to zero at the last step or deadline."""
-    if step < recipe.warm:
-        return (step + 1) / recipe.warm
-    gone = max((step - recipe.warm) / max(recipe.steps - recipe.warm, 1), time_gone)
-    return 0.5 * (1 + math.cos(math.pi * min(gone, 1.0)))
+    """Learning-rate factor of a phase, which ends at its last step or at the deadline."""
+    return learning_rate_factor(step, recipe.steps, recipe.warm, time_gone)

@@ -37,7 +37,7 @@ def show_steps(*, quiet: bool) -> Iterator[LossCallback | None]:
     last = time.monotonic()
     first: tuple[int, float] | None = None  # what came before the first step does not count
 
-    def told(done: int, total: int, losses: Mapping[str, float]) -> None:
+    def on_step(done: int, total: int, losses: Mapping[str, float]) -> None:
         nonlocal first, last
         now = time.monotonic()
         begun = first = first or (done, now)
@@ -52,7 +52,7 @@ def show_steps(*, quiet: bool) -> Iterator[LossCallback | None]:
             last = now
             screen.print(text)
 
-    yield told
+    yield on_step
 
 
 class _TuneGroup(TyperGroup):
@@ -216,10 +216,9 @@ def tune(
     """Fine-tune a model on pairs; ends with what became better, what became worse, and what not."""
     _require_torch(model)
     from contrapose.report.tuning import bill_table
-    from contrapose.tune.guard import parse_guards
-    from contrapose.tune.request import TuneRequest
+    from contrapose.tune.report import parse_guards
     from contrapose.tune.run import tune
-    from contrapose.tune.settings import Settings
+    from contrapose.tune.settings import Settings, TuneRequest
 
     plain = Settings()
     for_heads = objective.strip().lower() == "heads"
@@ -263,8 +262,8 @@ def tune(
         workers=workers,
     )
     quiet = quiet or os.environ.get("RANK", "0") != "0"  # of several processes the first speaks
-    with show_progress(quiet=quiet) as making, show_steps(quiet=quiet) as told:
-        tuned = tune(request, told=told, progress=making)
+    with show_progress(quiet=quiet) as making, show_steps(quiet=quiet) as on_step:
+        tuned = tune(request, on_step=on_step, progress=making)
     if tuned.bill is None:
         return
     if as_json:

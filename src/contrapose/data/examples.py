@@ -118,9 +118,13 @@ class EditSet:
         captions: every caption a query can ask for.
         caption_of: for each image the position of its caption.
         queries: what is asked.
+        scale: λ, the factor of the difference of the words' vectors.
+        depths: the numbers of nearest images of which one should fit.
     """
 
     images: tuple[ImageRef, ...]
     captions: tuple[str, ...]
     caption_of: tuple[int, ...]
     queries: tuple[EditQuery, ...]
+    scale: float = 1.0
+    depths: tuple[int, ...] = (1, 5)

@@ -143,7 +143,7 @@ def score_gallery(
 
 
 def score_edits(asking: ScoringContext, score: str, edits: EditSet) -> ScoreMatrix:
-    """Score queries × database: cosine of E(image) + E(target) − E(source) with every image.
+    """Score queries × database: cosine of E(image) + λ·(E(target) − E(source)) with every image.
 
     Raises:
         InputError: the score is not `itc`, or the model gives an image several vectors.
@@ -183,7 +183,7 @@ def score_edits(asking: ScoringContext, score: str, edits: EditSet) -> ScoreMatr
         return ScoreMatrix(np.full(shape, np.nan), rows=rows, columns=columns, notes=notes)
     source, target = words.reshape(len(edits.queries), 2, -1).transpose(1, 0, 2)
     start = images[[query.image for query in edits.queries]]
-    scores = np.asarray(_normalize_rows(start + (target - source)) @ images.T)
+    scores = np.asarray(_normalize_rows(start + edits.scale * (target - source)) @ images.T)
     return ScoreMatrix(scores, rows=rows, columns=columns, notes=notes)
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from contrapose.report.tables import Table, format_interval, format_p_value, format_value
-from contrapose.tune.heads import HeadMetricValue, Sweep
-from contrapose.tune.report.measurement import Bill
-
-NON_SHARES = ("equivariance", "equivariance_sd", "right_score")
-"""What is no share of examples."""
+from contrapose.results.schema import MetricValue
+from contrapose.tune.heads import Sweep
+from contrapose.tune.report import Bill
 
 
 def bill_table(bill: Bill) -> list[Table | str]:
     """Table of the before-and-after comparison, printed at the end of `contrapose tune`."""
     rows = []
     for item in bill.items:
-        share = item.name.removeprefix("itm_") not in NON_SHARES
+        share = item.share
         rows.append(
             (
                 f"{item.name}{' ↓' if item.better == 'lower' else ''}",
@@ -91,6 +89,6 @@ def _delta_tables(sweep: Sweep) -> list[Table | str]:
     return [Table(title, ("τ", "λ", "R@1", "R@5", "R@10"), tuple(rows))]
 
 
-def _recall_cell(value: HeadMetricValue) -> str:
-    bounds = format_interval((value.low, value.high), share=True).replace(" to ", "–")
+def _recall_cell(value: MetricValue) -> str:
+    bounds = format_interval(value.ci95, share=True).replace(" to ", "–")
     return f"{format_value(value.value, share=True)} ({bounds})"

@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn.functional import normalize
 
 from contrapose.errors import InputError
 from contrapose.models.joined.spec import SPEC, JoinedSpec, Side, read_joined_spec
 from contrapose.models.names import parse_name
 from contrapose.models.registry import model_names
-from contrapose.tune.data.rows import TrainingSet, filter_kinds, training_set_fingerprint
+from contrapose.tune.data.rows import (
+    TrainingSet,
+    filter_kinds,
+    held_out_count,
+    split_indices,
+    training_set_fingerprint,
+)
 from contrapose.tune.heads.features import (
     CaptionedImages,
     Features,
@@ -26,17 +31,18 @@ from contrapose.tune.heads.features import (
     has_features,
     read_features,
 )
-from contrapose.tune.report import EvaluationPanel, Trial
-from contrapose.tune.report.panels import (
+from contrapose.tune.heads.vectors import VectorPanel, encode_panel, feature_gallery
+from contrapose.tune.panels import (
     MAX_HELD_OUT_IMAGES,
     ZERO_SHOT_NOTE,
-    join_panels,
+    EvaluationPanel,
     make_pairs_panel,
+    make_panel,
+    make_scene_panel,
     make_zero_shot_panel,
-    split_training_set,
 )
-from contrapose.tune.report.scenes import make_scene_panel
-from contrapose.tune.request import SCENES, ProgressCallback, TuneRequest
+from contrapose.tune.report import Evaluator
+from contrapose.tune.settings import SCENES, ProgressCallback, TuneRequest
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import ImageLike
@@ -60,7 +66,7 @@ def load_datasets(
     if request.kinds:
         rows = filter_kinds(rows, request.kinds)
     if request.zero_shot is not None:
-        panel = join_panels(panel, make_zero_shot_panel(request.zero_shot))
+        panel += make_zero_shot_panel(request.zero_shot)
     return rows, panel
 
 
@@ -90,7 +96,7 @@ def _load_pairs(
             request.scenes, request.settings.seed, device=device, workers=request.workers,
             world=request.world, progress=progress,
         )  # fmt: skip
-        return rows, make_scene_panel(request.examples, device=device)
+        return rows, make_scene_panel(request.examples)
     from contrapose.tune.data.files import read_training_set
 
     require_held_out_share(request)
@@ -100,10 +106,14 @@ def _load_pairs(
             file=Path(request.data),
         )
     rows = read_training_set(Path(request.data), request.images)
-    learnt, held = split_training_set(rows, request.held_out, request.settings.seed)
-    if not len(held.image_captions):
+    if len(rows) < 2:
         raise InputError(f"{request.data} has one image: at least two are needed.")
-    return learnt, make_pairs_panel(held, model, f"{len(held)} images held out of {request.data}")
+    count = held_out_count(len(rows), request.held_out)
+    train, test = split_indices(len(rows), count, (request.settings.seed, 3))
+    panel = make_pairs_panel(
+        rows.take(test.tolist()), model, f"{count} images held out of {request.data}"
+    )
+    return rows.take(train.tolist()), panel
 
 
 FEATURES_FOLDER = "features"
@@ -113,9 +123,6 @@ FEATURES_KEY_FILE = "asked.json"
 IMAGE_THREADS = 8
 """Threads that prepare images."""
 
-HeldOutTrials = tuple[list[Trial], Tensor, Tensor]
-"""Tests, and the model's vectors of images and captions that they are about."""
-
 
 class FeatureSource(Protocol):
     """Source of the features that heads are trained on.
@@ -123,17 +130,15 @@ class FeatureSource(Protocol):
     Attributes:
         joining: the model, as the encoder of both sides.
         width: of its vectors.
-        panel: what the model is asked before and after.
-        held: what is measured by vectors alone.
-        said: what that is, in words.
+        panels: what the heads are evaluated on.
+        source: what that is, in words.
         notes: for the bill.
     """
 
     joining: JoinedSpec
     width: int
-    panel: EvaluationPanel | None
-    held: HeldOutTrials | None
-    said: str
+    panels: list[VectorPanel]
+    source: str
     notes: tuple[str, ...]
 
     def require(self) -> None:
@@ -156,27 +161,26 @@ def load_feature_source(
     """
     joining = _make_joining(request)
     if has_cached_features(request):
-        return _CachedFeatures(request, joining, model)
+        return _CachedFeatures(request, joining, model, progress)
     rows, panel = load_datasets(request, model, device, progress)
-    return _ModelFeatures(rows, panel, joining, model, zero_shot_notes(request))
+    view = encode_panel(panel, model, progress)
+    return _ModelFeatures(rows, view, panel.source, joining, model, zero_shot_notes(request))
 
 
 class _ModelFeatures:
     """Features that the model computes from pairs."""
 
-    held: HeldOutTrials | None = None
-
     def __init__(
         self,
         rows: TrainingSet,
-        panel: EvaluationPanel,
+        view: VectorPanel,
+        source: str,
         joining: JoinedSpec,
         model: Any,
         notes: tuple[str, ...],
     ):
         self.rows, self.joining, self.model, self.notes = rows, joining, model, notes
-        self.panel: EvaluationPanel | None = panel
-        self.said = panel.source
+        self.panels, self.source = [view], source
         self.width: int = model.embed_texts([rows.texts[0]]).shape[1]
         asked = {"model": model.fingerprint, "data": training_set_fingerprint(rows)}
         self.asked = json.dumps(asked, indent=2) + "\n"
@@ -218,25 +222,34 @@ class _ModelFeatures:
 class _CachedFeatures:
     """Features cached in a folder; evaluated on its test part, or on a held-out share."""
 
-    def __init__(self, request: TuneRequest, joining: JoinedSpec, model: Any):
+    def __init__(
+        self,
+        request: TuneRequest,
+        joining: JoinedSpec,
+        model: Any,
+        progress: ProgressCallback | None,
+    ):
         self.joining, self.notes = joining, zero_shot_notes(request)
         self.folder = Path(request.data)
         self._require_own(joining, model)
         learnt = read_features(self.folder, "train")
         if has_features(self.folder, "test"):
-            test, self.said = read_features(self.folder, "test"), f"the test part of {self.folder}"
+            test, self.source = (
+                read_features(self.folder, "test"),
+                f"the test part of {self.folder}",
+            )
         else:
             learnt, test = _split_features(learnt, request)
-            self.said = f"{len(test.images)} images held out of {self.folder}"
+            self.source = f"{len(test.images)} images held out of {self.folder}"
         self.learnt = learnt
         self.width: int = model.embed_texts(["a"]).shape[1]
         for part in (learnt, test):
             self._require_width(part)
-        self.held: HeldOutTrials | None = _make_retrieval_trial(test)
-        self.panel: EvaluationPanel | None = None
+        self.panels = [_make_retrieval_panel(test)]
         if request.zero_shot is not None:
-            self.panel = make_zero_shot_panel(request.zero_shot)
-            self.said = f"{self.said}; {self.panel.source}"
+            panel = make_zero_shot_panel(request.zero_shot)
+            self.panels.append(encode_panel(panel, model, progress))
+            self.source = f"{self.source}; {panel.source}"
 
     def require(self) -> None:
         if len(self.learnt.images) < 2:
@@ -288,18 +301,19 @@ def _split_features(features: Features, request: TuneRequest) -> tuple[Features,
     count = len(features.images)
     if count < 2:
         raise InputError(f"{request.data} has one image: at least two are needed.")
-    order = np.random.default_rng((request.settings.seed, 3)).permutation(count)
-    held = min(max(1, round(request.held_out * count)), count - 1)
-    return features.of_images(np.sort(order[held:])), features.of_images(np.sort(order[:held]))
+    held = held_out_count(count, request.held_out)
+    train, test = split_indices(count, held, (request.settings.seed, 3))
+    return features.of_images(train), features.of_images(test)
 
 
-def _make_retrieval_trial(features: Features) -> HeldOutTrials:
+def _make_retrieval_panel(features: Features) -> VectorPanel:
     """Retrieval of images by their first captions."""
     count = min(len(features.images), MAX_HELD_OUT_IMAGES)
     first = np.unique(features.image_of_text, return_index=True)[1][:count]
-    places = np.arange(count)[:, None]
+    some = Features(features.images[:count], features.texts[first], np.arange(count))
     images, texts = (
         normalize(torch.from_numpy(np.array(rows)).float(), dim=1)
-        for rows in (features.images[:count], features.texts[first])
+        for rows in (some.images, some.texts)
     )
-    return [Trial("retrieval", "gallery", places, places)], images, texts
+    panel = make_panel("features", {"retrieval": feature_gallery(some)})
+    return VectorPanel(Evaluator(panel), images, texts)

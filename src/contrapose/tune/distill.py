@@ -26,14 +26,11 @@ from contrapose.metrics import FloatArray
 from contrapose.models import load_model
 from contrapose.tune.data.rows import IndexArray
 from contrapose.tune.feed import Feed, TrainingBatch
+from contrapose.tune.settings import SHARPNESS
 from contrapose.tune.students import Student
 
 OTHER_CAPTIONS = 4
 """Captions of other images that are scored with each image."""
-SHARPNESS = 10.0
-"""s, which debiased means are multiplied with before the teacher's softmax. With a caption's number
-of tokens, about ten, they are sums again: the captioner's own odds of one caption against another.
-Lower is softer; the higher, the surer is the teacher of the one caption that it scores highest."""
 NOISE_IMAGES = 3
 """Noise images that the prior is taken under."""
 ALL_ROWS = slice(None)

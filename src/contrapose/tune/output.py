@@ -6,17 +6,59 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from contrapose import __version__
 from contrapose.errors import InputError
 from contrapose.files import write_text
-from contrapose.tune.objective import HEADS
+from contrapose.tune.objective import parse_objective
 from contrapose.tune.report import Bill
-from contrapose.tune.request import TuneRequest
+from contrapose.tune.settings import HEADS, SCENES, TuneRequest
+from contrapose.tune.trainer import TrainingResult
 
 TRAINING_FOLDER = "training"
 """The folder beside the model that holds the log, checkpoints and the bill."""
 REQUEST_FILE = "request.json"
+
+
+@dataclass(frozen=True, slots=True)
+class TuneResult:
+    """Result of a tuning run.
+
+    Attributes:
+        out: the folder of the model, as `load_model` takes it.
+        trained: how the training ended.
+        bill: before and after; None in all processes but the first.
+    """
+
+    out: Path
+    trained: TrainingResult
+    bill: Bill | None
+
+
+def request_as_dict(request: TuneRequest) -> dict[str, Any]:
+    """JSON values of a request, stored beside the model."""
+    objective = {"name": HEADS}
+    if not request.for_heads:
+        objective = parse_objective(request.objective).as_dict()
+    of_scenes = request.data == SCENES
+    return {
+        "contrapose": __version__,
+        "model": request.model,
+        "data": request.data,
+        "scenes": request.scenes if of_scenes else None,
+        "world": request.world if of_scenes else None,
+        "kinds": list(request.kinds),
+        "objective": objective,
+        "settings": request.settings.as_dict(),
+        "heads": None if request.heads is None else asdict(request.heads),
+        "teacher": request.teacher,
+        "zero_shot": None if request.zero_shot is None else str(request.zero_shot),
+        "guards": dict(request.guards),
+        "best": request.best,
+    }
 
 
 def require_output(request: TuneRequest) -> None:
@@ -63,7 +105,7 @@ def prepare_output(request: TuneRequest, kept: Collection[str] = ()) -> None:
                 else:
                     each.unlink()
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / REQUEST_FILE, json.dumps(request.as_dict(), indent=2) + "\n")
+        write_text(folder / REQUEST_FILE, json.dumps(request_as_dict(request), indent=2) + "\n")
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror}).", file=request.out) from None
 

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from contrapose.data import Benchmark, Card, EditSet, Example, Family, Gallery, ImageRef, Micro, Suite
+from contrapose.data import (
+    Benchmark,
+    EditSet,
+    Example,
+    Family,
+    Gallery,
+    ImageRef,
+    Suite,
+    in_memory_benchmark,
+)
 from contrapose.data.benchmarks.classes import read
 from contrapose.data.examples import diagonal_match, single_match
 from contrapose.errors import InputError
@@ -98,7 +107,9 @@ def make_panel(
     Raises:
         InputError: there are none.
     """
-    filled = {name: _benchmark(name, data) for name, data in parts.items() if data}
+    filled = {
+        name: in_memory_benchmark(data, name, _family(data)) for name, data in parts.items() if data
+    }
     if not filled:
         raise InputError(f"{source} holds nothing to measure the model by.")
     return EvaluationPanel(source, Suite("tuning", source, filled))
@@ -210,20 +221,10 @@ def make_zero_shot_panel(root: Path, seed: int = 0) -> EvaluationPanel:
     return make_panel(source, {"zero-shot": kept})
 
 
-def _benchmark(name: str, data: Sequence[Example] | Gallery | EditSet) -> Benchmark:
-    """Benchmark of data in memory, of the family that their shape says."""
-    if isinstance(data, Gallery):
-        family: Family = "classes" if data.templates else "retrieval"
-    elif isinstance(data, EditSet):
-        family = "edits"
-    else:
-        families: Mapping[tuple[int, int], Family] = {(2, 2): "pairs", (1, 3): "triple"}
-        family = families.get(data[0].shape, "choice")
-    card = Card(
-        name=name, title=name, paper="", licence="", source="memory", layout="", shape="",
-        family=family, counts={}, aggregation=Micro(), chance={}, by=(),
-    )  # fmt: skip
-    return Benchmark(card, lambda root, problems: data, generated=True)
+def _family(data: Sequence[Example] | Gallery | EditSet) -> Family | None:
+    """Family of triples; of others their shape says it."""
+    triple = not isinstance(data, Gallery | EditSet) and data[0].match == TRIPLE_MATCH
+    return "triple" if triple else None
 
 
 def _read_examples(benchmark: Benchmark) -> list[Example]:
@@ -234,7 +235,8 @@ def _read_examples(benchmark: Benchmark) -> list[Example]:
 def _make_naming_gallery(count: int, seed: int) -> Gallery:
     """Scenes of one thing each; the classes are all colors and shapes."""
     looks = [(color, shape) for color in COLORS for shape in SHAPES]
-    things = [scene.things[0] for scene in (single := sample_scenes(count, seed + 1, "balanced", things=1))]
+    single = sample_scenes(count, seed + 1, "balanced", things=1)
+    things = [scene.things[0] for scene in single]
     return Gallery(
         "naming",
         tuple(ImageRef(f"naming/{i}", source=SceneImage(scene)) for i, scene in enumerate(single)),

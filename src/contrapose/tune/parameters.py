@@ -1,20 +1,16 @@
-"""Select the trainable parameters, add LoRA adapters, and keep processes in step."""
+"""Trainable parameters: selection, optimizer, and LoRA adapters."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import nn
 
 from contrapose.errors import InputError, MissingExtraError
-from contrapose.losses.gather import processes
 from contrapose.tune.settings import Settings
 from contrapose.tune.students import Student
-
-T = TypeVar("T")
 
 
 def select_trainable(student: Student, settings: Settings) -> dict[str, nn.Parameter]:
@@ -41,37 +37,6 @@ def select_trainable(student: Student, settings: Settings) -> dict[str, nn.Param
     for side in settings.freeze:
         for module in student.towers[side]:
             module.eval()
-    return found
-
-
-def average_gradients(weights: list[nn.Parameter]) -> None:
-    """Average gradients over processes; a missing gradient counts as zero."""
-    job = processes()
-    if job.count == 1:
-        return
-    for weight in weights:
-        if weight.grad is None:
-            weight.grad = torch.zeros_like(weight)
-        dist.all_reduce(weight.grad)
-        weight.grad /= job.count
-
-
-def broadcast_object(mine: T) -> T:
-    """Broadcast an object from the first process."""
-    if processes().count == 1:
-        return mine
-    found = [mine]
-    dist.broadcast_object_list(found, src=0)
-    return found[0]
-
-
-def gather_objects(mine: T) -> list[T]:
-    """All-gather an object of each process."""
-    count = processes().count
-    if count == 1:
-        return [mine]
-    found: list[T] = [mine] * count
-    dist.all_gather_object(found, mine)
     return found
 
 

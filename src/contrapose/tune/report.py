@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -17,11 +16,11 @@ from contrapose.engine import AnswerStore, ImageCache, Progress, ScoringContext
 from contrapose.engine.plan import distinct_images, distinct_texts
 from contrapose.engine.scoring import embed_distinct
 from contrapose.errors import InputError
-from contrapose.evaluation.parts import EvalRequest, find_misfit, run_part, score_parts_ahead
-from contrapose.evaluation.selection import Selection
-from contrapose.files import StrictProblems
+from contrapose.evaluation.parts import EvalRequest, find_misfit, run_part, score_parts
+from contrapose.evaluation.selection import select
 from contrapose.files.suggest import did_you_mean
 from contrapose.losses.dividend import Dividend
+from contrapose.metrics import IntArray
 from contrapose.models import Model
 from contrapose.models.masking.text import ZERO
 from contrapose.results.compare import compare
@@ -58,17 +57,13 @@ class Evaluator:
         """Read the panel; `interaction_share` adds that metric to the part of swaps."""
         self.panel, self.progress, self.interaction_share = panel, progress, interaction_share
         self.images = ImageCache()
-        parts = {
-            name: (benchmark, benchmark.read(Path(), StrictProblems()))
-            for name, benchmark in panel.suite.parts.items()
-        }
-        self.selection = Selection(panel.suite.name, True, parts, frozenset(), None)
+        self.selection = select(panel.suite)
 
     def measure(self, model: Model, score: str = "itc") -> dict[str, Measurements]:
         """Measure every part that can be asked with the score.
 
         Raises:
-            InputError: the model cannot give the score, or gives NaN.
+            InputError: the model cannot give the score or gives NaN, or an image cannot be read.
         """
         context = ScoringContext(
             model, AnswerStore(None), progress=self.progress, pictures=self.images
@@ -78,16 +73,19 @@ class Evaluator:
             for name, (benchmark, data) in self.selection.parts.items()
             if not find_misfit(benchmark, data, model, score, named=False)
         ]
-        score_parts_ahead(context, self.selection, score, names)
+        answers = score_parts(context, self.selection, score, names)
         found: dict[str, Measurements] = {}
         for name in names:
-            part = run_part(context, self.selection, name, score, EvalRequest(())).part
-            more = {}
-            data = self.selection.parts[name][1]
+            run = run_part(
+                context, self.selection, name, score, EvalRequest(()), answers.get(name)
+            )
+            for skip in run.skipped.values():
+                raise InputError(f"{self.panel.source} cannot be measured: {skip.detail}.")
+            data, more = self.selection.parts[name][1], {}
             if self.interaction_share and name == SWAPS and score == "itc":
                 assert isinstance(data, list)  # noqa: S101 - swaps are choices
                 more = _interaction_share(context, data)
-            found[name] = _with_direction(part.measured, more)
+            found[name] = _with_direction(run.part.measured, more)
         return found
 
     def measure_all(self, model: Model, *, matches: bool) -> dict[str, Measurements]:
@@ -208,8 +206,9 @@ class Bill:
     notes: tuple[str, ...] = ()
 
     def item(self, name: str) -> BillItem:
-        """The item of this name."""
-        return next(item for item in self.items if item.name == name)
+        """The item of a metric: `PART/METRIC`, or the part or the metric where that is enough."""
+        items = {item.name: item for item in self.items}
+        return items[resolve_metric(name, items)]
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values."""
@@ -260,21 +259,33 @@ def make_bill(
 
 def _compare_part(first: Measurements, second: Measurements, seed: int) -> dict[str, Difference]:
     """Compare the metrics of a part, each on the units (examples, queries) it is defined for."""
-    names: dict[bytes, list[str]] = {}
-    for name in build_statistics(first):
-        if name in first.measures and first.measures[name].better is not None:
-            names.setdefault(first.measures[name].where.tobytes(), []).append(name)
     found: dict[str, Difference] = {}
-    for some in names.values():
-        units = np.flatnonzero(first.measures[some[0]].where)
+    for names, units in group_by_units(first):
+        some = [name for name in names if first.measures[name].better is not None]
+        if not some:
+            continue
         a, b = first.take(units), second.take(units)
         changes, _ = compare(a, b, Micro(), names=some, resamples=RESAMPLES, seed=seed)
         few = (len(a) if a.clusters is None else len(np.unique(a.clusters))) < MIN_IMAGES
         for name, change in changes.items():
-            if few and change.test == "paired-bootstrap":
-                change = change.model_copy(update={"test": "too few", "p": 1.0})
-            found[name] = change
+            unsure = few and change.test == "paired-bootstrap"
+            update = {"test": "too few", "p": 1.0} if unsure else {}
+            found[name] = change.model_copy(update=update)
     return found
+
+
+def group_by_units(measured: Measurements) -> list[tuple[list[str], IntArray]]:
+    """Names of reported metrics that are defined for the same units, with those units.
+
+    Image queries and text queries of a gallery are units of one `Measurements`; a resample of all
+    would also draw those that a metric is not defined for.
+    """
+    found: dict[bytes, tuple[list[str], IntArray]] = {}
+    for name in build_statistics(measured):
+        if name in measured.measures:
+            where = measured.measures[name].where
+            found.setdefault(where.tobytes(), ([], np.flatnonzero(where)))[0].append(name)
+    return list(found.values())
 
 
 def _verdict(difference: float, p: float, better: Better) -> Verdict:
@@ -357,7 +368,9 @@ def resolve_metric(name: str, known: Mapping[str, Any]) -> str:
         return fits[0]
     if fits:
         raise InputError(f"{name!r} may be {', '.join(fits)}: name one of them.")
-    raise InputError(f"there is no metric {name!r}: {did_you_mean(name, known)}")
+    names = dict.fromkeys(short for full in known for short in (*full.rsplit("/", 1), full))
+    near = did_you_mean(name, names, otherwise=f"there are {', '.join(known)}.")
+    raise InputError(f"there is no metric {name!r}: {near}")
 
 
 def parse_guards(texts: Sequence[str]) -> dict[str, float]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -17,19 +15,18 @@ from contrapose.tune.datasets import load_datasets, zero_shot_notes
 from contrapose.tune.distill import Distiller, load_teacher
 from contrapose.tune.distributed import process_group
 from contrapose.tune.feed import Feed
-from contrapose.tune.guard import Guard
 from contrapose.tune.objective import Objective, parse_objective
 from contrapose.tune.output import (
     TRAINING_FOLDER,
+    TuneResult,
     prepare_output,
     require_output,
     write_bill,
     write_model,
 )
 from contrapose.tune.parameters import add_lora, merge_lora, select_trainable
-from contrapose.tune.report import Line, Measurer, make_bill
-from contrapose.tune.request import ProgressCallback, TuneRequest, TuneResult
-from contrapose.tune.settings import Settings
+from contrapose.tune.report import Evaluator, Guard, make_bill
+from contrapose.tune.settings import ProgressCallback, Settings, TuneRequest
 from contrapose.tune.students import Student, load_student
 from contrapose.tune.train_heads import tune_heads
 from contrapose.tune.trainer import LossCallback, TrainingResult, fit_objective, train
@@ -40,7 +37,7 @@ __all__ = ["TuneRequest", "TuneResult", "tune"]
 def tune(
     request: TuneRequest,
     *,
-    told: LossCallback | None = None,
+    on_step: LossCallback | None = None,
     progress: ProgressCallback | None = None,
 ) -> TuneResult:
     """Tune a model, and compare it before and after.
@@ -50,7 +47,7 @@ def tune(
             checkpoint stays.
     """
     if request.for_heads:
-        return tune_heads(request, told=told, progress=progress)
+        return tune_heads(request, on_step=on_step, progress=progress)
     objective = parse_objective(request.objective)
     if bool(objective.distill) != (request.teacher is not None):
         raise InputError("--with distill and --teacher MODEL go together.")
@@ -58,14 +55,14 @@ def tune(
         raise InputError("--tau, --epochs and --head are for --with heads.")
     require_output(request)
     with process_group(request.device) as device:
-        return _tune_model(request, objective, device, told, progress)
+        return _tune_model(request, objective, device, on_step, progress)
 
 
 def _tune_model(
     request: TuneRequest,
     objective: Objective,
     device: str,
-    told: LossCallback | None,
+    on_step: LossCallback | None,
     progress: ProgressCallback | None,
 ) -> TuneResult:
     settings = request.settings
@@ -75,11 +72,11 @@ def _tune_model(
         torch.manual_seed(settings.seed)
         add_lora(student, settings)
     rows, panel = load_datasets(request, student.model, device, progress)
-    measurer = Measurer(panel, told=progress, share=bool(objective.dividend))
-    before = _measure_lines(measurer, student.model, student)
+    evaluator = Evaluator(panel, progress=progress, interaction_share=bool(objective.dividend))
+    before = evaluator.measure_all(student.model, matches=student.matches)
     guard = None
     if request.guards or request.best:
-        guard = Guard(measurer, student.model, before, request.guards, request.best)
+        guard = Guard(evaluator, student.model, before, request.guards, request.best)
     teacher = None
     if request.teacher is not None:
         feed = Feed(rows, student, settings, negatives=True, device=device)
@@ -95,7 +92,7 @@ def _tune_model(
     trained = train(
         student, rows, objective, settings,
         folder=folder, resume=request.resume, check=guard, teacher=teacher, device=device,
-        told=told, begin=(lambda: prepare_output(request)) if first else None,
+        on_step=on_step, begin=(lambda: prepare_output(request)) if first else None,
     )  # fmt: skip
     notes = _load_chosen_weights(student, settings, folder, trained)
     if settings.lora is not None:
@@ -108,23 +105,13 @@ def _tune_model(
     if not first:
         return TuneResult(request.out, trained, None)
     saved = load_model(str(request.out), device=device, cut=True)
-    after = _measure_lines(measurer, saved, student)
-    found = make_bill(
+    after = evaluator.measure_all(saved, matches=student.matches)
+    bill = make_bill(
         before, after, model=request.model, objective=request.objective, source=panel.source,
         notes=(*trained.notes, *notes, *zero_shot_notes(request)),
     )  # fmt: skip
-    write_bill(request.out, found)
-    return TuneResult(request.out, trained, found)
-
-
-def _measure_lines(measurer: Measurer, model: Any, student: Student) -> Mapping[str, Line]:
-    found = dict(measurer.measure(model))
-    if student.matches:
-        for name, line in measurer.measure(model, "itm").items():
-            found[f"itm_{name}"] = Line(
-                f"itm_{name}", line.values, line.better, line.clusters, line.spread, line.binary
-            )
-    return found
+    write_bill(request.out, bill)
+    return TuneResult(request.out, trained, bill)
 
 
 def _load_chosen_weights(

@@ -1,14 +1,27 @@
-"""Hyperparameters of fine-tuning and of head training."""
+"""Settings of tuning: the request, hyperparameters, and the learning-rate schedule."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from contrapose.errors import InputError
+from contrapose.world.sample import World
 
 Tower = Literal["image", "text"]
+HEADS = "heads"
+"""The objective that trains heads on a frozen model."""
+SCENES = "scenes"
+"""The training data that are made of scenes of the built-in world."""
+SHARPNESS = 10.0
+"""s of `distill`: debiased mean log-probabilities are multiplied with it before the teacher's
+softmax. With a caption's number of tokens, about ten, they are sums again: the captioner's own odds
+of one caption against another. Lower is softer."""
+ProgressCallback = Callable[[str, int, int], None]
+"""Called with what is being done, how many are done, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +78,28 @@ class Settings:
         if self.pieces > self.batch:
             raise InputError(f"a batch of {self.batch} cannot be cut into {self.pieces} pieces.")
 
+    def learning_rate_factor(self, step: int) -> float:
+        """Learning-rate factor at a step."""
+        return learning_rate_factor(step, self.steps, round(self.warm * self.steps))
+
     def as_dict(self) -> dict[str, Any]:
         """JSON values for the log and for checkpoints."""
         return {**asdict(self), "freeze": list(self.freeze)}
 
 
-def learning_rate_factor(step: int, settings: Settings) -> float:
-    """Learning-rate factor at a step: linear warm-up, then cosine decay to zero."""
-    warm = round(settings.warm * settings.steps)
-    if step < warm:
-        return (step + 1) / warm
-    gone = (step - warm) / max(settings.steps - warm, 1)
-    return 0.5 * (1 + math.cos(math.pi * min(gone, 1.0)))
+def learning_rate_factor(step: int, steps: int, warmup: int = 0, time_share: float = 0.0) -> float:
+    """Learning-rate factor at a step: linear warm-up, then cosine decay to zero.
+
+    Args:
+        step: counted from 0.
+        steps: in all.
+        warmup: steps of the warm-up.
+        time_share: share of the time limit that is gone; the decay ends with it at the latest.
+    """
+    if step < warmup:
+        return (step + 1) / warmup
+    done = max((step - warmup) / max(steps - warmup, 1), time_share)
+    return 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
 
 
 HeadKind = Literal["linear", "mlp"]
@@ -146,3 +169,61 @@ class HeadSettings:
             raise InputError("the shares left out and held out must be at least 0 and below 1.")
         if self.seed < 0:
             raise InputError(f"the seed must not be negative, found {self.seed}.")
+
+
+@dataclass(frozen=True, slots=True)
+class TuneRequest:
+    """Options of a tuning run, named as those of `contrapose tune`.
+
+    Attributes:
+        model: what is tuned.
+        data: a file of pairs, or `scenes`; for heads also a folder of cached features.
+        out: the folder that the model goes to.
+        objective: what is minimised, as `hp+hn`; `heads` leaves the model as it is.
+        settings: how; of heads the seed alone.
+        heads: how heads are learnt; None takes what suits most.
+        images: the folder that paths of images start from.
+        kinds: of changed captions that are learnt from, as `swap`; none named takes all.
+        scenes: how many scenes are made to learn from.
+        world: whose odds those scenes have.
+        held_out: the share of one's own pairs that is kept for the bill.
+        examples: of each part of the bill on scenes.
+        zero_shot: a folder with a folder of images a class, for a line of the bill.
+        guards: measures and how far they may fall.
+        best: the measure by which the best checkpoint is known; without it the last is taken.
+        teacher: a captioner, for `distill`.
+        alpha: how much of the teacher's prior is taken out.
+        sharpness: how sure the teacher is of its choice.
+        resume: go on from the newest checkpoint in `out`.
+        overwrite: let `out` take the place of an earlier run.
+        device: where to compute.
+        workers: processes that make captions of scenes.
+    """
+
+    model: str
+    data: str
+    out: Path
+    objective: str = "plain"
+    settings: Settings = field(default_factory=Settings)
+    heads: HeadSettings | None = None
+    images: Path | None = None
+    kinds: tuple[str, ...] = ()
+    scenes: int = 4000
+    world: World = "skewed"
+    held_out: float = 0.05
+    examples: int = 100
+    zero_shot: Path | None = None
+    guards: Mapping[str, float] = field(default_factory=dict)
+    best: str | None = None
+    teacher: str | None = None
+    alpha: float = 1.0
+    sharpness: float = SHARPNESS
+    resume: bool = False
+    overwrite: bool = False
+    device: str = "auto"
+    workers: int = 1
+
+    @property
+    def for_heads(self) -> bool:
+        """Whether heads are trained on a frozen model."""
+        return self.objective.strip().lower() == HEADS

@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from contrapose.errors import InputError
 from contrapose.models import load_model
-from contrapose.models.joined.model import project_vectors, require_dual_encoder
+from contrapose.models.joined.model import require_dual_encoder
 from contrapose.models.joined.spec import JoinedSpec, read_joined, save_joined
 from contrapose.models.options import find_device
+from contrapose.results.measures import Measurements
 from contrapose.tune.datasets import FEATURES_FOLDER, FeatureSource, load_feature_source
-from contrapose.tune.guard import Guard
 from contrapose.tune.heads.features import Features
 from contrapose.tune.heads.training import HeadTrainer, fold_whitening
+from contrapose.tune.heads.vectors import Heads, VectorPanel
 from contrapose.tune.output import (
     TRAINING_FOLDER,
+    TuneResult,
     prepare_output,
     require_output,
     write_bill,
     write_model,
 )
-from contrapose.tune.report import Line, Measurer, make_bill
-from contrapose.tune.report.measurement import measure_vectors
-from contrapose.tune.report.panels import Trial
-from contrapose.tune.request import ProgressCallback, TuneRequest, TuneResult
-from contrapose.tune.settings import HeadSettings, Settings
+from contrapose.tune.report import Evaluator, Guard, make_bill
+from contrapose.tune.settings import HeadSettings, ProgressCallback, Settings, TuneRequest
 from contrapose.tune.trainer import LossCallback, TrainingLog, TrainingResult
 
-Heads = Mapping[str, Tensor]
 GUARD_CHECKS = 20
 """How often the heads are looked at, with --guard or --best."""
 LOG_EVERY = 10
@@ -44,7 +41,7 @@ LOG_EVERY = 10
 def tune_heads(
     request: TuneRequest,
     *,
-    told: LossCallback | None = None,
+    on_step: LossCallback | None = None,
     progress: ProgressCallback | None = None,
 ) -> TuneResult:
     """Train heads on a model's own features, save both as one model, and compare.
@@ -60,26 +57,28 @@ def tune_heads(
     device = find_device(request.device)
     model = require_dual_encoder(load_model(request.model, device=device, cut=True))
     source = load_feature_source(request, model, device, progress)
-    views = _HeadEvaluator(source, model, progress)
-    before = views.before()
+    evaluator = HeadEvaluator(source.panels, progress)
+    before = evaluator.measure()
     guard = None
     settings = _head_settings(request, source)
     if request.guards or request.best:
-        guard = Guard(views, None, before, request.guards, request.best)
+        guard = Guard(evaluator, None, before, request.guards, request.best)
     folder = request.out / TRAINING_FOLDER
     source.require()
     prepare_output(request, (FEATURES_FOLDER,) if source.kept(folder) else ())
     learnt = source.features(folder, progress)
-    trained, heads, notes = _train_with_guard(learnt, settings, request, views, guard, device, told)
+    trained, heads, notes = _train_with_guard(
+        learnt, settings, request, evaluator, guard, device, on_step
+    )
     joining = source.joining
     write_model(request.out, lambda place: _save_joined_files(place, joining, heads))
-    after = views.after(str(request.out), device)
-    found = make_bill(
-        before, after, model=request.model, objective="heads", source=source.said,
+    after = evaluator.measure_saved(request.out, device)
+    bill = make_bill(
+        before, after, model=request.model, objective="heads", source=source.source,
         notes=(*notes, *source.notes),
     )  # fmt: skip
-    write_bill(request.out, found)
-    return TuneResult(request.out, trained, found)
+    write_bill(request.out, bill)
+    return TuneResult(request.out, trained, bill)
 
 
 def _refuse_options(request: TuneRequest) -> None:
@@ -114,10 +113,10 @@ def _train_with_guard(
     features: Features,
     settings: HeadSettings,
     request: TuneRequest,
-    views: _HeadEvaluator,
+    evaluator: HeadEvaluator,
     guard: Guard | None,
     device: str,
-    told: LossCallback | None,
+    on_step: LossCallback | None,
 ) -> tuple[TrainingResult, Heads, tuple[str, ...]]:
     """Train heads under the guard; returns the result, the chosen heads and notes."""
     training = HeadTrainer(features, settings, torch.device(device))
@@ -132,15 +131,15 @@ def _train_with_guard(
         if training.done % LOG_EVERY == 0 or last:
             trained.losses = {"contrast": float(loss)}
             journal.say({"step": training.done, **trained.losses})
-            if told is not None:
-                told(training.done, training.total, trained.losses)
+            if on_step is not None:
+                on_step(training.done, training.total, trained.losses)
         if guard is None or not (training.done % every == 0 or last):
             continue
-        views.heads = fold_whitening(training.heads, training.start)
+        evaluator.heads = fold_whitening(training.heads, training.start)
         trained.stopped, found_best = guard(training.done)
         if trained.stopped:
             break
-        good = training.done, views.heads
+        good = training.done, evaluator.heads
         best = good if found_best else best
     heads = training.trained().heads  # refuses a loss that is no number
     kept = best or (good if trained.stopped else None)
@@ -162,66 +161,32 @@ def _save_joined_files(place: Path, joining: JoinedSpec, heads: Heads) -> None:
     (place / "joined").rmdir()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _TrialVectors:
-    """Trials with the model's own vectors of their images and captions.
+class HeadEvaluator:
+    """Evaluator of heads during training, on the model's own vectors.
 
     Attributes:
-        tests: what is asked.
-        images: (n, d) the model's vectors.
-        texts: (m, d) those of captions.
-        measurer: asks a model the same; None where there are vectors alone.
+        heads: the current ones; none for the model itself.
     """
 
-    tests: list[Trial]
-    images: Tensor
-    texts: Tensor
-    measurer: Measurer | None
-
-    def through(self, heads: Heads) -> dict[str, Line]:
-        cpu = {name: head.detach().cpu().float() for name, head in heads.items()}
-        return measure_vectors(
-            self.tests,
-            project_vectors(self.images, cpu, "image", "these vectors"),
-            project_vectors(self.texts, cpu, "text", "these vectors"),
-        )
-
-
-class _HeadEvaluator:
-    """Evaluator of heads during training, from cached vectors.
-
-    Attributes:
-        heads: those of the moment.
-    """
-
-    def __init__(self, source: FeatureSource, model: Any, progress: ProgressCallback | None):
+    def __init__(self, panels: Sequence[VectorPanel], progress: ProgressCallback | None):
+        self.panels, self.progress = panels, progress
         self.heads: Heads = {}
-        self.all: list[_TrialVectors] = []
-        if source.held is not None:
-            self.all.append(_TrialVectors(*source.held, None))
-        if source.panel is not None:
-            measurer = Measurer(source.panel, told=progress)
-            self.all.append(_TrialVectors(source.panel.tests, *measurer.vectors(model), measurer))
 
-    def before(self) -> dict[str, Line]:
-        """Metrics of the model itself."""
-        found: dict[str, Line] = {}
-        for view in self.all:
-            found |= measure_vectors(view.tests, view.images, view.texts)
+    def measure(self, model: Any = None) -> dict[str, Measurements]:
+        """Measure the current heads."""
+        found: dict[str, Measurements] = {}
+        for panel in self.panels:
+            found |= panel.measure(self.heads)
         return found
 
-    def measure(self, model: Any) -> dict[str, Line]:
-        """Metrics of the current heads."""
-        found: dict[str, Line] = {}
-        for view in self.all:
-            found |= view.through(self.heads)
-        return found
-
-    def after(self, out: str, device: str) -> dict[str, Line]:
-        """Metrics of the saved model."""
-        saved = load_model(out, device=device, cut=True)
-        heads = read_joined(Path(out))[1]
-        found: dict[str, Line] = {}
-        for view in self.all:
-            found |= view.through(heads) if view.measurer is None else view.measurer.measure(saved)
+    def measure_saved(self, folder: Path, device: str) -> dict[str, Measurements]:
+        """Measure the saved model."""
+        saved = load_model(str(folder), device=device, cut=True)
+        heads = read_joined(folder)[1]
+        found: dict[str, Measurements] = {}
+        for panel in self.panels:
+            if panel.panel is None:
+                found |= panel.measure(heads)
+            else:
+                found |= Evaluator(panel.panel, progress=self.progress).measure(saved)
         return found

@@ -21,17 +21,12 @@ from contrapose.losses.gather import processes
 from contrapose.tune import checkpoint
 from contrapose.tune.cuda_graph import CudaGraphStep, can_record
 from contrapose.tune.data.rows import TrainingSet
+from contrapose.tune.distributed import average_gradients, broadcast_object, gather_objects
 from contrapose.tune.feed import Feed, TrainingBatch
 from contrapose.tune.objective import Objective
 from contrapose.tune.pair_losses import Teacher
-from contrapose.tune.parameters import (
-    average_gradients,
-    broadcast_object,
-    gather_objects,
-    make_optimizer,
-    select_trainable,
-)
-from contrapose.tune.settings import Settings, learning_rate_factor
+from contrapose.tune.parameters import make_optimizer, select_trainable
+from contrapose.tune.settings import Settings
 from contrapose.tune.step import TrainingStep
 from contrapose.tune.students import Student
 
@@ -134,7 +129,7 @@ class Trainer:
         mine = np.random.SeedSequence((self.settings.seed, number, processes().rank))
         torch.manual_seed(int(mine.generate_state(1, np.uint64)[0]))
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rate * learning_rate_factor(number, self.settings)
+            group["lr"] = self.rate * self.settings.learning_rate_factor(number)
         self.optimizer.zero_grad(set_to_none=True)
         losses = (self.graph_step or self.training_step).backward(batch)
         weights = list(self.trainable.values())
@@ -275,7 +270,7 @@ def train(
     check: CheckpointCallback | None = None,
     teacher: Teacher | None = None,
     device: str = "cpu",
-    told: LossCallback | None = None,
+    on_step: LossCallback | None = None,
     begin: Callable[[], None] | None = None,
 ) -> TrainingResult:
     """Train a student in place; it ends with its EMA weights if EMA is on.
@@ -290,7 +285,7 @@ def train(
         check: asked at every checkpoint.
         teacher: where the objective has one.
         device: where the student is.
-        told: told the losses now and then.
+        on_step: told the losses now and then.
         begin: called once all is known to fit together, before anything is written.
 
     Raises:
@@ -324,11 +319,11 @@ def train(
             raise _not_finite_error(trained.step, losses, folder)
         if speak:
             trained.losses = {name: float(value) for name, value in losses.items()}
-            rate = learner.rate * learning_rate_factor(step, settings)
+            rate = learner.rate * settings.learning_rate_factor(step)
             seconds = round(time.perf_counter() - begun, 3)
             journal.say({"step": trained.step, "rate": rate, "seconds": seconds, **trained.losses})
-            if told is not None and job.rank == 0:
-                told(trained.step, settings.steps, trained.losses)
+            if on_step is not None and job.rank == 0:
+                on_step(trained.step, settings.steps, trained.losses)
         if save:
             trained.stopped, trained.best = learner.kept(trained.step, check, trained.best, journal)
             if trained.stopped:

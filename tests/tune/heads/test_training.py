@@ -15,8 +15,8 @@ from contrapose.errors import InputError
 from contrapose.losses.info_nce import InfoNCE
 from contrapose.tune.heads import Features, measure, train_heads
 from contrapose.tune.heads.initialization import canonical_initialization
-from contrapose.tune.heads.measurement import DeltaQueries, measure_mean_recall
-from contrapose.tune.heads.training import HeadTrainer, fast_info_nce
+from contrapose.tune.heads.sweep import delta_queries
+from contrapose.tune.heads.training import HeadTrainer, fast_info_nce, measure_mean_recall
 from contrapose.tune.settings import HeadKind, HeadSettings
 from tests.tune.heads.made import made
 
@@ -143,10 +143,11 @@ def test_deltas_against_a_loop() -> None:
         scores = [float(query @ image) if i != own else -9e9 for i, image in enumerate(images)]
         hits += int(np.argmax(scores)) == features.image_of_text[after]
     assert found.deltas[1.5]["r1"].value == pytest.approx(hits / 30)
-    assert found.deltas[1.5]["r1"].low <= hits / 30 <= found.deltas[1.5]["r1"].high
+    low, high = found.deltas[1.5]["r1"].ci95
+    assert low <= hits / 30 <= high
     assert found.deltas[1.5]["r10"].chance == pytest.approx(10 / 14)
     with pytest.raises(InputError, match="more than 10 images"):
-        DeltaQueries.nearest(made(10, 2))
+        delta_queries(made(10, 2))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from contrapose.results.shapes.retrieval import require_matrix
 
 
 def _measure(question: MeasureInput) -> ShapeMeasures:
-    """Measure whether one of the nearest 1 or 5 images fits the target caption.
+    """Measure whether one of the nearest images fits the target caption.
 
     The official script leaves the query's image out only where it ranks first.
     """
@@ -29,12 +29,14 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     targets = np.array([query.target_caption for query in queries], dtype=np.int64)
     weights = np.array([query.weight for query in queries])
     official = question.protocol == "official"
-    nearest = metrics.rank_edits(scores, start, 5, skip="if first" if official else "always")
+    nearest = metrics.rank_edits(
+        scores, start, max(edits.depths), skip="if first" if official else "always"
+    )
     hits = fits[nearest, targets[:, None]] > 0.5
     where = np.ones(len(queries), dtype=np.bool_)
     measures = {
         f"simat_n{n}": Measure(metrics.best_of(hits, n).values, where, weights=weights)
-        for n in (1, 5)
+        for n in edits.depths
     }
     names = dict.fromkeys(name for query in queries for name in query.tags)
     tags = {name: tuple(query.tags.get(name, "") for query in queries) for name in names}

@@ -144,6 +144,19 @@ class ImageSubset:
         return self.whole.mark(self.rows[row])
 
 
+def held_out_count(count: int, share: float) -> int:
+    """Number of rows to hold out: at least one, and not all."""
+    return min(max(1, round(share * count)), count - 1)
+
+
+def split_indices(
+    count: int, held_out: int, seed: int | tuple[int, ...]
+) -> tuple[IndexArray, IndexArray]:
+    """Random split of rows into training rows and held-out rows, both in order."""
+    order = np.random.default_rng(seed).permutation(count)
+    return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
 def file_fingerprint(file: Path) -> str:
     """Fingerprint of a file by path, size and modification time, as `make` uses."""
     try:

@@ -14,15 +14,20 @@ from contrapose.tune.heads.features import (
     read_features,
     write_features,
 )
-from contrapose.tune.heads.measurement import DeltaQueries, HeadMetrics, HeadMetricValue, measure
-from contrapose.tune.heads.sweep import Sweep, SweepRequest, SweepRun, sweep, sweep_folder
+from contrapose.tune.heads.sweep import (
+    HeadMetrics,
+    Sweep,
+    SweepRequest,
+    SweepRun,
+    measure,
+    sweep,
+    sweep_folder,
+)
 from contrapose.tune.heads.training import TrainedHeads, train_heads
 
 __all__ = [
     "CaptionedImages",
-    "DeltaQueries",
     "Features",
-    "HeadMetricValue",
     "HeadMetrics",
     "Sweep",
     "SweepRequest",

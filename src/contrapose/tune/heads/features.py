@@ -19,12 +19,12 @@ from contrapose.files import new_folder, write_bytes, write_text
 from contrapose.metrics.types import FloatArray, IntArray
 from contrapose.models.joined.spec import FORMAT, SPEC, JoinedSpec
 from contrapose.models.options import LoadOptions
+from contrapose.tune.settings import ProgressCallback
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from contrapose.models.capabilities import ImageLike
-    from contrapose.tune.heads.training import HeadProgressCallback
 
 ARRAY_NAMES = ("images", "texts", "image_of_text")
 CHECK_CHUNK = 1 << 24
@@ -207,7 +207,7 @@ def cache_features(
     overwrite: bool = False,
     batch: int = BATCH,
     more: Mapping[str, str] | None = None,
-    progress: HeadProgressCallback | None = None,
+    progress: ProgressCallback | None = None,
 ) -> None:
     """Encode pairs with loaded encoders and write the arrays atomically.
 
@@ -225,17 +225,17 @@ def cache_features(
     Raises:
         InputError: images and captions are not equally many, or nothing can be written.
     """
-    told = progress or _ignore_progress
+    report = progress or ignore_progress
     with new_folder(folder, overwrite=overwrite) as place:
         for split, pairs in splits.items():
             owners = np.repeat(np.arange(len(pairs.captions)), [len(it) for it in pairs.captions])
             count = len(pairs.captions)
             images = _encode_rows(
-                look, pairs.images, batch, partial(told, "images to vectors"), count
+                look, pairs.images, batch, partial(report, "images to vectors"), count
             )
             words = [caption for captions in pairs.captions for caption in captions]
             once = {text: at for at, text in enumerate(dict.fromkeys(words))}
-            captions = partial(told, "captions to vectors")
+            captions = partial(report, "captions to vectors")
             texts = _encode_rows(read, once, batch, captions, len(once))[
                 [once[word] for word in words]
             ]
@@ -252,25 +252,25 @@ def cache_features(
             write_text(place / name, text)
 
 
-def _ignore_progress(what: str, done: int, total: int) -> None:
+def ignore_progress(what: str, done: int, total: int) -> None:
     """Progress callback that does nothing."""
 
 
 def _encode_rows(
-    ask: Callable[[list[T]], Tensor],
-    things: Iterable[T],
+    encode: Callable[[list[T]], Tensor],
+    inputs: Iterable[T],
     batch: int,
-    told: Callable[[int, int], None],
+    progress: Callable[[int, int], None],
     total: int,
 ) -> NDArray[np.float32]:
-    left = iter(things)
+    left = iter(inputs)
     found: list[NDArray[np.float32]] = []
     done = 0
-    told(0, total)
+    progress(0, total)
     while part := list(islice(left, batch)):
-        found.append(ask(part).float().cpu().numpy())
+        found.append(encode(part).float().cpu().numpy())
         done += len(part)
-        told(done, total)
+        progress(done, total)
     return np.concatenate(found) if found else np.zeros((0, 0), dtype=np.float32)
 
 

@@ -9,6 +9,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import normalize
+
+from contrapose.data import EditQuery, EditSet, Gallery
 from contrapose.errors import InputError
 from contrapose.files import new_folder, require_free, write_bytes, write_text
 from contrapose.models.joined.spec import (
@@ -19,13 +25,112 @@ from contrapose.models.joined.spec import (
     read_joined_spec,
     save_joined,
 )
+from contrapose.results.schema import MetricValue
+from contrapose.results.summary import summarize
 from contrapose.tune.heads.features import Features, has_features, read_features
-from contrapose.tune.heads.measurement import HeadMetrics, measure
-from contrapose.tune.heads.training import HeadProgressCallback, TrainedHeads, train_heads
-from contrapose.tune.settings import HeadSettings
+from contrapose.tune.heads.training import HeadEmbedder, TrainedHeads, embed_features, train_heads
+from contrapose.tune.heads.vectors import FeatureModel, feature_gallery
+from contrapose.tune.panels import make_panel
+from contrapose.tune.report import Evaluator, group_by_units
+from contrapose.tune.settings import HeadSettings, ProgressCallback
 
 FORMAT = "contrapose-heads-1"
 RESULTS = "results.json"
+
+
+KS = (1, 5, 10)
+RESAMPLES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class HeadMetrics:
+    """Metrics of two heads on test features.
+
+    Attributes:
+        retrieval: `image_to_text_r1` … `text_to_image_r10` and `mean_recall`.
+        deltas: for each λ: `r1`, `r5`, `r10`.
+    """
+
+    retrieval: dict[str, MetricValue]
+    deltas: dict[float, dict[str, MetricValue]]
+
+
+def measure(
+    heads: HeadEmbedder,
+    features: Features,
+    *,
+    scales: Sequence[float] = (),
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> HeadMetrics:
+    """Measure retrieval, and delta queries at each scale λ, as `contrapose eval` does.
+
+    A delta query is made from captions alone: an image I, one of its captions t1, and the nearest
+    caption t2 of another image J, by the sentence encoder's own vectors. The query is
+    E(I) + λ·(E(t2) − E(t1)) at unit length, I left out; J is the answer (equation 2 of Couairon et
+    al. 2022 with sentences for words). It asks for one photograph, and so is stricter than SIMAT's
+    oracle. An image and its captions are resampled together.
+
+    Raises:
+        InputError: there are too few images to choose from.
+    """
+    parts: dict[str, Gallery | EditSet] = {"retrieval": feature_gallery(features)}
+    if scales:
+        queries = delta_queries(features)
+        parts |= {f"delta {scale!r}": replace(queries, scale=scale) for scale in scales}
+    model = FeatureModel(*embed_features(heads, features))
+    found: dict[str, dict[str, MetricValue]] = {}
+    for name, measured in Evaluator(make_panel("features", parts)).measure(model).items():
+        found[name] = summarize(measured, resamples=resamples, seed=seed)
+        for _, units in group_by_units(measured):
+            found[name] |= summarize(measured.take(units), resamples=resamples, seed=seed)
+    others = len(features.images) - 1
+    return HeadMetrics(
+        found["retrieval"],
+        {
+            scale: {
+                f"r{k}": found[f"delta {scale!r}"][f"simat_n{k}"].model_copy(
+                    update={"chance": k / others}
+                )
+                for k in KS
+            }
+            for scale in scales
+        },
+    )
+
+
+def delta_queries(features: Features) -> EditSet:
+    """Edit queries: each caption's image, from that caption to the nearest of another image.
+
+    Raises:
+        InputError: there are too few images to choose from.
+    """
+    owners = features.image_of_text.astype(np.int64)
+    if len(features.images) <= max(KS):
+        raise InputError(f"deltas need more than {max(KS)} images to choose from.")
+    gallery = feature_gallery(features)
+    count = len(features.images)
+    return EditSet(
+        gallery.images,
+        tuple(map(str, range(count))),  # an image's caption, by which it is known, is its number
+        tuple(range(count)),
+        tuple(
+            EditQuery(str(i), int(owners[i]), str(i), str(j), int(owners[i]), int(owners[j]), 1.0)
+            for i, j in enumerate(_nearest_captions(features, owners))
+        ),
+        depths=KS,
+    )
+
+
+def _nearest_captions(features: Features, owners: NDArray[np.int64]) -> list[int]:
+    """The nearest caption of another image, by the vectors of the sentence encoder."""
+    rows = normalize(torch.from_numpy(np.array(features.texts)).float(), dim=1)
+    images = torch.from_numpy(owners)
+    nearest: list[int] = []
+    for part, image in zip(torch.split(rows, 1024), torch.split(images, 1024), strict=True):
+        cosines = (part @ rows.T).masked_fill_(image[:, None] == images, -torch.inf)
+        nearest += cosines.argmax(dim=1).tolist()
+    return nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +209,7 @@ class Sweep:
         }
 
 
-def sweep_folder(request: SweepRequest, progress: HeadProgressCallback | None = None) -> Sweep:
+def sweep_folder(request: SweepRequest, progress: ProgressCallback | None = None) -> Sweep:
     """Train heads at each temperature on the features of a folder, measure them, write them.
 
     Raises:
@@ -148,7 +253,7 @@ def sweep(
     settings: HeadSettings | None = None,
     *,
     device: str = "cpu",
-    progress: HeadProgressCallback | None = None,
+    progress: ProgressCallback | None = None,
 ) -> tuple[SweepRun, ...]:
     """Train and measure heads at each temperature, all else equal.
 
@@ -184,12 +289,21 @@ def _run_as_dict(run: SweepRun) -> dict[str, Any]:
         "seconds": run.seconds,
     }
     if measured is not None:
-        found["retrieval"] = {name: asdict(value) for name, value in measured.retrieval.items()}
+        found["retrieval"] = {
+            name: _value_as_dict(value) for name, value in measured.retrieval.items()
+        }
         found["deltas"] = [
-            {"scale": scale} | {name: asdict(value) for name, value in values.items()}
+            {"scale": scale} | {name: _value_as_dict(value) for name, value in values.items()}
             for scale, values in measured.deltas.items()
         ]
     return found
+
+
+def _value_as_dict(value: MetricValue) -> dict[str, Any]:
+    low, high = value.ci95
+    return {
+        "value": value.value, "low": low, "high": high, "chance": value.chance, "count": value.n,
+    }  # fmt: skip
 
 
 def _find_encoders(request: SweepRequest) -> JoinedSpec | None:

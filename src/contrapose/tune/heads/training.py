@@ -8,11 +8,11 @@ exponential a pair, where the usual way takes a softmax of each side, forwards a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -25,15 +25,19 @@ from contrapose.errors import InputError
 from contrapose.losses.info_nce import InfoNCE
 from contrapose.losses.tiled import MAX_CACHED_BYTES
 from contrapose.models.joined.spec import HIDDEN_KEYS, apply_head
-from contrapose.tune.heads.features import Features
+from contrapose.results.summary import build_statistics
+from contrapose.tune.data.rows import split_indices
+from contrapose.tune.heads.features import Features, ignore_progress
 from contrapose.tune.heads.initialization import (
     HeadInitialization,
     Whitening,
     canonical_initialization,
     identity_initialization,
 )
-from contrapose.tune.heads.measurement import measure_mean_recall
-from contrapose.tune.settings import HeadSettings
+from contrapose.tune.heads.vectors import FeatureModel, feature_gallery
+from contrapose.tune.panels import make_panel
+from contrapose.tune.report import Evaluator
+from contrapose.tune.settings import HeadSettings, ProgressCallback, learning_rate_factor
 
 MAX_SCALE = 40.0
 """The largest 1/τ: exp(−2·40) is far above the least float32."""
@@ -140,7 +144,6 @@ def _separate_images(
 
 SIDES = ("image", "text")
 Heads = dict[str, Tensor]
-HeadProgressCallback = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +178,38 @@ class TrainedHeads:
         return normalize(apply_head(given, self.heads, side), dim=1)
 
 
+class HeadEmbedder(Protocol):
+    """Heads that map features into the common space."""
+
+    def embed_images(self, features: Tensor) -> Tensor:
+        """Unit vectors of image features."""
+
+    def embed_texts(self, features: Tensor) -> Tensor:
+        """Unit vectors of caption features."""
+
+
+def embed_features(heads: HeadEmbedder, features: Features) -> tuple[Tensor, Tensor]:
+    """Unit vectors of images and of captions."""
+    with torch.no_grad():
+        return (
+            heads.embed_images(torch.from_numpy(np.array(features.images))),
+            heads.embed_texts(torch.from_numpy(np.array(features.texts))),
+        )
+
+
+def measure_mean_recall(heads: HeadEmbedder, features: Features) -> float:
+    """The mean of the six recalls, without an interval."""
+    evaluator = Evaluator(make_panel("features", {"retrieval": feature_gallery(features)}))
+    measured = evaluator.measure(FeatureModel(*embed_features(heads, features)))
+    return build_statistics(measured["retrieval"])["mean_recall"].value()
+
+
 def train_heads(
     features: Features,
     settings: HeadSettings | None = None,
     *,
     device: str = "cpu",
-    progress: HeadProgressCallback | None = None,
+    progress: ProgressCallback | None = None,
 ) -> TrainedHeads:
     """Train two heads that map images and captions of frozen encoders into one space.
 
@@ -196,15 +225,11 @@ def train_heads(
         InputError: there are too few images, or the loss is no longer a number.
     """
     training = HeadTrainer(features, settings or HeadSettings(), torch.device(device))
-    told = partial(progress or _ignore_progress, f"training heads at τ {training.settings.tau:g}")
-    told(0, training.total)
+    report = partial(progress or ignore_progress, f"training heads at τ {training.settings.tau:g}")
+    report(0, training.total)
     for _ in training.steps():
-        told(training.done, training.total)
+        report(training.done, training.total)
     return training.trained()
-
-
-def _ignore_progress(what: str, done: int, total: int) -> None:
-    """Progress callback that does nothing."""
 
 
 class HeadTrainer:
@@ -270,7 +295,7 @@ class HeadTrainer:
     def _step(self, rows: NDArray[np.int64]) -> Tensor:
         settings = self.settings
         for group in self.optimizer.param_groups:
-            group["lr"] = settings.lr * (1 + math.cos(math.pi * self.done / self.total)) / 2
+            group["lr"] = settings.lr * learning_rate_factor(self.done, self.total)
         taken = torch.from_numpy(rows).to(self.owners.device)
         own = self.owners[taken]
         twice = len(np.unique(self.learnt.image_of_text[rows])) < len(rows)
@@ -368,5 +393,5 @@ def _hold_out_images(
         raise InputError(f"{count} images with {out} held out are too few: at least 2 must stay.")
     if not out:
         return features, None
-    order = np.random.default_rng(settings.seed).permutation(count)
-    return features.of_images(np.sort(order[out:])), features.of_images(np.sort(order[:out]))
+    train, test = split_indices(count, out, settings.seed)
+    return features.of_images(train), features.of_images(test)
