@@ -76,9 +76,7 @@ class Evaluator:
         answers = score_parts(context, self.selection, score, names)
         found: dict[str, Measurements] = {}
         for name in names:
-            run = run_part(
-                context, self.selection, name, score, EvalRequest(()), answers.get(name)
-            )
+            run = run_part(context, self.selection, name, score, EvalRequest(()), answers.get(name))
             for skip in run.skipped.values():
                 raise InputError(f"{self.panel.source} cannot be measured: {skip.detail}.")
             data, more = self.selection.parts[name][1], {}
