@@ -2,7 +2,7 @@
 
     python -m tools.contact_sheet --out docs/contact-sheet.png
 
-Row one shows the shapes, in rubber and metal; row two the colours and the patterns; row three the
+Row one shows the shapes, in rubber and metal; row two the colors and the patterns; row three the
 relations; row four scenes drawn at random.
 """
 

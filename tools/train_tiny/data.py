@@ -30,7 +30,7 @@ CAPTIONS_PER_SCENE = 6
 MAX_TOKENS = 32
 """Most tokens of a training caption, start and end included; a multiple of 8 suits attention."""
 SPELLING_RATE = 0.01
-"""How often a known word is spelled in bytes, so that bytes are learnt too."""
+"""How often a known word is spelled in bytes, so that bytes are learned too."""
 MIN_PATCH_SHARE = 0.12
 """How much of a patch a thing must fill to be what is seen there."""
 MIN_VISIBLE, MIN_PIXELS = 0.45, 10
@@ -48,7 +48,7 @@ class SceneTensors(NamedTuple):
         tokens: (n, c, l) token numbers of c captions each, START … END, padded.
         nouns: (n, c, l) at the last token of a noun the number of the thing it names, from 1;
             0 elsewhere.
-        patches: (n, p, 2) which colour and which shape fills each patch; 0 where none does.
+        patches: (n, p, 2) which color and which shape fills each patch; 0 where none does.
         places: (n, 5, 2) where the middle of each thing is seen: how far right, how far down, from
             0 to 1.
     """
@@ -207,7 +207,7 @@ class SceneBatch(NamedTuple):
     Attributes:
         images: (b, h, w, 3) bytes.
         tokens: (b, l) token numbers of one caption each.
-        patches: (b, p, 2) which colour and which shape fills each patch; 0 where none does.
+        patches: (b, p, 2) which color and which shape fills each patch; 0 where none does.
         places: (b, l, 2) where the thing is seen that a noun names, right and down from 0 to 1;
             negative where a token is not the end of a noun.
     """

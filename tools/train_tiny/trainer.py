@@ -45,7 +45,7 @@ def contrastive_loss(
 class PatchHead(nn.Module):
     """Auxiliary head that predicts color and shape of each patch; dropped after training.
 
-    BLIP's image encoder comes to the three losses already trained on labelled images. This one
+    BLIP's image encoder comes to the three losses already trained on labeled images. This one
     starts from nothing, and this loss stands in for that training.
     """
 
@@ -169,7 +169,7 @@ def train(
         network: on its device; trained in place.
         data: the set, on the same device.
         recipe: how.
-        checkpoint: where weights and optimiser are kept; training goes on from it if it is there.
+        checkpoint: where weights and optimizer are kept; training goes on from it if it is there.
         stop_after: seconds after which to stop at a checkpoint.
         compiled: let torch compile the blocks: faster on a GPU, after some seconds.
         log: told the losses now and then.

@@ -1,8 +1,8 @@
-"""Random scenes: appearance odds of the skewed, balanced and held-out worlds, and placement.
+"""Random scenes: buffered random choices, appearance odds of the three worlds, and placement.
 
-The training world is skewed on purpose: every shape has a favourite colour, some colours and
+The training world is skewed on purpose: every shape has a favorite color, some colors and
 shapes are far more common than others. A captioner trained on it gets a language prior, as real
-ones do. Pairs of colour and shape in `HELD_OUT` never occur in training.
+ones do. Pairs of color and shape in `HELD_OUT` never occur in training.
 
 Scene i of a seed depends on the seed and i alone, so any part of a set can be made again.
 """
@@ -102,7 +102,7 @@ FAVORITE: Mapping[Shape, Color] = {
     "dome": "gray",
     "pill": "purple",
 }
-"""The colour that a shape has far more often than any other in the skewed world."""
+"""The color that a shape has far more often than any other in the skewed world."""
 FAVORITE_SHARE = 0.4
 HELD_OUT: frozenset[tuple[Color, Shape]] = frozenset(
     {
@@ -111,7 +111,7 @@ HELD_OUT: frozenset[tuple[Color, Shape]] = frozenset(
         ("gray", "cone"), ("red", "pill"),
     }
 )  # fmt: skip
-"""Pairs of colour and shape that never meet in training, nor in any test but `held-out`."""
+"""Pairs of color and shape that never meet in training, nor in any test but `held-out`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ class Odds:
     """Appearance distribution of a world.
 
     Attributes:
-        pairs: every (colour, shape) that can be.
-        weights: of the pairs, adding up to 1.
+        pairs: possible (color, shape) pairs.
+        weights: weights of the pairs, adding up to 1.
         sizes: weights of the sizes.
         materials: weights of the materials.
         patterns: weights of the patterns.
@@ -173,15 +173,15 @@ def _geometric_weights(count: int, ratio: float) -> list[float]:
 
 
 HALF_DEPTH = 1.8
-"""How far before or behind the middle of the ground things may stand."""
+"""Largest distance of things before or behind the middle of the ground."""
 HALF_WIDTH, WIDTH_GROWTH = 2.0, 0.22
-"""How far to the side, and how much farther for each step away: the camera sees a wedge."""
+"""Largest distance to the side, and its growth with depth: the camera sees a wedge."""
 GAP = 0.16
 """Least space between two things on the ground."""
 STACK_RATE = 0.3
-"""How often a thing is put on top of another, when it can be."""
+"""Probability that a thing is put on top of another, where possible."""
 TWIN_RATE = 0.25
-"""How often a thing looks like an earlier one, so that there is something to count."""
+"""Probability that a thing looks like an earlier one, so that there is something to count."""
 
 
 def sample_scene(
@@ -190,10 +190,10 @@ def sample_scene(
     """Sample scene number `index` of a seed: random looks, positions, camera, light and ground.
 
     Args:
-        seed: of the set.
+        seed: seed of the set.
         index: number in the set.
-        world: whose odds to use.
-        things: how many; None draws one to five.
+        world: world whose odds are used.
+        things: number of things; None draws one to five.
 
     Raises:
         InputError: no such world, or a number of things that no scene has.
@@ -204,7 +204,7 @@ def sample_scene(
     count = things
     if count is None:
         count = int(rng.choice(MOST_THINGS, p=(0.07, 0.41, 0.28, 0.14, 0.10))) + 1
-    # Placing can fail when things are large; then all is drawn again from the same stream.
+    # Placement can fail when things are large; then all is drawn again from the same stream.
     while True:
         placed = _place_things(rng, count, world_odds(world))
         if placed is not None:
@@ -221,9 +221,9 @@ def sample_scene(
         strength=float(rng.uniform(0.65, 0.85)),
         ambient=float(rng.uniform(0.33, 0.45)),
     )
-    grey = rng.uniform(0.55, 0.8)
+    gray = rng.uniform(0.55, 0.8)
     tint = rng.uniform(-0.04, 0.04, size=3)
-    color = tuple(float(c) for c in np.clip(grey + tint, 0, 1))
+    color = tuple(float(c) for c in np.clip(gray + tint, 0, 1))
     sky = tuple(
         float(c) for c in np.clip(rng.uniform(0.75, 0.9) + np.array([-0.06, 0, 0.06]), 0, 1)
     )
@@ -244,28 +244,28 @@ def sample_scenes(
     """Sample the first `count` scenes of a seed that pass a test.
 
     Args:
-        count: how many.
-        seed: of the set.
-        world: whose odds to use.
-        things: how many things in each; None draws.
-        keep: says of a block of scenes which may stay: those in which everything can be seen.
-        block: how many are tested at a time; does not change the result.
+        count: number of scenes.
+        seed: seed of the set.
+        world: world whose odds are used.
+        things: number of things in each; None draws it.
+        keep: test of a block of scenes: which of them pass.
+        block: scenes that are tested at a time; does not change the result.
 
     Raises:
         InputError: hardly any scene passes.
     """
-    found: list[Scene] = []
+    scenes: list[Scene] = []
     most = 1000 + 100 * count
     for start in range(0, most, block):
-        if len(found) >= count:
+        if len(scenes) >= count:
             break
         indices = range(start, min(start + block, most))
         candidates = [sample_scene(seed, i, world, things) for i in indices]
         stay = [True] * len(candidates) if keep is None else keep(candidates)
-        found += [scene for scene, good in zip(candidates, stay, strict=True) if good]
-    if len(found) < count:
-        raise InputError(f"only {len(found)} of {most} scenes pass; {count} were asked for.")
-    return found[:count]
+        scenes += [scene for scene, good in zip(candidates, stay, strict=True) if good]
+    if len(scenes) < count:
+        raise InputError(f"only {len(scenes)} of {most} scenes pass; {count} were asked for.")
+    return scenes[:count]
 
 
 def _place_things(rng: np.random.Generator, count: int, chances: Odds) -> tuple[Thing, ...] | None:

@@ -58,15 +58,14 @@ class Thing:
 
     Attributes:
         shape: its form.
-        color: its colour.
+        color: its color.
         material: rubber is dull, metal shines.
-        size: how large it is.
-        pattern: of its surface.
-        x: to the right of the middle of the ground.
-        y: behind the middle of the ground.
+        size: its size class.
+        pattern: pattern of its surface.
+        x: position to the right of the middle of the ground.
+        y: position behind the middle of the ground.
         turn: rotation about the vertical.
-        on: position in the scene of the thing it stands on; None for the ground. Then x and y are
-            those of the thing below.
+        on: index of the thing it stands on, whose x and y it shares; None for the ground.
     """
 
     shape: Shape
@@ -150,10 +149,10 @@ class Scene:
     """A scene: things, camera, light and ground, as an immutable value.
 
     Attributes:
-        things: one to five of them.
-        camera: where one looks from.
-        light: what falls on them.
-        ground: what they stand on.
+        things: one to five things.
+        camera: the camera.
+        light: the lamp and the ambient light.
+        ground: the ground plane and the sky.
     """
 
     things: tuple[Thing, ...]
@@ -169,7 +168,7 @@ class Scene:
     def edit_thing(self, index: int, **slots: Any) -> Scene:
         """Copy of the scene with some slots of one thing changed, and nothing else.
 
-        What stands on it stays on it: its height is derived, its x and y are its own.
+        Things on top of it stay there: their height is derived, their x and y do not change.
         """
         things = list(self.things)
         things[index] = replace(things[index], **slots)
@@ -215,8 +214,8 @@ class Scene:
         """Validate the scene.
 
         Raises:
-            InputError: too many things, an unknown word, what is no finite number, or a thing that
-                stands on nothing.
+            InputError: too many things, an unknown word, a number that is not finite, or a thing
+                that stands on nothing.
         """
         if not 1 <= len(self.things) <= MOST_THINGS:
             raise InputError(f"a scene has 1 to {MOST_THINGS} things, not {len(self.things)}.")
@@ -254,9 +253,9 @@ class Scene:
 def _canonical(value: Any) -> Any:
     """Canonical JSON value: every number but `on` a float, and no negative zero."""
     if isinstance(value, dict):
-        return {key: each if key == "on" else _canonical(each) for key, each in value.items()}
+        return {key: item if key == "on" else _canonical(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_canonical(each) for each in value]
+        return [_canonical(item) for item in value]
     return value if isinstance(value, str) else float(value) + 0.0
 
 
@@ -276,9 +275,9 @@ OPPOSITE: Mapping[Relation, Relation] = {
 """The relation that holds the other way round, and that is false where this one holds."""
 
 SIDE_MARGIN = 0.75
-"""How far apart to the side two things' middles must be before one is left of the other."""
+"""Least sideways distance of two things' middles for one to be left of the other."""
 DEPTH_MARGIN = 0.9
-"""How far apart in depth before one is in front of the other."""
+"""Least distance in depth for one to be in front of the other."""
 
 
 def camera_position(scene: Scene, index: int) -> tuple[float, float]:
@@ -314,7 +313,7 @@ def holds(scene: Scene, first: int, relation: Relation, second: int) -> bool:
 
 def relations_between(scene: Scene, first: int, second: int) -> tuple[Relation, ...]:
     """All relations that hold beyond doubt between two things."""
-    return tuple(each for each in RELATIONS if holds(scene, first, each, second))
+    return tuple(relation for relation in RELATIONS if holds(scene, first, relation, second))
 
 
 def ground_thing(scene: Scene, index: int) -> int:

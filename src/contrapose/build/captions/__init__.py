@@ -1,4 +1,4 @@
-"""Hard positives and hard negatives of any caption, each labelled with its changes.
+"""Hard positives and hard negatives of any caption, each labeled with its changes.
 
 from contrapose.build.captions import CaptionRecord, Recipe, make_pairs
 

@@ -1,9 +1,9 @@
 """Hard positives SWAP: exchange the two sides of “and” where the meaning stays.
 
-Four shapes are known: two adjectives of one noun (“a blue and white clock”), two verb phrases
+Four forms are accepted: two adjectives of one noun (“a blue and white clock”), two verb phrases
 (“wearing glasses and holding a bottle”), two noun phrases (“a couch and a television in a room”),
 and two noun phrases with what they do (“a lady wearing skis and a man holding poles”). Everything
-else is refused, and so is what can be read in another way:
+else is refused, and so are ambiguous captions:
 
 - more than one “and”, a comma or other list marks, an “or”, a negation;
 - a pronoun, whose noun might change;
@@ -44,15 +44,15 @@ from contrapose.data.tagging import Tagger
 SWAP_KIND = "swap-and"
 LIST_MARKS = re.compile(r"[,;:()/&\"“”]|\s[-–—]\s|[.!?]\s+\S")
 REFERRING_WORDS = word_list("referring")
-"""Words that point to something else in the caption, or that a swap could give another reach."""
+"""Words that refer to something else in the caption, or whose scope a swap could change."""
 
 MADE_OF_BOTH = word_list("made_of_both")
 SET_PHRASES = frozenset(frozenset(pair.split()) for pair in load_table("words.json")["set_phrases"])
 IMAGE_NOUNS = word_list("pictures")
 LOCATIVE_PREPOSITIONS = word_list("placing")
-"""Prepositions that say where: they hold of both sides."""
+"""Prepositions of place: they hold of both sides."""
 POSTURES = word_list("postures")
-"""What both sides may be doing: verbs that take no object here."""
+"""Verbs of posture, which take no object and hold of both sides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +178,11 @@ def _find_noun_phrases(sentence: Sentence, middle: int) -> _Conjuncts | None:
     left, right = sentence.phrase_to(middle), sentence.phrase_from(middle + 1)
     if left is None or right is None:
         return None
-    whole = left.first == 0 or all(one.first >= left.first for one in sentence.phrases)
+    leading = left.first == 0 or all(one.first >= left.first for one in sentence.phrases)
     safe = (
         _is_independent(sentence, left, right)
-        and _has_safe_end(sentence, right, whole=whole)
-        and _has_safe_start(sentence, left, right, whole=whole)
+        and _has_safe_end(sentence, right, leading=leading)
+        and _has_safe_start(sentence, left, right, leading=leading)
     )
     return _Conjuncts(left.first, middle, right.end) if safe else None
 
@@ -207,17 +207,17 @@ def _is_independent(sentence: Sentence, left: NounPhrase, right: NounPhrase) -> 
     return bool(right.modifiers) or alike
 
 
-def _has_safe_end(sentence: Sentence, right: NounPhrase, *, whole: bool) -> bool:
+def _has_safe_end(sentence: Sentence, right: NounPhrase, *, leading: bool) -> bool:
     """Whether what follows the right side holds of both."""
     after = sentence.at(right.end)
     if after.tag in ("", ".") or after.low in (".", "!"):
         return True
     if after.low in LOCATIVE_PREPOSITIONS or _is_compound_preposition(sentence, right.end):
-        if right.determined and not whole:  # “a bed and a television on a dresser”
+        if right.determined and not leading:  # “a bed and a television on a dresser”
             return False
         dressed = sentence.object_head(right.end + 1)
         return dressed is None or "clothing" not in load_lexicon().classes(dressed.low)
-    return whole and after.low in POSTURES
+    return leading and after.low in POSTURES
 
 
 def _is_compound_preposition(sentence: Sentence, at: int) -> bool:
@@ -227,7 +227,7 @@ def _is_compound_preposition(sentence: Sentence, at: int) -> bool:
 
 
 def _has_safe_start(
-    sentence: Sentence, left: NounPhrase, right: NounPhrase, *, whole: bool
+    sentence: Sentence, left: NounPhrase, right: NounPhrase, *, leading: bool
 ) -> bool:
     """Whether what precedes the left side holds of both."""
     before = sentence.at(left.first - 1)
@@ -236,7 +236,7 @@ def _has_safe_start(
         return bare and sentence.at(left.first - 2).low in MADE_OF_BOTH
     if before.low in ("is", "was"):
         return _is_singular(sentence.at(right.head).low) and not _has_number(sentence, right)
-    if left.first == 0 or whole or before.low in BE_FORMS or before.low == "between":
+    if left.first == 0 or leading or before.low in BE_FORMS or before.low == "between":
         return True
     kinds = [load_lexicon().classes(sentence.at(one.head).low) for one in (left, right)]
     living = [bool(kind & {"person", "animal"}) for kind in kinds]

@@ -1,4 +1,8 @@
-"""Readers of caption files: tables, plain text, COCO and Karpathy annotations."""
+"""Files of captions and pairs: readers of caption files, and the writer of pairs and manifest.
+
+Captions come from tables, plain text, COCO or Karpathy annotations; pairs are written as one JSON
+object per line.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from contrapose.build.captions.pairs import (
     make_pairs,
 )
 from contrapose.build.captions.rewriter import Rewriter
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.files import (
     MalformedError,
     Record,
@@ -43,7 +47,7 @@ def read_captions(
     """Read the captions of a file, in its order.
 
     A table (JSONL, CSV, TSV, Parquet) has a column with the caption, or a list of captions, and may
-    have one with the image. Text has a caption a line. JSON is COCO's annotations, Karpathy's
+    have one with the image. Text has one caption per line. JSON is COCO's annotations, Karpathy's
     splits, or a list of captions or of records as in a table.
 
     Args:
@@ -69,7 +73,7 @@ def read_captions(
     if isinstance(value, dict) and isinstance(value.get("images"), list):
         return _read_karpathy(path, value["images"])
     entries = value.items() if isinstance(value, dict) else enumerate(_require_list(path, value))
-    records = (Record(each, path, 0, str(key)) for key, each in entries)
+    records = (Record(entry, path, 0, str(key)) for key, entry in entries)
     return _read_rows(records, caption_field, image_field)
 
 
@@ -120,8 +124,8 @@ def _caption_text(record: Record, name: str, text: Any) -> str:
 def _read_coco(path: Path, value: Mapping[str, Any]) -> Iterator[CaptionRecord]:
     images = value.get("images") or ()
     names = {
-        each.get("id"): str(each["file_name"])
-        for each in images if isinstance(each, dict) and "file_name" in each
+        image.get("id"): str(image["file_name"])
+        for image in images if isinstance(image, dict) and "file_name" in image
     }  # fmt: skip
 
     def build(record: Record) -> CaptionRecord:
@@ -131,7 +135,7 @@ def _read_coco(path: Path, value: Mapping[str, Any]) -> Iterator[CaptionRecord]:
         image = names.get(number, None if number is None else str(number))
         return CaptionRecord(_caption_text(record, "caption", record.field("caption")), image)
 
-    records = (Record(each, path, 0, str(i)) for i, each in enumerate(value["annotations"]))
+    records = (Record(entry, path, 0, str(i)) for i, entry in enumerate(value["annotations"]))
     return parse_records(_drop_line_zero(records), build, StrictProblems())
 
 
@@ -144,10 +148,10 @@ def _read_karpathy(path: Path, images: list[Any]) -> Iterator[CaptionRecord]:
             raise MalformedError(f"record {record.key}: 'sentences' must be a list.")
         image = f"{folder}/{name}" if folder else name
         return [
-            CaptionRecord(_caption_text(record, "sentences", each), image) for each in sentences
+            CaptionRecord(_caption_text(record, "sentences", entry), image) for entry in sentences
         ]
 
-    records = (Record(each, path, 0, str(i)) for i, each in enumerate(images))
+    records = (Record(entry, path, 0, str(i)) for i, entry in enumerate(images))
     for rows in parse_records(_drop_line_zero(records), build, StrictProblems()):
         yield from rows
 
@@ -155,7 +159,7 @@ def _read_karpathy(path: Path, images: list[Any]) -> Iterator[CaptionRecord]:
 PAIRS, MANIFEST = "pairs.jsonl", "manifest.json"
 SCHEMA = 1
 PROGRESS_EVERY = 500
-"""Captions between two words of progress."""
+"""Captions between two calls of `progress`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +177,19 @@ def pair_files(out: Path, *, overwrite: bool = False) -> PairFiles:
         InputError: something is there already and `overwrite` is off.
     """
     if out.suffix.lower() in (".jsonl", ".ndjson"):
-        places = PairFiles(out, out.with_name(f"{out.stem}.manifest.json"))
+        paths = PairFiles(out, out.with_name(f"{out.stem}.manifest.json"))
     else:
         if out.exists() and not out.is_dir():
             raise InputError("is a file; end it in .jsonl or name a folder.", file=out)
-        places = PairFiles(out / PAIRS, out / MANIFEST)
-    for place in (places.pairs, places.manifest):
-        if place.is_dir() or (place.exists() and not overwrite):
+        paths = PairFiles(out / PAIRS, out / MANIFEST)
+    for path in (paths.pairs, paths.manifest):
+        if path.is_dir() or (path.exists() and not overwrite):
             raise InputError(
-                "is there already; choose another --out or pass --overwrite.", file=place
+                f"is there already; choose another {option('out')} or pass "
+                f"{option('overwrite', True)}.",
+                file=path,
             )
-    return places
+    return paths
 
 
 def build_pairs(
@@ -200,14 +206,14 @@ def build_pairs(
     """Generate pairs of captions and write them; both files appear complete or not at all.
 
     Args:
-        captions: captions with their images; empty ones and doubles are passed over and counted.
+        captions: captions with their images; empty ones and doubles are left out and counted.
         out: a .jsonl file, or a folder.
-        recipe: what is made.
+        recipe: settings of pair generation.
         rewriter: a second source of captions.
-        source: what the manifest says they come from.
+        source: the captions' source in the manifest.
         complete: write only captions that have a positive and a negative.
-        overwrite: let the files take the place of earlier ones.
-        progress: told how many captions are done.
+        overwrite: replace files that exist.
+        progress: called with the number of captions done.
 
     Returns:
         The manifest.
@@ -237,7 +243,8 @@ def build_pairs(
             raise InputError("holds no caption with words.", file=source or None)
         if not written:
             raise InputError(
-                "none of the captions gives a positive and a negative; leave --complete out."
+                "none of the captions gives a positive and a negative; leave "
+                f"{option('complete')} out."
             )
         manifest = _make_manifest(recipe, rewriter, source, complete, read, tally, written)
         manifest["sha256"] = digest.hexdigest()

@@ -1,9 +1,10 @@
 """Hard negatives by rule: a contrasting word, an exchange, another word order, a negation.
 
-A contrast is taken from another side of the table's class, so that it cannot be true as well: not
-“big” for “large”. Nouns keep their number, verbs their form, and articles are repaired.
+A contrast is taken from another side of its class in the table, so that it cannot be true as well:
+not “big” for “large”. Nouns keep their number, verbs their form, and articles are repaired.
 
-ARO writes them in lower case without a full stop, which alone would tell them from the caption.
+Shuffled captions keep capital and full stop; ARO's are in lower case without one, which alone would
+give them away.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from contrapose.data.tagging import join_words
 NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 DIGITS = re.compile(r"\d{1,2}")
 MAX_NUMBER_SHIFT = 3
-"""How far a number is moved at most."""
+"""Largest difference between a number and its replacement."""
 PLURAL_VERBS = {"is": "are", "was": "were", "has": "have"}
 COLOR_CLASS = "colour"
 RELATION_NOUNS = frozenset(("left", "right", "foreground", "background"))
@@ -56,7 +57,7 @@ RELATION_NOUNS = frozenset(("left", "right", "foreground", "background"))
 COMPOUNDS = frozenset(
     ("hot dog", "teddy bear", "fire truck", "pick up", "tennis ball", "soccer ball", "high chair")
 )
-"""Words that are not what their last or first word says."""
+"""Compounds whose meaning is not that of their parts."""
 
 
 def contrast_attributes(sentence: Sentence) -> Iterator[Rewrite]:
@@ -80,7 +81,7 @@ def contrast_attributes(sentence: Sentence) -> Iterator[Rewrite]:
 def contrast_objects(sentence: Sentence) -> Iterator[Rewrite]:
     """Replace one noun by another of its class that is not a sort of it: dog by cat, not puppy.
 
-    What the caption names already is left out: “a dog and a dog” is no likely caption.
+    Nouns of the caption itself are left out: “a dog and a dog” is an unlikely caption.
     """
     there = {singularize(token.low) for token in sentence.tokens}
     for phrase in sentence.phrases:
@@ -165,17 +166,17 @@ def _agreement_edits(
 @cache
 def _relation_index() -> Mapping[tuple[str, ...], Sequence[tuple[Contrast, int, VerbForm | None]]]:
     """Relation words with their contrasts, their side, and a verb's form."""
-    found: dict[tuple[str, ...], list[tuple[Contrast, int, VerbForm | None]]] = {}
+    index: dict[tuple[str, ...], list[tuple[Contrast, int, VerbForm | None]]] = {}
     for contrast in load_lexicon().relations:
         for side, phrases in enumerate(contrast.sides):
             for phrase in phrases:
                 if contrast.verbs:
                     for form, word in verb_forms(phrase).items():
                         if load_lexicon().verbs[word] == (phrase, form):
-                            found.setdefault((word,), []).append((contrast, side, form))
+                            index.setdefault((word,), []).append((contrast, side, form))
                 elif not contrast.only or phrase in contrast.only:
-                    found.setdefault(tuple(phrase.split()), []).append((contrast, side, None))
-    return found
+                    index.setdefault(tuple(phrase.split()), []).append((contrast, side, None))
+    return index
 
 
 def _longest_relation_end(sentence: Sentence, at: int) -> int:
@@ -241,7 +242,7 @@ QUANTITIES = frozenset(("several", "many", "few", "some", "various", "multiple",
 def exchange_attributes(sentence: Sentence) -> Iterator[Rewrite]:
     """Exchange attributes: “a red cube on a blue ball” to “a blue cube on a red ball”.
 
-    Two numbers change places too, where neither is one: the nouns stay as they are.
+    Two numbers are exchanged too, where neither is one: the nouns do not change.
     """
     for left, right in _neighboring_phrases(sentence):
         for i in left.modifiers:
@@ -304,15 +305,15 @@ def _are_comparable(sentence: Sentence, i: int, j: int) -> bool:
     return bool(classes[0] & classes[1]) or not (classes[0] or classes[1])
 
 
-def _in_conjunction(sentence: Sentence, *places: int) -> bool:
+def _in_conjunction(sentence: Sentence, *positions: int) -> bool:
     """Whether a modifier is one of two (“red and white”), whose other half would stay behind."""
-    phrases = [phrase for i in places if (phrase := sentence.phrase_of(i)) is not None]
+    phrases = [phrase for i in positions if (phrase := sentence.phrase_of(i)) is not None]
     return any("and" in sentence.lower(phrase.first, phrase.nouns) for phrase in phrases)
 
 
-def _lower_if_first(text: str, place: int) -> str:
+def _lower_if_first(text: str, position: int) -> str:
     """Lower the capital of a caption's first word where it moves."""
-    return text[0].lower() + text[1:] if place == 0 and not text.isupper() else text
+    return text[0].lower() + text[1:] if position == 0 and not text.isupper() else text
 
 
 END_MARKS = re.compile(r"\s*[.!?]*\s*$")

@@ -23,17 +23,17 @@ def word_list(name: str) -> frozenset[str]:
 
 
 SILENT_H = re.compile(r"(?:hour|honest|honou?r|heir|homage)", re.IGNORECASE)
-"""An h that is not heard."""
+"""Words with a silent h."""
 
 CONSONANT_SOUND = re.compile(
     r"(?:one(?!r)|once\b|eu|ew|uni(?!n[a-z]|m[a-z]|de)|una(?=n)|us(?:e|ing|ual|abl|ur)|"
     r"ut(?:il|en|op)|ubiq|ural|uran|uke|ufo\b|ouija)",
     re.IGNORECASE,
 )
-"""A vowel that is heard as “you” or “won”."""
+"""Words whose first vowel sounds like “you” or “won”."""
 
 SPELLED_LETTERS = re.compile(r"[A-Z]{2,}(?![a-z])|[A-Za-z](?=$|[-0-9])")
-"""Letters that are read one by one: LCD, X-ray."""
+"""Letters that are spelled out: LCD, X-ray."""
 
 VOWEL_LETTERS = frozenset("AEFHILMNORSX")
 ACRONYMS = frozenset(("NASA", "NATO", "LEGO", "LED", "LAN", "RAM", "NASCAR", "MIDI"))
@@ -83,7 +83,7 @@ PLURAL_ENDS = (
     ("women", "woman"), ("men", "man"), ("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"),
     ("shes", "sh"), ("s", ""),
 )  # fmt: skip
-"""Ends of plurals and what they were, the first that fits."""
+"""Plural and singular endings; the first that matches applies."""
 SIBILANT_END = re.compile(r"(?:s|x|z|ch|sh)$")
 SINGULAR_S_END = re.compile(r"(?:ss|us|is)$")
 
@@ -177,7 +177,7 @@ class Contrast:
         subjects: classes of the noun that must come before; any where there are none.
         objects: classes of the noun that must follow; any where there are none.
         words: nouns that may follow beside those of the classes.
-        only: what may be replaced; all where there are none.
+        only: phrases that may be replaced; all where there are none.
     """
 
     sides: Sides
@@ -219,11 +219,11 @@ class Lexicon:
 @cache
 def load_lexicon() -> Lexicon:
     """Load the table of contrasts, cached."""
-    whole = load_table("contrasts.json")
-    attributes = {name: _as_sides(sides) for name, sides in whole["attributes"].items()}
-    objects = {name: _as_sides(sides) for name, sides in whole["objects"].items()}
-    relations = tuple(_read_contrast(each) for each in whole["relations"])
-    more = {name: tuple(words) for name, words in whole["more"].items()}
+    table = load_table("contrasts.json")
+    attributes = {name: _as_sides(sides) for name, sides in table["attributes"].items()}
+    objects = {name: _as_sides(sides) for name, sides in table["objects"].items()}
+    relations = tuple(_read_contrast(entry) for entry in table["relations"])
+    more = {name: tuple(words) for name, words in table["more"].items()}
     return Lexicon(
         attributes, objects, relations, _noun_classes(objects, more), _verb_index(relations)
     )
@@ -239,19 +239,19 @@ def side_index(sides: Sides) -> Mapping[str, int]:
 def relation_phrases() -> Mapping[str, tuple[tuple[str, ...], ...]]:
     """Multi-word relations by their first word, the longest first."""
     known = {
-        tuple(phrase.split()) for each in load_lexicon().relations if not each.verbs
-        for side in each.sides for phrase in side if " " in phrase
+        tuple(phrase.split()) for contrast in load_lexicon().relations if not contrast.verbs
+        for side in contrast.sides for phrase in side if " " in phrase
     }  # fmt: skip
-    found: dict[str, tuple[tuple[str, ...], ...]] = {}
+    by_first: dict[str, tuple[tuple[str, ...], ...]] = {}
     for words in sorted(known, key=lambda words: (-len(words), words)):
-        found[words[0]] = (*found.get(words[0], ()), words)
-    return found
+        by_first[words[0]] = (*by_first.get(words[0], ()), words)
+    return by_first
 
 
 @cache
 def _attribute_words() -> frozenset[str]:
     sides = load_lexicon().attributes.values()
-    return frozenset(word for each in sides for side in each for word in side)
+    return frozenset(word for contrast in sides for side in contrast for word in side)
 
 
 def _as_sides(value: list[list[str]]) -> Sides:
@@ -273,21 +273,21 @@ def _read_contrast(value: Mapping[str, Any]) -> Contrast:
 def _noun_classes(
     objects: Mapping[str, Sides], more: Mapping[str, tuple[str, ...]]
 ) -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
+    classes: dict[str, set[str]] = {}
     listed = [(name, word) for name, sides in objects.items() for side in sides for word in side]
     listed += [(name, word) for name, words in more.items() for word in words]
     for name, word in listed:
         for form in (word, pluralize(singularize(word)), singularize(word)):
-            found.setdefault(form, set()).add(name)
-    return {word: frozenset(names) for word, names in found.items()}
+            classes.setdefault(form, set()).add(name)
+    return {word: frozenset(names) for word, names in classes.items()}
 
 
 def _verb_index(relations: tuple[Contrast, ...]) -> dict[str, tuple[str, VerbForm]]:
-    found: dict[str, tuple[str, VerbForm]] = {}
-    for each in relations:
-        for lemma in (word for side in each.sides for word in side if each.verbs):
+    index: dict[str, tuple[str, VerbForm]] = {}
+    for contrast in relations:
+        for lemma in (word for side in contrast.sides for word in side if contrast.verbs):
             for form, word in verb_forms(lemma).items():
-                found.setdefault(word, (lemma, form))
-    # “lay” is far more often said of one who lies than the past of “lie”.
-    found["lay"] = ("lay", "base")
-    return found
+                index.setdefault(word, (lemma, form))
+    # “lay” is far more often used for “lie” than as its past.
+    index["lay"] = ("lay", "base")
+    return index

@@ -38,9 +38,9 @@ NEGATIVE = (
     hard_negatives.NEGATION_KIND,
     *REWRITTEN_NEGATIVE,
 )
-"""Kinds of hard negatives: it no longer does."""
+"""Kinds of hard negatives: the caption no longer fits."""
 REWRITTEN = (*REWRITTEN_POSITIVE, *REWRITTEN_NEGATIVE)
-"""Those that only a language model writes."""
+"""Kinds that only a language model writes."""
 ALL = (*POSITIVE, *NEGATIVE)
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -72,12 +72,12 @@ def parse_kinds(words: Sequence[str]) -> tuple[str, ...]:
 
 
 REWRITER_BATCH = 256
-"""Captions that a rewriter is asked about together."""
+"""Captions per call of a rewriter."""
 
 SAME_AS_CAPTION, READS_LIKE_CAPTION, SAME_AS_POSITIVE, DUPLICATE = (
     "same as the caption", "reads like the caption", "same as a positive", "twice",
 )  # fmt: skip
-"""Why a proposal is dropped."""
+"""Reasons why a proposal is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,10 @@ class Recipe:
     """Settings of pair generation.
 
     Attributes:
-        kinds: the sorts of changes.
-        seed: of every draw.
-        per_caption: most positives, and most negatives.
-        tagger: of parts of speech.
+        kinds: kinds of changes.
+        seed: seed of every draw.
+        per_caption: the most positives, and the most negatives, of a caption.
+        tagger: part-of-speech tagger.
     """
 
     kinds: tuple[str, ...] = ALL
@@ -110,7 +110,7 @@ class CaptionPairs:
     """A caption with its hard positives and hard negatives.
 
     Attributes:
-        image: the image it belongs to, where the user says.
+        image: the image it belongs to, where the file names one.
         caption: the caption.
         positives: hard positives.
         negatives: hard negatives.
@@ -142,10 +142,10 @@ class Tally:
     """Counts of captions and of proposals by kind and outcome.
 
     Attributes:
-        captions: made, without a positive, without a negative.
-        proposed: of each kind.
-        dropped: of each kind, by reason.
-        kept: of each kind.
+        captions: numbers of captions made, without a positive, without a negative.
+        proposed: proposals per kind.
+        dropped: dropped proposals per kind and reason.
+        kept: chosen proposals per kind.
     """
 
     captions: Counter[str] = field(default_factory=Counter)
@@ -168,13 +168,13 @@ def make_pairs(
 
     Args:
         captions: captions with their images.
-        recipe: what is made.
+        recipe: settings.
         rewriter: a second source of captions, for the kinds that only it writes.
-        tally: where proposals are counted.
+        tally: counter of proposals.
 
     Raises:
         MissingExtraError: the tagger's package is not installed.
-        StoppedError: the rewriter cannot go on.
+        EndpointError: the rewriter cannot go on.
     """
     tally = Tally() if tally is None else tally
     stream = iter(captions)
@@ -189,7 +189,7 @@ def _make_caption_pairs(
     row: CaptionRecord, recipe: Recipe, written: Sequence[Rewrite], tally: Tally
 ) -> CaptionPairs:
     sentence = parse_sentence(row.caption, recipe.tagger)
-    # All positives are made, whatever is asked for: no negative may be one of them.
+    # All positives are made, whatever the kinds: no negative may be one of them.
     wanted = {*POSITIVE, *recipe.kinds}
     proposed: dict[str, list[Rewrite]] = {}
     for group, make in MAKERS.items():
@@ -212,10 +212,9 @@ def _make_caption_pairs(
 
     chosen = []
     for names, refuse in ((POSITIVE, unchanged), (NEGATIVE, wrong)):
-        asked = {
-            kind: proposed[kind] for kind in names if kind in recipe.kinds and kind in proposed
-        }
-        filtered = _filter_proposals(asked, refuse, tally)
+        wanted_kinds = [kind for kind in names if kind in recipe.kinds and kind in proposed]
+        proposals = {kind: proposed[kind] for kind in wanted_kinds}
+        filtered = _filter_proposals(proposals, refuse, tally)
         chosen.append(_choose_proposals(filtered, row.caption, recipe, tally))
     tally.captions["made"] += 1
     tally.captions["without a positive"] += not chosen[0]
@@ -290,4 +289,4 @@ MAKERS: Mapping[tuple[str, ...], Callable[[Sentence, Recipe], Iterator[Rewrite]]
     ),
     (hard_negatives.NEGATION_KIND,): lambda sentence, _: hard_negatives.negate(sentence),
 }
-"""What makes the kinds that are made here."""
+"""Makers of the kinds that need no language model."""

@@ -1,8 +1,8 @@
 """Hard positives REPLACE: the table of synonyms, its conditions, and the captions it gives.
 
-Two ways to read it. `published` has the pairs of the benchmark REPLACE alone and takes each
-wherever it stands, as its authors did: “within front of” is in their files. `safe` has ours too,
-and keeps to places where the meaning stays: “in” becomes “within” before a room, “wearing” before a
+There are two styles. `published` has only the pairs of the benchmark REPLACE and applies them
+everywhere, as its authors did: “within front of” is in their files. `safe` has ours too, and
+applies them only where the meaning stays: “in” becomes “within” before a room, “wearing” before a
 coat.
 
 Conditions of an entry, under `only` (all must hold) and `unless` (none may):
@@ -46,15 +46,15 @@ class ReplacementRule:
     """Replacement rule: words, their synonym, and the conditions under which it applies.
 
     Attributes:
-        words: what is replaced, in lower case.
-        to: what takes its place.
-        optional: a last word that is left out where a preposition follows.
+        words: the replaced words, in lower case.
+        to: the replacement.
+        optional: last word of the replacement, left out where a preposition follows.
         kind: a relation or an attribute.
-        group: its class there: spatial, action, colour, size, state, shape.
+        group: its class: spatial, action, colour, size, state or shape.
         published: whether it comes from the benchmark.
         safe: whether it keeps the meaning in the places that the conditions name.
-        only: what must hold.
-        unless: what must not.
+        only: conditions that must hold.
+        unless: conditions that must not hold.
     """
 
     words: tuple[str, ...]
@@ -88,8 +88,8 @@ class Substitution:
 def find_substitutions(sentence: Sentence, style: Style = "safe") -> Iterator[Substitution]:
     """Find all token ranges that a rule matches, from left to right.
 
-    A word that is part of a longer one of the table is no place; nor is, in the safe way, one of
-    those that must not be touched, such as the “in” of “in front of”.
+    A word that is part of a longer entry does not match, nor, in the safe style, a blocked one such
+    as the “in” of “in front of”.
     """
     entries, longest = _rules_by_first_word(style)
     at = 0
@@ -155,10 +155,10 @@ def _rules_by_first_word(
     for entry in load_rules():
         if entry.published if style == "published" else entry.safe:
             grouped.setdefault(entry.words, []).append(entry)
-    found: dict[str, list[tuple[tuple[str, ...], tuple[ReplacementRule, ...]]]] = {}
+    by_first: dict[str, list[tuple[tuple[str, ...], tuple[ReplacementRule, ...]]]] = {}
     for words in sorted(grouped, key=lambda words: (-len(words), words)):
-        found.setdefault(words[0], []).append((words, tuple(grouped[words])))
-    return found, max(map(len, grouped))
+        by_first.setdefault(words[0], []).append((words, tuple(grouped[words])))
+    return by_first, max(map(len, grouped))
 
 
 def _replacement_words(sentence: Sentence, end: int, entry: ReplacementRule) -> str:
@@ -217,13 +217,13 @@ def replacements(
 
     Args:
         sentence: the caption.
-        style: the table with its conditions, or as published.
-        articles: let articles fit; the published captions have “a ivory boat”.
-        role: relations or attributes alone.
+        style: `safe` with conditions, or as `published`.
+        articles: adapt articles; the published captions have “a ivory boat”.
+        role: only relations, or only attributes.
     """
-    for place in find_substitutions(sentence, style):
-        if role is None or place.entry.kind == role:
-            yield _substitute(sentence, place, articles)
+    for match in find_substitutions(sentence, style):
+        if role is None or match.entry.kind == role:
+            yield _substitute(sentence, match, articles)
 
 
 def replacement_for_negative(
@@ -236,26 +236,26 @@ def replacement_for_negative(
 ) -> Rewrite | None:
     """Hard positive that changes the words that a hard negative changes.
 
-    Where the negative changes several words that the table knows, or none, the first is taken.
+    Where several of the changed words match a rule, or none, the first match is taken.
 
     Returns:
-        None where the table knows no word of the caption.
+        None where no rule matches the caption.
     """
     sentence = parse_sentence(caption)
     spans = diff_captions(caption, negative, "").changes
     known = [
-        place
-        for place in find_substitutions(sentence, style)
-        if role is None or place.entry.kind == role
+        match
+        for match in find_substitutions(sentence, style)
+        if role is None or match.entry.kind == role
     ]
-    for place in known:
-        start, end = sentence.span(place.first, place.end)
+    for match in known:
+        start, end = sentence.span(match.first, match.end)
         if any(start < span.end and end > span.start for span in spans):
-            return _substitute(sentence, place, articles)
+            return _substitute(sentence, match, articles)
     return _substitute(sentence, known[0], articles) if known else None
 
 
-def _substitute(sentence: Sentence, place: Substitution, articles: bool) -> Rewrite:
-    start, end = sentence.span(place.first, place.end)
-    kind = f"replace-{place.entry.kind}"
-    return edit_caption(sentence.caption, kind, [(start, end, place.to)], articles=articles)
+def _substitute(sentence: Sentence, match: Substitution, articles: bool) -> Rewrite:
+    start, end = sentence.span(match.first, match.end)
+    kind = f"replace-{match.entry.kind}"
+    return edit_caption(sentence.caption, kind, [(start, end, match.to)], articles=articles)

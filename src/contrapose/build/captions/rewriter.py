@@ -13,12 +13,12 @@ from pathlib import Path
 
 from contrapose.build.captions.sentence import Rewrite
 from contrapose.build.captions.verification import DoubtError, verify_one_word, verify_reordering
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.models import Chat, Prompt, load_model
 from contrapose.models.endpoint import EndpointError
 
 MAX_SWAP_WORDS = 15
-"""Words of a caption that is asked to be swapped: less than so many, as in the paper."""
+"""Captions with fewer words than this are sent to be swapped, as in the paper."""
 
 REPLY_OPENING = re.compile(
     r"^(?:sure|certainly|here(?:'s| is)|of course)[^:\n]*:|^(?:output|answer|caption|sentence)\s*:",
@@ -32,11 +32,11 @@ class RewriteTask:
     """Rewriting task: its prompt and the verification of a reply.
 
     Attributes:
-        kind: its name.
+        kind: name of the change.
         keeps: whether the meaning stays: a hard positive.
-        prompt: the question, with the caption in place of `{caption}`.
-        check: what makes a rewrite of what came back, or raises `DoubtError`.
-        takes: whether a caption can be asked at all.
+        prompt: prompt template; `{caption}` stands for the caption.
+        check: makes a verified rewrite from caption and reply, or raises `DoubtError`.
+        takes: whether the task applies to a caption.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class RewriteTask:
     check: Callable[[str, str], Rewrite]
     takes: Callable[[str], bool]
 
-    def asked(self, caption: str, doubts: tuple[str, ...] = ()) -> str:
+    def fill_prompt(self, caption: str, doubts: tuple[str, ...] = ()) -> str:
         """Prompt for a caption, with the reasons why earlier replies were rejected."""
         text = self.prompt.format(caption=caption.strip())
         for doubt in doubts:
@@ -119,7 +119,7 @@ TASKS: dict[str, RewriteTask] = {
 class ReplyCache:
     """Append-only cache of a model's replies; in memory only where there is no folder.
 
-    The file only grows, a line a reply. A line that was cut off by a kill is passed over.
+    The file has one line per reply and only grows. A truncated line is skipped.
     """
 
     def __init__(self, folder: Path | None, fingerprint: str):
@@ -196,19 +196,20 @@ class _PendingRewrite:
 
     @property
     def prompt(self) -> str:
-        return self.task.asked(self.caption, self.doubts)
+        return self.task.fill_prompt(self.caption, self.doubts)
 
 
 class Rewriter:
     """Rewrites captions with a language model, verifies replies, and retries with the reason.
 
     Attributes:
-        name: the model's.
-        counts: how many questions were asked and found, and replies accepted, refused, given up.
+        name: the model's name.
+        counts: numbers of prompts sent and found in the cache, and of replies accepted, refused and
+            given up.
     """
 
     def __init__(self, model: Chat, cache: Path | None = None, attempts: int = ATTEMPTS):
-        """Rewrite with a model; `cache` is the folder where replies are kept."""
+        """Rewrite with a model; `cache` is the folder of stored replies."""
         self.name = model.name
         self.counts: Counter[str] = Counter()
         self._model = model
@@ -219,22 +220,22 @@ class Rewriter:
         """Accepted rewrites of each caption, in the order of the kinds.
 
         Raises:
-            StoppedError: the endpoint cannot go on; what it said so far is kept.
+            EndpointError: the endpoint cannot go on; its replies so far are stored.
         """
         tasks = [TASKS[kind] for kind in kinds if kind in TASKS]
         open_ = {
             (caption, task.kind): _PendingRewrite(caption, task)
             for caption in captions for task in tasks if task.takes(caption)
         }  # fmt: skip
-        found: dict[tuple[str, str], Rewrite] = {}
+        accepted: dict[tuple[str, str], Rewrite] = {}
         for attempt in range(self._attempts):
             if not open_:
                 break
-            self._ask([question.prompt for question in open_.values()])
+            self._query([question.prompt for question in open_.values()])
             for key, question in list(open_.items()):
                 reply = clean_reply(self._replies.get(question.prompt) or "")
                 try:
-                    found[key] = question.task.check(question.caption, reply)
+                    accepted[key] = question.task.check(question.caption, reply)
                 except DoubtError as doubt:
                     self.counts["refused"] += 1
                     question.doubts = (*question.doubts, f"{doubt}; it was {reply!r}")
@@ -244,11 +245,11 @@ class Rewriter:
                     self.counts["accepted"] += 1
                     del open_[key]
         return [
-            [found[caption, task.kind] for task in tasks if (caption, task.kind) in found]
+            [accepted[caption, task.kind] for task in tasks if (caption, task.kind) in accepted]
             for caption in captions
         ]
 
-    def _ask(self, prompts: Sequence[str]) -> None:
+    def _query(self, prompts: Sequence[str]) -> None:
         """Query the model for uncached prompts in batches, and cache each batch."""
         missing = list(dict.fromkeys(one for one in prompts if self._replies.get(one) is None))
         self.counts["from the cache"] += len(set(prompts)) - len(missing)
@@ -275,5 +276,6 @@ def load_rewriter(name: str, cache: Path | None = None, attempts: int = ATTEMPTS
     """
     model = load_model(name)
     if not isinstance(model, Chat):
-        raise InputError(f"{name} does not answer in words: pass --rewriter openai:MODEL?url=….")
+        model_name = option("rewriter", "openai:MODEL?url=…")
+        raise InputError(f"{name} does not answer in words: pass {model_name}.")
     return Rewriter(model, cache, attempts)

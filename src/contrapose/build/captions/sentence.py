@@ -1,7 +1,8 @@
 """Parsed captions: tokens with offsets and part-of-speech tags, and noun phrases.
 
-The tagger knows no context, so that what captions need most is put right here: attributes before a
-noun, verbs after one, and relations of several words (“in front of”), which hold no noun phrase.
+The tagger ignores context, so its most frequent mistakes on captions are corrected here: attributes
+before a noun, verbs after one, and relations of several words (“in front of”), which contain no
+noun phrase. Changes of a caption are recorded, so that the new one can be made from the old one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ BE_FORMS = frozenset(("is", "are", "was", "were"))
 PHRASE_PREDECESSORS = frozenset(
     ("", "DT", "IN", "TO", "PRP$", "CD", "JJ", "CC", "VBZ", "VBP", "VBD")
 )
-"""What a noun phrase may come after."""
+"""Tags that may precede a noun phrase."""
 OBJECT_STARTS = (*DETERMINERS, "CD", "JJ", "NN", "VBN")
 
 
@@ -64,8 +65,8 @@ class NounPhrase:
     Attributes:
         first: its first word.
         end: the word after its last.
-        nouns: where its nouns begin; the head is the last of them.
-        modifiers: the places of its adjectives and numbers.
+        nouns: index of its first noun; the head is the last one.
+        modifiers: indices of its adjectives and numbers.
         determined: whether it begins with a determiner or a number.
     """
 
@@ -95,10 +96,10 @@ class Sentence:
     tokens: tuple[Token, ...]
     phrases: tuple[NounPhrase, ...]
 
-    def at(self, place: int) -> Token:
+    def at(self, index: int) -> Token:
         """Token at an index; an empty one beyond either end."""
-        if 0 <= place < len(self.tokens):
-            return self.tokens[place]
+        if 0 <= index < len(self.tokens):
+            return self.tokens[index]
         return Token("", "", len(self.caption), len(self.caption), "")
 
     def span(self, first: int, end: int) -> tuple[int, int]:
@@ -114,25 +115,25 @@ class Sentence:
         """Words of a token range in lower case."""
         return tuple(token.low for token in self.tokens[first:end])
 
-    def phrase_from(self, place: int) -> NounPhrase | None:
+    def phrase_from(self, index: int) -> NounPhrase | None:
         """Noun phrase that starts at an index."""
-        return next((phrase for phrase in self.phrases if phrase.first == place), None)
+        return next((phrase for phrase in self.phrases if phrase.first == index), None)
 
-    def phrase_to(self, place: int) -> NounPhrase | None:
+    def phrase_to(self, index: int) -> NounPhrase | None:
         """Noun phrase that ends just before an index."""
-        return next((phrase for phrase in self.phrases if phrase.end == place), None)
+        return next((phrase for phrase in self.phrases if phrase.end == index), None)
 
-    def phrase_of(self, place: int) -> NounPhrase | None:
+    def phrase_of(self, index: int) -> NounPhrase | None:
         """Noun phrase that contains a token."""
-        return next((one for one in self.phrases if one.first <= place < one.end), None)
+        return next((one for one in self.phrases if one.first <= index < one.end), None)
 
-    def attributive(self, place: int) -> bool:
+    def attributive(self, index: int) -> bool:
         """Whether a noun follows, at once or after other modifiers."""
-        phrase = self.phrase_of(place)
+        phrase = self.phrase_of(index)
         if phrase is not None:
-            return place < phrase.nouns
-        following = self.phrase_from(place + 1)
-        starts = self.at(place - 1).tag in PHRASE_PREDECESSORS
+            return index < phrase.nouns
+        following = self.phrase_from(index + 1)
+        starts = self.at(index - 1).tag in PHRASE_PREDECESSORS
         return following is not None and not following.determined and starts
 
     def object_head(self, end: int) -> Token | None:
@@ -148,22 +149,22 @@ def parse_sentence(caption: str, tagger: Tagger = "textblob") -> Sentence:
         MissingExtraError: the tagger's package is not installed.
     """
     # The tagger takes a capital for a name, which the first word of a caption seldom is.
-    found = list(WORD_PATTERN.finditer(caption))
+    matches = list(WORD_PATTERN.finditer(caption))
     tags = [penn for _, penn in tag_words(caption.lower(), tagger)]
-    if len(tags) != len(found):  # a character whose lower case is longer
+    if len(tags) != len(matches):  # a character whose lower case is longer
         tags = [penn for _, penn in tag_words(caption, tagger)]
     tokens = [
         Token(match[0], match[0].lower(), match.start(), match.end(), penn)
-        for match, penn in zip(found, tags, strict=True)
+        for match, penn in zip(matches, tags, strict=True)
     ]
     tokens = _correct_tags(tokens)
     return Sentence(caption, tuple(tokens), tuple(_find_phrases(tokens)))
 
 
-def words_match(tokens: Sequence[Token], place: int, words: Sequence[str]) -> bool:
+def words_match(tokens: Sequence[Token], at: int, words: Sequence[str]) -> bool:
     """Whether these words stand at an index."""
-    return len(tokens) >= place + len(words) and all(
-        tokens[place + i].low == word for i, word in enumerate(words)
+    return len(tokens) >= at + len(words) and all(
+        tokens[at + i].low == word for i, word in enumerate(words)
     )
 
 
@@ -230,17 +231,17 @@ def _find_phrases(tokens: Sequence[Token]) -> Iterator[NounPhrase]:
         yield NounPhrase(first, i, nouns, tuple(modifiers), determined)
 
 
-def _is_joining_and(tokens: Sequence[Token], place: int) -> bool:
+def _is_joining_and(tokens: Sequence[Token], at: int) -> bool:
     """Whether a token is the “and” of “a red and white bus”."""
-    both = tokens[place].low == "and" and tokens[place - 1].tag == "JJ" and place + 2 < len(tokens)
-    return both and tokens[place + 1].tag == "JJ" and _is_nominal(tokens[place + 2])
+    both = tokens[at].low == "and" and tokens[at - 1].tag == "JJ" and at + 2 < len(tokens)
+    return both and tokens[at + 1].tag == "JJ" and _is_nominal(tokens[at + 2])
 
 
-def _is_modifier(tokens: Sequence[Token], place: int) -> bool:
-    token = tokens[place]
+def _is_modifier(tokens: Sequence[Token], at: int) -> bool:
+    token = tokens[at]
     if token.tag == "VBN":  # “parked cars”, not “a car parked near a tree”
-        before = tokens[place - 1].tag if place else ""
-        after = tokens[place + 1] if place + 1 < len(tokens) else None
+        before = tokens[at - 1].tag if at else ""
+        after = tokens[at + 1] if at + 1 < len(tokens) else None
         return before in ("", "DT", "JJ", "IN", "PRP$") and _is_nominal(after)
     return token.tag in MODIFIERS
 
@@ -252,13 +253,13 @@ LAST_WORD = re.compile(r"(\w[\w'’-]*)[ \t]+$")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Replaced character span of a caption: what stood there and what stands there now.
+    """Replaced character span of a caption, with its old and new text.
 
     Attributes:
-        start: its first character.
-        end: the character after its last.
-        before: what stood there.
-        after: what stands there now.
+        start: offset of its first character.
+        end: offset after its last.
+        before: the replaced text.
+        after: the new text.
     """
 
     start: int
@@ -277,8 +278,8 @@ class Rewrite:
 
     Attributes:
         text: the new caption.
-        kind: what sort of change it is, such as `replace-relation`.
-        changes: what was changed, from left to right; a repaired article is a change too.
+        kind: kind of change, such as `replace-relation`.
+        changes: the changes, from left to right; a repaired article is a change too.
     """
 
     text: str
@@ -293,9 +294,9 @@ def edit_caption(
 
     Args:
         caption: the caption.
-        kind: what sort of change it is.
-        edits: first character, the one after the last, and the new words; none overlap.
-        articles: let “a” and “an” before a changed word fit the new one.
+        kind: kind of change.
+        edits: start, end and new words of each replaced span; none overlap.
+        articles: adapt “a” and “an” before a changed word to the new one.
     """
     changes: list[Change] = []
     for start, end, words in sorted(edits):
@@ -345,16 +346,16 @@ def match_case(before: str, words: str) -> str:
 
 def _repair_articles(caption: str, changes: Sequence[Change]) -> list[Change]:
     """Add changes that repair the articles before changed words."""
-    whole: list[Change] = []
+    repaired: list[Change] = []
     for change in changes:
         word = NEXT_WORD.match(change.after or caption[change.end :])
-        found = LAST_WORD.search(caption, 0, change.start)
-        if word and found and is_article(found[1]):
-            start, end = found.span(1)
-            right = match_case(found[1], article_for(word[1]))
-            # A capital “A” alone is no word in capitals.
-            right = right.capitalize() if found[1] == "A" else right
-            if right != found[1] and not any(one.end > start for one in whole):
-                whole.append(Change(start, end, found[1], right))
-        whole.append(change)
-    return whole
+        before = LAST_WORD.search(caption, 0, change.start)
+        if word and before and is_article(before[1]):
+            start, end = before.span(1)
+            right = match_case(before[1], article_for(word[1]))
+            # A capital “A” alone is not a word in capitals.
+            right = right.capitalize() if before[1] == "A" else right
+            if right != before[1] and not any(one.end > start for one in repaired):
+                repaired.append(Change(start, end, before[1], right))
+        repaired.append(change)
+    return repaired

@@ -1,7 +1,7 @@
 """Verification of rewritten captions: exactly one changed word, or the same words reordered.
 
-Nothing is taken as it comes: the words are compared, and the new caption is the old one with the
-change that was found, so that marks and capitals stay as they were.
+The words are compared, and the new caption is the old one with the verified change, so that
+punctuation and capitals stay as they were.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SYMMETRIC_JOINTS = (
     ("and",), ("or",), ("with",), ("next", "to"), ("near",), ("beside",), ("by",), ("alongside",),
     ("close", "to"), ("far", "from"), ("touching",), ("facing",),
 )  # fmt: skip
-"""Words whose two sides may change places and say the same."""
+"""Words whose two sides can be exchanged without changing the meaning."""
 MAX_SIDE = 8
 """The longest side, in words."""
 
@@ -37,8 +37,8 @@ def equivalent_orders(
 ) -> Iterator[tuple[str, ...]]:
     """All orders that swap two stretches of words around a symmetric joint such as “and”.
 
-    It is wider than the safe swap around “and”: what is not surely a hard positive must not be a
-    negative either.
+    This is wider than the safe swap around “and”: a caption that may be a hard positive must not be
+    a negative.
     """
     row = tuple(words)
     for joint in SYMMETRIC_JOINTS if joints is None else joints:
@@ -91,9 +91,9 @@ def verify_one_word(caption: str, text: str, kind: str, *, keeps: bool) -> Rewri
 
     Args:
         caption: the caption.
-        text: what came back.
-        kind: the name of the change.
-        keeps: whether the meaning is to stay.
+        text: the rewritten caption.
+        kind: kind of change.
+        keeps: whether the meaning must stay.
 
     Raises:
         DoubtError: no word or several changed, or the new one is known to be the wrong sort.
@@ -106,8 +106,8 @@ def verify_one_word(caption: str, text: str, kind: str, *, keeps: bool) -> Rewri
         if one.low != other.low and not (is_article(one.low) and is_article(other.low))
     ]  # fmt: skip
     if len(changed) != 1:
-        found = "none was" if not changed else f"{len(changed)} were"
-        raise DoubtError(f"exactly one word must be replaced, and {found}")
+        count = "none was" if not changed else f"{len(changed)} were"
+        raise DoubtError(f"exactly one word must be replaced, and {count}")
     before, after = old[changed[0]], new[changed[0]]
     if keeps and are_exclusive(before.low, after.low):
         raise DoubtError(f"{after.low!r} does not mean the same as {before.low!r}")
@@ -143,11 +143,11 @@ def are_exclusive(word: str, other: str) -> bool:
     """Whether the table of contrasts says that two words exclude each other."""
     tables: tuple[Mapping[str, Sides], ...] = (load_lexicon().attributes, load_lexicon().objects)
     for sides in (sides for classes in tables for sides in classes.values()):
-        places = [
+        positions = [
             side_index(sides).get(one, side_index(sides).get(singularize(one)))
             for one in (word, other)
         ]
-        if None not in places and places[0] != places[1]:
+        if None not in positions and positions[0] != positions[1]:
             return True
     return False
 

@@ -1,4 +1,10 @@
-"""Lazily rendered scene images, their index maps and region masks."""
+"""Annotations of scene examples: lazily rendered images, region masks, and parsed captions.
+
+The language is small and its sentences differ by their words, so a caption's value, word groups and
+mentioned things follow from its text: no table has to travel with the examples, and captions read
+from a file can be parsed too. Shuffled captions are no sentences; their word groups follow from the
+words alone.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +30,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SIZE = 96
-"""Width and height of a picture, unless another is asked for."""
+"""Default width and height of an image, in pixels."""
 RENDERER_VERSION = "1"
-"""Part of a picture's name; to be raised when the renderer draws the same scene otherwise."""
+"""Part of an image's content id; to be raised when the renderer's output for a scene changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +40,8 @@ class SceneImage:
     """Image source that renders a scene on demand, for `ImageRef.source`.
 
     Attributes:
-        scene: what it shows.
-        size: its width and height in pixels.
+        scene: the scene that is rendered.
+        size: width and height in pixels.
     """
 
     scene: Scene
@@ -44,8 +50,8 @@ class SceneImage:
     @property
     def content(self) -> str:
         """Content hash of everything that decides the pixels."""
-        whole = f"{RENDERER_VERSION}|{self.size}|{self.scene.to_json()}"
-        return hashlib.blake2b(whole.encode(), digest_size=16).hexdigest()
+        text = f"{RENDERER_VERSION}|{self.size}|{self.scene.to_json()}"
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     @classmethod
     def open_many(cls, sources: Sequence[Self]) -> Sequence[Image]:
@@ -79,14 +85,14 @@ def index_maps(scenes: Sequence[Scene], size: int = SIZE) -> NDArray[np.int8]:
     """(n, size, size) index of the thing visible in each pixel; −1 for ground and sky."""
     from contrapose.world import render
 
-    found: NDArray[np.int8] = render.index_maps(render.pack(scenes), size).numpy()
-    return found
+    maps: NDArray[np.int8] = render.index_maps(render.pack(scenes), size).numpy()
+    return maps
 
 
 def regions(example: Example, image: int = 0, size: int = SIZE) -> NDArray[np.bool_]:
     """(k, size, size) masks of the visible things of one of an example's images, in scene order.
 
-    `contrapose.world.benchmark.mentioned` says which of them a caption speaks of.
+    `find_mentioned_things` gives those that a caption mentions.
 
     Raises:
         InputError: the image is not drawn from a scene.
@@ -180,19 +186,19 @@ def _split_words(text: str) -> list[str]:
 
 @cache
 def _word_meanings() -> Mapping[tuple[str, ...], _Meaning]:
-    found: dict[tuple[str, ...], _Meaning] = {}
+    meanings: dict[tuple[str, ...], _Meaning] = {}
     for slot, table in WORDS.items():
         for value, words in table.items():
             for choice, word in enumerate(words):
                 for form in filter(None, (word.text, word.plural)):
-                    meaning = _Meaning(slot, value, choice, after=word.place == "after")
-                    found[tuple(form.split())] = meaning
+                    meaning = _Meaning(slot, value, choice, after=word.position == "after")
+                    meanings[tuple(form.split())] = meaning
     for relation, ways in RELATION_WORDS.items():
         for choice, way in enumerate(ways):
-            found[tuple(way.text.split())] = _Meaning("relation", relation, choice)
+            meanings[tuple(way.text.split())] = _Meaning("relation", relation, choice)
             if way.its:
-                found[tuple(way.its.split())] = _Meaning("relation", relation, choice, its=True)
-    return found
+                meanings[tuple(way.its.split())] = _Meaning("relation", relation, choice, its=True)
+    return meanings
 
 
 _MAX_WORDS = 6
@@ -216,9 +222,9 @@ def _parse_parts(words: Sequence[str]) -> Iterator[_SentencePart]:
             yield phrase[0]
             at = phrase[1]
             continue
-        found = _longest_meaning(words, at)
-        if found is not None and found[0].slot == "relation":
-            meaning, length = found
+        match = _longest_meaning(words, at)
+        if match is not None and match[0].slot == "relation":
+            meaning, length = match
             relation: Relation = meaning.value  # type: ignore[assignment]
             yield _RelationWords(relation, meaning.choice, meaning.its)
             at += length
@@ -236,10 +242,10 @@ def _parse_phrase(words: Sequence[str], at: int) -> tuple[_ParsedPhrase, int] | 
     said: list[str] = []
     at += 1
     while at < len(words):
-        found = _longest_meaning(words, at)
-        if found is None or found[0].slot not in WORDS or found[0].after:
+        match = _longest_meaning(words, at)
+        if match is None or match[0].slot not in WORDS or match[0].after:
             return None
-        meaning, length = found
+        meaning, length = match
         mention = mention.with_value(_as_slot(meaning.slot), meaning.value, meaning.choice)
         said.append(meaning.slot)
         at += length
@@ -306,19 +312,19 @@ def _starts_with(template: Template, parts: Sequence[_SentencePart]) -> bool:
 
 def _loose_spans(text: str) -> Iterator[Span]:
     """Word groups by the words alone, for texts outside the grammar."""
-    places = [(match.start(), match.end()) for match in re.finditer(r"[\w-]+|,", text)]
+    offsets = [(word.start(), word.end()) for word in re.finditer(r"[\w-]+|,", text)]
     words = _split_words(text)
     at = 0
     while at < len(words):
-        found = _longest_meaning(words, at)
+        match = _longest_meaning(words, at)
         length, role, slot = 1, None, ""
-        if found is not None:
-            length, slot = found[1], found[0].slot
+        if match is not None:
+            length, slot = match[1], match[0].slot
             role = _SLOT_ROLES[slot]
         elif words[at] in NUMBERS:
             role, slot = "number", "count"
         if role is not None:
-            yield Span(places[at][0], places[at + length - 1][1], role, -1, slot)
+            yield Span(offsets[at][0], offsets[at + length - 1][1], role, -1, slot)
         at += length
 
 

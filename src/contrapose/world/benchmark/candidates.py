@@ -1,8 +1,7 @@
 """Candidate examples of each part, drawn until every thing in them is visible.
 
-Example i of a part depends on the seed, the part, the form and i alone: not on how many are asked
-for, nor on the others. What is expensive, looking whether things are hidden, is done for many at
-once.
+Example i of a part depends on the seed, the part, the form and i alone: not on the number of
+examples, nor on the others. The expensive visibility check is run for many scenes at once.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ from contrapose.world.sample import HELD_OUT, Draws, sample_scene
 from contrapose.world.scene import COLORS, MATERIALS, PATTERNS, Color, Scene, Shape
 
 Form = Literal["balanced", "skewed"]
-"""Which world the scenes come from, and whether the prior is kept from helping."""
+"""World of the scenes; in the balanced form no language prior helps."""
 
 VISIBILITY_SIZE = 64
-"""Size at which scenes are looked at: smaller than the pictures, which is quicker."""
+"""Size at which visibility is checked: smaller than the images, which is faster."""
 MIN_VISIBLE = 0.5
-"""How much of its silhouette every thing must show there; at 96 px it is 0.45 or more then."""
+"""Least visible fraction of every thing's silhouette at that size; it is 0.45 or more at 96 px."""
 MIN_PIXELS = 24
-"""How many pixels every thing must show there; at 96 px it is 40 or more then."""
+"""Least visible pixels of every thing at that size; they are 40 or more at 96 px."""
 MAX_TRIES = 3000
-"""Scenes that are tried for one example before giving up."""
+"""The most scenes that are tried for one example."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +51,12 @@ class Candidate:
     """Candidate example, before the visibility of its things is checked.
 
     Attributes:
-        scenes: of its images.
+        scenes: scenes of its images.
         texts: its captions.
-        match: which belong together.
-        tags: what it is broken down by.
-        look: scenes that must be seen well: its own, and the one that the coin did not choose.
+        match: whether image and caption belong together.
+        tags: tags that results are broken down by.
+        look: scenes in which every thing must be visible: its own, and the one that the coin toss
+            did not choose.
     """
 
     scenes: tuple[Scene, ...]
@@ -85,30 +85,30 @@ def draw_candidates(
     propose: Proposer,
     form: Form,
     seed: int,
-    places: Sequence[int],
+    indices: Sequence[int],
     tally: FilterCounts | None = None,
 ) -> list[Candidate]:
-    """Draw the examples at these positions of a part.
+    """Draw the examples with these indices of a part.
 
     Raises:
         InputError: hardly any scene allows one.
     """
     tally = FilterCounts() if tally is None else tally
-    tries = dict.fromkeys(places, 0)
-    found: dict[int, Candidate] = {}
-    while len(found) < len(places):
+    tries = dict.fromkeys(indices, 0)
+    done: dict[int, Candidate] = {}
+    while len(done) < len(indices):
         waiting: dict[int, Candidate] = {}
-        for place in places:
-            if place not in found:
-                waiting[place], tries[place] = _next_candidate(
-                    name, propose, form, seed, place, tries[place], tally
+        for index in indices:
+            if index not in done:
+                waiting[index], tries[index] = _next_candidate(
+                    name, propose, form, seed, index, tries[index], tally
                 )
         fine = all_visible([candidate.look or candidate.scenes for candidate in waiting.values()])
-        for (place, candidate), good in zip(waiting.items(), fine, strict=True):
+        for (index, candidate), good in zip(waiting.items(), fine, strict=True):
             if good:
-                found[place] = candidate
+                done[index] = candidate
         tally["seen well"] += sum(fine)
-    return [found[place] for place in places]
+    return [done[index] for index in indices]
 
 
 def all_visible(groups: Sequence[Sequence[Scene]]) -> list[bool]:
@@ -140,11 +140,11 @@ def single_thread() -> Iterator[None]:
 
 
 def _next_candidate(
-    name: str, propose: Proposer, form: Form, seed: int, place: int, tried: int, tally: FilterCounts
+    name: str, propose: Proposer, form: Form, seed: int, index: int, tried: int, tally: FilterCounts
 ) -> tuple[Candidate, int]:
-    """Draw the next candidate for a position; returns it and the number of scenes tried so far."""
+    """Draw the next candidate for an index; returns it and the number of scenes tried so far."""
     while tried < MAX_TRIES:
-        rng = make_generator(seed, name, form, place, tried)
+        rng = make_generator(seed, name, form, index, tried)
         scene = sample_scene(seed, int(rng.integers(2**62)), form)
         tried += 1
         tally["scenes drawn"] += 1
@@ -158,7 +158,7 @@ def _next_candidate(
 
 
 def _bare_scene(scene: Scene) -> Scene:
-    """The scene without what cannot hide things: paint, light and ground."""
+    """The scene without properties that cannot hide things: color, light and ground."""
     bare = {"color": next(iter(COLORS)), "material": MATERIALS[0], "pattern": PATTERNS[0]}
     things = tuple(replace(thing, **bare) for thing in scene.things)  # type: ignore[arg-type]
     plain = Scene(things)
@@ -193,9 +193,9 @@ def pair_proposer(maker: PairMaker) -> Proposer:
 def choice_proposer(maker: PairMaker) -> Proposer:
     """Proposer of 1 × 2 examples: one scene of a pair and both captions, in random order.
 
-    Balanced: a coin decides which of the two scenes is shown, and both must be seen well, so that
-    the captions are exchangeable. Skewed: the scene that was drawn from the skewed world is shown,
-    and the wrong word was drawn uniformly.
+    Balanced: a coin toss decides which of the two scenes is shown, and both must be well visible,
+    so that the captions are exchangeable. Skewed: the scene that was drawn from the skewed world is
+    shown, and the wrong word was drawn uniformly.
     """
 
     def propose(scene: Scene, rng: np.random.Generator, form: Form) -> Candidate | None:
@@ -250,8 +250,8 @@ def propose_orders(scene: Scene, rng: np.random.Generator, form: Form) -> Candid
     shuffles = orders(caption, scene, rng)
     if shuffles is None or len({caption.text, *shuffles}) < 5:
         return None
-    read = [parse_caption(text) for text in shuffles]
-    if any(each is not None and is_true(each, scene) is not False for each in read):
+    parsed = [parse_caption(text) for text in shuffles]
+    if any(one is not None and is_true(one, scene) is not False for one in parsed):
         return None  # a shuffle that is a sentence again must be a false one
     return _shuffle_captions(scene, (caption.text, *shuffles), rng)
 
@@ -259,7 +259,7 @@ def propose_orders(scene: Scene, rng: np.random.Generator, form: Form) -> Candid
 def propose_held_out(scene: Scene, rng: np.random.Generator, form: Form) -> Candidate | None:
     """Propose a 1 × 2 example with a color-shape pair that training never shows.
 
-    The wrong pair has mostly been met in training, so a language prior is against the right one.
+    The wrong pair mostly occurs in training, so a language prior is against the right one.
     """
     draws = Draws(rng)
     index = draws.below(len(scene.things))
@@ -270,18 +270,18 @@ def propose_held_out(scene: Scene, rng: np.random.Generator, form: Form) -> Cand
     caption = describe_as(scene, rng, pairs.PLAIN_KINDS)
     if caption is None:
         return None
-    places = [i for i, mention in enumerate(caption.mentions) if mention.thing == index]
-    if not places:
+    positions = [i for i, mention in enumerate(caption.mentions) if mention.thing == index]
+    if not positions:
         return None
-    mention = caption.mentions[places[0]]
+    mention = caption.mentions[positions[0]]
     mention = say_slot(mention, "color", color, draws)
     mention = say_slot(mention, "shape", shape, draws)
-    caption = caption.with_mention(places[0], mention)
+    caption = caption.with_mention(positions[0], mention)
     slot = draws.one_of(_HELD_OUT_SLOTS)
     old = mention.value(slot)
     value = draws.one_of([value for value in VALUES[slot] if value != old])
     changed = mention.with_value(slot, value, draw_word(slot, value, draws))
-    wrong = caption.with_mention(places[0], changed)
+    wrong = caption.with_mention(positions[0], changed)
     if not _separates(caption, wrong, scene):
         return None
     tags: dict[str, TagValue] = {

@@ -1,16 +1,16 @@
 """Export of the benchmark to disk: images, annotations in public formats, and a manifest.
 
-Each part is a folder that a reader takes as its `--root`:
+Each part is a folder that a reader takes as its root:
 
     2 × 2            eqben                   kubric_<part>.json, images/kubric_<part>/
     1 × 2            sugarcrepe              <add|replace|swap>_<att|obj|rel>.json, images/
-    order            a file of one's own     examples.jsonl, images/
+    order            a file of examples      examples.jsonl, images/
     hard-positives   hard-positives-replace  replace_<relations|attributes>_<which>.json, images/
     gallery          coco-retrieval          dataset_coco.json, images/
     edits            simat                   transfos.csv, triplets.csv, captions.txt, …
 
-SIMAT's triplets are (one thing, "to the left of", the other); a query changes one of the two, and
-the word that changes stands in the columns `word` and `target_word`, which SIMAT does not have.
+SIMAT's triplets are (one thing, "to the left of", the other); a query changes one of the two. The
+columns `word` and `target_word`, which SIMAT does not have, hold the word that changes.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class PartLayout:
     """File layout of a part: annotation files and image names.
 
     Attributes:
-        reader: name of the benchmark that reads it; a file's name where it is one of one's own.
-        images: the images and the names of their files.
-        texts: annotation files by name.
+        reader: name of the benchmark that reads it, or of the file of examples.
+        images: image files by name.
+        texts: content of the annotation files by name.
     """
 
     reader: str
@@ -163,8 +163,8 @@ def _karpathy_layout(gallery: Gallery) -> PartLayout:
     for image, text in gallery.pairs:
         sentences[image].append({"raw": gallery.texts[text]})
     records = [
-        {"filename": name, "filepath": "images", "split": "test", "sentences": own}
-        for name, own in zip(names, sentences, strict=True)
+        {"filename": name, "filepath": "images", "split": "test", "sentences": captions}
+        for name, captions in zip(names, sentences, strict=True)
     ]
     images = tuple((f"images/{name}", ref) for name, ref in zip(names, gallery.images, strict=True))
     texts = {"dataset_coco.json": _json_text({"images": records, "dataset": "scenes"})}
@@ -176,8 +176,8 @@ def _simat_layout(edits: EditSet) -> PartLayout:
     order = sorted(range(len(edits.images)), key=lambda image: edits.caption_of[image])
     triplets = [_split_triplet(text) for text in edits.captions]
     regions = [
-        (i, *triplets[edits.caption_of[i]], place) for place, i in enumerate(order)
-    ]  # a region is called by its place in the edit set
+        (i, *triplets[edits.caption_of[i]], row) for row, i in enumerate(order)
+    ]  # a region's id is its index in the edit set
     often = {query.source: 0 for query in edits.queries}
     for query in edits.queries:
         often[query.source] += 1
@@ -265,14 +265,14 @@ def build_scenes(
     """Write parts of the benchmark, each into its own folder, in a public format.
 
     Args:
-        out: the folder; it appears whole or not at all.
-        parts: which parts.
+        out: the folder to write, atomically.
+        parts: names of the parts.
         form: balanced or skewed.
-        examples: of each part.
-        seed: of everything.
-        size: of the pictures.
-        masks: also write an index map for each picture: 0 is ground and sky, k the k-th thing.
-        overwrite: let it take the place of a folder that is there.
+        examples: number of examples per part.
+        seed: seed of everything random.
+        size: width and height of the images.
+        masks: also write an index map for each image: 0 is ground and sky, k the k-th thing.
+        overwrite: replace a folder that exists.
 
     Returns:
         The manifest.
@@ -354,8 +354,8 @@ def _encode_masks(some: Sequence[tuple[str, ImageRef]], size: int) -> Iterator[t
 
     maps = index_maps([scene_of(ref) for _, ref in some], size)
     for (name, _), index in zip(some, maps, strict=True):
-        place = name.removeprefix("images/")
-        yield f"masks/{place}", _encode_png(Image.fromarray((index + 1).astype("uint8")))
+        file = name.removeprefix("images/")
+        yield f"masks/{file}", _encode_png(Image.fromarray((index + 1).astype("uint8")))
 
 
 def _encode_png(image: Any) -> bytes:

@@ -50,13 +50,13 @@ def make_gallery(
     scenes: list[Scene] = []
     texts: list[str] = []
     proposed = draw_candidates(name, propose, form, seed, range(examples), tally)
-    for place, first in enumerate(proposed):
+    for index, first in enumerate(proposed):
         candidate, again = first, 0
         while not _is_unique(candidate, captions, scenes, texts):
-            # Another stream for the same place: what is drawn there does not hang on the others.
+            # Another random stream for this index, which does not depend on the other entries.
             again += 1
             (candidate,) = draw_candidates(
-                f"{name} again {again}", propose, form, seed, (place,), tally
+                f"{name} again {again}", propose, form, seed, (index,), tally
             )
         scenes.append(candidate.scenes[0])
         texts.append(candidate.texts[0])
@@ -74,40 +74,40 @@ def make_edits(
 ) -> EditSet:
     """Make queries that change the color or shape of one of two things, with their targets.
 
-    Every scene of the database has two things side by side, and its caption names both by colour
+    Every scene of the database has two things side by side, and its caption names both by color
     and shape, from left to right: it is true of the images that have it and of no others. For each
-    query there is a scene that fits its target, with places, sizes, surfaces, camera and light of
-    its own. Weights are those of SIMAT: the inverse root of how often the source word is asked.
+    query there is a scene that fits its target, with other positions, sizes, surfaces, camera and
+    light. Weights are those of SIMAT: the inverse root of the source word's frequency.
     """
     tries = [0] * examples
     waiting = list(range(examples))
     ready: dict[int, _SceneEdit] = {}
     while waiting:
         fresh = {}
-        for place in waiting:
-            fresh[place], tries[place] = _draw_edit(name, form, seed, place, tries[place], tally)
-        fine = all_visible([(each.scene, each.target) for each in fresh.values()])
+        for index in waiting:
+            fresh[index], tries[index] = _draw_edit(name, form, seed, index, tries[index], tally)
+        fine = all_visible([(edit.scene, edit.target) for edit in fresh.values()])
         ready |= {p: e for (p, e), good in zip(fresh.items(), fine, strict=True) if good}
-        waiting = [place for place in waiting if place not in ready]
+        waiting = [index for index in waiting if index not in ready]
         tally["seen well"] += sum(fine)
-    found = [ready[place] for place in range(examples)]
-    scenes = [scene for each in found for scene in (each.scene, each.target)]
-    said = [_edit_caption(scene) for scene in scenes]
-    captions = tuple(dict.fromkeys(said))
-    caption_of = tuple(captions.index(text) for text in said)
-    often = Counter(each.source for each in found)
+    edits = [ready[index] for index in range(examples)]
+    scenes = [scene for edit in edits for scene in (edit.scene, edit.target)]
+    texts = [_edit_caption(scene) for scene in scenes]
+    captions = tuple(dict.fromkeys(texts))
+    caption_of = tuple(captions.index(text) for text in texts)
+    often = Counter(edit.source for edit in edits)
     queries = tuple(
         EditQuery(
             id=str(i),
             image=2 * i,
-            source=each.source,
-            target=each.word,
+            source=edit.source,
+            target=edit.word,
             caption=caption_of[2 * i],
             target_caption=caption_of[2 * i + 1],
-            weight=often[each.source] ** -0.5,
-            tags={"field": each.slot, "split": "test" if i % 2 else "dev", "world": form},
+            weight=often[edit.source] ** -0.5,
+            tags={"field": edit.slot, "split": "test" if i % 2 else "dev", "world": form},
         )
-        for i, each in enumerate(found)
+        for i, edit in enumerate(edits)
     )
     return EditSet(tuple(_image_refs(name, scenes, size)), captions, caption_of, queries)
 
@@ -124,10 +124,10 @@ class _SceneEdit:
 
 
 def _draw_edit(
-    name: str, form: Form, seed: int, place: int, tried: int, tally: FilterCounts
+    name: str, form: Form, seed: int, index: int, tried: int, tally: FilterCounts
 ) -> tuple[_SceneEdit, int]:
     while tried < MAX_TRIES:
-        rng = make_generator(seed, name, form, place, tried)
+        rng = make_generator(seed, name, form, index, tried)
         tried += 1
         tally["scenes drawn"] += 2
         edit = _propose_edit(seed, form, rng)
@@ -140,12 +140,12 @@ def _draw_edit(
 def _propose_edit(seed: int, form: Form, rng: np.random.Generator) -> _SceneEdit | None:
     scene, other = (sample_scene(seed, int(rng.integers(2**62)), form, things=2) for _ in range(2))
     draws = Draws(rng)
-    if not all(_is_side_by_side(each) for each in (scene, other)):
+    if not (_is_side_by_side(scene) and _is_side_by_side(other)):
         return None
     index, slot = draws.below(2), draws.one_of(_EDIT_SLOTS)
     old: str = getattr(scene.things[index], slot)
     values: Sequence[str] = tuple(COLORS) if slot == "color" else SHAPES
-    value = draws.one_of([each for each in values if each != old])
+    value = draws.one_of([value for value in values if value != old])
     wished = scene.edit_thing(index, **{slot: value})
     after = {(thing.color, thing.shape) for thing in wished.things}
     before = {(thing.color, thing.shape) for thing in scene.things}

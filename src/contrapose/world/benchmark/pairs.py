@@ -1,8 +1,8 @@
 """Scene pairs that differ in one slot, each with a caption that is false of the other scene.
 
-Nearly every part of the benchmark is made of these. A 2 × 2 example shows both scenes. A 1 × 2
-example of the balanced form shows one of the two, which one being decided by a coin: then each of
-the captions is the right one equally often, whatever the language prior says of them.
+Nearly every part of the benchmark consists of these. A 2 × 2 example shows both scenes. A 1 × 2
+example of the balanced form shows one of the two, chosen by a coin toss: then each caption is the
+right one equally often, whatever the language prior says of them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from contrapose.world.scene import (
 )
 
 _TRIES = 12
-"""Places that are tried for a thing before giving up."""
+"""The most positions that are tried for a thing."""
 
 
 def is_valid(scene: Scene) -> bool:
     """Whether an edited scene is stable, of valid size, and free of held-out pairs.
 
-    What `sample_scene` sees to when it draws a scene must be seen to again after an edit.
+    `sample_scene` ensures the same when it draws a scene.
     """
     things = scene.things
     if not 1 <= len(things) <= MOST_THINGS:
@@ -127,8 +127,8 @@ def remove_things(scene: Scene, among: list[int], number: int, draws: Draws) -> 
     return scene
 
 
-def _move_to(thing: Thing, place: Thing) -> Thing:
-    return replace(thing, x=place.x, y=place.y, on=place.on)
+def _move_to(thing: Thing, target: Thing) -> Thing:
+    return replace(thing, x=target.x, y=target.y, on=target.on)
 
 
 def _draw_position(draws: Draws) -> tuple[float, float]:
@@ -144,10 +144,10 @@ class ScenePair:
 
     Attributes:
         scene: the scene that was drawn.
-        caption: what is true of it.
+        caption: its caption.
         other_scene: the scene with one slot changed.
-        other_caption: what is true of that.
-        tags: what was changed.
+        other_caption: the caption of the other scene.
+        tags: description of the change.
     """
 
     scene: Scene
@@ -185,7 +185,7 @@ def describe_as(scene: Scene, rng: np.random.Generator, kinds: Sequence[Kind]) -
     if caption is None or caption.kind != "count":
         return caption
     return replace(
-        caption, mentions=tuple(replace(each, number_word=0) for each in caption.mentions)
+        caption, mentions=tuple(replace(mention, number_word=0) for mention in caption.mentions)
     )
 
 
@@ -231,12 +231,12 @@ def replace_slot(slot: Slot, kinds: Sequence[Kind] = PLAIN_KINDS) -> PairMaker:
             return None
         caption = caption.with_mention(i, say_slot(caption.mentions[i], slot, old, draws))
         mention = caption.mentions[i]
-        place = mention.word(slot).place
+        position = mention.word(slot).position
         others = [value for value in VALUES[slot] if value != old]
 
         def pairs() -> Iterator[ScenePair]:
             for value in draws.shuffle(others):
-                changed = mention.with_value(slot, value, draw_word(slot, value, draws, place))
+                changed = mention.with_value(slot, value, draw_word(slot, value, draws, position))
                 yield ScenePair(
                     scene,
                     caption,
@@ -252,7 +252,7 @@ def replace_slot(slot: Slot, kinds: Sequence[Kind] = PLAIN_KINDS) -> PairMaker:
 
 def replace_relation(scene: Scene, rng: np.random.Generator) -> ScenePair | None:
     """Pair with any other relation between the same two things."""
-    return _change_relation(scene, rng, lambda now: [each for each in RELATIONS if each != now])
+    return _change_relation(scene, rng, lambda now: [other for other in RELATIONS if other != now])
 
 
 def relocate(scene: Scene, rng: np.random.Generator) -> ScenePair | None:

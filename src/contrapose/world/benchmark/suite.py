@@ -17,9 +17,9 @@ from contrapose.world.benchmark.candidates import FilterCounts, Form, Proposer, 
 from contrapose.world.benchmark.pairs import PairMaker
 
 EXAMPLES = 200
-"""Examples of a part, unless another number is asked for."""
+"""Default number of examples of a part."""
 BLOCK_SIZE = 50
-"""Examples that are made together; does not change what they are."""
+"""Examples that are made in one batch; the examples do not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class ScenePart:
     """Part of the benchmark: its shape, family, proposer and tags.
 
     Attributes:
-        title: one line.
+        title: one-line description.
         shape: images × captions.
-        family: which metrics apply.
-        propose: from a scene to an example; None for the gallery and the edits.
-        tags: the tags of its own, and what they are.
-        by: the tags that results are broken down by.
+        family: the benchmark family, which decides the metrics.
+        propose: makes an example from a scene; None for the gallery and the edits.
+        tags: descriptions of the tags that only this part has.
+        by: tags that results are broken down by.
     """
 
     title: str
@@ -67,8 +67,8 @@ _NEGATIVE_MAKERS: Mapping[str, PairMaker] = {
 
 
 def _pair_part(title: str, maker: PairMaker, *tags: str, by: tuple[str, ...] = ()) -> ScenePart:
-    own = {tag: _SLOT_TAGS.get(tag, "the attribute that differs") for tag in tags}
-    return ScenePart(title, "2 × 2", "pairs", candidates.pair_proposer(maker), own, by)
+    meanings = {tag: _SLOT_TAGS.get(tag, "the attribute that differs") for tag in tags}
+    return ScenePart(title, "2 × 2", "pairs", candidates.pair_proposer(maker), meanings, by)
 
 
 def _choice_part(title: str, propose: Proposer, by: tuple[str, ...] = (), **tags: str) -> ScenePart:
@@ -168,12 +168,12 @@ def part_data(
     """Data of a part; examples are generated block by block.
 
     Args:
-        name: of the part.
+        name: name of the part.
         form: balanced or skewed.
-        examples: how many; images of the gallery, queries of the edits.
-        seed: of everything.
-        size: of the pictures.
-        tally: where to count what was drawn and kept; without it, what was made before is kept.
+        examples: number of examples; of images in the gallery, of queries in the edits.
+        seed: seed of everything random.
+        size: width and height of the images.
+        tally: counter of drawn and accepted scenes; without it, blocks are cached.
     """
     if PARTS[name].propose is None:
         make = galleries.make_gallery if name == "gallery" else galleries.make_edits
@@ -205,26 +205,26 @@ def _make_block(
     propose = PARTS[name].propose
     if propose is None:
         raise ValueError(f"{name} is not a list of examples")
-    places = range(start, stop)
+    indices = range(start, stop)
     return tuple(
         Example(
-            id=str(place),
+            id=str(index),
             images=tuple(
-                ImageRef(f"{name}/{place}/{i}", source=SceneImage(scene, size))
+                ImageRef(f"{name}/{index}/{i}", source=SceneImage(scene, size))
                 for i, scene in enumerate(candidate.scenes)
             ),
             texts=candidate.texts,
             match=candidate.match,
             tags={"change": name, **candidate.tags},
         )
-        for place, candidate in zip(
-            places, draw_candidates(name, propose, form, seed, places, tally), strict=True
+        for index, candidate in zip(
+            indices, draw_candidates(name, propose, form, seed, indices, tally), strict=True
         )
     )
 
 
 NAMES: dict[Form, str] = {"balanced": "scenes", "skewed": "scenes-skewed"}
-"""What the two forms are called on the command line."""
+"""Benchmark names of the two forms."""
 
 
 def scenes(
@@ -234,12 +234,12 @@ def scenes(
 
     Args:
         form: balanced, or as skewed as the training world.
-        examples: of each part; images of the gallery, queries of the edits.
-        seed: same seed, same examples; example i does not depend on how many there are.
-        size: width and height of the pictures.
+        examples: number per part; of images in the gallery, of queries in the edits.
+        seed: seed of everything random; example i does not depend on the number of examples.
+        size: width and height of the images.
 
     Raises:
-        InputError: no such form, no examples, or pictures of no size.
+        InputError: no such form, no examples, or images of no size.
     """
     if form not in NAMES:
         raise InputError(f"{form!r} is not a form of scenes; there are {' and '.join(NAMES)}.")
@@ -274,7 +274,7 @@ def _part_benchmark(
     suite: str, part: str, form: Form, examples: int, seed: int, size: int
 ) -> Benchmark:
     def read(root: Path, problems: Problems) -> BenchmarkData:
-        """Made, not read: neither folder nor problems are needed."""
+        """Generate the part; there is no folder to read."""
         return part_data(part, form, examples, seed, size)
 
     return Benchmark(part_card(suite, part, form, examples), read, generated=True)

@@ -27,24 +27,24 @@ class Piece(NamedTuple):
 class Mention:
     """Mention of one thing, or of several that look alike: its values and its choice of words.
 
-    The first six fields and `count` are what is said, the others how it is said: positions in the
-    tables of `words`.
+    The first six fields and `count` are the values, the others the choice of words: indices into
+    the tables of `words`.
 
     Attributes:
-        thing: position in the scene of the thing that was meant; None if none is.
-        shape: None says "thing".
-        color: None says nothing of it; so for the next three.
-        size: how large.
-        material: what it is made of.
-        pattern: of its surface.
-        count: how many.
-        shape_word: which noun.
-        color_word: which word for the colour.
-        size_word: which word for the size.
-        material_word: which word for the material.
-        pattern_word: which word for the pattern.
-        number_word: 0 says "one", 1 says "a" where the count is one.
-        order: 0 puts the pattern before the colour, 1 after it.
+        thing: index in the scene of the thing that is meant; None if there is none.
+        shape: None gives "thing".
+        color: color; None leaves it out.
+        size: size; None leaves it out.
+        material: material; None leaves it out.
+        pattern: pattern of the surface; None leaves it out.
+        count: number of things.
+        shape_word: index of the noun.
+        color_word: index of the word for the color.
+        size_word: index of the word for the size.
+        material_word: index of the word for the material.
+        pattern_word: index of the word for the pattern.
+        number_word: 0 gives "one", 1 gives "a" where the count is one.
+        order: 0 puts the pattern before the color, 1 after it.
     """
 
     thing: int | None
@@ -80,7 +80,7 @@ class Mention:
     def crowded(self) -> bool:
         """Whether two word groups stand behind the noun, where only one fits."""
         behind = (
-            self.value(slot) is not None and self.word(slot).place == "after"
+            self.value(slot) is not None and self.word(slot).position == "after"
             for slot in _ATTRIBUTE_SLOTS
         )
         return sum(behind) > 1
@@ -108,9 +108,9 @@ def noun_phrase(
     """Noun phrase of a mention, as pieces.
 
     Args:
-        mention: what to say.
-        index: its position in the caption, for the pieces.
-        opening: how the phrase begins.
+        mention: the mention.
+        index: its index in the caption.
+        opening: article or number at the start.
         after: whether words may stand behind the noun; if not, the first word of the value is
             taken instead. Only one such group fits behind a noun.
     """
@@ -122,15 +122,17 @@ def noun_phrase(
             continue
         words = WORDS[slot][value]
         word = words[mention.choice(slot)]
-        if word.place == "after":
+        if word.position == "after":
             if after and behind is None:
                 behind = Piece(word.text, "attribute", slot, index)
                 continue
             word = words[0]
-        before.setdefault(word.place, []).append(Piece(word.text, "attribute", slot, index))
+        before.setdefault(word.position, []).append(Piece(word.text, "attribute", slot, index))
     noun = WORDS["shape"][mention.shape][mention.shape_word]
     many = opening == "number" and mention.count > 1
-    pieces = [piece for place in _POSITION_ORDERS[mention.order] for piece in before.get(place, ())]
+    pieces = [
+        piece for position in _POSITION_ORDERS[mention.order] for piece in before.get(position, ())
+    ]
     pieces.append(Piece(noun.plural if many else noun.text, "object", "shape", index))
     if behind is not None:
         pieces.append(behind)
@@ -156,8 +158,8 @@ class Template:
         parts: words as they stand, or a gap: "all" the objects, joined; "be" is or are; "0" and "1"
             the two objects of a relation; "rel" the relation before the second object; "its" the
             relation after both.
-        weight: how often it is chosen.
-        openings: how the first and second object of a relation begin.
+        weight: relative frequency.
+        openings: articles of the first and the second object of a relation.
         short: whether no words may stand behind a noun.
     """
 
@@ -187,7 +189,7 @@ LISTING_TEMPLATES: tuple[Template, ...] = (
     _listing_template("a scene with|all", 0.04),
     _listing_template("we see|all", 0.04),
 )
-"""For captions that say what is there; one object, several, or counted ones fit alike."""
+"""Templates of captions that list things: one, several, or counted ones."""
 
 RELATION_TEMPLATES: tuple[Template, ...] = (
     _relation_template("0|rel|1", 0.24),
@@ -203,7 +205,7 @@ RELATION_TEMPLATES: tuple[Template, ...] = (
     _relation_template("1|with|0|its", 0.05, short=True),
     _relation_template("a photo of|0|rel|1", 0.02),
 )
-"""For captions that say how two objects stand to each other; "0" is always the first of them."""
+"""Templates of captions of a relation; "0" is always the first of the two objects."""
 
 LISTING_WEIGHTS = cumulative_weights([template.weight for template in LISTING_TEMPLATES])
 RELATION_TEMPLATE_WEIGHTS = cumulative_weights([template.weight for template in RELATION_TEMPLATES])
@@ -221,8 +223,8 @@ def _grammar_texts() -> Iterator[str]:
     yield "a an the is are and"
     yield from NUMBERS[1:]
     for table in WORDS.values():
-        for each in table.values():
-            for word in each:
+        for words in table.values():
+            for word in words:
                 yield f"{word.text} {word.plural}"
     for relation in RELATION_WORDS.values():
         for way in relation:
@@ -234,7 +236,7 @@ def _grammar_texts() -> Iterator[str]:
 VOCABULARY: tuple[str, ...] = tuple(
     sorted({word for text in _grammar_texts() for word in split_words(text)})
 )
-"""The words, in alphabetical order; the comma, which is no word, comes on top of them."""
+"""All words of the grammar, in alphabetical order, without the comma."""
 
 
 Kind = Literal["one", "and", "list", "count", "relation"]
@@ -248,9 +250,9 @@ class Span:
     Attributes:
         start: offset of its first character.
         end: offset after its last.
-        role: what the words are; everything outside a span is background.
-        mention: position in the caption of the mention it belongs to; -1 for the relation.
-        slot: which slot it says: a slot of the mention, "count", or "relation".
+        role: role of the words; everything outside a span is background.
+        mention: index of its mention in the caption; -1 for the relation.
+        slot: a slot of the mention, "count", or "relation".
     """
 
     start: int
@@ -265,13 +267,13 @@ class Caption:
     """Caption of a scene as a value, from which its text follows.
 
     Attributes:
-        kind: "one" thing is there, this "and" that, a "list" of three or more, a "count" of each,
-            or a "relation" between two.
-        mentions: what it speaks of. In a relation the first stands in it to the second, wherever
-            they are in the sentence.
-        relation: of the first to the second.
-        template: position in `LISTING`, or in `RELATING` for relations.
-        relation_word: position in the words of the relation.
+        kind: "one" thing, this "and" that, a "list" of three or more, a "count" of each, or a
+            "relation" between two.
+        mentions: mentioned things; a relation holds from the first to the second, whatever their
+            order in the sentence.
+        relation: relation of the first to the second.
+        template: index in `LISTING_TEMPLATES`, or in `RELATION_TEMPLATES` for relations.
+        relation_word: index in the words of the relation.
     """
 
     kind: Kind
@@ -288,15 +290,15 @@ class Caption:
     @property
     def spans(self) -> tuple[Span, ...]:
         """Word groups of the text, in reading order."""
-        found, end = [], -1
+        spans, end = [], -1
         for piece in self.pieces():
             if piece.text == ",":
                 end += 1
                 continue
             start, end = end + 1, end + 1 + len(piece.text)
             if piece.role is not None:
-                found.append(Span(start, end, piece.role, piece.mention, piece.slot))
-        return tuple(found)
+                spans.append(Span(start, end, piece.role, piece.mention, piece.slot))
+        return tuple(spans)
 
     @property
     def openings(self) -> tuple[Opening, Opening]:
@@ -312,10 +314,10 @@ class Caption:
     def pieces(self) -> list[Piece]:
         """The words, each with its role, slot and mention."""
         if self.kind == "relation":
-            return list(self._relating(RELATION_TEMPLATES[self.template]))
-        return list(self._listing(LISTING_TEMPLATES[self.template]))
+            return list(self._relation_pieces(RELATION_TEMPLATES[self.template]))
+        return list(self._listing_pieces(LISTING_TEMPLATES[self.template]))
 
-    def _listing(self, template: Template) -> Iterator[Piece]:
+    def _listing_pieces(self, template: Template) -> Iterator[Piece]:
         counted = self.kind == "count"
         for part in template.parts:
             if part == "all":
@@ -329,7 +331,7 @@ class Caption:
             else:
                 yield Piece(part)
 
-    def _relating(self, template: Template) -> Iterator[Piece]:
+    def _relation_pieces(self, template: Template) -> Iterator[Piece]:
         for part in template.parts:
             if part in {"0", "1"}:
                 i = int(part)
@@ -337,11 +339,11 @@ class Caption:
                     self.mentions[i], i, template.openings[i], after=not template.short
                 )
             elif part in {"rel", "its"}:
-                yield Piece(self._relation(template), "relation", "relation")
+                yield Piece(self._relation_text(template), "relation", "relation")
             else:
                 yield Piece(part)
 
-    def _relation(self, template: Template) -> str:
+    def _relation_text(self, template: Template) -> str:
         """Relation words in a form that fits the template; the first word always fits."""
         if self.relation is None:
             raise ValueError("a caption of kind 'relation' has a relation")

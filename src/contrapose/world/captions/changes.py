@@ -1,11 +1,9 @@
-"""Caption changes: minimal ones that make it false, and rewrites that keep its meaning.
+"""Caption changes: minimal ones that make a caption false, and rewrites that keep its meaning.
 
-Every change takes the caption, the scene it is true of and a generator, and returns a caption that
-is false of the scene beyond doubt, or None where there is none. New values are drawn uniformly
-from their class, or by the weights given ("the wrong word is as common as the right one").
-
-Each takes a caption and a generator, and returns a caption of other words or another order, or
-None where the caption does not allow it.
+A change takes the caption, the scene it is true of and a generator, and returns a caption that is
+false of the scene beyond doubt, or None where there is none. New values are drawn uniformly from
+their class, or by the weights given. A rewrite takes a caption and a generator, and returns a
+caption with other words or another order, or None where the caption does not allow it.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ from contrapose.world.scene import (
 
 S = TypeVar("S", bound=str)
 Weights = Mapping[str, float]
-"""How often each value is drawn; those that are not named never are. Counts are named "1" … "5"."""
+"""Relative frequency of each value; others are never drawn. Counts are named "1" … "5"."""
 
 
 class CaptionChange(Protocol):
@@ -65,7 +63,7 @@ VALUES: Mapping[Slot, Sequence[str]] = {
     "material": MATERIALS,
     "pattern": ("striped", "checkered"),
 }
-"""What a slot can be changed from and to; captions hardly ever say "medium" and "plain"."""
+"""Values that a slot can be changed from and to; "medium" and "plain" are hardly ever said."""
 
 
 def shuffle_values(values: Sequence[S], draws: Draws, weights: Weights | None) -> list[S]:
@@ -76,19 +74,19 @@ def shuffle_values(values: Sequence[S], draws: Draws, weights: Weights | None) -
 
 
 def choose_word(
-    caption: Caption, slot: Slot, value: str, draws: Draws, place: WordPosition | None = None
+    caption: Caption, slot: Slot, value: str, draws: Draws, position: WordPosition | None = None
 ) -> int:
     """Index of the word the caption already uses for a shape or color; else one drawn by weight."""
     if slot in {"shape", "color"}:
         for mention in caption.mentions:
             if mention.value(slot) == value:
                 return mention.choice(slot)
-    return draw_word(slot, value, draws, place)
+    return draw_word(slot, value, draws, position)
 
 
 def first_false(captions: Iterable[Caption], scene: Scene) -> Caption | None:
     """First caption that is false of the scene beyond doubt."""
-    return next((each for each in captions if is_true(each, scene) is False), None)
+    return next((caption for caption in captions if is_true(caption, scene) is False), None)
 
 
 _OBJECT_TRIES = 8
@@ -100,7 +98,7 @@ def add_detail(
 ) -> Caption | None:
     """Add a false attribute or a thing that is not there; the caption grows longer.
 
-    Weights name the values: shapes, colours and so on. A caption of a relation gets attributes
+    Weights name the values: shapes, colors and so on. A caption of a relation gets attributes
     only.
     """
     draws = Draws(rng)
@@ -127,7 +125,7 @@ def _add_attributes(
         mention = caption.mentions[i]
         thing = None if mention.thing is None else scene.things[mention.thing]
         if slot == "size" and (thing is None or thing.size == "medium"):
-            continue  # too close to call
+            continue  # its truth is in doubt
         for value in shuffle_values(VALUES[slot], draws, weights):
             said = mention.with_value(slot, value, choose_word(caption, slot, value, draws))
             yield caption.with_mention(i, mention.with_value(slot, value) if said.crowded else said)
@@ -172,9 +170,9 @@ def _make_replacement(slot: Slot) -> CaptionChange:
                 old = mention.value(slot)
                 if old is None:
                     continue
-                place = mention.word(slot).place
+                position = mention.word(slot).position
                 for value in shuffle_values([v for v in VALUES[slot] if v != old], draws, weights):
-                    word = choose_word(caption, slot, value, draws, place)
+                    word = choose_word(caption, slot, value, draws, position)
                     yield caption.with_mention(i, mention.with_value(slot, value, word))
 
         return first_false(candidates(), scene)
@@ -191,11 +189,11 @@ def replace_relation(
         return None
     draws = Draws(rng)
     others = shuffle_values(
-        [each for each in RELATIONS if each != caption.relation], draws, weights
+        [relation for relation in RELATIONS if relation != caption.relation], draws, weights
     )
     changed = (
-        replace(caption, relation=each, relation_word=draw_relation_word(each, draws))
-        for each in others
+        replace(caption, relation=relation, relation_word=draw_relation_word(relation, draws))
+        for relation in others
     )
     return first_false(changed, scene)
 
@@ -225,7 +223,7 @@ def swap_attribute(
 ) -> Caption | None:
     """Swap one attribute, with its words, between two things.
 
-    Weights name the slots: {"color": 1} swaps colours only.
+    Weights name the slots: {"color": 1} swaps colors only.
     """
     draws = Draws(rng)
 
@@ -272,10 +270,10 @@ CaptionRewrite = Callable[[Caption, np.random.Generator], Caption | None]
 
 def replace_synonym(caption: Caption, rng: np.random.Generator) -> Caption | None:
     """Replace one word by a synonym in the same position of the sentence."""
-    rewritten = [*_synonym_variants(caption), *_relation_variants(caption)]
+    variants = [*_synonym_variants(caption), *_relation_variants(caption)]
     text = caption.text
-    rewritten = [each for each in rewritten if each.text != text]
-    return rewritten[int(rng.integers(len(rewritten)))] if rewritten else None
+    variants = [variant for variant in variants if variant.text != text]
+    return variants[int(rng.integers(len(variants)))] if variants else None
 
 
 def invert_relation(caption: Caption, rng: np.random.Generator) -> Caption | None:
@@ -295,17 +293,19 @@ def swap_mentions(caption: Caption, rng: np.random.Generator) -> Caption | None:
 
 
 def _synonym_variants(caption: Caption) -> list[Caption]:
-    found = []
+    variants = []
     for i, mention in enumerate(caption.mentions):
         for slot in SLOTS:
             value = mention.value(slot)
             if value is None and slot != "shape":
                 continue
-            place = mention.word(slot).place
+            position = mention.word(slot).position
             for choice, word in enumerate(WORDS[slot][value]):
-                if choice != mention.choice(slot) and word.place == place:
-                    found.append(caption.with_mention(i, mention.with_value(slot, value, choice)))
-    return found
+                if choice != mention.choice(slot) and word.position == position:
+                    variants.append(
+                        caption.with_mention(i, mention.with_value(slot, value, choice))
+                    )
+    return variants
 
 
 def _relation_variants(caption: Caption) -> list[Caption]:

@@ -28,7 +28,7 @@ MENTION_RATES: Mapping[Slot, float] = {
     "material": 0.25,
     "pattern": 0.45,
 }
-"""How often each slot is said at middling detail, of a thing that has something to say there."""
+"""Probability that each slot is mentioned at detail 0.5, unless its value is unmarked."""
 COUNTED_MENTION_RATES: Mapping[Slot, float] = {
     "shape": 0.85,
     "color": 0.5,
@@ -36,11 +36,11 @@ COUNTED_MENTION_RATES: Mapping[Slot, float] = {
     "material": 0.1,
     "pattern": 0.1,
 }
-"""The same where things are counted: the less is said, the more things fit."""
+"""The same for counted things: the fewer slots, the more things fit."""
 UNMARKED = frozenset({"medium", "plain"})
-"""Values that are said only to tell things apart."""
+"""Values that are mentioned only to distinguish things."""
 COLOR_FIRST_RATE = 0.35
-"""How often the colour stands before the pattern: "a red striped ball"."""
+"""Probability that the color stands before the pattern: "a red striped ball"."""
 
 _WORD_WEIGHTS: Mapping[Slot, Mapping[str | None, CumulativeWeights]] = {
     slot: {
@@ -51,13 +51,13 @@ _WORD_WEIGHTS: Mapping[Slot, Mapping[str | None, CumulativeWeights]] = {
 
 
 def draw_word(
-    slot: Slot, value: str | None, draws: Draws, place: WordPosition | None = None
+    slot: Slot, value: str | None, draws: Draws, position: WordPosition | None = None
 ) -> int:
     """Draw by weight the index of a value's word; in the given position if it has one there."""
     choice = draws.pick(_WORD_WEIGHTS[slot][value])
-    if place is None or WORDS[slot][value][choice].place == place:
+    if position is None or WORDS[slot][value][choice].position == position:
         return choice
-    there = [i for i, word in enumerate(WORDS[slot][value]) if word.place == place]
+    there = [i for i, word in enumerate(WORDS[slot][value]) if word.position == position]
     if not there:
         return choice
     weights = [WORDS[slot][value][i].weight for i in there]
@@ -75,14 +75,15 @@ def mention_thing(
         value = getattr(it, slot)
         left = [rival for rival in left if getattr(rival, slot) == value]
     while left:
-        telling = [
+        distinctive = [
             slot
             for slot in SLOTS
-            if slot not in slots and any(getattr(each, slot) != getattr(it, slot) for each in left)
+            if slot not in slots
+            and any(getattr(rival, slot) != getattr(it, slot) for rival in left)
         ]
-        if not telling:
+        if not distinctive:
             return None
-        slot = draws.one_of(telling)
+        slot = draws.one_of(distinctive)
         value = getattr(it, slot)
         slots.append(slot)
         left = [rival for rival in left if getattr(rival, slot) == value]
@@ -142,9 +143,9 @@ def _draw_words(it: Thing, thing: int | None, slots: Sequence[Slot], draws: Draw
         pattern = draws.pick(_WORD_WEIGHTS["pattern"][it.pattern])
         words = WORDS["pattern"][it.pattern]
         if (
-            words[pattern].place == "after"
+            words[pattern].position == "after"
             and "material" in slots
-            and WORDS["material"][it.material][material].place == "after"
+            and WORDS["material"][it.material][material].position == "after"
         ):
             pattern = 0
     order = int("pattern" in slots and "color" in slots and draws.uniform() < COLOR_FIRST_RATE)
@@ -173,9 +174,9 @@ TRAINING_KIND_WEIGHTS: Mapping[Kind, float] = {
     "count": 0.09,
     "list": 0.06,
 }
-"""How often each kind of caption is tried first for training data."""
+"""Probability that each kind of caption is tried first for training data."""
 DETAIL = 0.5
-"""How much is said of each thing: 0 only what is needed, 1 everything."""
+"""Default detail of a mention: 0 only what is needed, 1 everything."""
 
 _KIND_WEIGHTS = cumulative_weights((0.15, 0.2, 0.1, 0.15, 0.4))
 _RELATION_WEIGHTS: Mapping[Relation, tuple[float, ...]] = {
@@ -184,7 +185,7 @@ _RELATION_WEIGHTS: Mapping[Relation, tuple[float, ...]] = {
 }
 _COUNT_TRIES = 6
 _COUNT_ONE_RATE = 0.2
-"""How readily a count of one is accepted before another group is looked for."""
+"""Probability that a count of one is accepted before another group is tried."""
 
 
 def describe(
@@ -196,13 +197,13 @@ def describe(
     another mentioned thing; counts are exact.
 
     Args:
-        scene: what to speak of.
-        rng: decides what is said, and how.
-        kind: of caption; None draws one that is possible here.
-        detail: how much is said of each thing, from 0 to 1.
+        scene: the scene to describe.
+        rng: source of all choices.
+        kind: kind of caption; None draws one that is possible here.
+        detail: how much is mentioned of each thing, from 0 to 1.
 
     Returns:
-        The caption; None if nothing of that kind can be said of this scene.
+        The caption; None if the scene allows none of that kind.
     """
     draws = Draws(rng)
     if kind is not None:
@@ -226,7 +227,7 @@ def relate(
 ) -> Caption | None:
     """Caption of a given relation between two things; None if they cannot be told apart.
 
-    Whether the relation holds is the caller's matter.
+    The caller ensures that the relation holds.
     """
     return _relate_things(scene, first, relation, second, Draws(rng), detail)
 

@@ -1,4 +1,8 @@
-"""Truth value of a caption on a scene: true, false, or None when in doubt."""
+"""Truth value of a caption on a scene, and ARO's four word-order shuffles that are not true.
+
+The shuffles need no tagger: the word groups give nouns and adjectives. A shuffle that means the
+same again, or something else that is true of the scene, is drawn anew.
+"""
 
 from __future__ import annotations
 
@@ -57,14 +61,14 @@ def is_true(caption: Caption, scene: Scene) -> bool | None:
     false beyond doubt for every pair, and "the" leaves doubt when several things fit and the
     answer depends on which is meant.
     """
-    found = [matching_things(mention, scene) for mention in caption.mentions]
-    if not all(found):
+    things = [matching_things(mention, scene) for mention in caption.mentions]
+    if not all(things):
         return False
     if caption.kind == "relation":
-        return _check_relation(caption, scene, found[0], found[1])
+        return _check_relation(caption, scene, things[0], things[1])
     if caption.kind == "count":
-        return _check_counts(caption, found)
-    return _can_assign(found)
+        return _check_counts(caption, things)
+    return _can_assign(things)
 
 
 def _check_relation(
@@ -84,21 +88,23 @@ def _check_relation(
     return None
 
 
-def _check_counts(caption: Caption, found: Sequence[Sequence[int]]) -> bool | None:
+def _check_counts(caption: Caption, things_of: Sequence[Sequence[int]]) -> bool | None:
     """Truth value of exact counts; None if two mentions could mean one thing."""
-    if sum(map(len, found)) > len({thing for things in found for thing in things}):
+    if sum(map(len, things_of)) > len({thing for things in things_of for thing in things}):
         return None
     return all(
         len(things) == mention.count
-        for mention, things in zip(caption.mentions, found, strict=True)
+        for mention, things in zip(caption.mentions, things_of, strict=True)
     )
 
 
-def _can_assign(found: Sequence[Sequence[int]], used: frozenset[int] = frozenset()) -> bool:
+def _can_assign(things_of: Sequence[Sequence[int]], used: frozenset[int] = frozenset()) -> bool:
     """Whether the mentions can be assigned to distinct things."""
-    if not found:
+    if not things_of:
         return True
-    return any(_can_assign(found[1:], used | {thing}) for thing in found[0] if thing not in used)
+    return any(
+        _can_assign(things_of[1:], used | {thing}) for thing in things_of[0] if thing not in used
+    )
 
 
 def _is_above(scene: Scene, first: int, second: int) -> bool:
@@ -141,7 +147,7 @@ def orders(
 ) -> tuple[str, str, str, str] | None:
     """Four shuffles of the caption's words, in the order of `ORDERS`.
 
-    None if one of the four cannot be had: a caption with one noun and no adjective, say.
+    None if one of the four does not exist, as for a caption with one noun and no adjective.
     """
     tokens = list(_tag_tokens(caption))
     pairs: TaggedTokens = [(word, tag) for word, tag, _ in tokens]
@@ -152,20 +158,20 @@ def orders(
         lambda: shuffle_within_trigrams(plain, rng),
         lambda: shuffle_trigrams(plain, rng),
     ]
-    places = [mention for _, _, mention in tokens]
-    found = []
+    mentions = [mention for _, _, mention in tokens]
+    texts = []
     for i, way in enumerate(ways):
         for _ in range(_TRIES):
             shuffled = way()
             if _normalize_order(shuffled) == _normalize_order(plain):
                 continue
-            if i == 0 and _may_be_true(caption, scene, shuffled, places):
+            if i == 0 and _may_be_true(caption, scene, shuffled, mentions):
                 continue
-            found.append(join_words(shuffled))
+            texts.append(join_words(shuffled))
             break
         else:
             return None
-    return (found[0], found[1], found[2], found[3])
+    return (texts[0], texts[1], texts[2], texts[3])
 
 
 def _tag_tokens(caption: Caption) -> Iterator[tuple[str, str, int]]:
@@ -202,23 +208,23 @@ def _normalize_order(words: list[str]) -> list[str]:
     return gist
 
 
-def _may_be_true(caption: Caption, scene: Scene, words: list[str], places: list[int]) -> bool:
+def _may_be_true(caption: Caption, scene: Scene, words: list[str], mention_of: list[int]) -> bool:
     """Whether shuffled nouns and adjectives may describe the scene.
 
-    A noun phrase that makes no sense (two colours, two nouns) says nothing true.
+    A noun phrase that makes no sense (two colors, two nouns) is not true.
     """
     mentions = [Mention(None, None, count=mention.count) for mention in caption.mentions]
     filled: set[tuple[int, Slot]] = set()
-    for word, place in zip(words, places, strict=True):
-        if place < 0:
+    for word, index in zip(words, mention_of, strict=True):
+        if index < 0:
             if word in _WORD_MEANINGS:
                 return False
             continue
         if word not in _WORD_MEANINGS:
             return False
         slot, value = _WORD_MEANINGS[word]
-        if (place, slot) in filled:
+        if (index, slot) in filled:
             return False
-        filled.add((place, slot))
-        mentions[place] = mentions[place].with_value(slot, value)
+        filled.add((index, slot))
+        mentions[index] = mentions[index].with_value(slot, value)
     return is_true(replace(caption, mentions=tuple(mentions)), scene) is not False

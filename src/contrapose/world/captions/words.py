@@ -17,7 +17,7 @@ SLOTS: tuple[Slot, ...] = ("shape", "color", "size", "material", "pattern")
 ATTRIBUTES: tuple[Slot, ...] = ("color", "size", "material", "pattern")
 
 WordPosition = Literal["size", "quality", "pattern", "color", "material", "noun", "after"]
-"""Where a word stands in a noun phrase; "after" is behind the noun."""
+"""Position of a word in a noun phrase; "after" is behind the noun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +26,14 @@ class Word:
 
     Attributes:
         text: the word, or a few ("with stripes").
-        weight: how often it is chosen among the words of its value.
-        place: where it stands in a noun phrase.
+        weight: relative frequency among the words of its value.
+        position: its position in a noun phrase.
         plural: of a noun.
     """
 
     text: str
     weight: float
-    place: WordPosition
+    position: WordPosition
     plural: str = ""
 
 
@@ -42,9 +42,10 @@ class RelationWord:
     """One wording of a relation.
 
     Attributes:
-        text: before the second object: "to the left of".
-        weight: how often it is chosen.
-        its: after both objects, where "it" is the second: "to its left". None if there is no such.
+        text: wording before the second object: "to the left of".
+        weight: relative frequency.
+        its: wording after both objects, where "it" is the second: "to its left"; None if it has
+            none.
         heads: whether a sentence can begin with it.
     """
 
@@ -149,6 +150,6 @@ RELATION_WORDS: Mapping[Relation, tuple[RelationWord, ...]] = {
         RelationWord("underneath", 0.1, "underneath it"),
     ),
 }
-"""The words of every relation; those of a relation and its opposite at one place are of a kind."""
+"""The words of every relation; words of opposite relations at one index match in style."""
 
 NUMBERS: tuple[str, ...] = ("no", "one", "two", "three", "four", "five")

@@ -3,7 +3,7 @@
     from contrapose.world.render import render
     rendered = render(scenes, size=96)        # .images, .index, .depth, .masks(), .boxes() …
 
-A picture depends on its scene and the size alone: not on the other scenes of the call, the number
+An image depends on its scene and the size alone: not on the other scenes of the call, the number
 of threads or the device. Light is computed in squared color values and the root is taken at the
 end: close to how screens and eyes work, and exact on every device, which a power of 2.2 is not.
 """
@@ -51,9 +51,9 @@ __all__ = [
 ]
 
 RAYS_ON_CPU = 16 * 96 * 96
-"""How many rays are followed together on a CPU: few enough for its cache."""
+"""Rays per batch on a CPU: few enough for its cache."""
 RAYS_ON_GPU = 2048 * 96 * 96
-"""How many on anything else: enough to keep it busy; they take about 3 GB."""
+"""Rays per batch on other devices: enough to keep them busy; they take about 3 GB."""
 
 
 def render(
@@ -85,9 +85,9 @@ def render_packed(
     Args:
         packed: the scenes.
         size: width and height in pixels.
-        device: where to work and leave the result; None for where the scenes are.
+        device: device of the computation and the result; None takes that of the scenes.
         samples: rays per pixel in each direction, averaged for smooth edges; 1 is fastest.
-        chunk: how many scenes to draw at once; None for what suits the device.
+        chunk: scenes per batch; None takes what suits the device.
 
     Raises:
         InputError: size, samples or chunk is not positive.
@@ -111,7 +111,7 @@ def visibility(packed: PackedScenes, size: int = 48) -> tuple[Tensor, Tensor]:
     """Visible fraction and pixel count of each thing, without shading.
 
     Returns:
-        (N, K) the seen fraction of each thing's silhouette, and (N, K) the pixels seen at `size`.
+        (N, K) visible fraction of each thing's silhouette, and (N, K) its visible pixels at `size`.
     """
     step = _chunk_size(packed.device, size)
     nothing = _empty_rendering(packed, size)
@@ -164,15 +164,15 @@ def _render_chunk(packed: PackedScenes, size: int, samples: int) -> Rendering:
     middles = first_hits(chunk, size)
     rays = ray_directions(chunk, size)
     length = ((rays[0] * rays[0] + rays[1] * rays[1]) + rays[2] * rays[2]).sqrt()
-    picture = _shade_image(chunk, middles if samples == 1 else first_hits(chunk, size * samples))
+    image = _shade_image(chunk, middles if samples == 1 else first_hits(chunk, size * samples))
     if samples > 1:
-        total = picture[..., 0::samples, 0::samples]
+        total = image[..., 0::samples, 0::samples]
         for down in range(samples):
             for across in range(samples):
                 if down or across:
-                    total = total + picture[..., down::samples, across::samples]
-        picture = total * (1 / samples**2)
-    images = (picture * 255 + 0.5).to(torch.uint8).permute(1, 2, 3, 0).contiguous()
+                    total = total + image[..., down::samples, across::samples]
+        image = total * (1 / samples**2)
+    images = (image * 255 + 0.5).to(torch.uint8).permute(1, 2, 3, 0).contiguous()
     return Rendering(images, middles.index, middles.t * length, middles.silhouettes)
 
 
@@ -182,26 +182,26 @@ def _shade_image(chunk: Chunk, hits: Hits) -> Tensor:
 
 
 PALE_SHARE = 0.80
-"""How far towards white every other band or check of a pattern goes."""
+"""Share of white in every other band or check of a pattern."""
 BAND, CHECK = 0.36, 0.45
 """Heights of a stripe and of a check over the radius; no flat top lies on a border of theirs."""
 CUBE_CHECK = 0.275
 """Half the width of the middle check of three on a cube's face."""
 HAZE_FROM, HAZE_GROWTH = 14.0, 0.02
-"""From how far the ground begins to fade into the sky, and how fast."""
+"""Distance from which the ground fades into the sky, and the rate."""
 UNDERSIDE = 0.55
-"""How much of the light from everywhere reaches a surface that faces down."""
+"""Share of the ambient light that reaches a surface that faces down."""
 
 
 def _shade(chunk: Chunk, hits: Hits, rays: Vector, dark: Tensor) -> Tensor:
     """(3, N, S, S) colors from 0 to 1."""
-    picture = _shade_surroundings(chunk, rays, dark)
+    image = _shade_surroundings(chunk, rays, dark)
     seen = (hits.index.reshape(-1) >= 0).nonzero().squeeze(1)
     if len(seen):
         colors = _shade_surfaces(chunk, hits, rays, dark, seen)
-        for channel, color in zip(picture.reshape(3, -1).unbind(0), colors, strict=True):
+        for channel, color in zip(image.reshape(3, -1).unbind(0), colors, strict=True):
             channel[seen] = color
-    return picture.clamp(0, 1).sqrt()
+    return image.clamp(0, 1).sqrt()
 
 
 def _shade_surroundings(chunk: Chunk, rays: Vector, dark: Tensor) -> Tensor:
@@ -243,8 +243,8 @@ def _shade_surfaces(
     z = view["eye_z"] + t * d[2] - thing["foot"]
     inverse = thing["radius"].reciprocal()
     cos, sin = thing["cos"], thing["sin"]
-    own = ((cos * x + sin * y) * inverse, (cos * y - sin * x) * inverse, z * inverse)
-    nx, ny, nz = surface_normal(thing["shape"], own)
+    local = ((cos * x + sin * y) * inverse, (cos * y - sin * x) * inverse, z * inverse)
+    nx, ny, nz = surface_normal(thing["shape"], local)
     nx, ny = cos * nx - sin * ny, sin * nx + cos * ny
 
     lamp = (view["lamp_x"], view["lamp_y"], view["lamp_z"])
@@ -263,16 +263,16 @@ def _shade_surfaces(
     metal = thing["material"] == MATERIAL_CODE["metal"]
     dull = around + lit * facing
     back = (e[0] * nx + e[1] * ny) + e[2] * nz
-    up = e[2] - 2 * back * nz  # how far up the mirrored ray goes
+    up = e[2] - 2 * back * nz  # vertical part of the mirrored ray
     mirror = _sky_share(up)
     # Below the horizon a mirror sees the ground, and near its foot its own dark contact with it.
-    floor = 0.25 + 0.75 * (own[2] * 0.55 / ((-up).clamp(min=0) + 0.3)).clamp(0, 1)
+    floor = 0.25 + 0.75 * (local[2] * 0.55 / ((-up).clamp(min=0) + 0.3)).clamp(0, 1)
     edge = (
         _square_repeatedly((1 + back).clamp(0, 1), 2) * 0.5
-    )  # a mirror at a grazing angle loses its colour
-    gleam = _highlight_streak(thing, own, (nx, ny, nz), half) * (facing > 0)
+    )  # a mirror at a grazing angle loses its color
+    gleam = _highlight_streak(thing, local, (nx, ny, nz), half) * (facing > 0)
     shine = torch.where(metal, 1.1 * tight + 0.35 * gleam, 0.10 * wide) * lit
-    alternate = _is_pale(thing, own)
+    alternate = _is_pale(thing, local)
     colors = []
     for name, short in (("red", "r"), ("green", "g"), ("blue", "b")):
         paint = thing[name]
@@ -339,5 +339,5 @@ def _is_pale(thing: dict[str, Tensor], at: Vector) -> Tensor:
     )
 
 
-def _is_odd(whole: Tensor) -> Tensor:
-    return torch.floor(whole * 0.5) * 2 != whole
+def _is_odd(value: Tensor) -> Tensor:
+    return torch.floor(value * 0.5) * 2 != value

@@ -20,23 +20,23 @@ SHAPE_CODE = {shape: code for code, shape in enumerate(SHAPES)}
 MATERIAL_CODE = {material: code for code, material in enumerate(MATERIALS)}
 PATTERN_CODE = {pattern: code for code, pattern in enumerate(PATTERNS)}
 TARGET_HEIGHT = 0.4
-"""How high above the middle of the ground the camera looks."""
+"""Height above the middle of the ground of the point that the camera looks at."""
 EMPTY = -1
-"""Shape code of a place where a scene has no thing."""
+"""Shape code of an empty slot."""
 
 THING_COLUMNS = (
     "x", "y", "foot", "radius", "cos", "sin", "red", "green", "blue", "material", "pattern",
     "shape",
 )  # fmt: skip
-"""What the last axis of `PackedScenes.things` holds; codes are positions in `scene`'s lists."""
+"""Columns of `PackedScenes.things`; codes are indices into the lists of `scene`."""
 VIEW_COLUMNS = (
     "eye_x", "eye_y", "eye_z", "ahead_x", "ahead_y", "ahead_z", "right_x", "right_y", "up_x",
     "up_y", "up_z", "lamp_x", "lamp_y", "lamp_z", "strength", "ambient", "ground_r", "ground_g",
     "ground_b", "tiles", "sky_r", "sky_g", "sky_b",
 )  # fmt: skip
-"""What the last axis of `PackedScenes.views` holds.
+"""Columns of `PackedScenes.views`.
 
-`right` and `up` reach from the middle of the picture to its edge, one unit ahead of the eye; `lamp`
+`right` and `up` reach from the middle of the image to its edge, one unit ahead of the eye; `lamp`
 points to the lamp.
 """
 
@@ -169,7 +169,7 @@ class Rendering:
     def boxes(self) -> list[list[Box | None]]:
         """Bounding box of the visible pixels of each thing; None where there are none."""
         masks = self.masks().cpu()
-        return [[_bounding_box(mask) for mask in each] for each in masks]
+        return [[_bounding_box(mask) for mask in scene] for scene in masks]
 
     def nearest_first(self) -> list[list[int]]:
         """Visible things of each scene, by the distance of their nearest visible point."""

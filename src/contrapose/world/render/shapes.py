@@ -22,7 +22,7 @@ Vector: TypeAlias = tuple[Tensor, Tensor, Tensor]
 PYRAMID_BASE = 0.9
 """Half the side of a pyramid's foot."""
 PILL_AXIS = 1 - PILL_THICKNESS
-"""How far a pill's axis reaches to either side."""
+"""Half the length of a pill's axis."""
 TALL_HEIGHT = 2.0
 """Height of cylinder, cone and pyramid."""
 EPSILON = 1e-9

@@ -18,9 +18,9 @@ from contrapose.world.render.shapes import BOUNDS, Vector, ray_entry
 from contrapose.world.scene import SHAPES
 
 MIN_SHADOW_DISTANCE = 1e-3
-"""How far a shadow ray must go before what it meets counts."""
+"""Least ray parameter at which a shadow ray can hit a thing."""
 BOUND_MARGIN = 1.01
-"""Balls around things are this much larger than they need be, against rounding."""
+"""Factor by which bounding spheres are enlarged, against rounding."""
 
 
 class Chunk:
@@ -31,7 +31,7 @@ class Chunk:
         view: (N, 1, 1) columns of `PackedScenes.views` by name.
         counts: N, K.
         order: flat positions of the pairs in (N, K), sorted by shape.
-        place: (N, K) where each pair is in that order; the row after the last where it is empty.
+        pair_row: (N, K) position of each pair in that order; one past the last for an empty pair.
         ends: how many pairs come before the end of each shape.
     """
 
@@ -45,11 +45,11 @@ class Chunk:
 
         flat = packed.shape.reshape(-1)
         order = torch.sort(flat, stable=True).indices[int((flat == EMPTY).sum()) :]
-        place = torch.full_like(flat, len(order))
-        place[order] = torch.arange(len(order))
+        row = torch.full_like(flat, len(order))
+        row[order] = torch.arange(len(order))
         self.ends = torch.bincount(flat[order], minlength=len(SHAPES)).cumsum(0).tolist()
         self.order = order.to(device)
-        self.place = place.reshape(self.counts).to(device)
+        self.pair_row = row.reshape(self.counts).to(device)
         bounds = torch.tensor([BOUNDS[shape] for shape in SHAPES] + [(0.0, 0.0)])
         middle, around = bounds[packed.shape].to(device).unbind(-1)
         radius = self.thing["radius"]
@@ -68,16 +68,16 @@ class Chunk:
         inverse = thing["radius"].reciprocal()
         cos, sin = thing["cos"] * inverse, thing["sin"] * inverse
 
-        def turned(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        def rotate(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
             return cos * x + sin * y, cos * y - sin * x
 
         rows = [
-            *turned(view["eye_x"] - thing["x"], view["eye_y"] - thing["y"]),
+            *rotate(view["eye_x"] - thing["x"], view["eye_y"] - thing["y"]),
             (view["eye_z"] - thing["foot"]) * inverse,
-            *turned(view["ahead_x"], view["ahead_y"]), view["ahead_z"] * inverse,
-            *turned(view["right_x"], view["right_y"]),
-            *turned(view["up_x"], view["up_y"]), view["up_z"] * inverse,
-            *turned(view["lamp_x"], view["lamp_y"]), view["lamp_z"] * inverse,
+            *rotate(view["ahead_x"], view["ahead_y"]), view["ahead_z"] * inverse,
+            *rotate(view["right_x"], view["right_y"]),
+            *rotate(view["up_x"], view["up_y"]), view["up_z"] * inverse,
+            *rotate(view["lamp_x"], view["lamp_y"]), view["lamp_z"] * inverse,
         ]  # fmt: skip
         return torch.stack(rows).flatten(1).index_select(1, self.order)
 
@@ -168,15 +168,15 @@ def _local_rays(chunk: Chunk, at: Tensor, size: int) -> tuple[Tensor, Tensor, Ve
 
 def _enter_shapes(origin: Vector, direction: Vector, ends: list[int]) -> Tensor:
     """Ray parameters at which rays sorted by shape enter their things."""
-    found, start = [], 0
+    entries, start = [], 0
     for shape, end in zip(SHAPES, ends, strict=True):
         if end > start:
             part = slice(start, end)
             o = (origin[0][part], origin[1][part], origin[2][part])
             d = (direction[0][part], direction[1][part], direction[2][part])
-            found.append(ray_entry(shape, o, d))
+            entries.append(ray_entry(shape, o, d))
         start = end
-    return torch.cat(found) if found else origin[0]
+    return torch.cat(entries) if entries else origin[0]
 
 
 def first_hits(chunk: Chunk, size: int) -> Hits:
@@ -191,12 +191,12 @@ def first_hits(chunk: Chunk, size: int) -> Hits:
     t = ground_hits(chunk, size).expand(scenes, size, size).reshape(scenes, rays)
     index = torch.full((scenes, rays), -1, dtype=torch.int8, device=device)
     silhouettes = []
-    for place in range(most):
-        own = near.index_select(0, chunk.place[:, place])
-        nearer = own < t
-        t = torch.where(nearer, own, t)
-        index = index.masked_fill(nearer, place)
-        silhouettes.append((own < torch.inf).sum(1))
+    for thing in range(most):
+        hit = near.index_select(0, chunk.pair_row[:, thing])
+        nearer = hit < t
+        t = torch.where(nearer, hit, t)
+        index = index.masked_fill(nearer, thing)
+        silhouettes.append((hit < torch.inf).sum(1))
     shape = (scenes, size, size)
     return Hits(t.reshape(shape), index.reshape(shape), torch.stack(silhouettes, 1))
 
@@ -221,8 +221,8 @@ def find_shadows(chunk: Chunk, hits: Hits, rays: Vector) -> Tensor:
         middle = (chunk.middle[0] * axis[0] + chunk.middle[1] * axis[1]) + chunk.middle[2] * axis[2]
         gaps.append(point - middle)
     apart = gaps[0] * gaps[0] + gaps[1] * gaps[1]
-    own = torch.arange(most, dtype=torch.int8, device=hits.index.device)[:, None]
-    other = hits.index.reshape(scenes, 1, -1) != own
+    things = torch.arange(most, dtype=torch.int8, device=hits.index.device)[:, None]
+    other = hits.index.reshape(scenes, 1, -1) != things
     at, ends = chunk.by_shape((apart <= chunk.around * chunk.around) & other)
 
     dark = torch.zeros(hits.t.numel(), dtype=torch.bool, device=hits.t.device)
