@@ -2,6 +2,141 @@
 
 It asks one question of vision-language models in many ways: does the model notice the small
 change, in a caption or in an image, that flips the meaning?
+
+    import contrapose as cp
+
+    run = cp.evaluate("tiny-clip", on="scenes", limit=20)
+    run.metrics["average"].value
+
+Every name below is imported when it is first used, so that `import contrapose` itself is quick.
 """
 
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contrapose import losses, metrics
+    from contrapose.api.audit import audit
+    from contrapose.api.build import build_pairs, build_scenes
+    from contrapose.api.catalog import benchmarks, load_benchmark, load_model, models, scores
+    from contrapose.api.check import check_data, check_model
+    from contrapose.api.compare import compare
+    from contrapose.api.diagnose import diagnose
+    from contrapose.api.evaluate import evaluate
+    from contrapose.api.explain import explain
+    from contrapose.api.export import export
+    from contrapose.api.measure import measure
+    from contrapose.api.runs import Run, Runs, load_run, load_runs
+    from contrapose.api.tune import tune
+    from contrapose.api.tune_heads import tune_heads
+    from contrapose.data.examples import Example
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Example",
+    "Run",
+    "Runs",
+    "audit",
+    "benchmarks",
+    "build_pairs",
+    "build_scenes",
+    "check_data",
+    "check_model",
+    "compare",
+    "diagnose",
+    "evaluate",
+    "explain",
+    "export",
+    "load_benchmark",
+    "load_model",
+    "load_run",
+    "load_runs",
+    "losses",
+    "measure",
+    "metrics",
+    "models",
+    "scores",
+    "tune",
+    "tune_heads",
+]
+
+_MODULES = {
+    "Example": "data.examples",
+    "Run": "api.runs",
+    "Runs": "api.runs",
+    "audit": "api.audit",
+    "benchmarks": "api.catalog",
+    "build_pairs": "api.build",
+    "build_scenes": "api.build",
+    "check_data": "api.check",
+    "check_model": "api.check",
+    "compare": "api.compare",
+    "diagnose": "api.diagnose",
+    "evaluate": "api.evaluate",
+    "explain": "api.explain",
+    "export": "api.export",
+    "load_benchmark": "api.catalog",
+    "load_model": "api.catalog",
+    "load_run": "api.runs",
+    "load_runs": "api.runs",
+    "measure": "api.measure",
+    "models": "api.catalog",
+    "scores": "api.catalog",
+    "tune": "api.tune",
+    "tune_heads": "api.tune_heads",
+}
+"""Public name → the module that defines it."""
+
+_SUBPACKAGES = frozenset(("diagnose", "losses", "metrics", "models", "scores", "tune"))
+"""Public names that are subpackages too; those that are also functions can be called."""
+
+
+def _public(name: str) -> Any:
+    return getattr(import_module(f"contrapose.{_MODULES[name]}"), name)
+
+
+class _CallableModule(ModuleType):
+    """Subpackage that is also a function: `cp.models()` lists, `cp.models.register_model` is there.
+
+    Python binds a subpackage to its name once anything imports it, so the name must mean both.
+    """
+
+    @property
+    def __signature__(self) -> Any:
+        from inspect import signature
+
+        return signature(_public(self.__name__.rpartition(".")[2]))
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return _public(self.__name__.rpartition(".")[2])(*arguments, **options)
+
+
+class _Package(ModuleType):
+    """The package itself; subpackages that share their name with a function become callable."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _SUBPACKAGES and name in _MODULES and isinstance(value, ModuleType):
+            value.__class__ = _CallableModule
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBPACKAGES:
+        return import_module(f"contrapose.{name}")
+    if name in _MODULES:
+        value = _public(name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted((*__all__, "__version__"))

@@ -8,6 +8,9 @@ from pathlib import Path
 
 _command_line = False
 
+FLAGS = {"losses": "with", "scales": "lambda"}
+"""Options whose flag has another name, because Python reserves it."""
+
 
 class ContraposeError(Exception):
     """Something the user can put right; the command line prints it without a traceback."""
@@ -40,7 +43,7 @@ def option(name: str, value: object = None) -> str:
     `option("cache_use", "only")` is `cache_use='only'` and `--cache-use only`.
     """
     if _command_line:
-        flag = "--" + name.replace("_", "-")
+        flag = "--" + FLAGS.get(name, name).replace("_", "-")
         return flag if value is None or value is True else f"{flag} {value}"
     return name if value is None else f"{name}={value!r}"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from contrapose import results
 from contrapose.cli import demo
 from contrapose.evaluation import selection
 from tests.conftest import Cli
@@ -72,6 +73,6 @@ def test_full_disk(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(demo, "write_run", full)
+    monkeypatch.setattr(results, "write_run", full)
     said = cli("demo", "--out", tmp_path / "demo", "--quiet").refused()
     assert "cannot be written to (No space left on device)" in said

@@ -17,7 +17,7 @@ from contrapose.engine.chat.prompts import EQBEN
 from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
-from contrapose.results import Evaluation, compare_paths, write_run
+from contrapose.results import Evaluation, compare_runs, write_run
 from contrapose.results.schema import MetricValue, Results
 from tests.chatting import Chatter, captions_in, knows, likes_the_first, number_at
 from tests.fakes import Fake, Tower, choices, made, pairs, patch, patches
@@ -219,5 +219,5 @@ def test_a_run_folder(tmp_path: Path) -> None:
     spec = (tmp_path / "a" / "spec.json").read_text()
     assert "There are two images (left and right)" in spec
     assert '"stored_as": "chat:reply"' in spec
-    difference = compare_paths(tmp_path / "a", tmp_path / "b", resamples=200)
+    difference = compare_runs(tmp_path / "a", tmp_path / "b", resamples=200)
     assert difference.metrics["group"].difference == -0.5

@@ -14,7 +14,7 @@ from contrapose.engine import NoiseImages, ScoringContext, score_examples
 from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
-from contrapose.results import Evaluation, compare_paths, read_run, write_run
+from contrapose.results import Evaluation, compare_runs, read_run, write_run
 from tests.engine.models import Picky, Reading
 from tests.fakes import Fake, Tower, choices, edits, gallery, made, pairs, patches
 
@@ -166,10 +166,10 @@ def test_run_folders(tmp_path: Path) -> None:
 
 def test_runs_are_compared(tmp_path: Path) -> None:
     write_run(evaluate_models([Fake(), Tower()], request()), tmp_path / "run")
-    found = compare_paths(tmp_path / "run@fake,itc", tmp_path / "run@tower", resamples=200)
+    found = compare_runs(tmp_path / "run@fake,itc", tmp_path / "run@tower", resamples=200)
     assert list(found.metrics) == ["average", "pairs/group", "choices/accuracy"]
     assert found.metrics["average"].difference == 0  # the two see alike in their vectors
-    other = compare_paths(
+    other = compare_runs(
         tmp_path / "run@fake,itc", tmp_path / "run@lm", resamples=200, partial=True
     )
     change = other.metrics["pairs/group"]

@@ -10,12 +10,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from contrapose.errors import InputError
-from contrapose.results import MetricsRequest, Results, Run, measure_score_file, read_run, write_run
+from contrapose.results import (
+    MetricsRequest,
+    Results,
+    RunRecord,
+    measure_score_file,
+    read_run,
+    write_run,
+)
 from contrapose.results import runs as runs_module
 
 
 @pytest.fixture
-def finished(tmp_path: Path) -> Run:
+def finished(tmp_path: Path) -> RunRecord:
     scores = np.random.default_rng(0).integers(0, 4, (400, 2, 2)).astype(float)
     np.save(tmp_path / "s.npy", scores)
     tags = {str(i): ["odd", "late"] if i % 2 else [] for i in range(400)}
@@ -26,7 +33,7 @@ def finished(tmp_path: Path) -> Run:
     return measure_score_file(request)
 
 
-def test_round_trip(finished: Run, tmp_path: Path) -> None:
+def test_round_trip(finished: RunRecord, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     write_run(finished, folder)
     benchmark, measured = read_run(folder)
@@ -51,7 +58,7 @@ def test_round_trip(finished: Run, tmp_path: Path) -> None:
 
 
 def test_failure_in_the_middle_leaves_what_was_there(
-    finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished: RunRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "run"
     write_run(finished, folder)
@@ -69,7 +76,7 @@ def test_failure_in_the_middle_leaves_what_was_there(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kind.json", "run", "s.npy"]
 
 
-def test_damaged_runs_are_refused(finished: Run, tmp_path: Path) -> None:
+def test_damaged_runs_are_refused(finished: RunRecord, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     write_run(finished, folder)
     spec = json.loads((folder / "spec.json").read_text())

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import error_console, output_console, show_progress
+from contrapose.cli.console import output_console, say_written, show, show_progress
 from contrapose.cli.options import (
     BatchSize,
     Cache,
@@ -23,21 +23,8 @@ from contrapose.cli.options import (
     TrustRemoteCode,
     cache_option,
     include_files,
-    require_positive,
     words_option,
 )
-from contrapose.engine import parse_prior
-from contrapose.errors import InputError
-from contrapose.evaluation.audit import AuditRequest, audit_benchmark
-from contrapose.files import new_folder, require_free, write_text
-from contrapose.models.language import DEFAULT_LANGUAGE_MODEL
-from contrapose.models.options import parse_dtype
-from contrapose.report import show
-from contrapose.report.audit import audit_tables, render_audit
-from contrapose.results.schema import AuditReport
-
-NO_LANGUAGE_MODEL = "none"
-RESULTS, REPORT = "audit.json", "report.html"
 
 
 def audit(
@@ -103,55 +90,36 @@ def audit(
     quiet: Quiet = False,
 ) -> None:
     """Solve a benchmark without its images: by a language model, priors, length and n-grams."""
+    from contrapose.api.audit import audit as audit_benchmark
+    from contrapose.report.audit import audit_tables
+
     include_files(include)
-    require_positive(batch_size=batch_size)
-    request = AuditRequest(
-        benchmark=benchmark,
-        models=words_option(model),
-        lm=None if lm == NO_LANGUAGE_MODEL else lm or DEFAULT_LANGUAGE_MODEL,
-        lm_needed=lm is not None,
-        root=root,
-        subsets=words_option(subset),
-        limit=limit,
-        sample=sample,
-        prior=parse_prior(prior, seed=seed),
-        ngram_corpus=ngram_corpus,
-        likelihoods=likelihoods,
-        device=device,
-        dtype=None if dtype is None else parse_dtype(dtype),
-        batch_size=batch_size,
-        cache=cache_option(cache, none=no_cache),
-        cache_use=cache_use.value,
-        trust_remote_code=trust_remote_code,
-        resamples=resamples,
-        seed=seed,
-    )
-    if out is not None:
-        _require_output(out, overwrite=overwrite)
-    with show_progress(quiet=quiet) as told:
-        report = audit_benchmark(request, progress=told)
-    if out is not None:
-        _write_audit(report, out, overwrite=overwrite)
+    with show_progress(quiet=quiet) as progress:
+        report = audit_benchmark(
+            benchmark,
+            model=words_option(model),
+            lm=lm,
+            root=root,
+            subset=words_option(subset),
+            limit=limit,
+            sample=sample,
+            prior=prior,
+            ngram_corpus=ngram_corpus,
+            likelihoods=likelihoods,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            cache=cache_option(cache, no_cache),
+            cache_use=cache_use.value,
+            trust_remote_code=trust_remote_code,
+            out=out,
+            overwrite=overwrite,
+            resamples=resamples,
+            seed=seed,
+            progress=progress,
+        )
     if as_json:
         typer.echo(report.model_dump_json(indent=2))
     else:
         show(output_console(), audit_tables(report))
-    if out is not None and not quiet:
-        error_console().print(f"Written to {out}")
-
-
-def _require_output(out: Path, *, overwrite: bool) -> None:
-    """Require that `out` is free or holds an earlier audit.
-
-    Raises:
-        InputError: the place is taken by something else.
-    """
-    require_free(out, overwrite=overwrite)
-    if out.is_dir() and any(out.iterdir()) and not (out / RESULTS).is_file():
-        raise InputError("holds no audit, and is not written over; choose another.", file=out)
-
-
-def _write_audit(report: AuditReport, out: Path, *, overwrite: bool) -> None:
-    with new_folder(out, overwrite=overwrite) as folder:
-        write_text(folder / RESULTS, report.model_dump_json(indent=2) + "\n")
-        write_text(folder / REPORT, render_audit(report))
+    say_written(out, quiet=quiet)

@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from contrapose.cli.console import error_console, output_console, show_progress
-from contrapose.cli.options import cache_option
+from contrapose.cli.console import error_console, output_console, show, show_progress
+from contrapose.cli.options import cache_option, words_option
 from contrapose.errors import InputError
-from contrapose.report import show
 
 
 class PairTagger(StrEnum):
@@ -79,47 +78,34 @@ def pairs(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Make hard positives and hard negatives of captions, each labelled with what changed."""
-    from contrapose.build.captions import (
-        REWRITTEN,
-        Recipe,
-        build_pairs,
-        load_rewriter,
-        pair_files,
-        parse_kinds,
-        read_captions,
-    )
+    from contrapose.api.build import build_pairs
 
-    words = [word.strip() for text in kinds or () for word in text.split(",") if word.strip()]
-    chosen = parse_kinds(words)
-    if rewriter is None and set(chosen) <= set(REWRITTEN):
-        raise InputError("these kinds are written by a language model: pass --rewriter too.")
-    if rewriter is not None and not set(chosen) & set(REWRITTEN):
-        raise InputError("--rewriter has nothing to do: add rewrite to --kinds.")
-    kept = cache_option(cache, none=no_cache)
-    places = pair_files(out, overwrite=overwrite)
-    writes = None
-    if rewriter is not None:
-        writes = load_rewriter(rewriter, kept, attempts)
-    rows = list(read_captions(captions, caption_field=caption_field, image_field=image_field))
-    with show_progress(quiet=quiet) as told:
-        if told is not None:
-            told("pairs", 0, len(rows))
+    with show_progress(quiet=quiet) as progress:
         manifest = build_pairs(
-            rows,
-            out,
-            Recipe(chosen, seed, per_caption, tagger.value),
-            rewriter=writes,
-            source=str(captions),
+            captions,
+            out=out,
+            kinds=words_option(kinds),
+            seed=seed,
+            per_caption=per_caption,
+            rewriter=rewriter,
+            attempts=attempts,
+            cache=cache_option(cache, no_cache),
+            caption_field=caption_field,
+            image_field=image_field,
+            tagger=tagger.value,
             complete=complete,
             overwrite=overwrite,
-            progress=None if told is None else lambda done: told("pairs", done, len(rows)),
+            progress=progress,
         )
     if as_json:
         typer.echo(json.dumps(manifest, indent=2, ensure_ascii=False))
         return
     show(output_console(), _manifest_lines(manifest))
     if not quiet:
-        error_console().print(f"Written to {places.pairs}, with {places.manifest.name}")
+        from contrapose.build.captions import pair_files
+
+        files = pair_files(out, overwrite=True)
+        error_console().print(f"Written to {files.pairs}, with {files.manifest.name}")
 
 
 def _manifest_lines(manifest: dict[str, Any]) -> list[str]:
@@ -133,10 +119,10 @@ def _manifest_lines(manifest: dict[str, Any]) -> list[str]:
     for kind, counts in manifest["proposals"].items():
         lines.append(f"{kind}: {counts['kept']:,} of {counts['proposed']:,} proposals")
     if manifest["rewriter"] is not None:
-        told = ", ".join(
+        counted = ", ".join(
             f"{name} {count:,}" for name, count in manifest["rewriter"].items() if name != "model"
         )
-        lines.append(f"{manifest['rewriter']['model']}: {told}")
+        lines.append(f"{manifest['rewriter']['model']}: {counted}")
     return lines
 
 
@@ -174,20 +160,17 @@ def scenes(
     ] = False,
 ) -> None:
     """Write the benchmark `scenes` as images and annotation files of public formats."""
-    from contrapose.world.benchmark import PARTS
-    from contrapose.world.benchmark.export import build_scenes
+    from contrapose.api.build import build_scenes
 
     if every and part:
         raise InputError("pass either --part or --all, not both.")
-    if seed < 0:
-        raise InputError(f"--seed must not be negative, and is {seed}.")
     manifest = build_scenes(
-        out,
-        tuple(part or PARTS),
-        form=world.value,
+        out=out,
+        part=part,
         examples=examples,
         seed=seed,
         size=size,
+        world=world.value,
         masks=masks,
         overwrite=overwrite,
     )

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from contrapose.cli.console import error_console, output_console
-from contrapose.data import Benchmark, Suite, find_benchmark, is_user_file
-from contrapose.data.check import DataReport, check_data
-from contrapose.errors import InputError
-from contrapose.models.options import parse_dtype
-from contrapose.report import show
-from contrapose.report.catalog import (
-    data_report_json,
-    data_report_parts,
-    model_report_json,
-    model_report_parts,
-)
+from contrapose.cli.console import error_console, output_console, show
 
 CHECK_FAILED = 1
 
@@ -42,11 +31,11 @@ def data(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Count examples, open images, and report what is missing, malformed or twice there."""
-    found = find_benchmark(benchmark)
-    parts = tuple(found.parts.values()) if isinstance(found, Suite) else (found,)
-    reports = [
-        _check_with_progress(part, _data_folder(benchmark, part, root), images) for part in parts
-    ]
+    from contrapose.api.check import check_data
+    from contrapose.report.catalog import data_report_json, data_report_parts
+
+    with _show_images(shown=images) as progress:
+        reports = check_data(benchmark, root=root, images=images, progress=progress)
     for report in reports:
         if as_json:
             typer.echo(data_report_json(report))
@@ -76,17 +65,13 @@ def model(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Ask a model small questions and report whether it does what scoring relies on."""
-    # Pictures are drawn and models loaded from here on.
+    from contrapose.api.check import check_model
     from contrapose.files.plugins import include
-    from contrapose.models import load_model
-    from contrapose.models.conformance import check_model
+    from contrapose.report.catalog import model_report_json, model_report_parts
 
     for file in include_files or ():
         include(file)
-    load = partial(
-        load_model, name, device=device, dtype=dtype, trust_remote_code=trust_remote_code
-    )
-    report = check_model(load(), load=load, dtype=None if dtype is None else parse_dtype(dtype))
+    report = check_model(name, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     if as_json:
         typer.echo(model_report_json(report))
     else:
@@ -95,34 +80,24 @@ def model(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _data_folder(name: str, benchmark: Benchmark, root: Path | None) -> Path:
-    """Folder of the benchmark's files; generated benchmarks have none."""
-    if root is not None:
-        return root
-    if is_user_file(name):
-        return Path(name).parent
-    if benchmark.generated:
-        return Path()
-    layout = benchmark.card.layout.replace("\n", "; ")
-    raise InputError(
-        f"pass --root DIR, the folder of {name} ({layout}). "
-        f"Files from: {benchmark.card.source}. Licence: {benchmark.card.licence}."
+@contextmanager
+def _show_images(*, shown: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """Progress bar of opened images in a terminal; None elsewhere."""
+    screen = error_console()
+    if not shown or not screen.is_terminal:
+        yield None
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
     )
 
-
-def _check_with_progress(benchmark: Benchmark, root: Path, images: bool) -> DataReport:
-    """Check a benchmark, with a progress bar in a terminal."""
-    screen = error_console()
-    if not images or not screen.is_terminal:
-        return check_data(benchmark, root, images=images)
     columns = (
         TextColumn("opening images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=screen, transient=True) as bar:
         task = bar.add_task("images", total=None)
-        return check_data(
-            benchmark,
-            root,
-            images=images,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
+        yield lambda done, total: bar.update(task, completed=done, total=total)

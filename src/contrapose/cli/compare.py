@@ -7,9 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from contrapose.cli.console import output_console
-from contrapose.report import comparison_table, show
-from contrapose.results import compare_paths
+from contrapose.cli.console import output_console, show
 
 GATE_FAILED = 1
 
@@ -49,17 +47,20 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Compare two score files or runs of the same examples, pair by pair."""
-    comparison = compare_paths(
+    from contrapose.api.compare import compare as compare_runs
+    from contrapose.report.results import comparison_table
+
+    comparison = compare_runs(
         a,
         b,
-        benchmark=on,
+        on=on,
         root=root,
+        metric=metric,
+        test=test,
+        level=level,
         protocol=protocol,
         threshold=threshold,
         partial=partial,
-        names=tuple(metric or ()),
-        method=test,
-        level=level,
         resamples=resamples,
         seed=seed,
     )

@@ -5,28 +5,44 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
-from contrapose.engine import Progress as Told
+    from rich.console import Console
+    from rich.progress import TaskID
+
+    from contrapose.engine import Progress
+    from contrapose.report import Table
 
 
 def output_console() -> Console:
     """Console of standard output: styled in a terminal, plain text elsewhere."""
+    from rich.console import Console
+
     return Console(highlight=False, emoji=False, markup=False)
 
 
 def error_console() -> Console:
     """Console of standard error, for progress and remarks."""
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False, emoji=False, markup=False)
+
+
+def show(console: Console, parts: Sequence[Table | str]) -> None:
+    """Print tables and sentences."""
+    from contrapose.report.tables import show
+
+    show(console, parts)
+
+
+def say_written(out: Path | None, *, quiet: bool = False) -> None:
+    """Say on standard error what was written, if anything was."""
+    if out is not None and not quiet:
+        error_console().print(f"Written to {out}")
 
 
 LINE_SECONDS = 10.0
@@ -34,20 +50,28 @@ LINE_SECONDS = 10.0
 
 
 @contextmanager
-def show_progress(*, quiet: bool = False) -> Iterator[Told | None]:
+def show_progress(*, quiet: bool = False) -> Iterator[Progress | None]:
     """Progress callback `(description, done, total)`; None when quiet."""
     screen = error_console()
     if quiet:
         yield None
     elif screen.is_terminal:
-        with _show_bars(screen) as told:
-            yield told
+        with _show_bars(screen) as progress:
+            yield progress
     else:
         yield _ProgressLines(screen)
 
 
 @contextmanager
-def _show_bars(screen: Console) -> Iterator[Told]:
+def _show_bars(screen: Console) -> Iterator[Progress]:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
@@ -55,7 +79,7 @@ def _show_bars(screen: Console) -> Iterator[Told]:
     with Progress(*columns, console=screen, transient=True) as bars:
         current: list[tuple[str, TaskID, float]] = []
 
-        def told(what: str, done: int, total: int) -> None:
+        def report(what: str, done: int, total: int) -> None:
             if not current or current[0][0] != what or done == 0:
                 for _, task, _ in current:
                     bars.remove_task(task)
@@ -63,7 +87,7 @@ def _show_bars(screen: Console) -> Iterator[Told]:
             _, task, start = current[0]
             bars.update(task, completed=done, total=total, rate=_format_rate(done, start))
 
-        yield told
+        yield report
 
 
 class _ProgressLines:

@@ -8,19 +8,13 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import output_console, show_progress
-from contrapose.engine import NoiseImages
+from contrapose.cli.console import output_console, show, show_progress
 from contrapose.errors import InputError
-from contrapose.evaluation.evaluate import evaluate_models
-from contrapose.evaluation.parts import EvalRequest
-from contrapose.report import parts_table, show
-from contrapose.results import is_run, require_run_target, write_run
-from contrapose.results.runs import REPORT
 
 MODELS = ("tiny", "tiny-clip")
 BENCHMARK = "scenes"
 
-RUN = "run"
+REPORT, RUN = "report.html", "run"
 EXAMPLES = 60
 """Of each change: fewer are faster, more give narrower intervals."""
 
@@ -48,21 +42,26 @@ def demo(
     ] = False,
 ) -> None:
     """Ask the built-in models about built-in scenes: a table, and a report with images."""
-    _require_output(out)
-    request = EvalRequest(
-        benchmarks=(BENCHMARK,),
-        limit=examples,
-        prior=NoiseImages(seed=seed),
-        seed=seed,
-    )
-    with show_progress(quiet=quiet) as told:
-        runs = evaluate_models(MODELS, request, progress=told)
-    # Pillow and the page's modules are only needed from here on.
+    from contrapose.api.evaluate import evaluate
     from contrapose.report.html import write_report
+    from contrapose.report.results import parts_table
+    from contrapose.results import write_run
 
+    _require_output(out)
+    with show_progress(quiet=quiet) as progress:
+        runs = evaluate(
+            MODELS,
+            BENCHMARK,
+            limit=examples,
+            prior="noise:3",
+            seed=seed,
+            cache=False,
+            progress=progress,
+        )
+    records = [run.record for run in runs]
     try:
-        write_run(runs, out / RUN, overwrite=True)
-        write_report(runs, out / REPORT, title=TITLE, lead=LEAD)
+        write_run(records, out / RUN, overwrite=True)
+        write_report(records, out / REPORT, title=TITLE, lead=LEAD)
     except OSError as error:
         raise InputError(f"cannot be written to ({error.strerror}).", file=out) from None
     show(
@@ -80,6 +79,8 @@ def _require_output(out: Path) -> None:
     Raises:
         InputError: no folder can be made or written here, or another's files have our names.
     """
+    from contrapose.results import is_run, require_run_target
+
     require_run_target(out / RUN, overwrite=True)
     if (out / REPORT).exists() and not is_run(out / RUN):
         raise InputError(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import error_console, output_console, show_progress
+from contrapose.cli.console import output_console, say_written, show, show_progress
 from contrapose.cli.options import (
     BatchSize,
     Cache,
@@ -25,14 +25,8 @@ from contrapose.cli.options import (
     Workers,
     cache_option,
     include_files,
-    require_positive,
     words_option,
 )
-from contrapose.errors import InputError
-from contrapose.models.options import parse_dtype
-from contrapose.report import show
-
-REPORT = "report.html"
 
 
 class SideOption(StrEnum):
@@ -135,51 +129,41 @@ def diagnose(
     quiet: Quiet = False,
 ) -> None:
     """Hide words and regions, and see what a model reacts to when captions or images change."""
-    from contrapose.diagnose.model_diagnosis import require_diagnosis_folder, write_diagnosis
-    from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS
-    from contrapose.diagnose.run import DiagnoseRequest, choose_baseline, diagnose_models
+    from contrapose.api.diagnose import diagnose as diagnose_models
     from contrapose.report.diagnosis import diagnosis_tables
 
     include_files(include)
-    require_positive(batch_size=batch_size, workers=workers)
-    if superpixels is not None and players != PlayersOption.superpixels:
-        raise InputError("--superpixels says how many: pass --players superpixels too.")
-    request = DiagnoseRequest(
-        benchmark=on,
-        side=None if side is None else side.value,
-        players=players.value,
-        superpixels=DEFAULT_SUPERPIXELS if superpixels is None else superpixels,
-        baseline=choose_baseline(baseline, preset, seed),
-        score=score,
-        root=root,
-        subsets=words_option(subset),
-        limit=limit,
-        groups=groups,
-        regions=regions,
-        tagger=tagger.value,
-        preset=preset,
-        device=device,
-        dtype=None if dtype is None else parse_dtype(dtype),
-        batch_size=batch_size,
-        workers=workers,
-        cache=cache_option(cache, none=no_cache),
-        cache_use=cache_use.value,
-        trust_remote_code=trust_remote_code,
-        resamples=resamples,
-        seed=seed,
-    )
-    if out is not None:
-        require_diagnosis_folder(out, overwrite=overwrite)
     with show_progress(quiet=quiet) as progress:
-        run = diagnose_models(tuple(dict.fromkeys(models)), request, progress=progress)
-    if out is not None:
-        from contrapose.report.html.diagnosis import render_diagnosis
-
-        page = render_diagnosis(run)
-        write_diagnosis(run, out, overwrite=overwrite, beside={REPORT: page})
+        run = diagnose_models(
+            models,
+            on,
+            side=None if side is None else side.value,
+            players=players.value,
+            baseline=baseline,
+            score=score,
+            root=root,
+            subset=words_option(subset),
+            limit=limit,
+            groups=groups,
+            regions=regions,
+            superpixels=superpixels,
+            tagger=tagger.value,
+            preset=preset,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            workers=workers,
+            cache=cache_option(cache, no_cache),
+            cache_use=cache_use.value,
+            trust_remote_code=trust_remote_code,
+            out=out,
+            overwrite=overwrite,
+            resamples=resamples,
+            seed=seed,
+            progress=progress,
+        )
     if as_json:
         typer.echo(run.report.model_dump_json(indent=2))
     else:
         show(output_console(), diagnosis_tables(run.report))
-    if out is not None and not quiet:
-        error_console().print(f"Written to {out}")
+    say_written(out, quiet=quiet)

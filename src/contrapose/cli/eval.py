@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import error_console, output_console, show_progress
+from contrapose import __version__
+from contrapose.cli.console import output_console, say_written, show, show_progress
 from contrapose.cli.options import (
     BatchSize,
     Cache,
@@ -23,22 +24,10 @@ from contrapose.cli.options import (
     Seed,
     TrustRemoteCode,
     Workers,
-    alpha_option,
     cache_option,
     include_files,
-    require_positive,
     words_option,
 )
-from contrapose.engine import parse_prior, parse_question_template
-from contrapose.errors import InputError
-from contrapose.evaluation.evaluate import evaluate_models
-from contrapose.evaluation.parts import EvalRequest
-from contrapose.models.options import parse_dtype
-from contrapose.report import evaluation_tables, show
-from contrapose.results import build_evaluation, require_run_target, write_run
-from contrapose.results.runs import REPORT
-
-DEFAULT_PRIOR = "noise:3"
 
 
 class LongCaptions(StrEnum):
@@ -121,55 +110,42 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Ask models about benchmarks: scores, accuracies, intervals. Nothing is asked twice."""
+    from contrapose.api.evaluate import evaluate as evaluate_models
+    from contrapose.report.results import evaluation_tables
+    from contrapose.results.schema import Evaluation
+
     include_files(include)
-    require_positive(batch_size=batch_size, workers=workers)
-    if prior is None and alpha is not None:
-        prior = DEFAULT_PRIOR
-    request = EvalRequest(
-        benchmarks=words_option(on),
-        scores=words_option(score),
-        root=root,
-        subsets=words_option(subset),
-        limit=limit,
-        device=device,
-        dtype=None if dtype is None else parse_dtype(dtype),
-        batch_size=batch_size,
-        workers=workers,
-        cache=cache_option(cache, none=no_cache),
-        cache_use=cache_use.value,
-        strict=strict,
-        long=long.value,
-        rerank=_parse_rerank(rerank),
-        trust_remote_code=trust_remote_code,
-        prior=None if prior is None else parse_prior(prior, seed=seed),
-        alpha=alpha_option(alpha, prior=prior is not None),
-        question=parse_question_template(question, answer),
-        tokens=out is not None,
-        resamples=resamples,
-        seed=seed,
-    )
-    if out is not None:
-        require_run_target(out, overwrite=overwrite)
-    with show_progress(quiet=quiet) as told:
-        runs = evaluate_models(tuple(dict.fromkeys(models)), request, progress=told)
-    if out is not None:
-        from contrapose.report.html import render_runs
-
-        write_run(runs, out, overwrite=overwrite, beside={REPORT: render_runs(runs)})
+    with show_progress(quiet=quiet) as progress:
+        runs = evaluate_models(
+            models,
+            words_option(on),
+            score=words_option(score) or None,
+            root=root,
+            subset=words_option(subset),
+            limit=limit,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            workers=workers,
+            cache=cache_option(cache, no_cache),
+            cache_use=cache_use.value,
+            strict=strict,
+            long=long.value,
+            rerank=rerank,
+            trust_remote_code=trust_remote_code,
+            prior=prior,
+            alpha=alpha,
+            question=question,
+            answer=answer,
+            out=out,
+            overwrite=overwrite,
+            resamples=resamples,
+            seed=seed,
+            progress=progress,
+        )
+    results = tuple(run.results for run in runs)
     if as_json:
-        typer.echo(build_evaluation(runs).model_dump_json(indent=2))
+        typer.echo(Evaluation(contrapose=__version__, runs=results).model_dump_json(indent=2))
     else:
-        show(output_console(), evaluation_tables([run.results for run in runs]))
-    if out is not None and not quiet:
-        error_console().print(f"Written to {out}")
-
-
-def _parse_rerank(text: str | None) -> int | None:
-    """Number of candidates to rerank per query; 0 for all, None when left out."""
-    if text is None:
-        return None
-    if text == "all":
-        return 0
-    if not text.isdecimal():
-        raise InputError(f"--rerank must be a number or all, found {text!r}.")
-    return int(text)
+        show(output_console(), evaluation_tables(results))
+    say_written(out, quiet=quiet)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import error_console, output_console, show_progress
+from contrapose.cli.console import output_console, say_written, show, show_progress
 from contrapose.cli.diagnose import PlayersOption, TaggerOption
 from contrapose.cli.options import (
     Cache,
@@ -21,10 +21,6 @@ from contrapose.cli.options import (
     cache_option,
     include_files,
 )
-from contrapose.errors import InputError
-from contrapose.files import write_text
-from contrapose.models.options import parse_dtype
-from contrapose.report import show
 
 
 def explain(
@@ -74,44 +70,33 @@ def explain(
     quiet: Quiet = False,
 ) -> None:
     """Say what each word group and region of one pair adds to a model's score."""
-    from contrapose.diagnose.explain import ExplainRequest, explain_pair
-    from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS
-    from contrapose.diagnose.run import choose_baseline
+    from contrapose.api.explain import explain as explain_pair
     from contrapose.report.diagnosis import explanation_tables
 
     include_files(include)
-    if superpixels is not None and players != PlayersOption.superpixels:
-        raise InputError("--superpixels says how many: pass --players superpixels too.")
-    if out is not None and (out.is_dir() or out.suffix != ".html"):
-        raise InputError("must be a file whose name ends in .html.", file=out)
-    request = ExplainRequest(
-        image=image,
-        text=text,
-        against=against,
-        players=players.value,
-        superpixels=DEFAULT_SUPERPIXELS if superpixels is None else superpixels,
-        groups=groups,
-        regions=regions,
-        tagger=tagger.value,
-        baseline=choose_baseline(baseline, None, seed),
-        score=score,
-        device=device,
-        dtype=None if dtype is None else parse_dtype(dtype),
-        cache=cache_option(cache, none=no_cache),
-        trust_remote_code=trust_remote_code,
-    )
     with show_progress(quiet=quiet) as progress:
-        explanation = explain_pair(model, request, progress=progress)
-    if out is not None:
-        from contrapose.report.html.diagnosis import render_explanation
-
-        try:
-            write_text(out, render_explanation(explanation))
-        except OSError as error:
-            raise InputError(f"cannot be written ({error.strerror}).", file=out) from None
+        explained = explain_pair(
+            model,
+            image,
+            text,
+            against=against,
+            players=players.value,
+            groups=groups,
+            regions=regions,
+            superpixels=superpixels,
+            baseline=baseline,
+            score=score,
+            tagger=tagger.value,
+            device=device,
+            dtype=dtype,
+            cache=cache_option(cache, no_cache),
+            trust_remote_code=trust_remote_code,
+            out=out,
+            seed=seed,
+            progress=progress,
+        )
     if as_json:
-        typer.echo(explanation.value.model_dump_json(indent=2))
+        typer.echo(explained.value.model_dump_json(indent=2))
     else:
-        show(output_console(), explanation_tables(explanation.value))
-    if out is not None and not quiet:
-        error_console().print(f"Written to {out}")
+        show(output_console(), explanation_tables(explained.value))
+    say_written(out, quiet=quiet)

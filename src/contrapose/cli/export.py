@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import output_console
-from contrapose.report import show
+from contrapose.cli.console import output_console, show
 
 
 def export(
@@ -29,14 +28,7 @@ def export(
     ] = False,
 ) -> None:
     """Write a run's results as lm-eval or mteb would, for programs that read those."""
-    # Parquet is only needed from here on.
-    from contrapose.results.exports import export_run, parse_time
+    from contrapose.api.export import export as export_run
 
-    files = export_run(
-        run,
-        out,
-        format,
-        time=None if time is None else parse_time(time),
-        overwrite=overwrite,
-    )
+    files = export_run(run, out=out, format=format, time=time, overwrite=overwrite)
     show(output_console(), [f"{len(files):,} files in the shape of {format} written to {out}."])

@@ -5,26 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from importlib.util import find_spec
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contrapose.cli.console import output_console
-from contrapose.data import Benchmark, Suite, benchmark_names, find_benchmark
-from contrapose.engine.score_types import REQUIRED_CAPABILITY, SCORES
-from contrapose.files.plugins import include
-from contrapose.models import model_names
-from contrapose.models.registry import families
-from contrapose.report import show
-from contrapose.report.catalog import (
-    card_lines,
-    cards_table,
-    families_json,
-    families_table,
-    scores_json,
-    scores_table,
-    suite_lines,
-)
+from contrapose.cli.console import output_console, show
+
+if TYPE_CHECKING:
+    from contrapose.data import Benchmark, Suite
 
 app = typer.Typer(no_args_is_help=True, help="List what there is.")
 
@@ -43,24 +31,29 @@ def benchmarks(
     as_json: Annotated[bool, typer.Option("--json", help="Print the cards as JSON.")] = False,
 ) -> None:
     """Benchmarks and their cards: paper, licence, counts, chance, files."""
+    from contrapose.api.catalog import benchmarks as benchmark_names
+    from contrapose.api.catalog import load_benchmark
+    from contrapose.data import Suite
+    from contrapose.report.catalog import card_lines, cards_table, suite_lines
+
     names = benchmark_names() if name is None else (name,)
-    found = [find_benchmark(each) for each in names]
+    chosen = [load_benchmark(one) for one in names]
     if as_json:
-        listed = {each: _card_json(one) for each, one in zip(names, found, strict=True)}
+        listed = {key: _card_json(one) for key, one in zip(names, chosen, strict=True)}
         typer.echo(json.dumps(listed, indent=2, default=sorted, ensure_ascii=False))
     elif name is None:
         show(
             output_console(),
             [
-                cards_table(found),
+                cards_table(chosen),
                 "contrapose list benchmarks NAME shows the whole card. Your own examples are a "
                 "benchmark too: use the name of a .jsonl, .csv or .parquet file.",
             ],
         )
-    elif isinstance(found[0], Suite):
-        show(output_console(), suite_lines(found[0]))
+    elif isinstance(chosen[0], Suite):
+        show(output_console(), suite_lines(chosen[0]))
     else:
-        show(output_console(), card_lines(found[0].card))
+        show(output_console(), card_lines(chosen[0].card))
 
 
 @app.command("models")
@@ -72,14 +65,19 @@ def models(
     as_json: Annotated[bool, typer.Option("--json", help="Print the families as JSON.")] = False,
 ) -> None:
     """Families of models: how they are named, what they give, what they need."""
+    from contrapose.api.catalog import models as list_families
+    from contrapose.files.plugins import include
+    from contrapose.report.catalog import families_json, families_table
+
     for file in include_files or ():
         include(file)
-    known = families()
+    every = list_families()
+    known = [family for family in every if family.scores or family.pattern != family.name]
     installed = {
         extra: all(find_spec(module) is not None for module in modules)
         for extra, modules in MODULES.items()
     }
-    plugins = [name for name in model_names() if name not in {family.name for family in known}]
+    plugins = [family.name for family in every if family not in known]
     if as_json:
         typer.echo(families_json(known, installed, plugins))
         return
@@ -99,14 +97,19 @@ def scores(
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Scores: what each number is, which capability it needs, and which models have it."""
+    from contrapose.api.catalog import models as list_families
+    from contrapose.api.catalog import scores as list_scores
+    from contrapose.engine.score_types import REQUIRED_CAPABILITY
+    from contrapose.report.catalog import scores_json, scores_table
+
     listed = [
         {
             "name": name,
             "meaning": meaning,
             "needs": REQUIRED_CAPABILITY[name].__name__,
-            "families": [family.name for family in families() if name in family.scores],
+            "families": [family.name for family in list_families() if name in family.scores],
         }
-        for name, meaning in SCORES.items()
+        for name, meaning in list_scores().items()
     ]
     if as_json:
         typer.echo(scores_json(listed))
@@ -120,8 +123,10 @@ def scores(
         )
 
 
-def _card_json(found: Benchmark | Suite) -> dict[str, object]:
-    if isinstance(found, Benchmark):
-        return asdict(found.card)
-    parts = {name: asdict(part.card) for name, part in found.parts.items()}
-    return {"name": found.name, "title": found.title, "parts": parts}
+def _card_json(benchmark: Benchmark | Suite) -> dict[str, object]:
+    from contrapose.data import Suite
+
+    if not isinstance(benchmark, Suite):
+        return asdict(benchmark.card)
+    parts = {name: asdict(part.card) for name, part in benchmark.parts.items()}
+    return {"name": benchmark.name, "title": benchmark.title, "parts": parts}

@@ -7,12 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from contrapose.cli.console import error_console, output_console
-from contrapose.cli.options import alpha_option
-from contrapose.report import results_tables, show
-from contrapose.results import MetricsRequest, measure_score_file, require_run_target, write_run
-from contrapose.results.runs import REPORT
-from contrapose.scores.files import LikelihoodScale
+from contrapose.cli.console import output_console, say_written, show
+
+LikelihoodScale = Literal["log", "probability", "inverse-nll"]
 
 
 def metrics(
@@ -76,40 +73,29 @@ def metrics(
     ] = False,
 ) -> None:
     """Say what a file of scores means: accuracies, intervals, chance, ties, and the parts."""
-    request = MetricsRequest(
-        benchmark=benchmark,
-        scores=scores,
+    from contrapose.api.measure import measure
+    from contrapose.report.results import results_tables
+
+    run = measure(
+        scores,
+        benchmark,
         root=root,
         prior=prior,
-        alpha=alpha_option(alpha, prior=prior is not None),
+        alpha=alpha,
         likelihood_as=likelihood_as,
-        prior_as=prior_as or likelihood_as,
-        by=tuple(by or ()),
-        tags=tuple(_parse_tag(each) for each in tags or ()),
+        prior_as=prior_as,
+        by=by,
+        tags=tags,
         protocol=protocol,
         threshold=threshold,
         partial=partial,
         resamples=resamples,
         seed=seed,
+        out=out,
+        overwrite=overwrite,
     )
-    if out is not None:
-        require_run_target(out, overwrite=overwrite)
-    finished = measure_score_file(request)
-    if out is not None:
-        from contrapose.report.html import render_runs
-
-        write_run(finished, out, overwrite=overwrite, beside={REPORT: render_runs(finished)})
     if as_json:
-        typer.echo(finished.results.model_dump_json(indent=2))
+        typer.echo(run.results.model_dump_json(indent=2))
     else:
-        show(output_console(), results_tables(finished.results))
-    if out is not None:
-        error_console().print(f"Written to {out}")
-
-
-def _parse_tag(text: str) -> tuple[str, Path]:
-    name, equals, file = text.partition("=")
-    if equals:
-        return name, Path(file)
-    path = Path(text)
-    return path.stem.removesuffix("_tags"), path
+        show(output_console(), results_tables(run.results))
+    say_written(out)

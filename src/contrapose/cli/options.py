@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated
 
 import typer
 
-from contrapose import models
-from contrapose.engine import default_store_folder
 from contrapose.errors import InputError
-
-C = TypeVar("C", str, Path)
 
 
 class CacheUse(StrEnum):
@@ -22,6 +18,13 @@ class CacheUse(StrEnum):
     reuse = "reuse"
     refresh = "refresh"
     only = "only"
+
+
+class HeadOption(StrEnum):
+    """Kinds of heads."""
+
+    linear = "linear"
+    mlp = "mlp"
 
 
 Device = Annotated[
@@ -62,52 +65,24 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
 def include_files(files: Sequence[Path] | None) -> None:
     """Run the user's files, which register models and benchmarks."""
+    from contrapose.files.plugins import include
+
     for file in files or ():
-        models.include(file)
+        include(file)
 
 
-def require_positive(**numbers: int | None) -> None:
-    """Reject options below 1; None is an option left out.
-
-    Raises:
-        InputError: says which.
-    """
-    for name, number in numbers.items():
-        if number is not None and number < 1:
-            raise InputError(f"--{name.replace('_', '-')} must be at least 1, found {number}.")
-
-
-def cache_option(cache: C | None, *, none: bool) -> C | Path | None:
-    """Folder or URL of the cache; None for no cache.
+def cache_option(cache: str | Path | None, none: bool) -> str | Path | bool:
+    """Folder or URL of stored scores; True for the user's cache folder, False for none.
 
     Raises:
-        InputError: both a place and none.
+        InputError: both a folder and none.
     """
     if cache is not None and none:
         raise InputError("--cache and --no-cache do not go together.")
-    return None if none else cache or default_store_folder()
+    return False if none else cache or True
 
 
 def words_option(given: Sequence[str] | None) -> tuple[str, ...]:
     """Values of an option that may be repeated or separated by commas."""
     words = [word.strip() for text in given or () for word in text.split(",")]
     return tuple(dict.fromkeys(word for word in words if word))
-
-
-def alpha_option(text: str | None, *, prior: bool) -> float | Literal["auto"]:
-    """Weight of the prior to subtract; `auto` when left out.
-
-    Raises:
-        InputError: neither `auto` nor a number from 0 to 1, or there is no prior to take out.
-    """
-    if text is not None and not prior:
-        raise InputError("--alpha says how much of a prior to take out: pass --prior too.")
-    if text is None or text == "auto":
-        return "auto"
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise InputError(f"--alpha must be auto or a number from 0 to 1, found {text!r}.")
-    return value

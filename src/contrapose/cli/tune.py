@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from contrapose.cli.console import error_console, output_console, show_progress
-from contrapose.cli.tune_heads import HeadOption
-from contrapose.errors import InputError
-from contrapose.report import show
+from contrapose.cli.console import error_console, output_console, show, show_progress
+from contrapose.cli.options import HeadOption, words_option
 
 if TYPE_CHECKING:
-    from contrapose.tune.settings import HeadSettings
     from contrapose.tune.trainer import LossCallback
 
 STEP_LINE_SECONDS = 10.0
@@ -37,7 +34,7 @@ def show_steps(*, quiet: bool) -> Iterator[LossCallback | None]:
     last = time.monotonic()
     first: tuple[int, float] | None = None  # what came before the first step does not count
 
-    def on_step(done: int, total: int, losses: Mapping[str, float]) -> None:
+    def report(done: int, total: int, losses: Mapping[str, float]) -> None:
         nonlocal first, last
         now = time.monotonic()
         begun = first = first or (done, now)
@@ -52,7 +49,7 @@ def show_steps(*, quiet: bool) -> Iterator[LossCallback | None]:
             last = now
             screen.print(text)
 
-    yield on_step
+    yield report
 
 
 class _TuneGroup(TyperGroup):
@@ -214,56 +211,48 @@ def tune(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Fine-tune a model on pairs; ends with what became better, what became worse, and what not."""
-    _require_torch(model)
+    from contrapose.api.tune import tune as tune_model
     from contrapose.report.tuning import bill_table
-    from contrapose.tune.report import parse_guards
-    from contrapose.tune.run import tune
-    from contrapose.tune.settings import Settings, TuneRequest
 
-    plain = Settings()
-    for_heads = objective.strip().lower() == "heads"
-    settings = Settings(
-        steps=plain.steps if steps is None or for_heads else steps,
-        batch=plain.batch if batch_size is None or for_heads else batch_size,
-        rate=lr,
-        seed=seed,
-        freeze=tuple(each.value for each in dict.fromkeys(freeze or ())),
-        lora=lora,
-        dtype=dtype.value,
-        pieces=accumulate,
-        ema=ema,
-        save_every=save_every,
-    )
-    request = TuneRequest(
-        model=model,
-        data=data,
-        out=out,
-        objective=objective,
-        settings=settings,
-        heads=_make_head_settings(
-            {"tau": tau, "epochs": epochs, "kind": None if head is None else head.value},
-            {"steps": steps, "batch_size": batch_size, "lr": lr, "seed": seed} if for_heads else {},
-        ),
-        images=images,
-        kinds=tuple(kind.strip() for kind in kinds.split(",") if kind.strip()),
-        scenes=scenes,
-        world=world.value,
-        held_out=held_out,
-        examples=examples,
-        zero_shot=zero_shot,
-        guards=parse_guards(guard or ()),
-        best=best,
-        teacher=teacher,
-        alpha=alpha,
-        sharpness=sharpness,
-        resume=resume,
-        overwrite=overwrite,
-        device=device,
-        workers=workers,
-    )
     quiet = quiet or os.environ.get("RANK", "0") != "0"  # of several processes the first speaks
-    with show_progress(quiet=quiet) as making, show_steps(quiet=quiet) as on_step:
-        tuned = tune(request, on_step=on_step, progress=making)
+    with show_progress(quiet=quiet) as progress, show_steps(quiet=quiet) as on_step:
+        tuned = tune_model(
+            model,
+            data,
+            out=out,
+            losses=objective,
+            steps=steps,
+            batch_size=batch_size,
+            lr=lr,
+            seed=seed,
+            freeze=[tower.value for tower in freeze or ()],
+            lora=lora,
+            dtype=dtype.value,
+            accumulate=accumulate,
+            tau=tau,
+            epochs=epochs,
+            head=None if head is None else head.value,
+            ema=ema,
+            guard=guard,
+            best=best,
+            save_every=save_every,
+            resume=resume,
+            images=images,
+            scenes=scenes,
+            world=world.value,
+            kinds=words_option([kinds]),
+            held_out=held_out,
+            examples=examples,
+            zero_shot=zero_shot,
+            teacher=teacher,
+            alpha=alpha,
+            sharpness=sharpness,
+            device=device,
+            workers=workers,
+            overwrite=overwrite,
+            on_step=on_step,
+            progress=progress,
+        )
     if tuned.bill is None:
         return
     if as_json:
@@ -272,23 +261,3 @@ def tune(
         show(output_console(), bill_table(tuned.bill))
     if not quiet:
         error_console().print(f"Written to {out}: use it as a model by this name.")
-
-
-def _make_head_settings(own: Mapping[str, Any], shared: Mapping[str, Any]) -> HeadSettings | None:
-    """Settings of heads, if any of their options is given.
-
-    Raises:
-        InputError: both --steps and --epochs.
-    """
-    from contrapose.tune.settings import HeadSettings
-
-    said = {name: value for name, value in {**own, **shared}.items() if value is not None}
-    if {"steps", "epochs"} <= set(said):
-        raise InputError("--steps and --epochs say the same of heads: pass one of them.")
-    return HeadSettings(**said) if said else None
-
-
-def _require_torch(model: str) -> None:
-    from contrapose.models.hf import require_torch
-
-    require_torch(model)

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import error_console, output_console, show_progress
-from contrapose.errors import InputError, MissingExtraError
-from contrapose.models.options import find_device
-from contrapose.report import show
-
-
-class HeadOption(StrEnum):
-    """Kinds of heads."""
-
-    linear = "linear"
-    mlp = "mlp"
+from contrapose.cli.console import error_console, output_console, show, show_progress
+from contrapose.cli.options import HeadOption
+from contrapose.errors import InputError
 
 
 def tune_heads(
@@ -73,48 +64,38 @@ def tune_heads(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Train heads on cached features at each temperature, and measure retrieval and deltas."""
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("torch", "torch", "Training heads") from None
+    from contrapose.api.tune_heads import tune_heads as sweep_heads
     from contrapose.report.tuning import heads_tables
-    from contrapose.tune.heads import SweepRequest, sweep_folder
-    from contrapose.tune.settings import HeadSettings
 
-    taus = _parse_numbers(tau, "--tau")
-    settings = HeadSettings(
-        tau=taus[0],
-        kind=head.value,
-        width=width,
-        epochs=epochs,
-        batch_size=batch_size,
-        lr=lr,
-        drop=drop,
-        weight_decay=weight_decay,
-        hold_out=hold_out,
-        seed=seed,
-    )
-    request = SweepRequest(
-        features=features,
-        out=out,
-        taus=taus,
-        scales=() if scale == "none" else _parse_numbers(scale, "--lambda"),
-        settings=settings,
-        image=image_encoder,
-        text=text_encoder,
-        device=find_device(device),
-        overwrite=overwrite,
-    )
-    with show_progress(quiet=quiet) as told:
-        found = sweep_folder(request, progress=told)
+    with show_progress(quiet=quiet) as progress:
+        sweep = sweep_heads(
+            features,
+            out=out,
+            tau=_parse_numbers(tau, "--tau"),
+            scales=() if scale == "none" else _parse_numbers(scale, "--lambda"),
+            head=head.value,
+            width=width,
+            epochs=epochs,
+            batch_size=batch_size,
+            lr=lr,
+            drop=drop,
+            weight_decay=weight_decay,
+            hold_out=hold_out,
+            image_encoder=image_encoder,
+            text_encoder=text_encoder,
+            device=device,
+            seed=seed,
+            overwrite=overwrite,
+            progress=progress,
+        )
     if as_json:
-        typer.echo(json.dumps(found.as_dict(), indent=2))
+        typer.echo(json.dumps(sweep.as_dict(), indent=2))
     else:
-        show(output_console(), heads_tables(found))
+        show(output_console(), heads_tables(sweep))
     if out is None or quiet:
         return
-    names = ", ".join(f"joined:{out / run.folder}" for run in found.runs)
-    if found.joining is None:
+    names = ", ".join(f"joined:{out / run.folder}" for run in sweep.runs)
+    if sweep.joining is None:
         error_console().print(
             f"Written to {out}, without joined.json: name the encoders with --image-encoder and "
             "--text-encoder to load them as a model."
@@ -127,12 +108,12 @@ def _parse_numbers(text: str, option: str) -> tuple[float, ...]:
     """Parse numbers separated by commas.
 
     Raises:
-        InputError: one is none.
+        InputError: one of them is not a number.
     """
     try:
-        found = tuple(float(word) for word in text.split(","))
+        numbers = tuple(float(word) for word in text.split(","))
     except ValueError:
-        found = ()
-    if not found:
+        numbers = ()
+    if not numbers:
         raise InputError(f"{option} must be numbers separated by commas, found {text!r}.")
-    return found
+    return numbers

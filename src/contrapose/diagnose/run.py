@@ -38,7 +38,7 @@ from contrapose.engine import (
     ScoringContext,
 )
 from contrapose.errors import InputError, option
-from contrapose.evaluation.selection import Selection, select
+from contrapose.evaluation.selection import BenchmarkLike, Selection, resolve_benchmark, select
 from contrapose.files.records import gc_paused
 from contrapose.metrics.statistics.bootstrap import RESAMPLES
 from contrapose.models import Model, load_model
@@ -61,7 +61,7 @@ class DiagnoseRequest:
     """Options of `contrapose diagnose`, by the same names.
 
     Attributes:
-        benchmark: a name as `find_benchmark` knows it.
+        benchmark: a name as `find_benchmark` knows it, a benchmark, or its examples.
         side: None takes all where there are regions, and the text side where there are none.
         players: word groups and objects, single words, or superpixels.
         superpixels: number of superpixels per image.
@@ -85,7 +85,7 @@ class DiagnoseRequest:
         seed: seed of everything random.
     """
 
-    benchmark: str
+    benchmark: BenchmarkLike
     side: GameSide | None = None
     players: PlayerKind = "groups"
     superpixels: int = DEFAULT_SUPERPIXELS
@@ -130,7 +130,7 @@ def select_parts(request: DiagnoseRequest) -> Selection:
     return select(
         request.benchmark,
         root=request.root,
-        subsets=request.subsets or DEFAULT_PARTS.get(request.benchmark, ()),
+        subsets=request.subsets or DEFAULT_PARTS.get(resolve_benchmark(request.benchmark)[0], ()),
         limit=request.limit,
     )
 

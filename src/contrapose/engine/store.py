@@ -44,6 +44,7 @@ from contrapose.engine.parts import (
 from contrapose.engine.score_types import Columns, Progress
 from contrapose.engine.storage import StorageBackend, open_storage
 from contrapose.metrics import FloatArray, IntArray
+from contrapose.models.capabilities import UNSTORED
 
 READER_THREADS = 4
 """Threads that read parts."""
@@ -304,7 +305,8 @@ class AnswerStore:
         key = fingerprint, score
         if key not in self._shelves:
             folder = f"answers/{_folder_name(fingerprint)}/{_folder_name(score)}"
-            self._shelves[key] = AnswerTable(self.place, folder, fingerprint, score)
+            place = None if fingerprint.startswith(UNSTORED) else self.place
+            self._shelves[key] = AnswerTable(place, folder, fingerprint, score)
         return self._shelves[key]
 
 

@@ -44,7 +44,7 @@ from contrapose.files.records import gc_paused
 from contrapose.files.suggest import did_you_mean
 from contrapose.models import Model, load_model
 from contrapose.results.schema import AlphaReport, Results
-from contrapose.results.score_files import Run
+from contrapose.results.score_files import RunRecord
 from contrapose.results.summary import summarize_parts
 from contrapose.results.tables import stack_tables
 from contrapose.scores.skips import Skip
@@ -83,7 +83,7 @@ def _describe_prior(context: ScoringContext, score: str, alphas: Iterable[AlphaR
 
 def evaluate_models(
     models: Sequence[str | Model], request: EvalRequest, *, progress: Progress | None = None
-) -> list[Run]:
+) -> list[RunRecord]:
     """Evaluate models on benchmarks; scores that the cache holds are not computed again.
 
     Args:
@@ -127,7 +127,7 @@ def evaluate_models(
     if isinstance(request.prior, FolderImages):
         load_prior_folder(request.prior)  # a bad folder is refused before anything is scored
     images = ImageCache()
-    runs: list[Run] = []
+    runs: list[RunRecord] = []
     for model in loaded:
         context = ScoringContext(
             model,
@@ -169,7 +169,7 @@ def _list_scores(model: Model, request: EvalRequest) -> Iterator[str]:
 
 def _evaluate_selection(
     context: ScoringContext, selection: Selection, score: str, request: EvalRequest
-) -> Run:
+) -> RunRecord:
     """Evaluate one model on one benchmark with one score."""
     misfits = {
         name: find_misfit(benchmark, data, context.model, score, named=name in selection.named)
@@ -246,4 +246,4 @@ def _evaluate_selection(
     tables = [part.table for part in parts.values() if part.table is not None]
     scores = stack_tables(tables) if tables else None
     replies = stack_replies(chats.values())
-    return Run(request, scores, measured, results, spec, replies, selection.cases())
+    return RunRecord(request, scores, measured, results, spec, replies, selection.cases())

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     """The same, or one that was looked at already."""
 
 
+UNSTORED = "unstored:"
+"""Prefix of the fingerprint of a model whose scores are kept in memory and never stored."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedImage:
     """An image that a model has encoded; only the `look` of the same model makes it.

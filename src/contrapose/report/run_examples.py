@@ -9,7 +9,7 @@ import numpy as np
 
 from contrapose.evaluation.parts import DEBIASED
 from contrapose.metrics import BoolArray, Equivariance, FloatArray, IntArray, equivariance
-from contrapose.results import Results, Run
+from contrapose.results import Results, RunRecord
 from contrapose.results.measures import tag_values
 
 ALL = "all"
@@ -99,12 +99,12 @@ def is_debiased(results: Results) -> bool:
     return bool(results.alpha or results.part_alphas) or results.score in DEBIASED
 
 
-def is_suite(run: Run) -> bool:
+def is_suite(run: RunRecord) -> bool:
     """Whether the benchmark of a run is a suite of parts."""
     return "part" in run.measured.tags
 
 
-def example_scores(run: Run) -> ExampleScores | None:
+def example_scores(run: RunRecord) -> ExampleScores | None:
     """Scores of a run by example; None if it has no choices among captions or images."""
     table = run.scores
     if table is None or not len(table["example"]):
@@ -132,7 +132,7 @@ def example_scores(run: Run) -> ExampleScores | None:
     )
 
 
-def _example_parts(run: Run) -> dict[str, tuple[str, ...]]:
+def _example_parts(run: RunRecord) -> dict[str, tuple[str, ...]]:
     """Parts of every example: those of the suite, or the values of a tag that results have."""
     tags = run.measured.tags
     for tag in dict.fromkeys(("part", "subset", *tags)):

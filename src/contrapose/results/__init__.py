@@ -1,6 +1,6 @@
 """Results of score tables: metrics with intervals, comparisons, and run folders."""
 
-from contrapose.results.compare import compare, compare_paths
+from contrapose.results.compare import compare, compare_runs
 from contrapose.results.measures import DerivedMetric, Measure, Measurements, describe_aggregation
 from contrapose.results.runs import (
     build_evaluation,
@@ -19,7 +19,7 @@ from contrapose.results.schema import (
     Results,
     SkipReport,
 )
-from contrapose.results.score_files import MetricsRequest, Run, measure_score_file
+from contrapose.results.score_files import MetricsRequest, RunRecord, measure_score_file
 from contrapose.results.shapes import MeasureInput, measure
 from contrapose.results.summary import summarize, summarize_headline, summarize_subsets
 
@@ -36,11 +36,11 @@ __all__ = [
     "MetricValue",
     "MetricsRequest",
     "Results",
-    "Run",
+    "RunRecord",
     "SkipReport",
     "build_evaluation",
     "compare",
-    "compare_paths",
+    "compare_runs",
     "describe_aggregation",
     "is_run",
     "measure",

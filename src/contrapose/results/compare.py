@@ -11,11 +11,16 @@ import numpy as np
 
 from contrapose import __version__, metrics
 from contrapose.data import Aggregation, Macro, Micro, Suite, find_benchmark, find_single_benchmark
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.results.measures import Measurements, group_units
 from contrapose.results.runs import is_run, read_run, split_choice
 from contrapose.results.schema import Comparison, Difference
-from contrapose.results.score_files import MetricsRequest, measure_outcomes, read_annotations
+from contrapose.results.score_files import (
+    MetricsRequest,
+    RunRecord,
+    measure_outcomes,
+    read_annotations,
+)
 from contrapose.results.shapes import AVERAGE, Protocol
 from contrapose.results.summary import RESAMPLES, build_statistics, count_units, is_share
 from contrapose.scores.files import detect_benchmark
@@ -31,9 +36,9 @@ class ComparisonSide:
     measured: Measurements
 
 
-def compare_paths(
-    a: Path,
-    b: Path,
+def compare_runs(
+    a: Path | RunRecord,
+    b: Path | RunRecord,
     *,
     benchmark: str | None = None,
     root: Path | None = None,
@@ -46,7 +51,7 @@ def compare_paths(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Comparison:
-    """Compare two score files or run folders; see `MetricsRequest` and `compare`.
+    """Compare two runs, run folders or score files; see `MetricsRequest` and `compare`.
 
     Of a folder with several runs, `FOLDER@tiny,lm` names one. Of a suite, its average and its
     parts' main metrics are compared unless others are named.
@@ -56,13 +61,18 @@ def compare_paths(
     """
     sides = []
     for path in (a, b):
+        if isinstance(path, RunRecord):
+            sides.append(ComparisonSide(path.results.benchmark, path.measured))
+            continue
         folder, choice = split_choice(path)
         if is_run(folder):
             sides.append(ComparisonSide(*read_run(folder, choice)))
             continue
         name = benchmark or detect_benchmark(path)
         if name is None:
-            raise InputError("does not tell its benchmark; pass --on BENCH.", file=path)
+            raise InputError(
+                f"does not tell its benchmark; pass {option('on', 'BENCH')}.", file=path
+            )
         request = MetricsRequest(
             name, path, root, protocol=protocol, threshold=threshold, partial=partial
         )
@@ -75,13 +85,12 @@ def compare_paths(
             "only runs of the same benchmark can be compared."
         )
     first, second = align_units(sides[0].measured, sides[1].measured, partial=partial)
-    found = find_benchmark(sides[0].benchmark)
-    if isinstance(found, Suite) and not names and AVERAGE in first.derived:
+    if not names and AVERAGE in first.derived and _is_suite(sides[0].benchmark):
         names = (AVERAGE, *first.derived[AVERAGE].sources)
     changes, notes = compare(
         first,
         second,
-        Micro() if isinstance(found, Suite) else found.card.aggregation,
+        _find_aggregation(sides[0].benchmark),
         names=names,
         method=method,
         level=level,
@@ -91,14 +100,37 @@ def compare_paths(
     return Comparison(
         contrapose=__version__,
         benchmark=sides[0].benchmark,
-        a=str(a),
-        b=str(b),
+        a=_side_name(a),
+        b=_side_name(b),
         level=level,
         resamples=resamples,
         seed=seed,
         metrics=changes,
         notes=notes,
     )
+
+
+def _side_name(side: Path | RunRecord) -> str:
+    if isinstance(side, Path):
+        return str(side)
+    named = (side.results.model, side.results.score)
+    return " ".join(filter(None, named)) or str(side.results.scores)
+
+
+def _is_suite(name: str) -> bool:
+    try:
+        return isinstance(find_benchmark(name), Suite)
+    except InputError:
+        return True  # a suite in memory, of which only the name is known here
+
+
+def _find_aggregation(name: str) -> Aggregation:
+    """Aggregation of a benchmark; the mean over examples of suites and of examples in memory."""
+    try:
+        benchmark = find_benchmark(name)
+    except InputError:
+        return Micro()
+    return Micro() if isinstance(benchmark, Suite) else benchmark.card.aggregation
 
 
 def align_units(
@@ -118,7 +150,7 @@ def align_units(
     if not partial and (len(shared) < len(a) or len(shared) < len(b)):
         raise InputError(
             f"A has {len(a)} examples and B {len(b)}, of which {len(shared)} are the same; "
-            "pass --partial to compare on those."
+            f"pass {option('partial', True)} to compare on those."
         )
     left, right = np.array(shared, dtype=np.int64).T
     return a.take(left), b.take(right)
@@ -195,7 +227,9 @@ def compare(
     }
     notes = []
     if a.clusters is None:
-        notes.append("examples are taken as independent; --root DIR clusters them by image")
+        notes.append(
+            f"examples are taken as independent; {option('root', 'DIR')} clusters them by image"
+        )
     elif repeated:
         notes.append("examples share images, so p-values come from the clustered paired bootstrap")
     return compared, tuple(notes)

@@ -27,11 +27,12 @@ import numpy as np
 
 from contrapose import __version__
 from contrapose.engine import ListColumn
-from contrapose.errors import InputError
+from contrapose.engine.parts import list_column_from_arrow
+from contrapose.errors import InputError, first_line
 from contrapose.files import new_folder, read_json, require_free, write_text
 from contrapose.results.measures import DerivedMetric, Measure, Measurements
-from contrapose.results.schema import Evaluation
-from contrapose.results.score_files import Run
+from contrapose.results.schema import Evaluation, Results
+from contrapose.results.score_files import RunRecord
 
 KEYS = ("model", "benchmark", "score")
 """What tells one run of a folder from the others."""
@@ -45,12 +46,18 @@ REPLIES = "replies.parquet"
 
 REPORT = "report.html"
 
+SPEC_FIELDS = (*KEYS, "rows", "tags", "derived", "measures")
+"""What the spec says of how to read a run; the rest is its provenance."""
+
+OPTIONAL_COLUMNS = ("prior", "logprobs")
+"""Columns of a score table that not every run has."""
+
 LAYOUT = 2
 """Version of the folder's layout."""
 
 
 def write_run(
-    runs: Run | Sequence[Run],
+    runs: RunRecord | Sequence[RunRecord],
     folder: Path,
     *,
     overwrite: bool = False,
@@ -59,7 +66,7 @@ def write_run(
     """Write a run folder atomically.
 
     Args:
-        runs: one run of `contrapose metrics`, or all of one `contrapose eval`.
+        runs: one run of given scores, or all runs of one evaluation.
         folder: where.
         overwrite: let it take the place of an earlier run.
         beside: other files of the folder, by name.
@@ -68,18 +75,19 @@ def write_run(
         InputError: the place is taken, and not by a run that may be overwritten.
     """
     require_run_target(folder, overwrite=overwrite)
-    each = [runs] if isinstance(runs, Run) else list(runs)
+    each = [runs] if isinstance(runs, RunRecord) else list(runs)
     spec: dict[str, Any] = {
         "layout": LAYOUT,
         "contrapose": __version__,
-        "request": asdict(each[0].request),
+        "request": _request_values(each[0].request),
         "runs": [],
     }
     start = 0
     for run in each:
         spec["runs"].append(_build_spec(run, start))
         start += len(run.measured)
-    results = each[0].results if isinstance(runs, Run) else build_evaluation(each)
+    given = len(each) == 1 and each[0].results.model is None  # scores of a file or of arrays
+    results = each[0].results if given else build_evaluation(each)
     with new_folder(folder, overwrite=overwrite) as place:
         write_text(place / SPEC, json.dumps(spec, indent=2, default=str) + "\n")
         scored = [_with_run_names(run, run.scores) for run in each if run.scores is not None]
@@ -96,7 +104,7 @@ def write_run(
             write_text(place / name, content)
 
 
-def build_evaluation(runs: Sequence[Run]) -> Evaluation:
+def build_evaluation(runs: Sequence[RunRecord]) -> Evaluation:
     """Collect the results of several runs, as `contrapose eval --json` prints them."""
     return Evaluation(contrapose=__version__, runs=tuple(run.results for run in runs))
 
@@ -139,43 +147,155 @@ def read_run(folder: Path, choice: Sequence[str] = ()) -> tuple[str, Measurement
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    spec = _read_spec(folder)
+    try:
+        run = _choose_run(spec["runs"], choice, folder)
+        measured = _read_measurements(pq.read_table(folder / EXAMPLES), run)
+    except (*DAMAGE, pa.ArrowException) as error:
+        raise InputError(f"is a damaged run folder ({error}).", file=folder) from None
+    return str(run["benchmark"]), measured
+
+
+DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OSError)
+"""Errors that a damaged folder causes."""
+
+
+def read_runs(folder: Path) -> list[RunRecord]:
+    """Read every run of a folder: what `write_run` was given, but for notes of the measures.
+
+    Raises:
+        InputError: the folder was written by another version, or is damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    spec = _read_spec(folder)
+    results = read_results(folder)
+    tables = {
+        name: pq.read_table(folder / name)
+        for name in (EXAMPLES, SCORES, REPLIES)
+        if (folder / name).is_file()
+    }
+    try:
+        if len(spec["runs"]) != len(results):
+            raise KeyError("results are missing")
+        return [
+            RunRecord(
+                request=spec["request"],
+                scores=_read_rows(tables.get(SCORES), run),
+                measured=_read_measurements(tables[EXAMPLES], run),
+                results=result,
+                spec={name: value for name, value in run.items() if name not in SPEC_FIELDS},
+                replies=_read_rows(tables.get(REPLIES), run),
+                captions=_read_captions(tables[EXAMPLES], run),
+            )
+            for run, result in zip(spec["runs"], results, strict=True)
+        ]
+    except (*DAMAGE, pa.ArrowException) as error:
+        raise InputError(f"is a damaged run folder ({error}).", file=folder) from None
+
+
+def read_results(folder: Path) -> tuple[Results, ...]:
+    """Read the results of every run of a folder.
+
+    Raises:
+        InputError: the file is damaged, or of another version.
+    """
+    try:
+        content = (folder / RESULTS).read_text(encoding="utf-8")
+        if "runs" in json.loads(content):
+            return Evaluation.model_validate_json(content).runs
+        return (Results.model_validate_json(content),)
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(
+            f"is a damaged run folder ({RESULTS}: {first_line(error)}).", file=folder
+        ) from None
+
+
+def _read_spec(folder: Path) -> dict[str, Any]:
     spec = read_json(folder / SPEC)
     layout = spec.get("layout") if isinstance(spec, dict) else None
     if layout != LAYOUT:
         raise InputError(
             f"is a run folder of layout {layout}; this program reads {LAYOUT}.", file=folder
         )
-    try:
-        run = _choose_run(spec["runs"], choice, folder)
-        start, stop = run["rows"]
-        table = pq.read_table(folder / EXAMPLES).slice(start, stop - start)
-        if table.num_rows != stop - start:
-            raise KeyError("rows are missing")
-        columns: dict[str, Any] = table.to_pydict()
-        measures = {
-            name: _read_measure(columns, name, kind) for name, kind in run["measures"].items()
-        }
-        derived = {
-            name: DerivedMetric(kind["kind"], tuple(kind["sources"]), kind["chance"])
-            for name, kind in run["derived"].items()
-        }
-        clusters = columns["cluster"]
-        tags = {
-            name: tuple(
-                tuple(value) if len(value) != 1 else value[0] for value in columns[f"tag:{name}"]
-            )
-            for name in run["tags"]
-        }
-        measured = Measurements(
-            tuple(columns["example"]),
-            tags,
-            None if None in clusters else np.array(clusters, dtype=np.int64),
-            measures,
-            derived,
+    return dict(spec)
+
+
+def _read_measurements(examples: Any, run: dict[str, Any]) -> Measurements:
+    start, stop = run["rows"]
+    table = examples.slice(start, stop - start)
+    if table.num_rows != stop - start:
+        raise KeyError("rows are missing")
+    columns: dict[str, Any] = table.to_pydict()
+    measures = {name: _read_measure(columns, name, kind) for name, kind in run["measures"].items()}
+    derived = {
+        name: DerivedMetric(kind["kind"], tuple(kind["sources"]), kind["chance"])
+        for name, kind in run["derived"].items()
+    }
+    clusters = columns["cluster"]
+    tags = {
+        name: tuple(
+            tuple(value) if len(value) != 1 else value[0] for value in columns[f"tag:{name}"]
         )
-    except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException, OSError) as error:
-        raise InputError(f"is a damaged run folder ({error}).", file=folder) from None
-    return str(run["benchmark"]), measured
+        for name in run["tags"]
+    }
+    return Measurements(
+        tuple(columns["example"]),
+        tags,
+        None if None in clusters else np.array(clusters, dtype=np.int64),
+        measures,
+        derived,
+    )
+
+
+def _read_captions(examples: Any, run: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Captions by example; empty where they are not known."""
+    if "captions" not in examples.column_names:
+        return {}
+    start, stop = run["rows"]
+    rows = examples.select(["example", "captions"]).slice(start, stop - start).to_pydict()
+    return {
+        name: tuple(texts)
+        for name, texts in zip(rows["example"], rows["captions"], strict=True)
+        if texts is not None
+    }
+
+
+def _read_rows(table: Any, run: dict[str, Any]) -> dict[str, Any] | None:
+    """Columns of one run's rows of a stacked table; None if it has none.
+
+    Columns that only other runs have are left out.
+    """
+    import pyarrow.compute as pc
+
+    if table is None:
+        return None
+    for name in KEYS:
+        key = run[name]
+        here = pc.is_null(table[name]) if key is None else pc.equal(table[name], key)
+        table = table.filter(here)
+    if not table.num_rows:
+        return None
+    columns = {name: table[name] for name in table.column_names if name not in KEYS}
+    return {
+        name: _read_column(column)
+        for name, column in columns.items()
+        if name not in OPTIONAL_COLUMNS or column.null_count < len(column)
+    }
+
+
+def _read_column(column: Any) -> Any:
+    """Array of a column; ragged where it holds lists, of objects where it has nulls."""
+    import pyarrow as pa
+
+    if pa.types.is_list(column.type):
+        return list_column_from_arrow(column)
+    if column.null_count:
+        values = np.empty(len(column), dtype=object)
+        values[:] = column.to_pylist()
+        return values
+    return column.to_numpy()
 
 
 def _choose_run(runs: list[dict[str, Any]], choice: Sequence[str], folder: Path) -> dict[str, Any]:
@@ -189,7 +309,12 @@ def _choose_run(runs: list[dict[str, Any]], choice: Sequence[str], folder: Path)
     return runs[fits[0]]
 
 
-def _build_spec(run: Run, start: int) -> dict[str, Any]:
+def _request_values(request: Any) -> dict[str, Any]:
+    """Options of a run by name; those of a run that was read are a mapping already."""
+    return dict(request) if isinstance(request, Mapping) else asdict(request)
+
+
+def _build_spec(run: RunRecord, start: int) -> dict[str, Any]:
     """Spec of a run: the metadata needed to read its measures back, and its provenance."""
     measured = run.measured
     return {
@@ -205,7 +330,7 @@ def _build_spec(run: Run, start: int) -> dict[str, Any]:
     }
 
 
-def _with_run_names(run: Run, table: dict[str, Any]) -> dict[str, Any]:
+def _with_run_names(run: RunRecord, table: dict[str, Any]) -> dict[str, Any]:
     """Add the run's model, benchmark and score as columns to a table."""
     import pyarrow as pa
 
@@ -215,7 +340,7 @@ def _with_run_names(run: Run, table: dict[str, Any]) -> dict[str, Any]:
     return {**names, **table, **lists}
 
 
-def _examples_table(run: Run) -> dict[str, Any]:
+def _examples_table(run: RunRecord) -> dict[str, Any]:
     import pyarrow as pa
 
     measured = run.measured
@@ -225,8 +350,9 @@ def _examples_table(run: Run) -> dict[str, Any]:
         "example": list(measured.ids),
         "cluster": pa.array([None] * size if clusters is None else clusters, pa.int64()),
     }
-    if run.cases:
-        texts = [run.cases[unit].texts if unit in run.cases else None for unit in measured.ids]
+    captions = {unit: case.texts for unit, case in run.cases.items()} or run.captions
+    if captions:
+        texts = [captions.get(unit) for unit in measured.ids]
         table["captions"] = pa.array(texts, pa.list_(pa.string()))
     for name, values in measured.tags.items():
         table[f"tag:{name}"] = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from contrapose.data import (
     find_single_benchmark,
     is_user_file,
 )
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.files import StrictProblems
 from contrapose.results.debias import remove_prior
 from contrapose.results.measures import Measurements
@@ -27,16 +27,22 @@ from contrapose.results.tables import ScoreTable, answers_table
 from contrapose.scores.answers import Answers, build_frame
 from contrapose.scores.arrays import is_flat_array, read_matrix, read_submission
 from contrapose.scores.files import LikelihoodScale, add_tags, read_prior, read_scores
+from contrapose.scores.memory import (
+    describe_scores,
+    read_memory_matrix,
+    read_memory_prior,
+    read_memory_scores,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsRequest:
-    """Request of `contrapose metrics`; its options by the same names."""
+    """Options of measuring given scores; see `contrapose.api.measure`."""
 
     benchmark: str
-    scores: Path
+    scores: Path | Any
     root: Path | None = None
-    prior: Path | None = None
+    prior: Path | Any = None
     alpha: float | Literal["auto"] = "auto"
     likelihood_as: LikelihoodScale = "log"
     prior_as: LikelihoodScale = "log"
@@ -50,7 +56,7 @@ class MetricsRequest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class RunRecord:
     """Run: request, score table, measures and results.
 
     Attributes:
@@ -62,6 +68,7 @@ class Run:
         replies: what was asked in words and what came back, a row a question; None otherwise.
         cases: the examples by their ids in `scores`, for the images and captions of a report;
             empty where they are not known.
+        captions: the captions by example, of a run that was read back, which has no cases.
     """
 
     request: Any
@@ -71,18 +78,24 @@ class Run:
     spec: Mapping[str, Any] = field(default_factory=dict)
     replies: ScoreTable | None = None
     cases: Mapping[str, Example] = field(default_factory=dict)
+    captions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def measure_score_file(request: MetricsRequest) -> Run:
-    """Read a score file, measure it, and aggregate.
+def measure_score_file(request: MetricsRequest, benchmark: Benchmark | None = None) -> RunRecord:
+    """Read a score file, or take scores in memory, measure them, and aggregate.
+
+    Args:
+        request: the options.
+        benchmark: the benchmark itself; None finds it by the request's name.
 
     Raises:
         InputError: something in the files or the options cannot be used.
     """
-    benchmark = find_single_benchmark(request.benchmark)
+    benchmark = benchmark or find_single_benchmark(request.benchmark)
     card = benchmark.card
     data = read_annotations(request, benchmark)
     answers, measured, alpha = measure_outcomes(request, benchmark, data)
+    request = replace(request, scores=_source(request.scores), prior=_source(request.prior))
     summary = summarize_parts(
         {"": MeasuredPart(card, measured)},
         request.by,
@@ -93,7 +106,8 @@ def measure_score_file(request: MetricsRequest) -> Run:
     if measured.clusters is None:
         notes = (
             *notes,
-            "intervals take examples as independent; --root DIR clusters them by image",
+            f"intervals take examples as independent; {option('root', 'DIR')} clusters them by "
+            "image",
         )
     results = Results(
         contrapose=__version__,
@@ -112,7 +126,12 @@ def measure_score_file(request: MetricsRequest) -> Run:
     )
     table = None if answers is None else answers_table(answers)
     cases = {example.id: example for example in data} if isinstance(data, list) else {}
-    return Run(request, table, measured, results, cases=cases)
+    return RunRecord(request, table, measured, results, cases=cases)
+
+
+def _source(given: Any) -> Any:
+    """Scores as results name them: the file, or what was given in words."""
+    return given if given is None or isinstance(given, Path) else describe_scores(given)
 
 
 def measure_outcomes(
@@ -121,30 +140,42 @@ def measure_outcomes(
     data: list[Example] | Gallery | EditSet | None,
 ) -> tuple[Answers | None, Measurements, AlphaReport | None]:
     """Measure every example of a score file, before aggregation."""
-    card = benchmark.card
+    card, scores = benchmark.card, request.scores
     if isinstance(data, Gallery | EditSet):
         if request.prior is not None:
-            raise InputError(f"{card.name} takes no --prior.")
-        if isinstance(data, EditSet) and request.root is None:
-            raise InputError(f"{card.name} needs --root DIR.")
+            raise InputError(f"{card.name} takes no {option('prior')}.")
+        if isinstance(data, EditSet) and request.root is None and not benchmark.generated:
+            raise InputError(f"{card.name} needs {option('root', 'DIR')}.")
         if isinstance(data, Gallery):
             shape, axes = (len(data.images), len(data.texts)), "images, texts"
         else:
             shape, axes = (len(data.queries), len(data.images)), "queries, database images"
-        scores = MatrixScores(read_matrix(request.scores, shape, axes), data, root=request.root)
-        return None, measure(MeasureInput(scores, card, request.protocol)), None
+        matrix = (
+            read_matrix(scores, shape, axes)
+            if isinstance(scores, Path)
+            else read_memory_matrix(scores, shape)
+        )
+        given = MatrixScores(matrix, data, root=request.root)
+        return None, measure(MeasureInput(given, card, request.protocol)), None
     frame = None if data is None else build_frame(data)
-    if frame is not None and benchmark.submission is not None and is_flat_array(request.scores):
-        places = benchmark.submission(request.root or Path(), StrictProblems())
-        answers = read_submission(request.scores, places, frame, partial=request.partial)
+    if not isinstance(scores, Path):
+        answers = read_memory_scores(scores, card, frame, partial=request.partial)
+    elif frame is not None and benchmark.submission is not None and is_flat_array(scores):
+        pairs = benchmark.submission(request.root or Path(), StrictProblems())
+        answers = read_submission(scores, pairs, frame, partial=request.partial)
     else:
-        answers = read_scores(request.scores, card, frame, partial=request.partial)
+        answers = read_scores(scores, card, frame, partial=request.partial)
     for name, path in request.tags:
         answers = add_tags(answers, path, name)
     question = MeasureInput(answers, card, request.protocol, request.threshold)
     if request.prior is None:
         return answers, measure(question), None
-    prior = read_prior(request.prior, card, answers.frame)
+    prior = request.prior
+    prior = (
+        read_prior(prior, card, answers.frame)
+        if isinstance(prior, Path)
+        else read_memory_prior(prior, answers.frame)
+    )
     measured, alpha = remove_prior(
         question,
         prior,
@@ -161,11 +192,13 @@ def read_annotations(
 ) -> list[Example] | Gallery | EditSet | None:
     """Read the benchmark's annotations; None without a folder to read them from."""
     card = benchmark.card
-    own = Path(request.benchmark).parent if is_user_file(request.benchmark) else None
-    root = request.root or own
-    if root is None:
+    beside = Path(request.benchmark).parent if is_user_file(request.benchmark) else None
+    root = request.root or beside
+    if root is None and not benchmark.generated:
         if find_shape(card).of == "matrix":
-            raise InputError(f"{card.name} needs its annotation files: pass --root DIR.")
+            raise InputError(
+                f"{card.name} needs its annotation files: pass {option('root', 'DIR')}."
+            )
         return None
-    data = benchmark.read(root, StrictProblems())
+    data = benchmark.read(root or Path(), StrictProblems())
     return data if isinstance(data, Gallery | EditSet) else list(data)

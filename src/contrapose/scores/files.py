@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -117,12 +118,16 @@ def read_scores(path: Path, card: Card, frame: Frame | None, *, partial: bool = 
     """
     if is_array_path(path):
         return _read_arrays(path, card, frame, partial=partial)
-    rows = _read_rows(path, card)
+    return answers_from_rows(_read_rows(path, card), card, frame, partial)
+
+
+def answers_from_rows(rows: ScoreRows, card: Card, frame: Frame | None, partial: bool) -> Answers:
+    """Score table of rows; see `read_scores`."""
     notes: list[str] = []
     if frame is None:
         ids, tags = rows.examples()
         frame = build_frame_from_card(card, *_list_known_examples(card, ids, tags, rows))
-        notes += _check_counts(card, frame, path, partial=partial)
+        notes += _check_counts(card, frame, rows.file, partial=partial)
     scores, there = fill_scores(rows, frame, partial=partial)
     if len(there) == len(frame):
         return Answers(frame, scores, tuple(notes))
@@ -196,8 +201,16 @@ def _read_records(path: Path, problems: Problems) -> chain[Record]:
 
 
 def _read_rows(path: Path, card: Card) -> ScoreRows:
+    return parse_rows(_read_records(path, StrictProblems()), card, path)
+
+
+def parse_rows(records: Iterator[Record], card: Card, path: Path) -> ScoreRows:
+    """Parse the records of a score table, whichever layout they have.
+
+    Raises:
+        InputError: there are none, or they are not scores of this benchmark.
+    """
     problems = StrictProblems()
-    records = _read_records(path, problems)
     first = next(records, None)
     if first is None:
         raise InputError("is empty: it holds no scores.", file=path)

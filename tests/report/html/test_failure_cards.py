@@ -12,7 +12,7 @@ from contrapose.data.examples import diagonal_match, single_match
 from contrapose.evaluation.parts import DEBIASED, EvalRequest
 from contrapose.report.html import worst_failures
 from contrapose.report.html.failure_cards import PER_RUN, WITHOUT_PARTS, render_failures
-from contrapose.results import Measurements, Run
+from contrapose.results import Measurements, RunRecord
 from tests.fakes import patch
 from tests.report.html.checks import Balanced, results
 
@@ -24,7 +24,7 @@ def make_run(
     *,
     with_parts: bool = True,
     with_cases: bool = True,
-) -> Run:
+) -> RunRecord:
     rows = [
         (name, i, j, value, case.match[i][j])
         for name, case in cases.items()
@@ -42,7 +42,7 @@ def make_run(
     measured = Measurements(tuple(cases), tags, None, {})
     request = EvalRequest(("x",))
     shown = cases if with_cases else {}
-    return Run(request, table, measured, results("a", score), {}, None, shown)
+    return RunRecord(request, table, measured, results("a", score), {}, None, shown)
 
 
 def choice(name: str) -> Example:

@@ -12,7 +12,7 @@ from contrapose.data import Card
 from contrapose.engine import CachePolicy, NoiseImages, Prior
 from contrapose.engine.plan import distinct_texts
 from contrapose.errors import InputError
-from contrapose.evaluation.selection import Selection
+from contrapose.evaluation.selection import BenchmarkLike, Selection
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.results.shapes import find_shape
 from contrapose.results.summary import RESAMPLES
@@ -24,7 +24,7 @@ class AuditRequest:
     """Request of `contrapose audit`; its options by the same names.
 
     Attributes:
-        benchmark: a name as `find_benchmark` knows it.
+        benchmark: a name as `find_benchmark` knows it, a benchmark, or its examples.
         models: captioners whose own prior is taken.
         lm: the blind language model; None for none.
         lm_needed: whether it is an error when that one cannot be loaded, or only a note.
@@ -46,7 +46,7 @@ class AuditRequest:
         seed: of everything random.
     """
 
-    benchmark: str
+    benchmark: BenchmarkLike
     models: tuple[str, ...] = ()
     lm: str | None = None
     lm_needed: bool = True

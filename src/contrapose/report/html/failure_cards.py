@@ -19,7 +19,7 @@ from contrapose.report.html.page import (
 )
 from contrapose.report.results import run_label
 from contrapose.report.run_examples import ALL, ExampleScores, example_scores, is_debiased
-from contrapose.results import Run
+from contrapose.results import RunRecord
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -55,7 +55,7 @@ class Failure:
     margin: float
 
 
-def worst_failures(runs: Sequence[Run], *, per_part: int = PER_PART) -> list[Failure]:
+def worst_failures(runs: Sequence[RunRecord], *, per_part: int = PER_PART) -> list[Failure]:
     """Examples with the largest wrong margin, a few for each run and part.
 
     A tie is a failure too: a tie is never a win. The score table of a run whose language prior was
@@ -96,7 +96,7 @@ def worst_failures(runs: Sequence[Run], *, per_part: int = PER_PART) -> list[Fai
     return failures
 
 
-def _shown_runs(runs: Sequence[Run]) -> list[tuple[Run, str]]:
+def _shown_runs(runs: Sequence[RunRecord]) -> list[tuple[RunRecord, str]]:
     """Runs whose failures are shown, with their labels."""
     raw = {
         (run.results.model, run.results.benchmark) for run in runs if not is_debiased(run.results)

@@ -32,7 +32,7 @@ from contrapose.report.results import (
     skipped_table,
 )
 from contrapose.report.run_examples import example_scores, is_debiased, is_suite
-from contrapose.results import AlphaReport, Results, Run
+from contrapose.results import AlphaReport, Results, RunRecord
 
 MAX_CURVES = 4
 """α curves that are drawn: those on which taking the prior out changes most."""
@@ -54,12 +54,14 @@ EqByPart = Mapping[str, Mapping[str, Equivariance]]
 """Equivariance scores by part and the run's label."""
 
 
-def write_report(runs: Run | Sequence[Run], path: Path, *, title: str = "", lead: str = "") -> None:
+def write_report(
+    runs: RunRecord | Sequence[RunRecord], path: Path, *, title: str = "", lead: str = ""
+) -> None:
     """Write the report of some runs to a file, atomically; see `render_runs`."""
     write_text(path, render_runs(runs, title=title, lead=lead))
 
 
-def render_runs(runs: Run | Sequence[Run], *, title: str = "", lead: str = "") -> str:
+def render_runs(runs: RunRecord | Sequence[RunRecord], *, title: str = "", lead: str = "") -> str:
     """Render the report of some runs: every section for which the runs have the data.
 
     Failures need score tables; their images and captions come from the runs' `cases` and are left
@@ -70,7 +72,7 @@ def render_runs(runs: Run | Sequence[Run], *, title: str = "", lead: str = "") -
         title: heading of the page; empty names models or score files, and benchmarks.
         lead: paragraph below the heading.
     """
-    listed = [runs] if isinstance(runs, Run) else list(runs)
+    listed = [runs] if isinstance(runs, RunRecord) else list(runs)
     return render_results(
         [run.results for run in listed],
         title=title,
@@ -157,6 +159,12 @@ def _benchmark_sections(results: Sequence[Results], named: str) -> list[str]:
     ]
 
 
+def accuracy_plot(results: Sequence[Results]) -> str:
+    """Dot plot of the main metric of the largest parts, or of the whole where there are none."""
+    rows = part_rows(results)
+    return _dots("Right by part", largest_parts(rows), results) if rows else _overall_dots(results)
+
+
 def _overall_dots(results: Sequence[Results]) -> str:
     """Dot plot of the headline metric, where no parts are drawn."""
     row = overall_row(results)
@@ -214,7 +222,7 @@ def _alpha_plots(results: Sequence[Results]) -> str:
     return plots + (element("p", note, class_="note") if left else "")
 
 
-def _equivariance_by_part(runs: Sequence[Run]) -> dict[str, dict[str, Equivariance]]:
+def _equivariance_by_part(runs: Sequence[RunRecord]) -> dict[str, dict[str, Equivariance]]:
     """Equivariance scores of the 2 × 2 examples by part and run.
 
     Runs with the prior taken out are left out: their tables hold the scores before that.

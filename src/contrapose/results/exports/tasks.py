@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,13 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import ValidationError
 
 from contrapose.errors import InputError
 from contrapose.files import read_json
 from contrapose.results.measures import Measurements
-from contrapose.results.runs import KEYS, RESULTS, SCORES, SPEC, is_run, read_run
-from contrapose.results.schema import Evaluation, MetricValue, Results
+from contrapose.results.runs import KEYS, SCORES, SPEC, is_run, read_results, read_run
+from contrapose.results.schema import MetricValue, Results
 from contrapose.results.shapes import AVERAGE, main_metric
 
 
@@ -90,7 +88,7 @@ def read_run_folder(folder: Path, time: datetime | None = None) -> RunFolder:
     if not is_run(folder):
         raise InputError("is not a run folder; --out of contrapose eval writes one.", file=folder)
     spec = read_json(folder / SPEC)
-    results = _read_results(folder)
+    results = read_results(folder)
     try:
         entries = spec["runs"]
         names = [tuple(filter(None, (entry[key] for key in KEYS))) for entry in entries]
@@ -127,18 +125,6 @@ def _find_time(spec: Mapping[str, Any], folder: Path) -> datetime:
     if isinstance(said, str):
         return parse_time(said)
     return datetime.fromtimestamp(int((folder / SPEC).stat().st_mtime), UTC)
-
-
-def _read_results(folder: Path) -> tuple[Results, ...]:
-    """Read the results of every run; a folder of `contrapose metrics` holds one alone."""
-    try:
-        content = (folder / RESULTS).read_text(encoding="utf-8")
-        if "runs" in json.loads(content):
-            return Evaluation.model_validate_json(content).runs
-        return (Results.model_validate_json(content),)
-    except (OSError, ValueError, TypeError, ValidationError) as error:
-        first = str(error).split("\n", maxsplit=1)[0]
-        raise InputError(f"is a damaged run folder ({RESULTS}: {first}).", file=folder) from None
 
 
 def _read_pairs(

@@ -1,0 +1,139 @@
+"""`audit`: how much of a benchmark is solved without its images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from contrapose.api.inputs import (
+    BenchmarkInput,
+    Cache,
+    PathLike,
+    Words,
+    list_words,
+    one_benchmark,
+    one_path,
+    require_at_least,
+    require_choice,
+    store_place,
+)
+from contrapose.engine import Progress, parse_prior
+from contrapose.errors import InputError
+from contrapose.evaluation.audit import AuditRequest, audit_benchmark
+from contrapose.files import new_folder, require_free, write_text
+from contrapose.models.options import parse_dtype
+
+if TYPE_CHECKING:
+    from contrapose.engine import Prior
+    from contrapose.results.schema import AuditReport
+
+RESULTS, REPORT = "audit.json", "report.html"
+
+
+def audit(
+    benchmark: BenchmarkInput,
+    *,
+    model: Words = None,
+    lm: str | None = None,
+    root: PathLike | None = None,
+    subset: Words = None,
+    limit: int | None = None,
+    sample: int | None = None,
+    prior: Prior | str = "noise:3",
+    ngram_corpus: PathLike | None = None,
+    likelihoods: PathLike | None = None,
+    device: str = "auto",
+    dtype: str | None = None,
+    batch_size: int | None = None,
+    cache: Cache = True,
+    cache_use: Literal["reuse", "refresh", "only"] = "reuse",
+    trust_remote_code: bool = False,
+    out: PathLike | None = None,
+    overwrite: bool = False,
+    resamples: int = 10_000,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> AuditReport:
+    """Solve a benchmark without its images: by a language model, priors, length and n-grams.
+
+    Args:
+        benchmark: its name, your file, a benchmark, or a list of `Example`s.
+        model: captioners whose prior is taken, under `prior`.
+        lm: the blind language model: `lm:smollm2`, `lm:ORG/NAME`, `lm:FOLDER`, or `none`; None
+            takes `lm:smollm2` where it is installed.
+        root: the benchmark's folder; no images are needed.
+        subset: parts of a suite, or values of the tag `subset`.
+        limit: at most so many examples of each subset, the first ones.
+        sample: at most so many examples of each subset, drawn at random.
+        prior: the images of a captioner's prior: `noise:3`, or `images:DIR[:COUNT]`.
+        ngram_corpus: captions to fit the n-gram model to, a line each; None takes the benchmark's
+            own, cross-fitted.
+        likelihoods: a captioner's scores under the images, to compare with.
+        device: where models compute.
+        dtype: `fp32`, `bf16` or `fp16`.
+        batch_size: captions at once; None finds it.
+        cache: as in `evaluate`.
+        cache_use: as in `evaluate`.
+        trust_remote_code: run code that comes with the weights.
+        out: a folder for `audit.json` and `report.html`.
+        overwrite: let `out` take the place of an earlier audit.
+        resamples: of the bootstrap.
+        seed: of everything random.
+        progress: called with a description, what is done and what there is to do.
+
+    Raises:
+        InputError: there is no such benchmark, or it has no choice among captions.
+
+    Example:
+        >>> import contrapose as cp
+        >>> report = cp.audit("scenes-skewed/replace-color", lm="none", limit=20)
+        >>> [score.score for score in report.scores]
+        ['ngram', 'length']
+    """
+    from contrapose.models.language import DEFAULT_LANGUAGE_MODEL
+
+    require_at_least(1, batch_size=batch_size, limit=limit, sample=sample)
+    require_at_least(100, resamples=resamples)
+    request = AuditRequest(
+        benchmark=one_benchmark(benchmark),
+        models=list_words(model),
+        lm=None if lm == "none" else lm or DEFAULT_LANGUAGE_MODEL,
+        lm_needed=lm is not None,
+        root=one_path(root),
+        subsets=list_words(subset),
+        limit=limit,
+        sample=sample,
+        prior=parse_prior(prior, seed=seed) if isinstance(prior, str) else prior,
+        ngram_corpus=one_path(ngram_corpus),
+        likelihoods=one_path(likelihoods),
+        device=device,
+        dtype=None if dtype is None else parse_dtype(dtype),
+        batch_size=batch_size,
+        cache=store_place(cache),
+        cache_use=require_choice("cache_use", cache_use, ("reuse", "refresh", "only")),
+        trust_remote_code=trust_remote_code,
+        resamples=resamples,
+        seed=seed,
+    )
+    target = one_path(out)
+    if target is not None:
+        _require_target(target, overwrite=overwrite)
+    report = audit_benchmark(request, progress=progress)
+    if target is not None:
+        from contrapose.report.audit import render_audit
+
+        with new_folder(target, overwrite=overwrite) as folder:
+            write_text(folder / RESULTS, report.model_dump_json(indent=2) + "\n")
+            write_text(folder / REPORT, render_audit(report))
+    return report
+
+
+def _require_target(folder: Path, *, overwrite: bool) -> None:
+    """Require that the folder is free or holds an earlier audit.
+
+    Raises:
+        InputError: it is taken by something else.
+    """
+    require_free(folder, overwrite=overwrite)
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / RESULTS).is_file():
+        raise InputError("holds no audit, and is not written over; choose another.", file=folder)

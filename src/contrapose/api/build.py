@@ -1,0 +1,178 @@
+"""`build_pairs` and `build_scenes`: caption pairs to learn from, and the benchmark `scenes`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from contrapose.api.inputs import (
+    Cache,
+    PathLike,
+    Words,
+    list_words,
+    one_path,
+    require_at_least,
+    require_choice,
+    store_place,
+)
+from contrapose.errors import InputError, option
+
+if TYPE_CHECKING:
+    from contrapose.engine import Progress
+
+
+def build_pairs(
+    captions: PathLike | Iterable[str],
+    *,
+    out: PathLike,
+    kinds: Words = None,
+    seed: int = 0,
+    per_caption: int = 4,
+    rewriter: str | None = None,
+    attempts: int = 3,
+    cache: Cache = True,
+    caption_field: str | None = None,
+    image_field: str | None = None,
+    tagger: Literal["textblob", "spacy"] = "textblob",
+    complete: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Make hard positives and hard negatives of captions, each labelled with what changed.
+
+    Args:
+        captions: a list of captions, or a file: a `.jsonl`, `.csv`, `.tsv` or `.parquet` table,
+            plain text with a caption a line, or COCO's or Karpathy's `.json`.
+        out: a `.jsonl` file, or a folder for `pairs.jsonl` and `manifest.json`.
+        kinds: kinds of changes, or groups: `positive`, `negative`, `replace`, `swap`, `contrast`,
+            `exchange`, `order`, `negation`, `rewrite`; None is all.
+        seed: same seed, same pairs.
+        per_caption: most positives of a caption, and most negatives.
+        rewriter: a language model that rewrites too: `openai:MODEL?url=http://host/v1`.
+        attempts: how often a rewriter is asked for one change.
+        cache: where a rewriter's replies are stored, as in `evaluate`.
+        caption_field: the table's column of captions, if it has another name.
+        image_field: the table's column of images, if it has another name.
+        tagger: of parts of speech.
+        complete: only captions with a positive and a negative.
+        overwrite: replace files that are there.
+        progress: called with a description, what is done and what there is to do.
+
+    Returns:
+        The manifest: counts of captions and of every kind of change.
+
+    Raises:
+        InputError: there are no captions, or the files cannot be written.
+
+    Example:
+        >>> import contrapose as cp
+        >>> manifest = cp.build_pairs(["a red cube left of a blue ball"], out="pairs.jsonl")
+        >>> manifest["captions"]["written"]
+        1
+    """
+    from contrapose.build.captions import (
+        REWRITTEN,
+        CaptionRecord,
+        Recipe,
+        load_rewriter,
+        pair_files,
+        parse_kinds,
+        read_captions,
+    )
+    from contrapose.build.captions import build_pairs as write_pairs
+
+    require_at_least(0, seed=seed)
+    require_at_least(1, per_caption=per_caption, attempts=attempts)
+    chosen = parse_kinds(list_words(kinds))
+    if rewriter is None and set(chosen) <= set(REWRITTEN):
+        raise InputError(
+            f"these kinds are written by a language model: pass {option('rewriter')} too."
+        )
+    if rewriter is not None and not set(chosen) & set(REWRITTEN):
+        raise InputError(
+            f"{option('rewriter')} has nothing to do: add rewrite to {option('kinds')}."
+        )
+    target = Path(out)
+    pair_files(target, overwrite=overwrite)  # what is wrong with them is said before the work
+    language_model = None
+    if rewriter is not None:
+        language_model = load_rewriter(rewriter, one_path(store_place(cache)), attempts)
+    if isinstance(captions, str | Path):
+        source = str(captions)
+        rows = list(
+            read_captions(Path(captions), caption_field=caption_field, image_field=image_field)
+        )
+    else:
+        rows, source = [CaptionRecord(caption) for caption in captions], "memory"
+
+    def report(done: int) -> None:
+        if progress is not None:
+            progress("pairs", done, len(rows))
+
+    report(0)
+    recipe = Recipe(
+        chosen, seed, per_caption, require_choice("tagger", tagger, ("textblob", "spacy"))
+    )
+    return write_pairs(
+        rows,
+        target,
+        recipe,
+        rewriter=language_model,
+        source=source,
+        complete=complete,
+        overwrite=overwrite,
+        progress=report,
+    )
+
+
+def build_scenes(
+    *,
+    out: PathLike,
+    part: Words = None,
+    examples: int = 200,
+    seed: int = 0,
+    size: int = 96,
+    world: Literal["balanced", "skewed"] = "balanced",
+    masks: bool = False,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Write the benchmark `scenes` as images and annotation files of public formats.
+
+    Args:
+        out: the folder to write; a folder in it for each part.
+        part: parts such as `swap-relation`; None is all of them.
+        examples: of each part.
+        seed: same seed, same examples.
+        size: width and height of the images.
+        world: balanced, or as skewed as the training set.
+        masks: also write which object each pixel belongs to.
+        overwrite: replace a folder that is there.
+
+    Returns:
+        The manifest: examples, images and reader of every part.
+
+    Raises:
+        InputError: an unknown part, no examples, or a folder that cannot be written.
+
+    Example:
+        >>> import contrapose as cp
+        >>> manifest = cp.build_scenes(out="scenes", part="swap-relation", examples=2)
+        >>> manifest["parts"]["swap-relation"]["examples"]
+        2
+    """
+    from contrapose.world.benchmark import PARTS
+    from contrapose.world.benchmark.export import build_scenes as write_scenes
+
+    if seed < 0:
+        raise InputError(f"{option('seed')} must not be negative, and is {seed}.")
+    return write_scenes(
+        Path(out),
+        list_words(part) or tuple(PARTS),
+        form=require_choice("world", world, ("balanced", "skewed")),
+        examples=examples,
+        seed=seed,
+        size=size,
+        masks=masks,
+        overwrite=overwrite,
+    )

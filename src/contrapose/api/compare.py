@@ -1,0 +1,86 @@
+"""`compare`: paired comparison of two runs on the same examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from contrapose.api.inputs import PathLike, Words, list_words, one_path, require_choice
+from contrapose.api.runs import Run, Runs
+from contrapose.errors import InputError
+from contrapose.results.compare import compare_runs
+
+if TYPE_CHECKING:
+    from contrapose.results.schema import Comparison
+    from contrapose.results.score_files import RunRecord
+
+RunLike = Run | Runs | PathLike
+"""A run, a run folder (`FOLDER@tiny,lm` for one of several), or a score file."""
+
+
+def compare(
+    a: RunLike,
+    b: RunLike,
+    *,
+    on: str | None = None,
+    root: PathLike | None = None,
+    metric: Words = None,
+    test: Literal["midp", "exact"] = "midp",
+    level: float = 0.05,
+    protocol: Literal["strict", "official"] = "strict",
+    threshold: float | None = None,
+    partial: bool = False,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Comparison:
+    """Compare two runs of the same examples, pair by pair.
+
+    Args:
+        a: the baseline: a run, a run folder, or a score file.
+        b: the candidate.
+        on: the benchmark of score files that do not tell it.
+        root: its folder, for clusters by image.
+        metric: the metrics to compare; None takes every share of examples.
+        test: which of McNemar's tests for outcomes of 0 and 1.
+        level: significance level, after Holm's correction.
+        protocol: of score files, as in `measure`.
+        threshold: of score files, as in `measure`.
+        partial: compare on the examples that both have.
+        resamples: of the bootstrap.
+        seed: of the bootstrap.
+
+    Returns:
+        For each metric its value in both, the difference B − A with interval, p-value and verdict.
+
+    Raises:
+        InputError: they are not of the same benchmark and examples.
+
+    Example:
+        >>> import contrapose as cp
+        >>> runs = cp.evaluate(["tiny", "tiny-clip"], on="scenes/swap-relation", score="itc",
+        ...     limit=20)
+        >>> list(cp.compare(*runs, metric="text").metrics)
+        ['text']
+    """
+    return compare_runs(
+        _side(a),
+        _side(b),
+        benchmark=on,
+        root=one_path(root),
+        protocol=require_choice("protocol", protocol, ("strict", "official")),
+        threshold=threshold,
+        partial=partial,
+        names=list_words(metric),
+        method=require_choice("test", test, ("midp", "exact")),
+        level=level,
+        resamples=resamples,
+        seed=seed,
+    )
+
+
+def _side(run: RunLike) -> Path | RunRecord:
+    if isinstance(run, Runs):
+        if len(run) != 1:
+            raise InputError(f"one run is compared with one, and here are {len(run)}: choose one.")
+        run = run[0]
+    return run.record if isinstance(run, Run) else Path(run)

@@ -1,0 +1,31 @@
+"""Runs as a notebook shows them: tables as HTML, and a plot as SVG."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from contrapose.report.html.page import render_table, style_sheet
+from contrapose.report.html.report import accuracy_plot
+from contrapose.report.results import headline_table, parts_table
+from contrapose.results.schema import Results
+
+
+def render_tables(runs: Sequence[Results]) -> str:
+    """HTML tables of the headline metrics and of every part, benchmark by benchmark."""
+    tables = []
+    for benchmark in dict.fromkeys(run.benchmark for run in runs):
+        some = [run for run in runs if run.benchmark == benchmark]
+        tables.append(render_table(headline_table(some)))
+        if any(run.subsets for run in some):
+            tables.append(render_table(parts_table(some)))
+    return "".join(tables)
+
+
+def draw_accuracies(runs: Sequence[Results]) -> str:
+    """SVG of the accuracy of every part, with intervals and chance, and its own style sheet."""
+    drawing = re.search(r"<svg.*?</svg>", accuracy_plot(runs), re.DOTALL)
+    if drawing is None:
+        return '<svg xmlns="http://www.w3.org/2000/svg"></svg>'
+    start, bracket, rest = drawing.group().partition(">")
+    return f"{start}{bracket}<style>{style_sheet()}</style>{rest}"

@@ -1,0 +1,162 @@
+"""`evaluate`: score models on benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+from contrapose.api.inputs import (
+    BenchmarkInput,
+    Cache,
+    ModelLike,
+    PathLike,
+    Words,
+    list_benchmarks,
+    list_models,
+    list_words,
+    one_path,
+    parse_alpha,
+    require_at_least,
+    require_choice,
+    store_place,
+)
+from contrapose.api.runs import Run, Runs
+from contrapose.engine import Progress, parse_prior, parse_question_template
+from contrapose.errors import InputError, option
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
+from contrapose.models.options import parse_dtype
+
+if TYPE_CHECKING:
+    from contrapose.engine import Prior
+
+DEFAULT_PRIOR = "noise:3"
+
+
+def evaluate(
+    models: ModelLike | Iterable[ModelLike],
+    on: BenchmarkInput | Iterable[BenchmarkInput],
+    *,
+    score: Words = None,
+    root: PathLike | None = None,
+    subset: Words = None,
+    limit: int | None = None,
+    device: str = "auto",
+    dtype: str | None = None,
+    batch_size: int | None = None,
+    workers: int | None = None,
+    cache: Cache = True,
+    cache_use: Literal["reuse", "refresh", "only"] = "reuse",
+    strict: bool = False,
+    long: Literal["skip", "cut"] = "skip",
+    rerank: int | str | None = None,
+    trust_remote_code: bool = False,
+    prior: Prior | str | None = None,
+    alpha: float | str | None = None,
+    question: str | None = None,
+    answer: str | None = None,
+    out: PathLike | None = None,
+    overwrite: bool = False,
+    resamples: int = 10_000,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Run | Runs:
+    """Score models on benchmarks: metrics with intervals, chance and ties.
+
+    Args:
+        models: a model string, a loaded model, a function `f(image, text) -> float`, or several.
+        on: a benchmark's name, your file, a benchmark, a list of `Example`s, a gallery, or several
+            of these.
+        score: `itc`, `itm`, `lm`, `vqa`, `prior`, `blind`, `chat`, or several; None takes all that
+            a model gives and that see the image, without `chat`.
+        root: the benchmark's folder, or one with a folder of each benchmark's name.
+        subset: parts of a suite, or values of the tag `subset`.
+        limit: at most so many examples of each subset.
+        device: where models compute; `auto` takes CUDA where there is some.
+        dtype: `fp32`, `bf16` or `fp16`.
+        batch_size: images, captions or pairs at once; None finds it.
+        workers: threads that decode images; None is one a core.
+        cache: where scores are stored: a folder or URL; True is the user's cache folder, False
+            stores nothing. The scores of a function are never stored.
+        cache_use: `reuse` stored scores, `refresh` them, or use `only` them.
+        strict: refuse to skip examples.
+        long: `skip` captions that are longer than a model reads, or `cut` them.
+        rerank: in galleries `itm` and `lm` rank the so many captions of highest `itc`; `all` ranks
+            every one; None decides by the gallery's size.
+        trust_remote_code: run code that comes with the weights.
+        prior: also report `lm` and `vqa` without this prior, as `lm-alpha` and `vqa-alpha`:
+            `noise:3`, `images:DIR[:COUNT]` or `gallery[:COUNT]`.
+        alpha: how much of the prior: a number from 0 to 1, or `auto`.
+        question: what `vqa` asks; `{}` stands for the caption.
+        answer: the answer whose probability `vqa` is; None is Yes.
+        out: a run folder to write.
+        overwrite: let `out` take the place of an earlier run.
+        resamples: of the bootstrap.
+        seed: of everything random.
+        progress: called with a description, what is done and what there is to do.
+
+    Returns:
+        A `Run`; `Runs`, in the order of models, benchmarks and scores, where there are several or
+        where lists were given.
+
+    Raises:
+        InputError: an unknown name, a score that a model cannot give, or nothing to ask.
+
+    Example:
+        >>> import contrapose as cp
+        >>> def brightness(image, text):
+        ...     return sum(image.resize((1, 1)).getpixel((0, 0))) * ("bright" in text)
+        >>> run = cp.evaluate(brightness, on="scenes/replace-color", limit=10)
+        >>> run.model, run.score, run.results.examples
+        ('brightness', 'itm', 10)
+    """
+    chosen, several_models = list_models(models)
+    benchmarks, several_benchmarks = list_benchmarks(on)
+    require_at_least(1, batch_size=batch_size, workers=workers, limit=limit)
+    require_at_least(100, resamples=resamples)
+    require_at_least(0, seed=seed)
+    if prior is None and alpha is not None:
+        prior = DEFAULT_PRIOR
+    request = EvalRequest(
+        benchmarks=benchmarks,
+        scores=list_words(score),
+        root=one_path(root),
+        subsets=list_words(subset),
+        limit=limit,
+        device=device,
+        dtype=None if dtype is None else parse_dtype(dtype),
+        batch_size=batch_size,
+        workers=workers,
+        cache=store_place(cache),
+        cache_use=require_choice("cache_use", cache_use, ("reuse", "refresh", "only")),
+        strict=strict,
+        long=require_choice("long", long, ("skip", "cut")),
+        rerank=_parse_rerank(rerank),
+        trust_remote_code=trust_remote_code,
+        prior=parse_prior(prior, seed=seed) if isinstance(prior, str) else prior,
+        alpha=parse_alpha(alpha, prior=prior is not None),
+        question=parse_question_template(question, answer),
+        tokens=True,
+        resamples=resamples,
+        seed=seed,
+    )
+    target = one_path(out)
+    if target is not None:
+        Runs.require_target(target, overwrite=overwrite)
+    records = evaluate_models(chosen, request, progress=progress)
+    runs = Runs(Run(record) for record in records)
+    if target is not None:
+        runs.save(target, overwrite=overwrite)
+    several = several_models or several_benchmarks or not (score is None or isinstance(score, str))
+    return runs if several or len(runs) != 1 else runs[0]
+
+
+def _parse_rerank(rerank: int | str | None) -> int | None:
+    """Number of candidates to rerank per query; 0 for all, None when left out."""
+    if rerank is None or isinstance(rerank, int):
+        return rerank
+    if rerank == "all":
+        return 0
+    if not rerank.isdecimal():
+        raise InputError(f"{option('rerank')} must be a number or all, found {rerank!r}.")
+    return int(rerank)

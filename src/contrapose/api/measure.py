@@ -1,0 +1,122 @@
+"""`measure`: metrics of scores that are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from contrapose.api.inputs import (
+    BenchmarkInput,
+    PathLike,
+    Words,
+    list_words,
+    one_benchmark,
+    one_path,
+    parse_alpha,
+    require_at_least,
+    require_choice,
+)
+from contrapose.api.runs import Run, Runs
+from contrapose.data import Suite
+from contrapose.errors import InputError
+from contrapose.evaluation.selection import resolve_benchmark
+from contrapose.results.score_files import MetricsRequest, measure_score_file
+from contrapose.scores.files import LikelihoodScale
+
+SCALES = ("log", "probability", "inverse-nll")
+
+
+def measure(
+    scores: PathLike | Any,
+    examples: BenchmarkInput,
+    *,
+    root: PathLike | None = None,
+    prior: PathLike | Any = None,
+    alpha: float | str | None = None,
+    likelihood_as: LikelihoodScale = "log",
+    prior_as: LikelihoodScale | None = None,
+    by: Words = None,
+    tags: Mapping[str, PathLike] | Words = None,
+    protocol: Literal["strict", "official"] = "strict",
+    threshold: float | None = None,
+    partial: bool = False,
+    resamples: int = 10_000,
+    seed: int = 0,
+    out: PathLike | None = None,
+    overwrite: bool = False,
+) -> Run:
+    """Metrics of given scores: accuracies, intervals, chance, ties, and the parts.
+
+    Args:
+        scores: an array of examples × images × captions (the images may be left out where there is
+            one), a list with an array for each example, a data frame or a list of rows (example,
+            image, text, score), a matrix for a gallery; or a file in the benchmark's own layout, a
+            general table, an `.npy` array, or a folder of arrays.
+        examples: a list of `Example`s, a gallery, a benchmark, its name, or your own file.
+        root: the benchmark's folder: adds tags and clusters by image; needs no images.
+        prior: log P(T) of every caption: a file, or an array of examples × captions.
+        alpha: how much of the prior to take out: a number from 0 to 1, or `auto`.
+        likelihood_as: what the scores are when a prior is given: `log`, `probability` or
+            `inverse-nll`.
+        prior_as: the same for the prior; None is as the scores.
+        by: tags to break results down by.
+        tags: files of further tags by name, JSON objects of example id → tag or tags.
+        protocol: `strict`, where ties are never wins, or `official`, as the benchmark's own script.
+        threshold: score above which a caption counts as fitting (VALSE).
+        partial: allow examples without scores.
+        resamples: of the bootstrap.
+        seed: of everything random.
+        out: a run folder to write.
+        overwrite: let `out` take the place of an earlier run.
+
+    Raises:
+        InputError: the scores do not fit the examples, or an option cannot be used.
+
+    Example:
+        >>> import contrapose as cp
+        >>> run = cp.measure([[[2.0, 1.0], [0.0, 3.0]]] * 400, "winoground")
+        >>> run.metrics["group"].value
+        1.0
+    """
+    require_at_least(100, resamples=resamples)
+    require_at_least(0, seed=seed)
+    name, benchmark = resolve_benchmark(one_benchmark(examples))
+    if isinstance(benchmark, Suite):
+        parts = ", ".join(f"{name}/{part}" for part in benchmark.parts)
+        raise InputError(f"{name} has parts of different shapes; name one of them: {parts}.")
+    scale = require_choice("likelihood_as", likelihood_as, SCALES)
+    request = MetricsRequest(
+        benchmark=name,
+        scores=Path(scores) if isinstance(scores, str | Path) else scores,
+        root=one_path(root),
+        prior=Path(prior) if isinstance(prior, str | Path) else prior,
+        alpha=parse_alpha(alpha, prior=prior is not None),
+        likelihood_as=scale,
+        prior_as=require_choice("prior_as", prior_as, SCALES) or scale,
+        by=list_words(by),
+        tags=tuple(_tag_files(tags)),
+        protocol=require_choice("protocol", protocol, ("strict", "official")),
+        threshold=threshold,
+        partial=partial,
+        resamples=resamples,
+        seed=seed,
+    )
+    target = one_path(out)
+    if target is not None:
+        Runs.require_target(target, overwrite=overwrite)
+    run = Run(measure_score_file(request, benchmark))
+    if target is not None:
+        run.save(target, overwrite=overwrite)
+    return run
+
+
+def _tag_files(tags: Mapping[str, PathLike] | Words) -> Iterable[tuple[str, Path]]:
+    """Names and files of tags; a file without a name is called as its stem is."""
+    if isinstance(tags, Mapping):
+        yield from ((name, Path(file)) for name, file in tags.items())
+        return
+    for text in list_words(tags):
+        name, equals, file = text.partition("=")
+        path = Path(file if equals else text)
+        yield (name if equals else path.stem.removesuffix("_tags")), path
