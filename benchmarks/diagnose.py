@@ -40,8 +40,7 @@ from contrapose.diagnose.games import GameSide, play_games
 from contrapose.diagnose.players import MissingPlayers, RegionMasks
 from contrapose.diagnose.sensitivity import diagnose_blocks
 from contrapose.diagnose.words import TemplateWords
-from contrapose.engine import ScoringContext
-from contrapose.engine.images import RegionMask
+from contrapose.engine import RegionMask, ScoringContext
 from contrapose.models import load_model
 
 WIDTH, HEIGHT = 500, 375

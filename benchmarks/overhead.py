@@ -26,10 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 import numpy as np
 
 from contrapose.data import Example, open_images
-from contrapose.engine import ImageCache, ScoringContext, score_examples
+from contrapose.engine import ImageCache, ScoringContext, plan_examples, score_examples
 from contrapose.engine.batches import cut_batches, sort_pairs
-from contrapose.engine.plan import plan_examples
-from contrapose.engine.scoring import count_tokens, text_only_pairs
+from contrapose.engine.plan import count_tokens, text_only_pairs
 from contrapose.evaluation.selection import select
 from contrapose.models import ImagePreparer, load_model
 
@@ -44,13 +43,13 @@ def main() -> None:
     model: Any = load_model("tiny")
     examples = scenes(options.examples)
     plan = plan_examples(examples)
-    bare, pictures, prepared = ready(model, options.score, examples, options.batch_size)
+    bare, cache, prepared = ready(model, options.score, examples, options.batch_size)
     asked = Prepared(model, prepared)
     rounds = []
     for _ in range(options.rounds + 1):
         one = timed(lambda: [call() for call in bare])
-        asking = ScoringContext(asked, batch_size=options.batch_size, pictures=pictures)
-        two = timed(lambda asking=asking: score_examples(asking, options.score, examples))
+        context = ScoringContext(asked, batch_size=options.batch_size, images=cache)
+        two = timed(lambda context=context: score_examples(context, options.score, examples))
         rounds.append((one, two))
     alone, engine = np.median(rounds[1:], axis=0)  # the first round warms up
     print(
@@ -96,9 +95,9 @@ def ready(
     """The calls that must be made, their inputs prepared; the drawn images, open and prepared."""
     plan = plan_examples(examples)
     images = open_images(plan.images)
-    pictures = ImageCache(budget=1 << 33)
+    cache = ImageCache(budget=1 << 33)
     for name, image in zip(plan.image_ids, images, strict=True):
-        pictures._keep(name, image)
+        cache._add(name, image)
     shown: list[Any] = list(images)
     if isinstance(model, ImagePreparer):
         shown = [model.prepare_image(image) for image in images]
@@ -115,7 +114,7 @@ def ready(
                 *(lambda some=some: model.embed_images(some) for some in looks),
                 *(lambda some=some: model.embed_texts(some) for some in texts),
             ],
-            pictures,
+            cache,
             prepared,
         )
     order = sort_pairs(plan.pairs, lengths)
@@ -125,7 +124,7 @@ def ready(
         ([shown[i] for i, _ in plan.pairs[some]], [plan.texts[j] for _, j in plan.pairs[some]])
         for some in batches
     ]
-    return [lambda some=some: method(*some) for some in given], pictures, prepared
+    return [lambda some=some: method(*some) for some in given], cache, prepared
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:

@@ -97,7 +97,7 @@ def build(folder: Path, options: argparse.Namespace) -> None:
             stream.write(json.dumps({**row, "texts": captions, "right": 0}) + "\n")
             images += [ids[k % options.images]] * len(captions)
             texts += map(text_id, captions)
-    shelf = AnswerStore(folder / "store").answer_table("silent-1", "itm:logit")
+    shelf = AnswerStore(folder / "store").table("silent-1", "itm:logit")
     for part in np.array_split(np.arange(len(images)), options.parts):
         values = draw.normal(size=len(part))
         shelf.place.write(shelf.folder, *written(shelf, part, images, texts, values))  # type: ignore[union-attr]
@@ -107,7 +107,7 @@ def written(
     shelf: Any, part: np.ndarray, images: list[str], texts: list[str], values: np.ndarray
 ) -> tuple[str, bytes]:
     """One part of the store, as `Shelf.add` writes it, without keeping it in memory."""
-    alone = AnswerStore(None).answer_table(shelf.model, shelf.score)
+    alone = AnswerStore(None).table(shelf.model, shelf.score)
     kept: dict[str, bytes] = {}
 
     class Sink:
@@ -160,7 +160,7 @@ def phases(folder: Path) -> dict[str, float]:
     watch(outcomes_module, "measure", "measure")
     watch(outcomes_module, "answers_table", "table of scores")
     watch(evaluation_module, "add_up", "add up, intervals")
-    from contrapose.files.plugins import include
+    from contrapose.files import include
     from contrapose.models import load_model
 
     include(folder / "silent.py")

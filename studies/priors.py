@@ -205,20 +205,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given.add_argument("--cache", default=str(default_store_folder()))
     options = given.parse_args(arguments)
     model = load_model("tiny")
-    asking = ScoringContext(model, AnswerStore(options.cache), pictures=ImageCache(1 << 29))
+    context = ScoringContext(model, AnswerStore(options.cache), images=ImageCache(1 << 29))
     worlds = {name: select(name, subsets=options.parts, limit=options.examples) for name in WORLDS}
-    _swaps(asking, worlds["scenes"])
+    _swaps(context, worlds["scenes"])
     with tempfile.TemporaryDirectory() as folder:
         priors = (NoiseImages(), FolderImages(_training_pictures(Path(folder), options.images)))
-        _priors(asking, worlds, options.pixels, priors, model)
+        _priors(context, worlds, options.pixels, priors, model)
 
 
-def _swaps(asking: ScoringContext, world: Selection) -> None:
+def _swaps(context: ScoringContext, world: Selection) -> None:
     parts = {name: world.parts[name][1] for name in SWAPS if name in world.parts}
     rows, verdicts = [], []
     for name, data in parts.items():
         examples = _listed(data)
-        scored = {score: score_examples(asking, score, examples) for score in ("itc", "itm", "lm")}
+        scored = {score: score_examples(context, score, examples) for score in ("itc", "itm", "lm")}
         frame = scored["lm"].frame
         right = {
             score: metrics.text_score(answers.scores, frame.match, frame.present).values
@@ -236,7 +236,7 @@ def _swaps(asking: ScoringContext, world: Selection) -> None:
 
 
 def _priors(
-    asking: ScoringContext,
+    context: ScoringContext,
     worlds: dict[str, Selection],
     pixels: Sequence[int],
     priors: Sequence[Prior],
@@ -248,7 +248,7 @@ def _priors(
         for prior in priors:
             named = "noise" if isinstance(prior, NoiseImages) else "training pictures"
             for world, words in WORLDS.items():
-                parts = answered(asking, worlds[world], size, prior)
+                parts = answered(context, worlds[world], size, prior)
                 some = [part for name, part in parts.items() if name in ATTRIBUTES]
                 for what, chosen in (("attributes", some), ("all parts", list(parts.values()))):
                     if not chosen:
@@ -287,16 +287,16 @@ def _verdicts(found: Found, world: str, where: str) -> list[str]:
 
 
 def answered(
-    asking: ScoringContext, world: Selection, pixels: int, prior: Prior
+    context: ScoringContext, world: Selection, pixels: int, prior: Prior
 ) -> dict[str, Pool]:
     """Where each example of a world's parts is right, pictures shown at so many pixels."""
     found: dict[str, Pool] = {}
     for name, (benchmark, data) in world.parts.items():
         if not isinstance(data, list) or benchmark.card.family not in ("choice", "pairs", "triple"):
             continue
-        answers = score_examples(asking, "lm", [_coarse(example, pixels) for example in data])
+        answers = score_examples(context, "lm", [_coarse(example, pixels) for example in data])
         frame, lm = answers.frame, answers.scores
-        log = score_priors(replace(asking, prior=prior), frame)
+        log = score_priors(replace(context, prior=prior), frame)
         alone = np.broadcast_to(log[:, None, :], lm.shape)
         if benchmark.card.family == "triple":
             intervals = metrics.augmented_intervals(lm[:, 0], log)

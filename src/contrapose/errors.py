@@ -40,11 +40,12 @@ def option(name: str, value: object = None) -> str:
     """Name of an option as the caller wrote it.
 
     `option("batch_size")` is `batch_size` in Python and `--batch-size` on the command line;
-    `option("cache_use", "only")` is `cache_use='only'` and `--cache-use only`.
+    `option("cache_use", "only")` is `cache_use='only'` and `--cache-use only`; `option("cache",
+    False)` is `cache=False` and `--no-cache`.
     """
     if _command_line:
-        flag = "--" + FLAGS.get(name, name).replace("_", "-")
-        return flag if value is None or value is True else f"{flag} {value}"
+        flag = f"--{'no-' * (value is False)}{FLAGS.get(name, name).replace('_', '-')}"
+        return flag if value is None or isinstance(value, bool) else f"{flag} {value}"
     return name if value is None else f"{name}={value!r}"
 
 

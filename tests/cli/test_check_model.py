@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contrapose.engine.score_types import SCORES
+from contrapose.engine import SCORES
 from contrapose.models import families
 from contrapose.models.conformance import CHECKS
 from tests.conftest import Cli

@@ -43,13 +43,13 @@ def test_malformed(tmp_path: Path, bad: dict[str, object]) -> None:
         list(read_boundaries(path, StrictProblems()))
     problems = ProblemList()
     assert len(list(read_boundaries(path, problems))) == 1
-    assert len(problems.found) == 2
+    assert len(problems.problems) == 2
 
 
 def test_real(shared: Path) -> None:
     problems = ProblemList()
     boundaries = list(read_boundaries(shared / "gebc" / "val.json", problems))
-    assert not problems.found
+    assert not problems.problems
     assert len(boundaries) == 7279
     assert len({boundary.video for boundary in boundaries}) == 2082
     assert len({boundary.id for boundary in boundaries}) == 7279

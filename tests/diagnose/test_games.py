@@ -20,8 +20,8 @@ from contrapose.diagnose.planning import Baseline, image_coalitions, text_coalit
 from contrapose.diagnose.players import MissingPlayers, RegionMasks
 from contrapose.diagnose.regions import SceneRegions, Superpixels, choose_regions
 from contrapose.diagnose.words import SceneWords, SingleWords, choose_words
-from contrapose.engine import AnswerStore, ScoringContext, score_examples
-from contrapose.engine.images import Filling, RegionMask, prepare_image
+from contrapose.engine import AnswerStore, Filling, RegionMask, ScoringContext, score_examples
+from contrapose.engine.images import prepare_image
 from contrapose.errors import InputError
 from contrapose.files import StrictProblems
 from contrapose.models import load_model
@@ -40,18 +40,18 @@ def tiny() -> Any:
 
 
 def scene_games(
-    asking: ScoringContext, score: str, examples: Sequence[Example], **how: Any
+    context: ScoringContext, score: str, examples: Sequence[Example], **how: Any
 ) -> list[GameBlock]:
-    return play_games(asking, score, examples, SceneWords(), SceneRegions(), **how)
+    return play_games(context, score, examples, SceneWords(), SceneRegions(), **how)
 
 
 @pytest.mark.parametrize("score", ["itc", "itm", "lm"])
 def test_with_all_players_it_is_the_plain_score(score: str, tiny: Any) -> None:
     examples = [*part("location", 1), *[_renamed(each) for each in part("swap-relation", 1)]]
-    asking = ScoringContext(tiny, batch_size=16)
-    plain = score_examples(asking, score, examples)
+    context = ScoringContext(tiny, batch_size=16)
+    plain = score_examples(context, score, examples)
     place = {name: k for k, name in enumerate(plain.frame.ids)}
-    played = scene_games(asking, score, examples)
+    played = scene_games(context, score, examples)
     assert {id_ for block in played for id_ in block.ids} == set(place)
     for block in played:
         assert block.values.dtype == np.float64
@@ -117,10 +117,10 @@ def test_hidden_words_of_a_captioner_add_nothing(tiny: Any) -> None:
 
 def test_one_side_has_no_players_of_the_other(tiny: Any) -> None:
     examples = part("location", 2)
-    asking = ScoringContext(tiny)
-    (whole,) = scene_games(asking, "itc", examples, side="all")
-    (text,) = scene_games(asking, "itc", examples, side="text")
-    (image,) = scene_games(asking, "itc", examples, side="image")
+    context = ScoringContext(tiny)
+    (whole,) = scene_games(context, "itc", examples, side="all")
+    (text,) = scene_games(context, "itc", examples, side="text")
+    (image,) = scene_games(context, "itc", examples, side="image")
     assert (text.image_players, text.values.shape) == ((), (2, 2, 2, 1, 8))
     assert (image.text_players, image.values.shape) == ((), (2, 2, 2, 4, 1))
     np.testing.assert_allclose(text.values[..., 0, :], whole.values[..., -1, :], rtol=1e-12)
@@ -250,21 +250,23 @@ def test_more_players_than_can_be_played() -> None:
 
 def test_what_a_side_needs_is_said() -> None:
     examples = patches(1)
-    asking = ScoringContext(Tower())
+    context = ScoringContext(Tower())
     with pytest.raises(InputError, match=r"side all needs regions.*side"):
         play_games(
-            asking, "itc", examples, choose_words(), choose_regions(examples), baseline=DELETE
+            context, "itc", examples, choose_words(), choose_regions(examples), baseline=DELETE
         )
     with pytest.raises(InputError, match="side text needs word groups"):
-        play_games(asking, "itc", examples, None, None, side="text", baseline=DELETE)
+        play_games(context, "itc", examples, None, None, side="text", baseline=DELETE)
     with pytest.raises(InputError, match="there is no side 'left'"):
-        play_games(asking, "itc", examples, None, None, side="left", baseline=DELETE)  # type: ignore[arg-type]
+        play_games(context, "itc", examples, None, None, side="left", baseline=DELETE)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="'prior' is no score of an image with a caption"):
         play_games(ScoringContext(Fake()), "prior", examples, choose_words(), None, baseline=DELETE)
     with pytest.raises(InputError, match="two examples have the same id"):
-        play_games(asking, "itc", [*examples, *examples], choose_words(), Halves(), baseline=DELETE)
+        play_games(
+            context, "itc", [*examples, *examples], choose_words(), Halves(), baseline=DELETE
+        )
     with pytest.raises(InputError, match="there are no examples"):
-        play_games(asking, "itc", [], choose_words(), Halves(), baseline=DELETE)
+        play_games(context, "itc", [], choose_words(), Halves(), baseline=DELETE)
 
 
 def test_image_coalitions_are_prepared_as_the_engine_does(tiny: Any) -> None:

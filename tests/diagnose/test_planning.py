@@ -15,7 +15,8 @@ from contrapose.diagnose.planning import (
     parse_baseline,
     text_coalitions,
 )
-from contrapose.engine.images import Filling, HiddenRegions, RegionMask
+from contrapose.engine import Filling, RegionMask
+from contrapose.engine.images import HiddenRegions
 from contrapose.errors import InputError
 from contrapose.models import load_model
 from contrapose.models.masking.text import MaskedText

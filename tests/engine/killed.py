@@ -20,8 +20,7 @@ import torch
 from PIL import Image
 
 from contrapose.data import registry
-from contrapose.engine import AnswerStore, ScoringContext, score_examples
-from contrapose.engine import store as answer_store
+from contrapose.engine import AnswerStore, ScoringContext, batches, score_examples
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
 from contrapose.results import write_run
@@ -45,7 +44,7 @@ class Slow(Fake):
 
 def evaluate(store: str, run: str) -> None:
     registry._plugins = lambda: {"patches": patches()}  # type: ignore[assignment]
-    answer_store.WRITE_INTERVAL = 0.01
+    batches.WRITE_INTERVAL = 0.01
     request = EvalRequest(("patches",), resamples=200, cache=store, batch_size=5)
     write_run(evaluate_models([Slow()], request), Path(run))
 
@@ -76,13 +75,13 @@ def killed(store: str, run: str, delays: Sequence[float]) -> None:
 
 def both(store: str) -> None:
     def work(name: str) -> None:
-        answer_store.WRITE_INTERVAL = 0.0
+        batches.WRITE_INTERVAL = 0.0
         for _ in range(3):
             for score in ("itc", "itm", "lm"):
-                asking = ScoringContext(
+                context = ScoringContext(
                     Slow(), AnswerStore(store), batch_size=3, cache_use="refresh"
                 )
-                score_examples(asking, score, pairs(8 if name == "a" else 12))
+                score_examples(context, score, pairs(8 if name == "a" else 12))
 
     children = [forked(lambda name=name: work(name)) for name in ("a", "b")]  # type: ignore[misc]
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]

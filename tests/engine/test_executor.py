@@ -1,10 +1,11 @@
-"""The executor: pieces ready before their batch, in other threads, each once, never too many."""
+"""The executor prepares inputs ahead and in order; batches shrink and grow with device memory."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +15,18 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from contrapose.data import ImageRef
-from contrapose.engine import LocalExecutor, ScoringContext, score_examples
-from contrapose.engine.plan import plan_examples
-from tests.engine.models import Preparing
+from contrapose.engine import (
+    AnswerStore,
+    LocalExecutor,
+    ScoringContext,
+    batches,
+    executor,
+    plan_examples,
+    score_examples,
+)
+from contrapose.engine.executor import MemoryUsage, grow_batch_size, is_out_of_memory
+from contrapose.errors import InputError
+from tests.engine.models import Preparing, Small
 from tests.fakes import Fake, choices, pairs
 
 
@@ -33,7 +43,7 @@ class Counting:
     main: set[int] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def pieces(self, batch: np.ndarray) -> Sequence[int]:
+    def inputs(self, batch: np.ndarray) -> Sequence[int]:
         return self.needs[batch[0]]
 
     def prepare(self, piece: int) -> int:
@@ -61,7 +71,9 @@ def test_in_order_with_everything_ready(wanted: list[list[int]], workers: int, a
     work = Counting(wanted)
     kept: list[int] = []
     batches = [np.array([i]) for i in range(len(wanted))]
-    LocalExecutor(workers, ahead).run(work, batches, kept.append)
+    LocalExecutor(workers, ahead).run(
+        [(work, batch) for batch in batches], lambda _, n: kept.append(n)
+    )
     assert kept == work.answered == list(range(len(wanted)))
     assert set(work.made) == {piece for some in wanted for piece in some}
     assert work.most <= ahead
@@ -70,15 +82,16 @@ def test_in_order_with_everything_ready(wanted: list[list[int]], workers: int, a
 
 def test_neighbours_share_their_pieces() -> None:
     work = Counting([[1, 2], [2, 3], [3, 1]])
-    LocalExecutor(2, ahead=10).run(work, [np.array([i]) for i in range(3)], lambda _: None)
+    LocalExecutor(2, ahead=10).run([(work, np.array([i])) for i in range(3)], lambda _, n: None)
     assert sorted(work.made) == [1, 2, 3]
 
 
 def test_what_breaks_in_a_thread_breaks_the_run() -> None:
     kept: list[int] = []
+    work = Counting([[1], [2], [3]], broken=2)
     with pytest.raises(ZeroDivisionError):
         LocalExecutor(2).run(
-            Counting([[1], [2], [3]], broken=2), [np.array([i]) for i in range(3)], kept.append
+            [(work, np.array([i])) for i in range(3)], lambda _, number: kept.append(number)
         )
     assert kept == [0]
 
@@ -104,10 +117,10 @@ def test_images_are_prepared_while_captions_are_read() -> None:
             return super().embed_texts(texts)
 
     told: list[str] = []
-    asking = ScoringContext(
+    context = ScoringContext(
         Waiting(), progress=lambda what, done, total: told.append(f"{what} {done}")
     )
-    found = score_examples(asking, "itc", pairs(2)).scores
+    found = score_examples(context, "itc", pairs(2)).scores
     assert np.array_equal(found, score_examples(ScoringContext(Fake()), "itc", pairs(2)).scores)
     assert told == ["itc: captions 0", "itc: captions 4", "itc: images 0", "itc: images 4"]
 
@@ -123,10 +136,10 @@ def test_captions_of_an_image_come_together_as_one_object() -> None:
 
 def test_another_executor_may_take_its_place() -> None:
     class Backwards:
-        def run(self, work, batches, keep) -> None:  # type: ignore[no-untyped-def]
-            for batch in reversed(batches):
-                ready = {piece: work.prepare(piece) for piece in work.pieces(batch)}
-                keep(work.answer(batch, ready))
+        def run(self, jobs, keep) -> None:  # type: ignore[no-untyped-def]
+            for work, batch in reversed(jobs):
+                ready = {key: work.prepare(key) for key in work.inputs(batch)}
+                keep(work, work.answer(batch, ready))
 
     for score in ("itc", "itm"):
         found = score_examples(ScoringContext(Fake(), executor=Backwards()), score, pairs()).scores
@@ -139,8 +152,117 @@ def test_plan_of_many_shapes() -> None:
     for k, example in enumerate(examples):
         for i, ref in enumerate(example.images):
             for j, text in enumerate(example.texts):
-                image, caption = plan.pairs[plan.places[k, i, j]]
+                image, caption = plan.pairs[plan.pair_index[k, i, j]]
                 assert plan.texts[caption] == text
                 shown: ImageRef = plan.images[image]
                 assert shown.source == ref.source
-    assert (plan.places >= 0).sum() == 3 * 3 + 4 * 4
+    assert (plan.pair_index >= 0).sum() == 3 * 3 + 4 * 4
+
+
+@pytest.mark.parametrize("room", [1, 2, 3, 5])
+@pytest.mark.parametrize("score", ["itc", "itm"])
+def test_half_as_many_until_it_fits(room: int, score: str) -> None:
+    model = Small(room=room)
+    context = ScoringContext(model, batch_size=16)
+    found = score_examples(context, score, pairs()).scores
+    assert np.array_equal(found, score_examples(ScoringContext(Fake()), score, pairs()).scores)
+    worked = max(size for size in model.sizes if size <= room)
+    # Once it is known what fits, nothing larger is tried again.
+    last = max(i for i, size in enumerate(model.sizes) if size > room)
+    assert last <= 4
+    assert list(context.batch_sizes.values()) == [worked]
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["HIP out of memory", "DefaultCPUAllocator: can't allocate memory", "not enough memory: you"],
+)
+def test_what_memory_says(message: str) -> None:
+    model = Small(error=message)
+    score_examples(ScoringContext(model, batch_size=8), "itm", pairs())
+    assert max(model.sizes) == 8
+    assert is_out_of_memory(MemoryError())
+    assert not is_out_of_memory(RuntimeError("shapes do not fit"))
+
+
+def test_no_room_for_one() -> None:
+    with pytest.raises(InputError, match="no room for even one of itm: pairs"):
+        score_examples(ScoringContext(Small(room=0)), "itm", pairs())
+
+
+def test_other_errors_pass() -> None:
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        score_examples(ScoringContext(Small(error="mat1 and mat2")), "itm", pairs())
+
+
+def test_growth_is_by_memory_alone() -> None:
+    giga = 1 << 30
+    usage = MemoryUsage(before=2 * giga, peak=3 * giga, room=80 * giga)  # 64 take one gigabyte
+    assert grow_batch_size(64, usage, 1_000_000) == 1024
+    assert (
+        grow_batch_size(64, MemoryUsage(2 * giga, 3 * giga, 20 * giga), 1_000_000) == 512
+    )  # 2 + 8 ≤ 14 < 18
+    assert grow_batch_size(64, MemoryUsage(2 * giga, 3 * giga, 3 * giga), 1_000_000) == 64
+    assert grow_batch_size(64, usage, 64 * 8) == 64
+    assert grow_batch_size(64, usage, 128 * 8) == 128
+    assert grow_batch_size(64, None, 1_000_000) == 64
+    assert grow_batch_size(64, MemoryUsage(giga, giga, 80 * giga), 1_000_000) == 64
+    assert grow_batch_size(2000, usage, 1_000_000) == 2000
+
+
+def test_a_size_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(call):  # type: ignore[no-untyped-def]
+        call()
+        return MemoryUsage(0, 2, 80)
+
+    monkeypatch.setattr(executor, "measure_memory", measured)
+    monkeypatch.setattr(executor, "MIN_BATCHES", 2)
+    model = Small(room=100, batch_size=2)
+    found = score_examples(ScoringContext(model), "itm", pairs()).scores
+    assert model.sizes == [2, 16, 16, 14]  # the first is measured, then the others
+    assert np.array_equal(found, score_examples(ScoringContext(Fake()), "itm", pairs()).scores)
+    named = Small(room=100)
+    score_examples(ScoringContext(named, batch_size=2), "itm", pairs())
+    assert set(named.sizes) == {2}
+
+
+def grows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A device on which batches of two grow to 16; says how often it is measured."""
+    times: list[int] = []
+
+    def measured(call):  # type: ignore[no-untyped-def]
+        times.append(1)
+        call()
+        return MemoryUsage(0, 2, 80)
+
+    monkeypatch.setattr(executor, "measure_memory", measured)
+    monkeypatch.setattr(executor, "MIN_BATCHES", 2)
+    return times
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+@pytest.mark.parametrize("score", ["itc", "itm"])
+def test_a_killed_run_grows_to_the_same_batches(
+    score: str, after: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    grows(monkeypatch)
+    monkeypatch.setattr(batches, "WRITE_INTERVAL", 0.0)
+    whole = Small(room=100, batch_size=2)
+    score_examples(ScoringContext(whole), score, pairs())
+    killed = Small(room=100, batch_size=2, after=after)
+    with pytest.raises(KeyboardInterrupt):
+        score_examples(ScoringContext(killed, AnswerStore(tmp_path)), score, pairs())
+    rest = Small(room=100, batch_size=2)
+    score_examples(ScoringContext(rest, AnswerStore(tmp_path)), score, pairs())
+    if score == "itm":  # what was stored is measured again, not asked again
+        assert rest.sizes == [2, *whole.sizes[after:]]
+    else:
+        assert rest.sizes[-1:] == whole.sizes[-1:]
+
+
+def test_small_jobs_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = grows(monkeypatch)
+    score_examples(ScoringContext(Small(room=100, batch_size=16)), "itm", pairs())
+    assert not times
+    score_examples(ScoringContext(Small(room=100, batch_size=8)), "itm", pairs())
+    assert len(times) == 1

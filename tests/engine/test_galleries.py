@@ -1,17 +1,36 @@
-"""Re-ranking: the nearest by itc are asked and ordered, all others stay below, by itc."""
+"""Galleries, re-ranking, and images with several vectors."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
-from contrapose.engine import ScoringContext, score_gallery
+from contrapose.data import Example, Gallery, ImageRef, registry
+from contrapose.data.examples import single_match
+from contrapose.engine import (
+    AnswerStore,
+    ScoringContext,
+    score_edits,
+    score_examples,
+    score_gallery,
+)
+from contrapose.engine import examples as examples_module
 from contrapose.engine import galleries as grids_module
 from contrapose.engine.galleries import select_nearest
 from contrapose.errors import InputError
-from tests.fakes import Fake, gallery
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
+from tests.fakes import Fake, choices, edits, gallery, pairs, patches, seen, vector
+from tests.models.hf import test_blip2
+from tests.models.hf.small_fusion import CAPTIONS, bert_tokenizer, hf, opened, picture, saved
 
 
 @given(
@@ -36,8 +55,8 @@ def test_as_albef_does(score: str, k: int) -> None:
     model = Fake()
     grid = score_gallery(ScoringContext(model), score, data, rerank=k)
     assert grid.rerank == k
-    assert grid.asked is not None
-    assert len(model.pairs) == grid.asked.sum() < 144 or k == 11
+    assert grid.scored is not None
+    assert len(model.pairs) == grid.scored.sum() < 144 or k == 11
     assert grid.from_text is not None
     for found, itc_, whole_ in (
         (grid.scores, itc, whole),
@@ -79,6 +98,135 @@ def test_classes_are_ranked_for_images_alone() -> None:
     model = Fake()
     grid = score_gallery(ScoringContext(model), "itm", data, rerank=2)
     assert grid.from_text is None
-    assert grid.asked is not None
-    assert grid.asked.sum(axis=1).tolist() == [2] * 12
+    assert grid.scored is not None
+    assert grid.scored.sum(axis=1).tolist() == [2] * 12
     assert len(model.pairs) == 12 * 2 * 2
+
+
+QUERIES = 3
+
+
+@dataclass
+class Several(Fake):
+    """Sees an image three times over."""
+
+    name: str = "several"
+    fingerprint: str = "several-1"
+    pool: str = "max"
+
+    def embed_images(self, images: Sequence[Image.Image]) -> torch.Tensor:
+        super().embed_images(images)
+        return torch.tensor([queries(seen(image)) for image in images])
+
+
+def queries(image: str) -> list[list[float]]:
+    return [vector(f"{image} {q}") for q in range(QUERIES)]
+
+
+def expected(image: str, text: str) -> float:
+    """The score of one pair, written down a second time."""
+    return max(float(np.dot(each, vector(text))) for each in queries(image))
+
+
+def shown(ref: ImageRef) -> str:
+    assert ref.source is not None
+    return seen(type(ref.source).open_many([ref.source])[0])
+
+
+@pytest.mark.parametrize("cells", [1, 40, 1 << 20])
+def test_the_nearest_counts(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examples_module, "MAX_CELLS", cells)
+    examples = [*pairs(), *choices()]
+    found = score_examples(ScoringContext(Several()), "itc", examples).scores
+    for k, example in enumerate(examples):
+        for i, ref in enumerate(example.images):
+            for j, text in enumerate(example.texts):
+                assert found[k, i, j] == pytest.approx(expected(shown(ref), text), abs=1e-6)
+    data = gallery()
+    grid = score_gallery(ScoringContext(Several()), "itc", data).scores
+    wanted = [[expected(shown(ref), text) for text in data.texts] for ref in data.images]
+    np.testing.assert_allclose(grid, wanted, atol=1e-6)
+
+
+def test_classes_average_the_captions_alone() -> None:
+    data = gallery()
+    classes = Gallery("c", data.images, ("cat", "dog"), ((0, 0),), ("a {}", "the {}"))
+    grid = score_gallery(ScoringContext(Several()), "itc", classes).scores
+    for i, ref in enumerate(classes.images):
+        for j, name in enumerate(classes.texts):
+            mean = np.add(vector(f"a {name}"), vector(f"the {name}"))
+            each = [np.dot(q, mean / np.linalg.norm(mean)) for q in queries(shown(ref))]
+            assert grid[i, j] == pytest.approx(max(each), abs=1e-6)
+
+
+def test_reranking_takes_the_nearest_by_it() -> None:
+    data = gallery()
+    grid = score_gallery(ScoringContext(Several()), "itm", data, rerank=2)
+    itc = np.array([[expected(shown(ref), text) for text in data.texts] for ref in data.images])
+    assert grid.scored is not None
+    near = np.zeros(itc.shape, dtype=np.bool_)
+    np.put_along_axis(near, np.argsort(-itc, axis=1)[:, :2], True, axis=1)
+    np.put_along_axis(near, np.argsort(-itc, axis=0)[:2], True, axis=0)
+    np.testing.assert_array_equal(grid.scored, near)
+
+
+def test_the_store_knows_it_by_another_name(tmp_path: Path) -> None:
+    score_examples(ScoringContext(Several(), AnswerStore(tmp_path)), "itc", pairs())
+    again = Several()
+    score_examples(ScoringContext(again, AnswerStore(tmp_path)), "itc", pairs())
+    assert not again.images
+    shelves = sorted(each.name for each in (tmp_path / "answers" / "several-1").iterdir())
+    assert [name.partition("-")[0] for name in shelves] == ["itc_max", "itc_max"]
+
+
+def test_an_unreadable_image_leaves_a_hole() -> None:
+    lost = ImageRef("lost", Path("nowhere.png"))
+    example = Example("e", (lost,), ("a", "b"), single_match(2, 0))
+    answers = score_examples(ScoringContext(Several()), "itc", [example, *choices(2)])
+    assert list(answers.skipped) == ["e"]
+    alone = score_examples(ScoringContext(Several()), "itc", [example])
+    assert np.isnan(alone.scores).all()
+
+
+def test_edits_are_refused_and_a_suite_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="edit queries add one vector an image, and several gives"):
+        score_edits(ScoringContext(Several()), "itc", edits())
+    monkeypatch.setattr(registry, "_plugins", lambda: {"patches": patches()})
+    (run,) = evaluate_models([Several()], EvalRequest(("patches",), ("itc",), resamples=100))
+    assert any("is not asked with itc: edit queries add one vector" in n for n in run.results.notes)
+    assert run.results.metrics
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(InputError, match="the pool 'mean'; 'max' is the only one"):
+        score_examples(ScoringContext(Several(pool="mean")), "itc", pairs())
+    flat = Fake()
+    flat.pool = "max"  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match=r"embed gave an array of shape \(4, 6\) for 4 inputs"):
+        score_examples(ScoringContext(flat), "itc", pairs())
+
+
+def test_blip2_through_the_engine_is_the_librarys(tmp_path: Path) -> None:
+    network = hf.Blip2ForImageTextRetrieval(test_blip2.config())
+    folder = saved(tmp_path / "blip2", network, bert_tokenizer(), test_blip2.processor())
+    images = [picture(50, 40, 0), picture(33, 70, 1), picture(28, 28, 2)]
+    lines = []
+    for i, image in enumerate(images):
+        image.save(tmp_path / f"{i}.png")
+        lines.append(f'{{"image": "{i}.png", "texts": {list(CAPTIONS)}, "right": {i}}}'
+                     .replace("'", '"'))  # fmt: skip
+    own = tmp_path / "own.jsonl"
+    own.write_text("\n".join(lines))
+    options = EvalRequest((str(own),), ("itc", "itm"), batch_size=2, device="cpu", resamples=100)
+    itc, itm = evaluate_models([opened(folder)], options)
+    assert itc.scores is not None
+    assert itm.scores is not None
+    k = 0
+    for image in images:
+        for text in CAPTIONS:
+            cosine = test_blip2.direct(folder, image, text, itm=False)[0]
+            assert itc.scores["value"][k] == pytest.approx(float(cosine), abs=1e-4)
+            logits = test_blip2.direct(folder, image, text, itm=True)
+            assert itm.scores["value"][k] == pytest.approx(float(logits[1] - logits[0]), abs=1e-4)
+            k += 1
+    assert k == len(itc.scores["value"])

@@ -16,8 +16,8 @@ from PIL import Image
 
 from contrapose.data import ImageRef, content_id
 from contrapose.data.images import open_image
-from contrapose.engine import ImageCache
-from contrapose.engine.images import Filling, RegionMask, mask_image, prepare_image, unmask_ref
+from contrapose.engine import Filling, ImageCache, RegionMask
+from contrapose.engine.images import mask_image, prepare_image, unmask_ref
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray
 from contrapose.models import load_model
@@ -128,9 +128,9 @@ def test_an_image_seen_in_many_ways_is_made_once() -> None:
         for each in [mask_image(ref, content_id(ref), masks, Filling("mean"))]
     ]
     ids = [content_id(each) for each in shown]
-    pictures = ImageCache()
+    images = ImageCache()
     MADE.clear()
-    pictures.expect(ids, shown)
+    images.expect(ids, shown)
     for name, each in zip(ids, shown, strict=True):
-        assert pictures.open(name, each).size == (4, 4)
+        assert images.open(name, each).size == (4, 4)
     assert MADE == [3]

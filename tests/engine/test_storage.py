@@ -40,19 +40,19 @@ def test_a_store_anywhere(score: str, url: str) -> None:
 
 def test_parts_and_damage(url: str) -> None:
     one, two = AnswerStore(url), AnswerStore(url)
-    one.answer_table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
-    two.answer_table("m", "s").add(["b"], ["x"], {"value": np.array([2.0])})
-    shelf = AnswerStore(url).answer_table("m", "s")
+    one.table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
+    two.table("m", "s").add(["b"], ["x"], {"value": np.array([2.0])})
+    shelf = AnswerStore(url).table("m", "s")
     assert shelf.values(shelf.find(["b", "a"], ["x", "x"])).tolist() == [2.0, 1.0]
     system, root = fsspec.core.url_to_fs(url)
     parts = system.find(root)
     assert len(parts) == 2
     assert all(part.endswith(".parquet") for part in parts)
     system.pipe_file(f"{root}/answers/m/s/.half.parquet", b"PAR1")
-    assert len(AnswerStore(url).answer_table("m", "s").find(["a"], ["x"])) == 1
+    assert len(AnswerStore(url).table("m", "s").find(["a"], ["x"])) == 1
     system.pipe_file(parts[0], b"PAR1")
     with pytest.raises(InputError, match="damaged part of the cache") as refused:
-        AnswerStore(url).answer_table("m", "s").find(["a"], ["x"])
+        AnswerStore(url).table("m", "s").find(["a"], ["x"])
     assert str(refused.value.file).startswith(url)
 
 

@@ -1,30 +1,43 @@
-"""The store: what was put in comes out, from any number of parts, and damage is named."""
+"""The answer store: index, parts and tables; processes killed at any instant, and two at once."""
 
 from __future__ import annotations
 
+import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contrapose.engine import AnswerStore, default_store_folder
+from contrapose.engine import (
+    AnswerStore,
+    ScoringContext,
+    default_store_folder,
+    score_examples,
+    score_tokens,
+    store,
+)
+from contrapose.engine.store import PairIndex, pack_ids, stack_id_words
 from contrapose.errors import InputError
+from tests.engine.killed import Slow
+from tests.engine.models import Reader
+from tests.fakes import Fake, choices, number, pairs, seen
 
 
 def test_round_trip_over_parts_and_programs(tmp_path: Path) -> None:
     first, second = AnswerStore(tmp_path), AnswerStore(tmp_path)
-    first.answer_table("m", "itm:logit").add(
-        ["a", "b"], ["x", "x"], {"value": np.array([1.0, 2.0])}
-    )
-    second.answer_table("m", "itm:logit").add(["c"], ["x"], {"value": np.array([3.0])})
-    shelf = AnswerStore(tmp_path).answer_table("m", "itm:logit")
+    first.table("m", "itm:logit").add(["a", "b"], ["x", "x"], {"value": np.array([1.0, 2.0])})
+    second.table("m", "itm:logit").add(["c"], ["x"], {"value": np.array([3.0])})
+    shelf = AnswerStore(tmp_path).table("m", "itm:logit")
     rows = shelf.find(["c", "a", "a"], ["x", "x", "y"])
     assert (rows >= 0).tolist() == [True, True, False]
     assert shelf.values(rows[:2]).tolist() == [3.0, 1.0]
-    assert AnswerStore(tmp_path).answer_table("m", "lm").find(["a"], ["x"]).tolist() == [-1]
+    assert AnswerStore(tmp_path).table("m", "lm").find(["a"], ["x"]).tolist() == [-1]
     parts = sorted(tmp_path.rglob("*.parquet"))
     assert len(parts) == 2
     assert pq.read_table(parts[0]).column_names == ["model", "score", "image", "text", "value"]
@@ -32,39 +45,39 @@ def test_round_trip_over_parts_and_programs(tmp_path: Path) -> None:
 
 def test_vectors(tmp_path: Path) -> None:
     vectors = np.arange(6, dtype=np.float32).reshape(2, 3)
-    AnswerStore(tmp_path).answer_table("m", "itc").add(["a", "b"], ["", ""], {"vector": vectors})
-    shelf = AnswerStore(tmp_path).answer_table("m", "itc")
+    AnswerStore(tmp_path).table("m", "itc").add(["a", "b"], ["", ""], {"vector": vectors})
+    shelf = AnswerStore(tmp_path).table("m", "itc")
     assert np.array_equal(shelf.values(shelf.find(["b", "a"], ["", ""]), "vector"), vectors[::-1])
 
 
 def test_in_memory() -> None:
     store = AnswerStore(None)
-    store.answer_table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
-    assert store.answer_table("m", "s").find(["a", "b"], ["x", "x"]).tolist() == [0, -1]
+    store.table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
+    assert store.table("m", "s").find(["a", "b"], ["x", "x"]).tolist() == [0, -1]
 
 
 def test_unfinished_parts_are_not_read(tmp_path: Path) -> None:
     store = AnswerStore(tmp_path)
-    store.answer_table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
+    store.table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
     (part,) = tmp_path.rglob("*.parquet")
     part.with_name(".half.parquet").write_bytes(part.read_bytes()[:40])
-    assert AnswerStore(tmp_path).answer_table("m", "s").find(["a"], ["x"]).tolist() == [0]
+    assert AnswerStore(tmp_path).table("m", "s").find(["a"], ["x"]).tolist() == [0]
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1 nothing PAR1"])
 def test_damaged_parts_are_named(tmp_path: Path, content: bytes) -> None:
-    AnswerStore(tmp_path).answer_table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
+    AnswerStore(tmp_path).table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
     (part,) = tmp_path.rglob("*.parquet")
     part.write_bytes(content)
     with pytest.raises(InputError, match="damaged part of the cache") as refused:
-        AnswerStore(tmp_path).answer_table("m", "s").find(["a"], ["x"])
+        AnswerStore(tmp_path).table("m", "s").find(["a"], ["x"])
     assert refused.value.file == part
 
 
 def test_names_that_are_no_folder_names_stay_apart(tmp_path: Path) -> None:
     store = AnswerStore(tmp_path)
     for name in ("a/b", "a:b", "a_b", "../a", "x" * 300):
-        store.answer_table("m", name).add(["i"], ["t"], {"value": np.array([1.0])})
+        store.table("m", name).add(["i"], ["t"], {"value": np.array([1.0])})
     folders = list((tmp_path / "answers" / "m").iterdir())
     assert len(folders) == 5
 
@@ -86,10 +99,10 @@ def test_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 def test_the_newest_answer_counts(tmp_path: Path) -> None:
     for value in (1.0, 2.0, 3.0):
-        shelf = AnswerStore(tmp_path).answer_table("m", "s")
+        shelf = AnswerStore(tmp_path).table("m", "s")
         shelf.add(["a", "b"], ["x", "x"], {"value": np.array([value, -value])})
         assert shelf.values(shelf.find(["b", "a"], ["x", "x"])).tolist() == [-value, value]
-    fresh = AnswerStore(tmp_path).answer_table("m", "s")
+    fresh = AnswerStore(tmp_path).table("m", "s")
     assert fresh.values(fresh.find(["a"], ["x"])).tolist() == [3.0]
     assert fresh.rows_at_start == 6
     names = [part.name for part in tmp_path.rglob("*.parquet")]
@@ -104,7 +117,7 @@ def test_the_newest_answer_counts(tmp_path: Path) -> None:
 def test_found_as_in_a_dictionary(
     added: list[tuple[str, str, float]], wanted: list[tuple[str, str]], size: int
 ) -> None:
-    shelf = AnswerStore().answer_table("m", "s")
+    shelf = AnswerStore().table("m", "s")
     known: dict[tuple[str, str], float] = {}
     for start in range(0, len(added), size):
         some = added[start : start + size]
@@ -119,3 +132,153 @@ def test_found_as_in_a_dictionary(
     pairs = np.array([[0, 1], [2, 0]])
     named = shelf.find(("a", "q", "c"), ("x", "y"), pairs)
     assert (named >= 0).tolist() == [("a", "y") in known, ("c", "x") in known]
+
+
+IDS = st.lists(st.text("abé", max_size=17) | st.just("0123456789abcdef" * 2), max_size=8)
+
+
+@given(IDS, IDS)
+def test_columns_and_sequences_are_the_same(ids: list[str], more: list[str]) -> None:
+    column = pa.array([*more, *ids], pa.large_string()).slice(len(more))
+    assert np.array_equal(pack_ids(column), pack_ids(ids))
+    letters = [row.tobytes().rstrip(b"\0").decode() for row in pack_ids(ids)]
+    assert letters == ids
+    both = stack_id_words([pack_ids(ids), pack_ids(more)])
+    assert [row.tobytes().rstrip(b"\0").decode() for row in both] == [*ids, *more]
+
+
+def test_pairs_with_the_same_number_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    mixed = store._hash_ids
+
+    def weak(words: store.IdWords, seed: int, which: int) -> store.IdWords:
+        found = mixed(words, seed, which)
+        return found % 2 if seed < 3 else found
+
+    monkeypatch.setattr(store, "_hash_ids", weak)
+    ids = [f"{i:032}" for i in range(20)]
+    known = PairIndex.of(pack_ids(ids), pack_ids(ids))
+    assert known.seed == 3
+    pairs = np.argwhere(np.ones((20, 20), dtype=np.bool_))
+    found = known.find(ids, ids, pairs)
+    assert np.array_equal(found, np.where(pairs[:, 0] == pairs[:, 1], pairs[:, 0], -1))
+
+
+def test_a_number_that_is_there_by_chance_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        store, "_hash_ids", lambda words, seed, which: np.zeros(len(words), dtype=np.uint64)
+    )
+    known = PairIndex.of(pack_ids(["a"]), pack_ids(["x"]))
+    assert known.find(["a", "b", "a" * 9], ["x"], np.array([[0, 0], [1, 0], [2, 0]])).tolist() == [
+        0, -1, -1,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_every_token_of_every_pair(cached: bool, tmp_path: Path) -> None:
+    examples = [*pairs(4), *choices(4)]
+    answers = AnswerStore(tmp_path if cached else None)
+    score_examples(ScoringContext(Fake(), answers), "lm", examples[:3])
+    context = ScoringContext(Fake(), answers)
+    lists, places = score_tokens(context, "lm", examples)
+    scores = score_examples(context, "lm", examples).scores
+    for k, example in enumerate(examples):
+        for i, ref in enumerate(example.images):
+            assert ref.source is not None
+            shown = seen(type(ref.source).open_many([ref.source])[0])
+            for j, text in enumerate(example.texts):
+                tokens = lists[places[k, i, j]]
+                words = [*text.split(), "."]
+                expected = [-number(shown, word, n) for n, word in enumerate(words)]
+                np.testing.assert_allclose(tokens, expected, atol=1e-6)
+                assert tokens.dtype == np.float32
+                assert tokens.mean() == pytest.approx(scores[k, i, j], abs=1e-6)
+    if cached:
+        again = Fake()
+        fresh, _ = score_tokens(ScoringContext(again, AnswerStore(tmp_path)), "lm", examples)
+        assert not again.pairs
+        assert np.array_equal(fresh.values, lists.values)
+        (first, *_) = sorted(tmp_path.rglob("*.parquet"))
+        assert pq.read_schema(first).field("logprobs").type == pa.list_(pa.float32())
+
+
+def test_blind_has_tokens_and_others_have_none() -> None:
+    lists, places = score_tokens(ScoringContext(Reader()), "blind", pairs(2))
+    assert len(lists[places[0, 1, 1]]) == len(pairs(2)[0].texts[1].split())
+    with pytest.raises(InputError, match="'itm' has no token log-probabilities"):
+        score_tokens(ScoringContext(Fake()), "itm", pairs(2))
+
+
+def test_lists_are_not_read_with_the_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    score_examples(ScoringContext(Fake(), AnswerStore(tmp_path)), "lm", pairs())
+    read: list[list[str]] = []
+    plain = pq.ParquetFile.read
+
+    def watched(self: pq.ParquetFile, columns: list[str], **options: object) -> pa.Table:
+        read.append(columns)
+        return plain(self, columns=columns, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "read", watched)
+    context = ScoringContext(Fake(), AnswerStore(tmp_path))
+    score_examples(context, "lm", pairs())
+    assert read == [["image", "text", "value", "sum", "tokens"]]
+    score_tokens(context, "lm", pairs())
+    assert read[1:] == [["logprobs"]]
+
+
+def test_a_damaged_part_is_named(tmp_path: Path) -> None:
+    context = ScoringContext(Fake(), AnswerStore(tmp_path))
+    score_examples(context, "lm", pairs(2))
+    (part,) = tmp_path.rglob("*.parquet")
+    part.write_bytes(b"PAR1 nothing")
+    with pytest.raises(InputError, match="damaged part of the cache"):
+        score_tokens(context, "lm", pairs(2))
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def python(*arguments: object) -> str:
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "tests.engine.killed", *map(str, arguments)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def contents(run: Path) -> dict[str, bytes]:
+    """The files of a run, but for the one that says where the cache was."""
+    return {file.name: file.read_bytes() for file in run.iterdir() if file.name != "spec.json"}
+
+
+def test_killed_at_ten_instants(tmp_path: Path) -> None:
+    python("kill", tmp_path / "calm", tmp_path / "run-calm")
+    draw = random.Random(7)  # noqa: S311
+    delays = [draw.uniform(0.0, 0.12) for _ in range(10)]
+    hit = int(python("kill", tmp_path / "store", tmp_path / "run", *delays))
+    assert hit >= 5  # most came before the end
+    assert contents(tmp_path / "run") == contents(tmp_path / "run-calm")
+    # Every thing that was kept was kept once.
+    for folder in (tmp_path / "store" / "answers").glob("*/*"):
+        rows = [
+            (row["image"], row["text"])
+            for part in folder.glob("[!.]*.parquet")
+            for row in pq.read_table(part, columns=["image", "text"]).to_pylist()
+        ]
+        assert len(rows) == len(set(rows)) > 0
+
+
+def test_two_at_once(tmp_path: Path) -> None:
+    python("both", tmp_path)
+    parts = list(tmp_path.rglob("*.parquet"))
+    assert len(parts) > 20
+    assert all(pq.read_table(part).num_rows for part in parts)
+    for score in ("itc", "itm", "lm"):
+        model = Slow()
+        found = score_examples(ScoringContext(model, AnswerStore(tmp_path)), score, pairs()).scores
+        assert not [*model.images, *model.texts, *model.pairs]
+        assert np.allclose(
+            found, score_examples(ScoringContext(Fake()), score, pairs()).scores, atol=1e-4
+        )

@@ -13,7 +13,7 @@ from contrapose.data import Example, registry
 from contrapose.data.examples import single_match
 from contrapose.engine import ScoringContext
 from contrapose.engine.chat import collect_replies
-from contrapose.engine.chat.prompts import EQBEN
+from contrapose.engine.chat_prompts import EQBEN
 from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contrapose.errors import InputError
-from contrapose.files.plugins import include
+from contrapose.files import include
 
 
 def test_a_file_is_run_once(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_bytes_that_are_not_utf8_are_a_problem_with_a_line(tmp_path: Path) -> No
     problems = ProblemList()
     found = [r.value["a"] for r in read_jsonl_records(path, problems)]
     assert found == ["x", "caf�"]
-    assert [(p.kind, p.line) for p in problems.found] == [("not UTF-8", 2)]
+    assert [(p.kind, p.line) for p in problems.problems] == [("not UTF-8", 2)]
 
 
 def test_lines_that_are_not_json_are_problems_and_the_others_are_read(tmp_path: Path) -> None:
@@ -180,8 +180,8 @@ def test_lines_that_are_not_json_are_problems_and_the_others_are_read(tmp_path: 
     problems = ProblemList()
     found = [(r.line, r.key, r.value["a"]) for r in read_jsonl_records(path, problems)]
     assert found == [(1, "0", 1), (4, "2", 3)]
-    assert [p.line for p in problems.found] == [3, 5]
-    assert "cut off" in str(problems.found[1])
+    assert [p.line for p in problems.problems] == [3, 5]
+    assert "cut off" in str(problems.problems[1])
 
 
 def test_csv_rows(tmp_path: Path) -> None:
@@ -204,8 +204,8 @@ def test_csv_line_cut_off(tmp_path: Path) -> None:
     path.write_text("id,image,text\n1,a.png,x\n2,b.p\n3,c.png,z\n")
     problems = ProblemList()
     assert [r.value["id"] for r in read_csv_records(path, problems)] == ["1", "3"]
-    assert [p.line for p in problems.found] == [3]
-    assert "2 fields where the header has 3" in problems.found[0].message
+    assert [p.line for p in problems.problems] == [3]
+    assert "2 fields where the header has 3" in problems.problems[0].message
     with pytest.raises(InputError, match="line 3"):
         list(read_csv_records(path, StrictProblems()))
 
@@ -307,7 +307,7 @@ def test_a_malformed_record_is_a_problem_with_its_place(tmp_path: Path) -> None:
     problems = ProblemList()
     found = list(parse_records(read_jsonl_records(path, problems), lambda r: r.text("t"), problems))
     assert found == ["a", "c"]
-    assert str(problems.found[0]).startswith(f"{path}, line 2: record 1: 't' must be text")
+    assert str(problems.problems[0]).startswith(f"{path}, line 2: record 1: 't' must be text")
     with pytest.raises(InputError, match="line 2"):
         list(
             parse_records(
@@ -341,4 +341,4 @@ def test_lines_are_read_as_if_each_stood_alone(
     problems = ProblemList()
     found = [(r.line, r.key, repr(r.value)) for r in read_jsonl_records(path, problems)]
     assert found == expected
-    assert [problem.line for problem in problems.found] == faults
+    assert [problem.line for problem in problems.problems] == faults

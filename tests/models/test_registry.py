@@ -10,7 +10,7 @@ import pytest
 
 from contrapose.engine import default_scores
 from contrapose.errors import InputError
-from contrapose.files.plugins import include
+from contrapose.files import include
 from contrapose.models import (
     Captioner,
     Encoder,

@@ -13,7 +13,7 @@ from contrapose.data import find_single_benchmark
 from contrapose.errors import InputError
 from contrapose.results import MeasureInput, measure, summarize_headline
 from contrapose.results.debias import remove_prior
-from contrapose.scores.answers import Answers, build_frame_from_card
+from contrapose.scores import Answers, build_frame_from_card
 from tests.conftest import Cli
 
 SIZE = 200

@@ -27,7 +27,7 @@ from contrapose.evaluation.parts import EvalRequest
 from contrapose.metrics import log_prior, recalls
 from contrapose.models import QuestionTemplate
 from contrapose.results import write_run
-from contrapose.scores.answers import build_frame
+from contrapose.scores import build_frame
 from tests.engine.models import Reader, Seeing
 from tests.fakes import Fake, Tower, choices, gallery, made, pairs, patches
 
@@ -77,9 +77,9 @@ def test_names_and_what_is_said_of_them() -> None:
 def test_at_a_fixed_alpha(score: str, prior: NoiseImages | OtherImages) -> None:
     asked = request("plain", scores=(score,), prior=prior, alpha=0.5)
     _, run = evaluate_models([Seeing()], asked)
-    asking = ScoringContext(Seeing(), prior=prior)
-    scores = score_examples(asking, score, pairs()).scores
-    log = score_priors(asking, build_frame(pairs()), score, pairs())
+    context = ScoringContext(Seeing(), prior=prior)
+    scores = score_examples(context, score, pairs()).scores
+    log = score_priors(context, build_frame(pairs()), score, pairs())
     won = 0
     for s, p in zip(scores, log, strict=True):
         t = s - 0.5 * p
@@ -141,8 +141,8 @@ def test_galleries(prior: NoiseImages | OtherImages, alpha: float) -> None:
         [Seeing()], request("rooms", scores=("lm",), prior=prior, alpha=alpha)
     )
     data = gallery()
-    asking = ScoringContext(Seeing(), prior=prior)
-    matrix = score_gallery(asking, "lm", data).scores
+    context = ScoringContext(Seeing(), prior=prior)
+    matrix = score_gallery(context, "lm", data).scores
     if isinstance(prior, NoiseImages):
         blank = Seeing().noise_images(2, 0)
         each = [[float(Seeing().token_logprobs([b], [t]).values.double().mean())
@@ -207,7 +207,7 @@ def test_a_part_without_a_prior_is_named() -> None:
     asked = request("patches", scores=("lm",), prior=OtherImages(2))
     _, run = evaluate_models([Fake()], asked)
     assert list(run.results.part_alphas) == ["pairs"]
-    assert any("choices has no lm-alpha: --prior gallery needs 2" in n for n in run.results.notes)
+    assert any("choices has no lm-alpha: prior='gallery' needs 2" in n for n in run.results.notes)
     with pytest.raises(InputError, match="choices has no lm-alpha"):
         evaluate_models(
             [Fake()],

@@ -14,8 +14,13 @@ from hypothesis.extra import numpy as hnp
 from contrapose.data import Example, ImageRef, find_single_benchmark
 from contrapose.data.examples import single_match
 from contrapose.errors import InputError
-from contrapose.scores.answers import build_frame
-from contrapose.scores.files import detect_benchmark, read_prior, read_scores, to_log_likelihood
+from contrapose.scores import (
+    build_frame,
+    detect_benchmark,
+    read_prior,
+    read_scores,
+    to_log_likelihood,
+)
 
 LOGS = hnp.arrays(np.float64, 7, elements=st.floats(-30, -1e-3))
 
@@ -42,7 +47,7 @@ def test_padding_stays() -> None:
     ],
 )
 def test_impossible_values(value: float, scale: str) -> None:
-    with pytest.raises(InputError, match="likelihood-as"):
+    with pytest.raises(InputError, match="likelihood_as"):
         to_log_likelihood(np.array([value]), scale)  # type: ignore[arg-type]
 
 

@@ -51,7 +51,7 @@ def scores() -> dict[str, str]:
         >>> sorted(cp.scores())[:3]
         ['blind', 'chat', 'itc']
     """
-    from contrapose.engine.score_types import SCORES
+    from contrapose.engine import SCORES
 
     return dict(SCORES)
 

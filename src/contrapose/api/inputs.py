@@ -10,7 +10,7 @@ from contrapose.data import Benchmark, EditSet, Example, Gallery, Suite
 from contrapose.engine import default_store_folder
 from contrapose.errors import InputError, option
 from contrapose.evaluation.selection import BenchmarkLike
-from contrapose.files.suggest import did_you_mean
+from contrapose.files import did_you_mean
 from contrapose.models.capabilities import Model
 from contrapose.models.function import FunctionModel, ScoreFunction
 

@@ -22,7 +22,7 @@ from contrapose.data import Suite
 from contrapose.errors import InputError
 from contrapose.evaluation.selection import resolve_benchmark
 from contrapose.results.score_files import MetricsRequest, measure_score_file
-from contrapose.scores.files import LikelihoodScale
+from contrapose.scores import LikelihoodScale
 
 SCALES = ("log", "probability", "inverse-nll")
 

@@ -66,7 +66,7 @@ def model(
 ) -> None:
     """Ask a model small questions and report whether it does what scoring relies on."""
     from contrapose.api.check import check_model
-    from contrapose.files.plugins import include
+    from contrapose.files import include
     from contrapose.report.catalog import model_report_json, model_report_parts
 
     for file in include_files or ():

@@ -66,7 +66,7 @@ def models(
 ) -> None:
     """Families of models: how they are named, what they give, what they need."""
     from contrapose.api.catalog import models as list_families
-    from contrapose.files.plugins import include
+    from contrapose.files import include
     from contrapose.report.catalog import families_json, families_table
 
     for file in include_files or ():
@@ -99,7 +99,7 @@ def scores(
     """Scores: what each number is, which capability it needs, and which models have it."""
     from contrapose.api.catalog import models as list_families
     from contrapose.api.catalog import scores as list_scores
-    from contrapose.engine.score_types import REQUIRED_CAPABILITY
+    from contrapose.engine import REQUIRED_CAPABILITY
     from contrapose.report.catalog import scores_json, scores_table
 
     listed = [

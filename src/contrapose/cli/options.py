@@ -65,7 +65,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
 def include_files(files: Sequence[Path] | None) -> None:
     """Run the user's files, which register models and benchmarks."""
-    from contrapose.files.plugins import include
+    from contrapose.files import include
 
     for file in files or ():
         include(file)

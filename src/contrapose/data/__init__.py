@@ -26,7 +26,6 @@ from contrapose.data.registry import (
     is_user_file,
     register_benchmark,
 )
-from contrapose.files.suggest import did_you_mean
 
 __all__ = [
     "Aggregation",
@@ -47,7 +46,6 @@ __all__ = [
     "benchmark_names",
     "content_id",
     "content_ids",
-    "did_you_mean",
     "find_benchmark",
     "find_single_benchmark",
     "in_memory_benchmark",

@@ -1,10 +1,7 @@
 """Event boundaries in videos, from GEBC annotation files: the status before and after each.
 
-They are what boundary grounding is measured on (`contrapose.metrics.boundary_grounding`) and what
-pairs of frames are cut from.
-
-They are what boundary grounding is measured on (`contrapose.metrics.boundary_grounding`) and what
-pairs of frames are cut from.
+Boundary grounding is measured on them (`contrapose.metrics.boundary_grounding`), and pairs of
+frames are cut from the videos at them.
 """
 
 from __future__ import annotations
@@ -30,13 +27,13 @@ class EventBoundary:
     Attributes:
         id: unique within the file.
         video: name of the video.
-        time: of the change, in seconds.
+        time: time of the change, in seconds.
         earlier: time of the boundary before, or of the start.
         later: time of the boundary after, or of the end.
-        label: what kind of change it is.
-        subject: who or what changes.
-        before: what the subject is or does before.
-        after: what it is or does after.
+        label: kind of change.
+        subject: person or thing that changes.
+        before: status of the subject before.
+        after: status of the subject after.
     """
 
     id: str

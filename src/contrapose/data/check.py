@@ -15,7 +15,7 @@ from contrapose.errors import InputError
 from contrapose.files import MalformedError, Problem, ProblemList, resolve_name
 
 ImageProgress = Callable[[int, int], None]
-"""Told after each image: how many are done, and how many there are."""
+"""Progress callback, called after each image: images done, and their total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class DataReport:
     Attributes:
         benchmark: its name.
         root: the folder.
-        examples: examples of each subset that could be read (images of a gallery, queries of an
+        examples: number of readable examples of each subset (images of a gallery, queries of an
             edit set).
-        expected: the same in the released files, as far as the card knows.
-        images: distinct images, the same photograph in another crop counted again.
-        opened: how many of them were opened and decoded whole; 0 when that was not asked for.
-        captions: distinct captions.
-        problems: what is wrong: malformed records, duplicate ids, missing or unreadable images.
-        notes: what is odd but can be used: other counts, images under another suffix, …
+        expected: number of examples in the released files, from the card.
+        images: number of distinct images; another crop of a photograph counts again.
+        opened: number of images that were fully decoded; 0 when images are not checked.
+        captions: number of distinct captions.
+        problems: malformed records, duplicate ids, missing or unreadable images.
+        notes: oddities that do no harm: other counts, images under another suffix, …
     """
 
     benchmark: str
@@ -64,11 +64,11 @@ def check_data(
     Never raises for what is in the files: a file that cannot be read at all is a problem too.
 
     Args:
-        benchmark: what to check.
+        benchmark: the benchmark to check.
         root: its folder.
-        images: open the images; off, the annotations alone are checked.
+        images: also decode the images; off, only the annotations are checked.
         workers: threads that open images.
-        progress: told of each image.
+        progress: called after each image.
     """
     survey = _Survey(benchmark.card)
     try:
@@ -86,7 +86,7 @@ def check_data(
     for done, (ref, fault) in enumerate(_open_all(refs, max(1, workers)), start=1):
         if fault is None:
             opened += 1
-            survey.found(ref)
+            survey.note_name(ref)
         else:
             survey.problems.report(fault)
         if progress is not None:
@@ -99,7 +99,7 @@ def check_data(
         images=len(survey.images),
         opened=opened,
         captions=len(survey.captions),
-        problems=tuple(survey.problems.found),
+        problems=tuple(survey.problems.problems),
         notes=(*survey.counts(), *survey.notes),
     )
 
@@ -129,29 +129,29 @@ class _Survey:
     def counts(self) -> Iterator[Problem]:
         """Yield a note for every subset whose count differs from the card's."""
         for subset, expected in self.card.counts.items():
-            found = self.examples[subset]
-            if found != expected:
-                message = f"{subset}: {found:,} examples, and the released files have {expected:,}."
+            count = self.examples[subset]
+            if count != expected:
+                message = f"{subset}: {count:,} examples, and the released files have {expected:,}."
                 yield Problem("other count", message)
 
-    def found(self, ref: ImageRef) -> None:
+    def note_name(self, ref: ImageRef) -> None:
         """Record a note for an image that exists under another name."""
         if ref.path is None or ref.cell is not None:
             return
-        there = resolve_name(ref.path)
-        if there is not None and there != ref.path:
-            self.notes.append(Problem("other name", f"is there as {there.name}.", ref.path))
+        actual = resolve_name(ref.path)
+        if actual is not None and actual != ref.path:
+            self.notes.append(Problem("other name", f"is there as {actual.name}.", ref.path))
 
     def _example(self, example: Example) -> None:
-        self._once(example.id, example.tags)
+        self._count(example.id, example.tags)
         self.captions.update(example.texts)
         for image in example.images:
             self._image(image)
-        for row, shown in zip(example.match, example.images, strict=True):
+        for row, image in zip(example.match, example.images, strict=True):
             right = {text for text, fits in zip(example.texts, row, strict=True) if fits}
             wrong = {text for text, fits in zip(example.texts, row, strict=True) if not fits}
             for text in sorted(right & wrong):
-                message = f"example {example.id}: {text!r} is right and wrong of {shown.key}."
+                message = f"example {example.id}: {text!r} is right and wrong of {image.key}."
                 self.notes.append(Problem("same caption", message))
         if len({_image_key(image) for image in example.images}) < len(example.images):
             message = f"example {example.id}: two of its images are the same."
@@ -172,9 +172,9 @@ class _Survey:
         for image in edits.images:
             self._image(image)
         for query in edits.queries:
-            self._once(query.id, query.tags)
+            self._count(query.id, query.tags)
 
-    def _once(self, name: str, tags: Mapping[str, TagValue]) -> None:
+    def _count(self, name: str, tags: Mapping[str, TagValue]) -> None:
         if name in self.ids:
             message = f"the id {name!r} comes more than once."
             self.problems.report(Problem("duplicate id", message))

@@ -23,7 +23,7 @@ class Example:
         images: m images.
         texts: n captions.
         match: m × n, true where image and caption belong together.
-        tags: what results are broken down by: subset, phenomenon, relation, …
+        tags: values to break results down by: subset, phenomenon, relation, …
     """
 
     id: str
@@ -90,12 +90,12 @@ class EditQuery:
 
     Attributes:
         id: the query's name.
-        image: position in the edit set's images of the one to start from.
-        source: the word that describes it now.
-        target: the word that should.
-        caption: position of the caption that describes the image now.
+        image: position of the image to edit in the edit set's images.
+        source: the word to replace.
+        target: the word to replace it by.
+        caption: position of the caption that describes the image.
         target_caption: position of the caption that the retrieved image should fit.
-        weight: μ before normalisation, `1/sqrt(norm2)`: frequent source words count less.
+        weight: μ before normalization, `1/sqrt(norm2)`: frequent source words count less.
         tags: field (subj, rel, obj) and split (dev, test).
     """
 
@@ -115,9 +115,9 @@ class EditSet:
 
     Attributes:
         images: the retrieval database.
-        captions: every caption a query can ask for.
+        captions: every caption that a query can have as its target.
         caption_of: for each image the position of its caption.
-        queries: what is asked.
+        queries: the edit queries.
         scale: λ, the factor of the difference of the words' vectors.
         depths: the numbers of nearest images of which one should fit.
     """

@@ -2,9 +2,6 @@
 
 Images inside Parquet files are read a row group at a time, and the last groups are cached: a file
 of the hub holds about a hundred images per row group, which can only be read whole.
-
-A file of the hub holds about a hundred images a row group, and a group can only be read whole:
-without a memory of it, every image would cost a hundred.
 """
 
 from __future__ import annotations
@@ -20,14 +17,14 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, first_line
 from contrapose.files import resolve_name
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 ROW_GROUP_BYTES = 1 << 29
-"""Bytes of row groups kept in memory, 512 MiB; one larger than that is kept alone."""
+"""Bytes of row groups that are cached, 512 MiB; a larger one is cached alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ def read_cell(path: Path, cell: Cell) -> bytes:
     """Read the bytes of a cell: bare, or the `bytes` field of a struct as the hub stores images.
 
     Raises:
-        InputError: the file, the column or the row is not there, or holds no bytes.
+        InputError: the file, column or row does not exist, or holds no bytes.
     """
     import pyarrow as pa
 
@@ -51,7 +48,9 @@ def read_cell(path: Path, cell: Cell) -> bytes:
     except FileNotFoundError:
         raise InputError("does not exist.", file=path) from None
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"is not a readable Parquet file ({error}).", file=path) from None
+        raise InputError(
+            f"is not a readable Parquet file ({first_line(error)}).", file=path
+        ) from None
     content = value.get("bytes") if isinstance(value, dict) else value
     if not isinstance(content, bytes):
         raise InputError(
@@ -64,27 +63,27 @@ def read_cell(path: Path, cell: Cell) -> bytes:
 class _RowGroupCache:
     """Thread-safe cache of the row groups read last, at most `ROW_GROUP_BYTES`."""
 
-    kept: OrderedDict[tuple[Path, int, int, str], Any] = field(default_factory=OrderedDict)
+    groups: OrderedDict[tuple[Path, int, int, str], Any] = field(default_factory=OrderedDict)
     lock: Lock = field(default_factory=Lock)
 
     def value(self, path: Path, cell: Cell) -> Any:
         """Return a cell's value; None when the column or the row does not exist."""
         changed = path.stat().st_mtime_ns
         with self.lock:  # one thread reads a group, the others wait for it instead of reading too
-            for (file, when, first, column), values in self.kept.items():
+            for (file, when, first, column), values in self.groups.items():
                 within = first <= cell.row < first + len(values)
                 if (file, when, column) == (path, changed, cell.column) and within:
-                    self.kept.move_to_end((file, when, first, column))
+                    self.groups.move_to_end((file, when, first, column))
                     return values[cell.row - first].as_py()
             first, values = _read_row_group(path, cell)
             if values is None:
                 return None
-            self.kept[path, changed, first, cell.column] = values
+            self.groups[path, changed, first, cell.column] = values
             while (
-                len(self.kept) > 1
-                and sum(group.nbytes for group in self.kept.values()) > ROW_GROUP_BYTES
+                len(self.groups) > 1
+                and sum(group.nbytes for group in self.groups.values()) > ROW_GROUP_BYTES
             ):
-                self.kept.popitem(last=False)
+                self.groups.popitem(last=False)
         return values[cell.row - first].as_py()
 
 
@@ -134,12 +133,12 @@ class ImageRef:
 
     Attributes:
         key: its name in the benchmark; references with the same key show the same photograph,
-            whatever part of it they crop, and are one cluster in the statistics.
-        path: the file, or the Parquet file that holds it; None when a source makes the image.
-        crop: the part to show, as the benchmark cuts it.
-        cell: where in the Parquet file.
-        channels: order of the colour channels when the file is a `.npy` array.
-        source: what makes the image, when it does not lie in a file.
+            whatever their crop, and are one cluster in the statistics.
+        path: the image file, or the Parquet file that holds it; None for a generated image.
+        crop: the box that the benchmark crops.
+        cell: position in the Parquet file.
+        channels: order of the color channels when the file is a `.npy` array.
+        source: source of a generated image; None for a file.
     """
 
     key: str
@@ -158,7 +157,7 @@ def read_bytes(ref: ImageRef) -> bytes:
     """Read the stored bytes of an image.
 
     Raises:
-        InputError: the file is not there or cannot be read, or the image lies in no file.
+        InputError: the file is missing or cannot be read, or the image is generated.
     """
     if ref.path is None:
         raise InputError(f"the image {ref.key} is made by the program and has no stored bytes.")
@@ -224,12 +223,12 @@ def open_images(refs: Sequence[ImageRef]) -> list[Image]:
     kinds: dict[object, list[int]] = {}
     for i, ref in enumerate(refs):
         kinds.setdefault(None if ref.source is None else type(ref.source), []).append(i)
-    found: dict[int, Image] = {}
-    for kind, places in kinds.items():
-        these = [refs[i] for i in places]
-        opened = _open_sources(these) if kind is not None else _map_threads(open_image, these)
-        found.update(zip(places, opened, strict=True))
-    return [found[i] for i in range(len(refs))]
+    images: dict[int, Image] = {}
+    for kind, positions in kinds.items():
+        some = [refs[i] for i in positions]
+        opened = _open_sources(some) if kind is not None else _map_threads(open_image, some)
+        images.update(zip(positions, opened, strict=True))
+    return [images[i] for i in range(len(refs))]
 
 
 def content_id(ref: ImageRef) -> str:
@@ -247,10 +246,10 @@ def content_ids(refs: Sequence[ImageRef]) -> list[str]:
     """Compute `content_id` of many; files are read in threads, each reference once."""
     unique = list(dict.fromkeys(refs))
     if all(ref.source is not None for ref in unique):
-        found = [content_id(ref) for ref in unique]
+        ids = [content_id(ref) for ref in unique]
     else:
-        found = _map_threads(content_id, unique)
-    of = dict(zip(unique, found, strict=True))
+        ids = _map_threads(content_id, unique)
+    of = dict(zip(unique, ids, strict=True))
     return [of[ref] for ref in refs]
 
 
@@ -268,7 +267,7 @@ def _silence_size_warning() -> None:
     from PIL import Image
 
     kind = Image.DecompressionBombWarning
-    if not any(each[0] == "ignore" and each[2] is kind for each in warnings.filters):
+    if not any(entry[0] == "ignore" and entry[2] is kind for entry in warnings.filters):
         warnings.filterwarnings("ignore", category=kind)
 
 

@@ -1,28 +1,30 @@
-"""Part-of-speech tags of a caption's words (Penn Treebank), and word groups by tag.
+"""Part-of-speech tags of a caption's words (Penn Treebank), word groups by tag, ARO's shuffles.
 
 The default tagger is textblob's lexicon (from the pattern library): it is fast and carries its data
 along, but knows no context, so that “a man rides” has two nouns. spaCy's small English model, which
-the authors of ARO used, is used when asked for. Word groups are object words O, relation words R
-and attribute words A.
+the authors of ARO used, is the alternative. Word groups are object words O, relation words R and
+attribute words A.
 
-The default tagger is textblob's lexicon (from the pattern library): it is fast and carries its data
-along, but knows no context, so that “a man rides” has two nouns. spaCy's small English model, which
-the authors of ARO used, is used when asked for.
+ARO shuffles a caption's words in four ways. Each is drawn again until the order differs from the
+caption's; a caption that cannot be changed so (it has one noun, say) comes back unchanged.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Literal
 
+import numpy as np
+
 from contrapose.errors import ContraposeError, MissingExtraError
 
 Tagger = Literal["textblob", "spacy"]
 TaggedTokens = list[tuple[str, str]]
-"""Words, each with its tag."""
+"""Words with their tags."""
 
 WORD_PATTERN = re.compile(r"\w+(?:[-'’/&.]\w+)*|[^\w\s]")
 CLOSING_MARKS = frozenset(",.;:!?%")
@@ -79,19 +81,19 @@ def _load_spacy() -> Callable[[list[str]], TaggedTokens]:
             f"The spaCy tagger needs its model: python -m spacy download {SPACY_MODEL}."
         ) from None
 
-    def tagged(words: list[str]) -> TaggedTokens:
+    def tag(words: list[str]) -> TaggedTokens:
         return [(token.text, token.tag_) for token in model(Doc(model.vocab, words=words))]
 
-    return tagged
+    return tag
 
 
 O, R, A = GROUPS = ("O", "R", "A")  # noqa: E741 - the paper's letters
-"""Objects, relations, attributes: in the order of the players."""
+"""Names of the word groups: objects, relations, attributes."""
 
 CharSpan = tuple[int, int]
 """Offsets of a first character and of the one after the last."""
 WordGroups = Mapping[str, tuple[CharSpan, ...]]
-"""By name, where a group's words are; a caption need not have every group."""
+"""Spans of each group's words, by the group's name; a caption need not have every group."""
 
 
 def word_group(penn: str) -> str | None:
@@ -109,15 +111,100 @@ def tag_groups(text: str, tagger: Tagger = "textblob") -> WordGroups:
     Raises:
         MissingExtraError: the tagger's package is not installed.
     """
-    places = (match.span() for match in WORD_PATTERN.finditer(text))
-    tags = (word_group(penn) for _, penn in tag_words(text, tagger))
-    return collect_groups(zip(tags, places, strict=True))
+    spans = (match.span() for match in WORD_PATTERN.finditer(text))
+    groups = (word_group(penn) for _, penn in tag_words(text, tagger))
+    return collect_groups(zip(groups, spans, strict=True))
 
 
 def collect_groups(words: Iterable[tuple[str | None, CharSpan]]) -> WordGroups:
     """Collect words into their groups, in the order of `GROUPS`."""
-    found: dict[str, list[CharSpan]] = {}
-    for group, place in words:
+    spans: dict[str, list[CharSpan]] = {}
+    for group, span in words:
         if group is not None:
-            found.setdefault(group, []).append(place)
-    return {name: tuple(found[name]) for name in GROUPS if name in found}
+            spans.setdefault(group, []).append(span)
+    return {name: tuple(spans[name]) for name in GROUPS if name in spans}
+
+
+SEED = 1
+"""Default seed of the shuffles."""
+
+MAX_WORDS = 30
+"""Words of a caption that ARO keeps."""
+
+REMOVED_PUNCTUATION = re.compile(r'[.!"()*#:;~]')
+
+
+def clean_caption(caption: str) -> str:
+    """Clean a caption as ARO does: lower case, no sentence punctuation, thirty words."""
+    return " ".join(REMOVED_PUNCTUATION.sub(" ", caption.lower()).split()[:MAX_WORDS])
+
+
+def shuffle_caption(
+    caption: str, tagger: Tagger = "textblob", seed: int = SEED
+) -> tuple[str, str, str, str, str]:
+    """Return the cleaned caption and its four shuffles, in the order of the functions below.
+
+    The draw depends on the seed and on the caption's own text, on nothing else.
+    """
+    tagged = tag_words(clean_caption(caption), tagger)
+    words = [word for word, _ in tagged]
+    text = join_words(words)
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    rng = np.random.default_rng([seed, int.from_bytes(digest, "big")])
+    return (
+        text,
+        join_words(shuffle_nouns_and_adjectives(tagged, rng)),
+        join_words(shuffle_other_words(tagged, rng)),
+        join_words(shuffle_within_trigrams(words, rng)),
+        join_words(shuffle_trigrams(words, rng)),
+    )
+
+
+def shuffle_nouns_and_adjectives(tagged: TaggedTokens, rng: np.random.Generator) -> list[str]:
+    """Permute nouns among nouns, and adjectives among adjectives."""
+    groups = [
+        [i for i, (_, penn) in enumerate(tagged) if penn.startswith(start)]
+        for start in ("NN", "JJ")
+    ]
+    return _permute_groups([word for word, _ in tagged], groups, rng)
+
+
+def shuffle_other_words(tagged: TaggedTokens, rng: np.random.Generator) -> list[str]:
+    """Permute the words that are neither nouns nor adjectives."""
+    others = [i for i, (_, penn) in enumerate(tagged) if not penn.startswith(("NN", "JJ"))]
+    return _permute_groups([word for word, _ in tagged], [others], rng)
+
+
+def shuffle_within_trigrams(words: Sequence[str], rng: np.random.Generator) -> list[str]:
+    """Permute the words within each run of three."""
+    groups = [list(range(i, min(i + 3, len(words)))) for i in range(0, len(words), 3)]
+    return _permute_groups(words, groups, rng)
+
+
+def shuffle_trigrams(words: Sequence[str], rng: np.random.Generator) -> list[str]:
+    """Permute the runs of three, keeping the order within each."""
+    original = list(words)
+    runs = [original[i : i + 3] for i in range(0, len(original), 3)]
+    # All orders read the same exactly when every run commutes with the first one.
+    if all(runs[0] + run == run + runs[0] for run in runs):
+        return original
+    while True:
+        result = [word for i in rng.permutation(len(runs)) for word in runs[i]]
+        if result != original:
+            return result
+
+
+def _permute_groups(
+    words: Sequence[str], groups: Sequence[Sequence[int]], rng: np.random.Generator
+) -> list[str]:
+    """Permute words within each group of positions."""
+    original = list(words)
+    if all(len({original[i] for i in group}) < 2 for group in groups):
+        return original
+    while True:
+        result = list(original)
+        for group in groups:
+            for position, i in zip(group, rng.permutation(len(group)), strict=True):
+                result[position] = original[group[i]]
+        if result != original:
+            return result

@@ -13,20 +13,28 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from contrapose.arrays import find_distinct
 from contrapose.data import Example
 from contrapose.diagnose.game_blocks import GameBlock, UnplayedExample
 from contrapose.diagnose.metrics import GameSide
 from contrapose.diagnose.planning import Baseline, Game, choose_fill, plan_games
 from contrapose.diagnose.players import RegionFinder, WordFinder
-from contrapose.engine import ScoringContext, default_scores, require_score
-from contrapose.engine.examples import MAX_CELLS, score_pairs
-from contrapose.engine.plan import compute_text_ids, distinct_images, distinct_texts, plan_cells
-from contrapose.engine.scoring import compute_caption_ids, embed_distinct
+from contrapose.engine import (
+    ScoringContext,
+    compute_caption_ids,
+    default_scores,
+    distinct_images,
+    embed_distinct,
+    plan_cells,
+    require_score,
+    score_pairs,
+)
+from contrapose.engine.examples import MAX_CELLS
 from contrapose.errors import InputError, option
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.models import Model
 from contrapose.models.masking.text import require_text_mask
-from contrapose.scores.skips import UNKNOWN_SKIP, Skip
+from contrapose.scores import UNKNOWN_SKIP, Skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,15 +69,15 @@ def score_blocks(
     refs = [ref for block in blocks for game in block for row in game.images for ref in row]
     texts = [text for block in blocks for game in block for row in game.texts for text in row]
     images = distinct_images(refs)
-    context.skips.images.update(images.lost)
-    captions, text_at = distinct_texts(texts)
-    ids = compute_caption_ids(context, captions, compute_text_ids(captions))
+    context.skips.images.update(images.unreadable)
+    captions, text_at = find_distinct(texts)
+    ids = compute_caption_ids(context, captions)
     positions, image_start, text_start = [], 0, 0
     for block in blocks:
         image_players, text_players, m, n = block[0].kind
         shape = len(block), m, 1 << len(image_players)
         other = len(block), n, 1 << len(text_players)
-        image_at = images.at[image_start : image_start + int(np.prod(shape))].reshape(shape)
+        image_at = images.index[image_start : image_start + int(np.prod(shape))].reshape(shape)
         caption_at = text_at[text_start : text_start + int(np.prod(other))].reshape(other)
         image_start, text_start = image_start + image_at.size, text_start + caption_at.size
         positions.append((image_at, caption_at))
@@ -82,13 +90,13 @@ def score_blocks(
     else:
         pairs = [_cell_pairs(*at) for at in positions]
         plan = plan_cells(images.refs, captions, np.concatenate(pairs))
-        values = score_pairs(context, score, plan)[plan.places]
+        values = score_pairs(context, score, plan)[plan.pair_index]
         ends = np.cumsum([len(some) for some in pairs])[:-1]
         scores = [
             part.reshape(len(i), i.shape[1], j.shape[1], i.shape[2], j.shape[2])
             for part, (i, j) in zip(np.split(values, ends), positions, strict=True)
         ]
-        counts = _count_new(np.split(plan.places, ends), len(plan.pairs))
+        counts = _count_new(np.split(plan.pair_index, ends), len(plan.pairs))
     return [
         BlockScores(
             values=values,
@@ -271,16 +279,16 @@ def _split_readable(
 ) -> tuple[list[Example], list[list[str]], list[UnplayedExample]]:
     """Split examples into readable ones (with content ids of their images) and unreadable ones."""
     images = distinct_images([ref for example in examples for ref in example.images])
-    context.skips.images.update(images.lost)
+    context.skips.images.update(images.unreadable)
     readable: list[Example] = []
     names: list[list[str]] = []
     unplayed: list[UnplayedExample] = []
     start = 0
     for example in examples:
         end = start + len(example.images)
-        ids = [images.ids[i] for i in images.at[start:end].tolist()]
+        ids = [images.ids[i] for i in images.index[start:end].tolist()]
         start = end
-        lost = next((images.lost[id_] for id_ in ids if id_ in images.lost), None)
+        lost = next((images.unreadable[id_] for id_ in ids if id_ in images.unreadable), None)
         if lost is None:
             readable.append(example)
             names.append(ids)

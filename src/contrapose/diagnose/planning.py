@@ -19,7 +19,8 @@ from contrapose.diagnose.players import (
     shared_players,
 )
 from contrapose.diagnose.regions import OBJECT_PLAYERS
-from contrapose.engine.images import COLOR, IMAGE_MASKS, Filling, mask_image
+from contrapose.engine import Filling
+from contrapose.engine.images import COLOR, IMAGE_MASKS, mask_image
 from contrapose.errors import InputError, option
 from contrapose.models import Model
 from contrapose.models.masking.images import can_mask_pixels, zero_color

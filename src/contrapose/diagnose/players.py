@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from contrapose.data import Example
-from contrapose.engine.images import RegionMask
+from contrapose.engine import RegionMask
 from contrapose.errors import InputError, option
 from contrapose.models.masking.text import Span
 

@@ -24,7 +24,7 @@ from contrapose.diagnose.players import (
 )
 from contrapose.diagnose.user_regions import UserRegions
 from contrapose.diagnose.words import PlayerKind
-from contrapose.engine.images import RegionMask
+from contrapose.engine import RegionMask
 from contrapose.errors import InputError
 from contrapose.world.benchmark import SceneImage, find_mentioned_things, index_maps, parse_caption
 

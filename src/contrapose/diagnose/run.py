@@ -39,7 +39,7 @@ from contrapose.engine import (
 )
 from contrapose.errors import InputError, option
 from contrapose.evaluation.selection import BenchmarkLike, Selection, resolve_benchmark, select
-from contrapose.files.records import gc_paused
+from contrapose.files import gc_paused
 from contrapose.metrics.statistics.bootstrap import RESAMPLES
 from contrapose.models import Model, load_model
 from contrapose.models.masking.text import TOKEN_0
@@ -223,7 +223,7 @@ def diagnose_models(
             store,
             batch_size=request.batch_size,
             progress=progress,
-            pictures=images,
+            images=images,
             cache_use=request.cache_use,
             executor=LocalExecutor(request.workers),
         )

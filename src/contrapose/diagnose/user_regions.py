@@ -18,7 +18,7 @@ import numpy as np
 from contrapose.data import Example, ImageRef
 from contrapose.data.images import open_image
 from contrapose.diagnose.players import MissingPlayers, RegionMasks, require_few_players
-from contrapose.engine.images import RegionMask
+from contrapose.engine import RegionMask
 from contrapose.errors import InputError
 from contrapose.files import (
     MalformedError,

@@ -1,80 +1,103 @@
 """Scoring engine: from examples and a model to score tables, through a content-addressed store."""
 
-from contrapose.engine.context import CachePolicy, ScoringContext
+from contrapose.engine.batches import score_missing
+from contrapose.engine.context import (
+    CachePolicy,
+    ScoringContext,
+    build_blind_request,
+    parse_question_template,
+)
 from contrapose.engine.examples import (
+    embed_distinct,
+    score_blind,
     score_example_parts,
     score_examples,
+    score_pairs,
     score_priors,
     score_priors_ahead,
     score_tokens,
 )
 from contrapose.engine.executor import BatchWork, Executor, LocalExecutor
 from contrapose.engine.galleries import (
-    ScoreMatrix,
     compute_gallery_prior,
     describe_gallery_prior,
     score_edits,
     score_gallery,
 )
-from contrapose.engine.images import ImageCache
-from contrapose.engine.parts import ListColumn
-from contrapose.engine.prior_images import (
-    FolderImages,
-    NoiseImages,
-    OtherImages,
-    Prior,
-    describe_prior,
-    parse_prior,
+from contrapose.engine.images import Filling, ImageCache, RegionMask
+from contrapose.engine.plan import (
+    ScoringPlan,
+    compute_caption_ids,
+    distinct_images,
+    plan_cells,
+    plan_examples,
 )
 from contrapose.engine.priors import compute_priors, load_prior_folder
 from contrapose.engine.score_types import (
     LIKELIHOOD_SCORES,
+    REQUIRED_CAPABILITY,
     SCORES,
     TEXT_ONLY_SCORES,
+    FolderImages,
+    NoiseImages,
+    OtherImages,
+    Prior,
     Progress,
     default_scores,
+    describe_prior,
     has_pooling,
-    parse_question_template,
+    parse_prior,
     require_score,
+    store_key,
 )
-from contrapose.engine.scoring import score_blind
 from contrapose.engine.store import AnswerStore, default_store_folder
 
 __all__ = [
     "LIKELIHOOD_SCORES",
+    "REQUIRED_CAPABILITY",
     "SCORES",
     "TEXT_ONLY_SCORES",
     "AnswerStore",
     "BatchWork",
     "CachePolicy",
     "Executor",
+    "Filling",
     "FolderImages",
     "ImageCache",
-    "ListColumn",
     "LocalExecutor",
     "NoiseImages",
     "OtherImages",
     "Prior",
     "Progress",
-    "ScoreMatrix",
+    "RegionMask",
     "ScoringContext",
+    "ScoringPlan",
+    "build_blind_request",
+    "compute_caption_ids",
     "compute_gallery_prior",
     "compute_priors",
     "default_scores",
     "default_store_folder",
     "describe_gallery_prior",
     "describe_prior",
+    "distinct_images",
+    "embed_distinct",
     "has_pooling",
     "load_prior_folder",
     "parse_prior",
     "parse_question_template",
+    "plan_cells",
+    "plan_examples",
     "require_score",
     "score_blind",
     "score_edits",
     "score_example_parts",
     "score_examples",
     "score_gallery",
+    "score_missing",
+    "score_pairs",
     "score_priors",
     "score_priors_ahead",
     "score_tokens",
+    "store_key",
 ]

@@ -1,17 +1,13 @@
-"""Batches: order and cut what the plan holds, and run several requests through one executor.
+"""Batches: order and cut what the plan holds, score what is missing, write it to the store.
 
 Batches are cut from all that the plan holds, not from what happens to be missing: a run that was
 killed and resumed scores the same batches, so that its numbers are the same to the last bit. The
 longest captions come first: should memory run out, it does so at once.
-
-Batches are cut from all that the plan holds, not from what happens to be missing: a run that was
-killed and taken up again asks the same batches, so that its numbers are the same to the last bit.
-The longest captions come first: should memory run out, it does so at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,10 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from contrapose.engine import memory
-from contrapose.engine.context import ScoreRequest, ScoringContext
-from contrapose.engine.store import PartWriter, ScoredBatch
-from contrapose.metrics import BoolArray, IntArray
+from contrapose.engine import executor
+from contrapose.engine.context import NO_ID, ScoreRequest
+from contrapose.engine.executor import BatchWork
+from contrapose.engine.plan import count_tokens, find_unreadable_captions
+from contrapose.engine.score_types import Progress
+from contrapose.engine.store import AnswerTable, ScoredBatch, stack_columns
+from contrapose.errors import InputError, option
+from contrapose.metrics import BoolArray, FloatArray, IntArray
+
+WRITE_INTERVAL = 5.0
+"""Seconds of scores that a killed run can lose at first."""
+
+MAX_WRITE_INTERVAL = 60.0
+"""The same after hours: a hundredth of the time so far, so that parts stay few."""
 
 
 def sort_pairs(pairs: IntArray, lengths: IntArray) -> IntArray:
@@ -47,11 +53,11 @@ def cut_batches(groups: IntArray, size: int) -> list[IntArray]:
     """Cut a list into batches of at most `size`, keeping a group in one batch where it fits.
 
     Args:
-        groups: for each place in the list its group; members stand together.
-        size: the most of a batch.
+        groups: for each item of the list its group; members stand together.
+        size: largest batch.
 
     Returns:
-        Places, batch by batch. Two batches that follow each other hold more than `size`.
+        Positions in the list, batch by batch. Two successive batches hold more than `size`.
     """
     ends = [*(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
     cuts = [0]
@@ -72,13 +78,13 @@ def cut_batches(groups: IntArray, size: int) -> list[IntArray]:
 def pack_missing(batches: list[IntArray], missing: BoolArray, size: int) -> list[IntArray]:
     """Keep what is missing of each batch; merge neighbors that fit together.
 
-    Batches of which nothing was asked yet stay as they are. Where another benchmark has filled
-    most of them, what is left would make many small ones.
+    Batches that are missing entirely stay as they are. Where another benchmark has filled most of
+    them, what is left would make many small ones.
 
     Args:
         batches: positions, batch by batch.
-        missing: for each position whether it must be asked.
-        size: the most of a batch.
+        missing: for each position whether it must be scored.
+        size: largest batch.
     """
     packed: list[list[IntArray]] = []
     held = 0
@@ -94,115 +100,189 @@ def pack_missing(batches: list[IntArray], missing: BoolArray, size: int) -> list
     return [np.concatenate(parts) for parts in packed]
 
 
+class PartWriter:
+    """Write scored batches to the store every few seconds, and on exit even if the run fails."""
+
+    def __init__(self, progress: Progress | None, table: AnswerTable, label: str, total: int):
+        self.progress, self.table, self.label, self.total = progress, table, label, total
+        self.done, self.started, self.last_write = 0, 0.0, 0.0
+        self.waiting: list[ScoredBatch] = []
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write()
+
+    def begin(self) -> None:
+        """Start the clock and report the first progress."""
+        if not self.started:
+            self.started = self.last_write = time.monotonic()
+            if self.progress is not None:
+                self.progress(self.label, 0, self.total)
+
+    def add(self, batch: ScoredBatch) -> None:
+        """Queue a scored batch, write when the interval has passed, and report progress."""
+        self.begin()
+        self.waiting.append(batch)
+        self.done += batch.tried
+        now = time.monotonic()
+        interval = max(WRITE_INTERVAL, min((now - self.started) / 100, MAX_WRITE_INTERVAL))
+        if now - self.last_write >= interval:
+            self._write()
+        if self.progress is not None:
+            self.progress(self.label, self.done, self.total)
+
+    def _write(self) -> None:
+        columns = [some for batch in self.waiting for some in batch.columns]
+        if columns:
+            self.table.add(
+                [name for batch in self.waiting for name in batch.images],
+                [name for batch in self.waiting for name in batch.texts],
+                stack_columns(columns),
+            )
+        self.waiting, self.last_write = [], time.monotonic()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class PendingRequest:
+class _PendingRequest:
     """Score request with missing scores.
 
     Attributes:
-        question: what is asked.
-        order: positions of all that can be asked, in the order of asking.
-        missing: for each position whether it must be.
+        request: the request.
+        order: positions of all pairs that can be scored, in the order of scoring.
+        missing: for each position whether it must be scored.
+        writer: receives the scored batches.
     """
 
-    question: ScoreRequest
+    request: ScoreRequest
     order: IntArray
     missing: BoolArray
+    writer: PartWriter
 
 
-def run_requests(asking: ScoringContext, jobs: Sequence[PendingRequest]) -> None:
-    """Score what is missing of several requests, in batches cut from all there is to score."""
+def score_missing(*requests: ScoreRequest) -> list[IntArray]:
+    """Score what is missing of requests; return each pair's row in the table, −1 for no score.
+
+    Raises:
+        InputError: scores are missing and only the cache may be used, or the model's output is
+            invalid.
+    """
+    rows = [request.find_rows() for request in requests]
+    pending = [
+        item
+        for request, known in zip(requests, rows, strict=True)
+        if (item := _find_pending(request, known < 0)) is not None
+    ]
+    if not pending:
+        return rows
+    writers = {id(item.request): item.writer for item in pending}
+    order = [item.writer for item in pending]
+
+    def keep(request: BatchWork[ScoredBatch], batch: ScoredBatch) -> None:
+        writer = writers[id(request)]
+        writer.add(batch)
+        after = order.index(writer) + 1
+        if writer.done == writer.total and after < len(order):
+            order[after].begin()
+
     with ExitStack() as stack:
-        keepers = [
-            stack.enter_context(
-                PartWriter(
-                    asking.progress,
-                    job.question.answer_table,
-                    job.question.what,
-                    int(job.missing.sum()),
-                )
-            )
-            for job in jobs
-        ]
-        for job in jobs:
-            _announce_images(job)
-        series = RequestSeries([job.question for job in jobs])
-        batches: list[IntArray] = []
-        keepers[0].begin()
-        for number, (job, keeper) in enumerate(zip(jobs, keepers, strict=True)):
-            batches += [series.starts[number] + batch for batch in _plan_batches(job, keeper)]
-
-        def keep(answer: tuple[int, ScoredBatch]) -> None:
-            number, found = answer
-            keepers[number].keep(found)
-            if keepers[number].done == keepers[number].total and number + 1 < len(keepers):
-                keepers[number + 1].begin()
-
-        asking.executor.run(series, batches, keep)
+        for item in pending:
+            stack.enter_context(item.writer)
+            _announce_images(item)
+        order[0].begin()
+        jobs = [(item.request, batch) for item in pending for batch in _plan_batches(item)]
+        requests[0].context.executor.run(jobs, keep)
+    scored = {id(item.request) for item in pending}
+    return [
+        request.find_rows() if id(request) in scored else known
+        for request, known in zip(requests, rows, strict=True)
+    ]
 
 
-class RequestSeries:
-    """Several requests as one piece of work, with concatenated positions."""
-
-    def __init__(self, questions: Sequence[ScoreRequest]):
-        self.questions = questions
-        self.starts = np.cumsum([0, *(len(question.pairs) for question in questions)])
-
-    def pieces(self, batch: IntArray) -> list[tuple[int, int]]:
-        """List the images of a batch, each with the number of its request."""
-        number, own = self._own(batch)
-        return [(number, piece) for piece in self.questions[number].pieces(own)]
-
-    def prepare(self, piece: tuple[int, int]) -> Any:
-        """Prepare an image."""
-        return self.questions[piece[0]].prepare(piece[1])
-
-    def answer(self, batch: IntArray, ready: Mapping[Any, Any]) -> tuple[int, ScoredBatch]:
-        """Score a batch, and return it with the number of its request."""
-        number, own = self._own(batch)
-        made = {piece: image for (_, piece), image in ready.items()}
-        return number, self.questions[number].answer(own, made)
-
-    def _own(self, batch: IntArray) -> tuple[int, IntArray]:
-        number = int(np.searchsorted(self.starts, batch[0], side="right")) - 1
-        return number, batch - self.starts[number]
+def score_values(request: ScoreRequest) -> FloatArray:
+    """Score what is missing of a request; return the score of each pair, NaN where it has none."""
+    (rows,) = score_missing(request)
+    return request.table.values(rows)
 
 
-def _announce_images(job: PendingRequest) -> None:
-    question = job.question
-    if question.refs:
-        asked = job.order[job.missing[job.order]]
-        seen = list(dict.fromkeys(question.pairs[asked, 0].tolist()))
-        question.asking.pictures.expect(
-            [question.image_ids[i] for i in seen], [question.refs[i] for i in seen]
+def _find_pending(request: ScoreRequest, missing: BoolArray) -> _PendingRequest | None:
+    """Find what is missing of a request and can be scored; None when there is nothing."""
+    context, pairs = request.context, request.pairs
+    if not missing.any():
+        return None
+    lengths: IntArray = np.zeros(1, dtype=np.int64)
+    if request.text_ids is not NO_ID:
+        lengths = count_tokens(context, request.texts)
+        for j, skip in find_unreadable_captions(context, request.texts, lengths).items():
+            context.skips.texts[request.score, request.text_ids[j]] = skip
+    scorable = _is_scorable(request, missing)
+    missing = missing & scorable
+    if not missing.any():
+        return None
+    if context.cache_use == "only":
+        raise InputError(
+            f"{int(missing.sum()):,} of {len(pairs):,} answers of {context.model.name} "
+            f"({request.label}) are not in the cache; "
+            f"leave out {option('cache_use', 'only')} to ask for them."
+        )
+    order = sort_pairs(pairs, lengths)
+    writer = PartWriter(context.progress, request.table, request.label, int(missing.sum()))
+    return _PendingRequest(request, order[scorable[order]], missing, writer)
+
+
+def _is_scorable(request: ScoreRequest, missing: BoolArray) -> BoolArray:
+    """Return for each pair whether it is not known to be skipped."""
+    skips, pairs = request.context.skips, request.pairs
+    images = np.array([name not in skips.images for name in request.image_ids], dtype=np.bool_)
+    texts = np.array(
+        [(request.score, name) not in skips.texts for name in request.text_ids], dtype=np.bool_
+    )
+    scorable = np.asarray(images[pairs[:, 0]] & texts[pairs[:, 1]])
+    if skips.pairs:
+        for p in np.flatnonzero(missing).tolist():
+            i, j = pairs[p].tolist()
+            key = request.score, request.image_ids[i], request.text_ids[j]
+            scorable[p] &= key not in skips.pairs
+    return scorable
+
+
+def _announce_images(item: _PendingRequest) -> None:
+    """Announce the images to be opened to the image cache."""
+    request = item.request
+    if request.refs:
+        pairs = request.pairs[item.order[item.missing[item.order]]]
+        images = list(dict.fromkeys(pairs[:, 0].tolist()))
+        request.context.images.expect(
+            [request.image_ids[i] for i in images], [request.refs[i] for i in images]
         )
 
 
-def _plan_batches(job: PendingRequest, keeper: PartWriter) -> list[IntArray]:
+def _plan_batches(item: _PendingRequest) -> list[IntArray]:
     """Cut what is left to score into batches, growing them by the memory of the first.
 
-    Where the user gives no size, the first batch is asked at once, and by the memory that it takes
-    the others grow. It is asked again when a run is taken up, so that the others are the same.
+    Where the user gives no batch size, the first batch is scored at once, and the others grow by
+    the memory that it takes. It is scored again when a run is resumed, so that the others are the
+    same.
     """
-    question, order, missing = job.question, job.order, job.missing
-    asking = question.asking
-    size = asking.size
-    pairs = question.sees and question.text_ids != ("",)
-    groups = question.pairs[order, 0] if pairs else np.arange(len(order))
-    if asking.batch_size is None and memory.can_grow(size, len(order)):
+    request, order, missing = item.request, item.order, item.missing
+    context = request.context
+    size = context.initial_batch_size
+    grouped = request.has_images and request.text_ids != NO_ID
+    groups = request.pairs[order, 0] if grouped else np.arange(len(order))
+    if context.batch_size is None and executor.can_grow(size, len(order)):
         first = order[cut_batches(groups[: size + 1], size)[0]]
         new = bool(missing[first].all())
-        keep = keeper.keep if new else _discard
-        usage = memory.measure_memory(lambda: asking.executor.run(question, [first], keep))
+
+        def keep(_request: Any, batch: ScoredBatch) -> None:
+            if new:  # else it was scored again only to measure its memory
+                item.writer.add(batch)
+
+        usage = executor.measure_memory(lambda: context.executor.run([(request, first)], keep))
         if usage is not None:
-            size = memory.grow_batch_size(len(first), usage, len(order))
-            rest = [
-                order[len(first) + places] for places in cut_batches(groups[len(first) :], size)
-            ]
-            waiting = missing.copy()
-            waiting[first] &= not new
-            return pack_missing([first, *rest], waiting, size)
-    return pack_missing([order[places] for places in cut_batches(groups, size)], missing, size)
-
-
-def _discard(answer: ScoredBatch) -> None:
-    """Discard a batch that was rescored only to measure its memory."""
+            size = executor.grow_batch_size(len(first), usage, len(order))
+            rest = cut_batches(groups[len(first) :], size)
+            left = missing.copy()
+            left[first] &= not new
+            return pack_missing([first, *(order[len(first) + batch] for batch in rest)], left, size)
+    return pack_missing([order[batch] for batch in cut_batches(groups, size)], missing, size)

@@ -1,24 +1,43 @@
-"""Scoring context (model, store, options) and the requests that an executor runs in it."""
+"""Scoring context (model, store, options), and score requests: what is scored, by which call.
+
+A batch's composition never decides a score: each image is embedded by itself, each pair scored by
+itself, and captions of like length are batched together only to save padding.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from contrapose.data import ImageRef
-from contrapose.engine.executor import Executor, LocalExecutor
-from contrapose.engine.images import ImageCache, prepare_image
-from contrapose.engine.memory import run_halving
-from contrapose.engine.prior_images import NoiseImages, Prior
-from contrapose.engine.score_types import Columns, ModelError, Progress, store_key
+from contrapose.engine.executor import Executor, LocalExecutor, free_memory, is_out_of_memory
+from contrapose.engine.images import EncodedImageCache, ImageCache, prepare_image
+from contrapose.engine.plan import ScoringPlan, compute_caption_ids, text_only_pairs
+from contrapose.engine.score_types import (
+    LIKELIHOOD_SCORES,
+    Columns,
+    ModelError,
+    NoiseImages,
+    Prior,
+    Progress,
+    compute_answer_likelihoods,
+    compute_blind_likelihoods,
+    compute_image_vectors,
+    compute_likelihoods,
+    compute_match_logits,
+    compute_text_vectors,
+    require_finite,
+    store_key,
+)
 from contrapose.engine.store import AnswerStore, AnswerTable, ScoredBatch
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.metrics import IntArray
 from contrapose.models import Model, QuestionTemplate
-from contrapose.scores.skips import Skip, Skips, refusal_skip, unreadable_skip
+from contrapose.scores import Skip, Skips, refusal_skip, unreadable_skip
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import ImageLike
@@ -26,24 +45,27 @@ if TYPE_CHECKING:
 CachePolicy = Literal["reuse", "refresh", "only"]
 """Score what the store does not hold; score everything again; score nothing."""
 
+NO_ID = ("",)
+"""Ids in place of images, or of captions, where a score needs none."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScoringContext:
     """Scoring context: the model, the store, and the options of a run.
 
     Attributes:
-        model: who.
-        store: what is known already, and where answers go.
-        batch_size: images, captions or pairs at once; None begins with the model's suggestion and
-            grows where a CUDA device has room.
-        prior: the images that a caption's prior is taken under.
-        question: what `vqa` asks.
-        progress: told after each batch.
-        pictures: images that are open already.
+        model: the model that scores.
+        store: scores that are known already, and where new ones are written.
+        batch_size: images, captions or pairs per model call; None starts with the model's default
+            and grows where a CUDA device has room.
+        prior: images under which a caption's prior is computed.
+        question: question template and answer of `vqa`.
+        progress: called after each batch.
+        images: cache of decoded images.
         cache_use: what to do with what the store holds; when refreshed, the newest answer counts.
-        executor: who does the work.
-        skips: what could not be asked.
-        sizes: for each kind of question the size that memory allowed, once it ran out.
+        executor: runs the batches.
+        skips: images, captions and pairs that could not be scored.
+        batch_sizes: by request label the batch size that fit, once memory ran out.
     """
 
     model: Model
@@ -52,22 +74,45 @@ class ScoringContext:
     prior: Prior = field(default_factory=NoiseImages)
     question: QuestionTemplate = field(default_factory=QuestionTemplate)
     progress: Progress | None = None
-    pictures: ImageCache = field(default_factory=ImageCache)
+    images: ImageCache = field(default_factory=ImageCache)
     cache_use: CachePolicy = "reuse"
     executor: Executor = field(default_factory=LocalExecutor)
     skips: Skips = field(default_factory=Skips)
-    sizes: dict[str, int] = field(default_factory=dict)
+    batch_sizes: dict[str, int] = field(default_factory=dict)
 
     @property
-    def size(self) -> int:
-        """Initial batch size."""
+    def initial_batch_size(self) -> int:
+        """Batch size to start with."""
         return max(1, self.batch_size or self.model.batch_size)
 
-    def answer_table(self, score: str, suffix: str = "") -> AnswerTable:
+    def table(self, score: str, suffix: str = "") -> AnswerTable:
         """Return the answer table of a score."""
-        return self.store.answer_table(
+        return self.store.table(
             self.model.fingerprint, store_key(self.model, score, self.question) + suffix
         )
+
+
+def parse_question_template(text: str | None, answer: str | None) -> QuestionTemplate:
+    """Parse the question template and answer of `vqa`.
+
+    Raises:
+        InputError: `{}`, which stands for the caption, is not there exactly once, or the answer is
+            empty.
+    """
+    default = QuestionTemplate()
+    template = default.text if text is None else text
+    if template.count("{}") != 1:
+        raise InputError(
+            f"{option('question')} must hold {{}} once, where the caption goes; found {template!r}."
+        )
+    expected = default.answer if answer is None else answer.strip()
+    if not expected:
+        raise InputError(f"{option('answer')} must not be empty; left out it is Yes.")
+    return QuestionTemplate(template, expected)
+
+
+ModelCall = Callable[[list[Any], list[str]], Columns]
+"""From images and captions, the i-th with the i-th, to the stored columns of each pair."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,126 +120,192 @@ class ScoreRequest:
     """Score request: distinct images, captions or pairs, and the model call that scores them.
 
     Attributes:
-        asking: who is asked, and how.
-        score: its name; what is skipped is noted under it.
-        what: the same for people.
-        shelf: where answers are kept.
-        refs: the images; empty where no image is seen, or it lies in no file.
-        image_ids: their content ids; one empty id where no image is seen.
-        texts: the captions; one empty text where none is read.
-        text_ids: their content ids; one empty id where none is read.
-        pairs: (p, 2) what is asked: positions in both.
-        call: from images and captions, the i-th with the i-th, to what is stored of each.
-        shown: in place of `refs`: the image at a position, already in the model's own space.
+        context: the model, the store and the options.
+        score: name of the score; skips are recorded under it.
+        label: the request in words, for progress and messages.
+        table: where scores are stored.
+        refs: the images; empty where a score needs none, or `make_image` gives them.
+        image_ids: their content ids; one empty id where a score needs no image.
+        texts: the captions; one empty text where a score needs none.
+        text_ids: their content ids; one empty id where a score needs no caption.
+        pairs: (p, 2) the pairs to score: positions in images and captions.
+        call: the model call.
+        make_image: instead of `refs`: the image at a position, in the model's own pixel space.
+        encoded: cache of encoded images, where the captions of one image fill several batches.
     """
 
-    asking: ScoringContext
+    context: ScoringContext
     score: str
-    what: str
-    answer_table: AnswerTable
+    label: str
+    table: AnswerTable
     refs: Sequence[ImageRef]
     image_ids: Sequence[str]
     texts: Sequence[str]
     text_ids: Sequence[str]
     pairs: IntArray
-    call: Callable[[list[ImageLike], list[str]], Columns]
-    shown: Callable[[int], ImageLike] | None = None
+    call: ModelCall
+    make_image: Callable[[int], ImageLike] | None = None
+    encoded: EncodedImageCache | None = None
 
     @property
-    def sees(self) -> bool:
-        """Whether the request shows images."""
-        return bool(self.refs) or self.shown is not None
+    def has_images(self) -> bool:
+        """Whether the model is given images."""
+        return bool(self.refs) or self.make_image is not None
 
-    def rows(self) -> IntArray:
-        """Return each pair's row in the table; −1 where it has none, or is to be scored again."""
-        rows = self.answer_table.find(self.image_ids, self.text_ids, self.pairs)
-        if self.asking.cache_use == "refresh":
-            rows[rows < self.answer_table.rows_at_start] = -1
+    def find_rows(self) -> IntArray:
+        """Find each pair's row in the table; −1 where it has none, or is to be scored again."""
+        rows = self.table.find(self.image_ids, self.text_ids, self.pairs)
+        if self.context.cache_use == "refresh":
+            rows[rows < self.table.rows_at_start] = -1
         return rows
 
-    def pieces(self, batch: IntArray) -> list[int]:
-        """List the images of a batch."""
-        return list(dict.fromkeys(self.pairs[batch, 0].tolist())) if self.sees else []
+    def inputs(self, batch: IntArray) -> list[int]:
+        """List the images of a batch, by position."""
+        return list(dict.fromkeys(self.pairs[batch, 0].tolist())) if self.has_images else []
 
-    def prepare(self, piece: int) -> ImageLike | Skip:
+    def prepare(self, key: int) -> ImageLike | Skip:
         """Open and preprocess an image; a skip where it cannot be read."""
-        if self.shown is not None:
-            return self.shown(piece)
-        name, model = self.image_ids[piece], self.asking.model
-        known = self.asking.skips.images.get(name)
+        if self.make_image is not None:
+            return self.make_image(key)
+        name, ref = self.image_ids[key], self.refs[key]
+        known = self.context.skips.images.get(name)
         if known is not None:
             return known
         try:
-            image = self.asking.pictures.open(name, self.refs[piece])
-            return prepare_image(model, self.refs[piece], image)
+            image = self.context.images.open(name, ref)
+            return prepare_image(self.context.model, ref, image)
         except InputError as error:
             return unreadable_skip(error)
 
     def answer(self, batch: IntArray, ready: Mapping[int, Any]) -> ScoredBatch:
-        """Score a batch; inputs that cannot be scored are recorded as skipped.
+        """Score a batch, in halves while memory runs out; record as skipped what has no score.
 
         Raises:
-            InputError: there is no memory even for one, or the model's answers are no answers.
+            InputError: there is no memory even for one pair, or the model's output is invalid.
         """
-        for piece, made in ready.items():
-            if isinstance(made, Skip):
-                self.asking.skips.images[self.image_ids[piece]] = made
-        whole = self.pairs[batch]
-        if self.sees:
-            sound = [not isinstance(ready[i], Skip) for i in whole[:, 0].tolist()]
-            whole = whole[np.array(sound, dtype=np.bool_)]
-        answered, columns = self._careful(whole, ready)
+        context, pairs = self.context, self.pairs[batch]
+        for key, image in ready.items():
+            if isinstance(image, Skip):
+                context.skips.images[self.image_ids[key]] = image
+        if self.has_images:
+            readable = [not isinstance(ready[i], Skip) for i in pairs[:, 0].tolist()]
+            pairs = pairs[np.array(readable, dtype=np.bool_)]
+        answered: list[list[int]] = []
+        columns: list[Columns] = []
+        start, size = 0, min(context.batch_sizes.get(self.label, len(pairs)), len(pairs))
+        while start < len(pairs):
+            some = pairs[start : start + size].tolist()
+            scored = self._score_or_skip(some, ready)
+            if scored is not None:
+                answered += scored[0]
+                columns += scored[1]
+                start += len(some)
+                continue
+            if len(some) == 1:
+                raise ModelError(
+                    f"{context.model.name} has no room for even one of {self.label} at a time; "
+                    f"free some memory, or pass {option('dtype', 'bf16')} or another "
+                    f"{option('device')}."
+                )
+            size = (len(some) + 1) // 2
+            context.batch_sizes[self.label] = size
+            free_memory()
         return ScoredBatch(
             images=[self.image_ids[i] for i, _ in answered],
             texts=[self.text_ids[j] for _, j in answered],
             columns=columns,
-            asked=len(batch),
+            tried=len(batch),
         )
 
-    def _careful(
-        self, pairs: IntArray, ready: Mapping[int, Any]
-    ) -> tuple[list[list[int]], list[Columns]]:
-        """Score the pairs, fewer at a time when memory runs out."""
-        answered: list[list[int]] = []
-        columns: list[Columns] = []
-        size = min(self.asking.sizes.get(self.what, len(pairs)), len(pairs))
-        try:
-            for _, found, worked in run_halving(
-                size, len(pairs), lambda some: self._each(pairs[some].tolist(), ready)
-            ):
-                answered += found[0]
-                columns += found[1]
-                if worked < size:
-                    self.asking.sizes[self.what] = worked
-        except MemoryError:
-            raise ModelError(
-                f"{self.asking.model.name} has no room for even one of {self.what} at a time; free "
-                "some memory, or pass --dtype bf16 or another --device."
-            ) from None
-        return answered, columns
-
-    def _each(
+    def _score_or_skip(
         self, pairs: list[list[int]], ready: Mapping[int, Any]
-    ) -> tuple[list[list[int]], list[Columns]]:
-        """Score the pairs; when the model refuses the batch, each by itself."""
+    ) -> tuple[list[list[int]], list[Columns]] | None:
+        """Score the pairs; one by one when the model refuses the batch; None without memory."""
         try:
-            return pairs, [self._called(pairs, ready)]
+            return pairs, [self._call_model(pairs, ready)]
         except ModelError:
             raise
         except InputError as error:
             if len(pairs) == 1:
-                ((i, j),) = pairs
-                image = "" if self.shown is not None else self.image_ids[i]  # noise is no one's
-                text = self.text_ids[j]
-                what = "pair" if image and text else "caption" if text else "image"
-                self.asking.skips.refuse(self.score, image, text, refusal_skip(error, what))
+                self._record_refusal(pairs[0], error)
                 return [], []
-        alone = [self._each([pair], ready) for pair in pairs]
+        except Exception as error:
+            if is_out_of_memory(error):
+                return None
+            raise
+        singles = [self._score_or_skip([pair], ready) for pair in pairs]
+        scored = [single for single in singles if single is not None]
+        if len(scored) < len(singles):
+            return None
         return (
-            [pair for answered, _ in alone for pair in answered],
-            [some for _, columns in alone for some in columns],
+            [pair for answered, _ in scored for pair in answered],
+            [some for _, columns in scored for some in columns],
         )
 
-    def _called(self, pairs: list[list[int]], ready: Mapping[int, Any]) -> Columns:
-        images = [ready[i] for i, _ in pairs] if self.sees else []
-        return self.call(images, [self.texts[j] for _, j in pairs])
+    def _call_model(self, pairs: list[list[int]], ready: Mapping[int, Any]) -> Columns:
+        images = [ready[i] for i, _ in pairs] if self.has_images else []
+        texts = [self.texts[j] for _, j in pairs]
+        columns = self.call(images if self.encoded is None else self.encoded.encode(images), texts)
+        require_finite(columns, texts, self.context.model, self.score)
+        return columns
+
+    def _record_refusal(self, pair: list[int], error: InputError) -> None:
+        image, text = pair
+        image_id = "" if self.make_image is not None else self.image_ids[image]
+        text_id = self.text_ids[text]
+        kind = "pair" if image_id and text_id else "caption" if text_id else "image"
+        self.context.skips.refuse(self.score, image_id, text_id, refusal_skip(error, kind))
+
+
+def build_embedding_requests(
+    context: ScoringContext, refs: Sequence[ImageRef], ids: Sequence[str], texts: Sequence[str]
+) -> tuple[ScoreRequest, ScoreRequest]:
+    """Build the requests for the vectors of captions and of images, both distinct."""
+    model = context.model
+    of_texts = ScoreRequest(
+        context, "itc", "itc: captions", context.table("itc", ":text"),
+        (), NO_ID, texts, compute_caption_ids(context, texts), text_only_pairs(len(texts)),
+        partial(compute_text_vectors, model),
+    )  # fmt: skip
+    of_images = ScoreRequest(
+        context, "itc", "itc: images", context.table("itc", ":image"),
+        refs, ids, NO_ID, NO_ID, text_only_pairs(len(ids))[:, ::-1],
+        partial(compute_image_vectors, model),
+    )  # fmt: skip
+    return of_texts, of_images
+
+
+def build_blind_request(context: ScoringContext, texts: Sequence[str]) -> ScoreRequest:
+    """Build the request for a language model's caption scores."""
+    return ScoreRequest(
+        context, "blind", "blind: captions", context.table("blind"),
+        (), NO_ID, texts, compute_caption_ids(context, texts), text_only_pairs(len(texts)),
+        partial(compute_blind_likelihoods, context.model),
+    )  # fmt: skip
+
+
+def build_pair_request(context: ScoringContext, score: str, plan: ScoringPlan) -> ScoreRequest:
+    """Build the request for the pairs of a plan, `itm`, `lm` or `vqa`."""
+    return ScoreRequest(
+        context, score, f"{score}: pairs", context.table(score),
+        plan.images, plan.image_ids, plan.texts,
+        compute_caption_ids(context, plan.texts, plan.text_ids), plan.pairs,
+        build_pair_call(context, score), encoded=build_image_encoder(context, score, plan.pairs),
+    )  # fmt: skip
+
+
+def build_pair_call(context: ScoringContext, score: str) -> ModelCall:
+    """Build the model call for a score of pairs."""
+    if score == "vqa":
+        return partial(compute_answer_likelihoods, context.model, question=context.question)
+    return partial(compute_likelihoods if score == "lm" else compute_match_logits, context.model)
+
+
+def build_image_encoder(
+    context: ScoringContext, score: str, pairs: IntArray
+) -> EncodedImageCache | None:
+    """Build a cache of encoded images where the captions of an image fill more than a batch."""
+    if score not in LIKELIHOOD_SCORES:
+        return None
+    many = len(pairs) > len(np.unique(pairs[:, 0])) * context.initial_batch_size
+    return EncodedImageCache(context.model) if many else None

@@ -1,19 +1,16 @@
-"""Executors: worker threads prepare images ahead, one thread calls the model batch by batch.
+"""Executors of batched work, and device memory as the limit of a batch.
 
 An executor knows nothing of models or stores, so that another can take its place. A distributed one
 would hand each machine a share of the batches; there the work has its own copy of the model, and
 `keep` writes answers to the shared store, where every writer adds parts of its own. The machine
 that started the run then reads the table. Nothing else need be sent back.
-
-An executor knows nothing of models or stores, so that another can take its place. A distributed one
-would hand each machine a share of the batches; there the work has its own copy of the model, and
-`keep` puts answers on a shelf of the shared store, where every writer adds parts of its own. The
-machine that asked then reads the shelf. Nothing else need be sent back.
 """
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,61 +20,58 @@ from typing import Any, Protocol, TypeVar
 from contrapose.metrics import IntArray
 
 PREFETCH = 256
-"""Pieces that lie ready beside those of the batch that is being answered."""
-
-BatchPositions = IntArray
-"""Positions in what is asked."""
+"""Prepared inputs that may wait beside those of the batch being answered."""
 
 A = TypeVar("A")
 B_co = TypeVar("B_co", covariant=True)
 
 
 class BatchWork(Protocol[B_co]):
-    """Work that is done in batches."""
+    """Work that is done in batches; a batch is an array of positions in the work."""
 
-    def pieces(self, batch: BatchPositions) -> Sequence[Hashable]:
+    def inputs(self, batch: IntArray) -> Sequence[Hashable]:
         """List the inputs that must be prepared before a batch can be answered, each once."""
 
-    def prepare(self, piece: Any) -> Any:
+    def prepare(self, key: Any) -> Any:
         """Prepare an input (decode, preprocess). Any thread may call it."""
 
-    def answer(self, batch: BatchPositions, ready: Mapping[Any, Any]) -> B_co:
+    def answer(self, batch: IntArray, ready: Mapping[Any, Any]) -> B_co:
         """Answer a batch whose inputs are prepared; always called by the same thread."""
+
+
+Jobs = Sequence[tuple[BatchWork[A], IntArray]]
+"""Batches in the order in which they are answered, each with the work that it is of."""
 
 
 class Executor(Protocol):
     """Executor of batched work."""
 
-    def run(
-        self, work: BatchWork[A], batches: Sequence[BatchPositions], keep: Callable[[A], None]
-    ) -> None:
-        """Answer the batches, and pass each answer to `keep` in order."""
+    def run(self, jobs: Jobs[A], keep: Callable[[BatchWork[A], A], None]) -> None:
+        """Answer the batches, and pass each answer with its work to `keep`, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalExecutor:
-    """Executor of this machine: worker threads prepare, the calling thread answers.
+    """Executor of this machine: worker threads prepare inputs, the calling thread answers.
 
     Attributes:
-        workers: threads; None takes one a core, eight at the most.
-        ahead: pieces that may lie ready beside those of the batch being answered.
+        workers: threads; None is one per core, at most eight.
+        ahead: prepared inputs that may wait beside those of the batch being answered.
     """
 
     workers: int | None = None
     ahead: int = PREFETCH
 
-    def run(
-        self, work: BatchWork[A], batches: Sequence[BatchPositions], keep: Callable[[A], None]
-    ) -> None:
-        """Answer the batches in order; an input that neighbors share is prepared once."""
+    def run(self, jobs: Jobs[A], keep: Callable[[BatchWork[A], A], None]) -> None:
+        """Answer the batches in order; an input that neighboring batches share is prepared once."""
         pool = ThreadPoolExecutor(self.workers or min(8, os.cpu_count() or 1))
         try:
-            coming = _Prefetcher(work, batches, pool)
-            for number, batch in enumerate(batches):
-                coming.call(number, self.ahead)
-                ready = coming.take(number)
-                coming.call(number, self.ahead)
-                keep(work.answer(batch, ready))
+            prefetcher = _Prefetcher(jobs, pool)
+            for number, (work, batch) in enumerate(jobs):
+                prefetcher.submit(number, self.ahead)
+                ready = prefetcher.take(number)
+                prefetcher.submit(number, self.ahead)
+                keep(work, work.answer(batch, ready))
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -85,37 +79,114 @@ class LocalExecutor:
 class _Prefetcher:
     """Prefetcher of inputs in the order of the batches; bounded by their number."""
 
-    def __init__(
-        self, work: BatchWork[Any], batches: Sequence[BatchPositions], pool: ThreadPoolExecutor
-    ):
-        self.work, self.pool = work, pool
-        self.needs: dict[int, list[Hashable]] = {}
-        self.held: dict[Hashable, Future[Any]] = {}
-        self.uses: Counter[Hashable] = Counter()
-        self.queue = self._in_order(batches)
+    def __init__(self, jobs: Jobs[Any], pool: ThreadPoolExecutor):
+        self.pool = pool
+        self.needs: dict[int, list[tuple[int, Hashable]]] = {}
+        self.held: dict[tuple[int, Hashable], Future[Any]] = {}
+        self.uses: Counter[tuple[int, Hashable]] = Counter()
+        self.queue = self._list_inputs(jobs)
         self.next = next(self.queue, None)
 
-    def _in_order(self, batches: Sequence[BatchPositions]) -> Iterator[tuple[int, Hashable]]:
-        for number, batch in enumerate(batches):
-            self.needs[number] = list(self.work.pieces(batch))
-            for piece in self.needs[number]:
-                yield number, piece
+    def _list_inputs(
+        self, jobs: Jobs[Any]
+    ) -> Iterator[tuple[int, BatchWork[Any], tuple[int, Hashable]]]:
+        for number, (work, batch) in enumerate(jobs):
+            self.needs[number] = [(id(work), key) for key in work.inputs(batch)]
+            for name in self.needs[number]:
+                yield number, work, name
 
-    def call(self, number: int, ahead: int) -> None:
+    def submit(self, number: int, ahead: int) -> None:
         """Submit all inputs of the batch, and later ones while there is room."""
         while self.next is not None and (self.next[0] <= number or len(self.held) < ahead):
-            piece = self.next[1]
-            self.uses[piece] += 1
-            if piece not in self.held:
-                self.held[piece] = self.pool.submit(self.work.prepare, piece)
+            _, work, name = self.next
+            self.uses[name] += 1
+            if name not in self.held:
+                self.held[name] = self.pool.submit(work.prepare, name[1])
             self.next = next(self.queue, None)
 
     def take(self, number: int) -> dict[Hashable, Any]:
         """Wait for the batch's inputs, and release those that no later batch needs."""
-        pieces = self.needs.pop(number, [])
-        ready = {piece: self.held[piece].result() for piece in pieces}
-        for piece in pieces:
-            self.uses[piece] -= 1
-            if not self.uses[piece]:
-                del self.held[piece], self.uses[piece]
+        names = self.needs.pop(number, [])
+        ready = {name[1]: self.held[name].result() for name in names}
+        for name in names:
+            self.uses[name] -= 1
+            if not self.uses[name]:
+                del self.held[name], self.uses[name]
         return ready
+
+
+MAX_BATCH_SIZE = 1024
+"""No batch grows beyond it."""
+
+MEMORY_SHARE = 0.7
+"""Share of the device's memory that a grown batch may fill."""
+
+MIN_BATCHES = 8
+"""Batches that a grown size leaves at the least, so that images are decoded while others are
+scored."""
+
+OUT_OF_MEMORY_PHRASES = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUsage:
+    """Device memory in bytes: before a call, at its peak, and all that this program may use."""
+
+    before: int
+    peak: int
+    room: int
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and any(
+        word in str(error).lower() for word in OUT_OF_MEMORY_PHRASES
+    )
+
+
+def free_memory() -> None:
+    """Collect garbage and empty the CUDA cache."""
+    gc.collect()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
+def grow_batch_size(size: int, usage: MemoryUsage | None, count: int) -> int:
+    """Return the batch size that device memory allows, from the usage of one batch.
+
+    It doubles while the memory allows, and while enough batches are left of `count` items.
+    """
+    if usage is None or usage.peak <= usage.before:
+        return size
+    item = (usage.peak - usage.before) / size
+    while can_grow(size, count) and usage.before + item * size * 2 <= MEMORY_SHARE * usage.room:
+        size *= 2
+    return size
+
+
+def can_grow(size: int, count: int) -> bool:
+    """Whether a larger batch size is worth a trial for `count` items."""
+    return size * 2 <= MAX_BATCH_SIZE and size * 2 * MIN_BATCHES <= count
+
+
+def measure_memory(call: Callable[[], object]) -> MemoryUsage | None:
+    """Run a call and measure the memory of its busiest CUDA device.
+
+    Without CUDA the call is not made, and the result is None.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
+        return None
+    cuda = torch.cuda
+    devices = range(cuda.device_count())
+    for device in devices:
+        cuda.reset_peak_memory_stats(device)
+    before = [cuda.memory_allocated(device) for device in devices]
+    call()
+    peaks = [cuda.max_memory_allocated(device) for device in devices]
+    busiest = max(devices, key=lambda device: peaks[device] - before[device])
+    available, _ = cuda.mem_get_info(busiest)
+    return MemoryUsage(before[busiest], peaks[busiest], available + cuda.memory_reserved(busiest))

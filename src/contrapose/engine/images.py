@@ -45,7 +45,7 @@ class RegionMask:
     """Region mask, packed to eight pixels per byte.
 
     Attributes:
-        bits: rows one after another.
+        bits: the mask row by row, eight pixels per byte.
         shape: height and width.
     """
 
@@ -70,8 +70,8 @@ class Filling:
     """Fill of masked regions.
 
     Attributes:
-        kind: `zero`, `mean`, `blur`, `noise`, or `colour` for a colour of one's own.
-        colour: that colour, of values from 0 to 1.
+        kind: `zero`, `mean`, `blur`, `noise`, or `colour` for a given color.
+        colour: that color, values from 0 to 1. The spelling is part of the content ids.
         seed: of the noise.
     """
 
@@ -84,14 +84,15 @@ class Filling:
 class HiddenRegions:
     """Image source: another image with some of its regions masked.
 
-    By `zero` it opens as the whole image, and `prepared` hides the regions for the model.
+    With the fill `zero` it opens as the unmasked image, and `prepare_image` masks its pixels in the
+    model's own space.
 
     Attributes:
-        content: a name for what it shows.
-        name: content id of the whole image.
-        ref: the whole image.
-        masks: the hidden regions.
-        filling: what stands in their place.
+        content: hash of the image, its masks and their fill.
+        name: content id of the unmasked image.
+        ref: the unmasked image.
+        masks: the masked regions.
+        filling: fill of the masked regions.
     """
 
     content: str
@@ -105,46 +106,46 @@ class HiddenRegions:
         """Open masked images; one that is masked in several ways is decoded once."""
         refs = list(dict.fromkeys(source.ref for source in sources))
         opened = dict(zip(refs, open_images(refs), strict=True))
-        return [source.filled(opened[source.ref]) for source in sources]
+        return [source.fill(opened[source.ref]) for source in sources]
 
-    def hidden(self, image: Image) -> BoolArray:
+    def mask(self, image: Image) -> BoolArray:
         """Return the union of the masks, (height, width).
 
         Raises:
-            InputError: a region is of another size than the image.
+            InputError: a mask has another size than the image.
         """
         shape = (image.height, image.width)
-        whole = np.zeros(shape, dtype=np.bool_)
+        union = np.zeros(shape, dtype=np.bool_)
         for mask in self.masks:
             if mask.shape != shape:
                 raise InputError(
                     f"a mask of {mask.shape[1]} × {mask.shape[0]} does not fit the image "
                     f"{self.ref.key} of {image.width} × {image.height}."
                 )
-            whole |= mask.array()
-        return whole
+            union |= mask.array()
+        return union
 
-    def filled(self, image: Image) -> Image:
+    def fill(self, image: Image) -> Image:
         """Return the image with its masked regions filled; unchanged for `zero`."""
         from PIL import Image, ImageFilter
 
         kind = self.filling.kind
         if kind == ZERO:
             return image
-        hidden = self.hidden(image)
+        masked = self.mask(image)
         pixels = np.array(image)
         if kind == BLUR:
             blurred = image.filter(ImageFilter.GaussianBlur(max(image.size) / BLUR_DIVISOR))
-            pixels[hidden] = np.asarray(blurred)[hidden]
+            pixels[masked] = np.asarray(blurred)[masked]
         elif kind == NOISE:
-            pixels[hidden] = self._noise(pixels)[hidden]
+            pixels[masked] = self._noise(pixels)[masked]
         else:
-            colour = (
+            color = (
                 np.asarray(self.filling.colour) * 255
                 if kind == COLOR
                 else pixels.mean(axis=(0, 1), dtype=np.float64)
             )
-            pixels[hidden] = np.clip(np.rint(colour), 0, 255).astype(np.uint8)
+            pixels[masked] = np.clip(np.rint(color), 0, 255).astype(np.uint8)
         return Image.fromarray(pixels)
 
     def _noise(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -159,15 +160,15 @@ def mask_image(ref: ImageRef, name: str, masks: Sequence[RegionMask], filling: F
     """Reference an image with masked regions; the image itself where there are none.
 
     Args:
-        ref: the whole image.
+        ref: the unmasked image.
         name: its content id.
-        masks: the hidden regions.
-        filling: what stands in their place.
+        masks: the masked regions.
+        filling: fill of the masked regions.
     """
     if not masks:
         return ref
     digest = hashlib.blake2b(f"{name}|{filling}".encode(), digest_size=16)
-    for mask in sorted(masks, key=lambda each: each.bits):
+    for mask in sorted(masks, key=lambda mask: mask.bits):
         digest.update(f"|{mask.shape}|".encode() + mask.bits)
     source = HiddenRegions(digest.hexdigest(), name, ref, tuple(masks), filling)
     return ImageRef(ref.key, source=source)
@@ -185,15 +186,15 @@ def prepare_image(model: Model, ref: ImageRef, image: Image) -> ImageLike:
         return image
     source: Any = ref.source
     if isinstance(source, HiddenRegions) and source.filling.kind == ZERO:
-        return mask_pixels(model, image, source.hidden(image))
+        return mask_pixels(model, image, source.mask(image))
     return model.prepare_image(image)
 
 
 CACHE_BYTES = 1 << 28
-"""Bytes of pixels kept, 256 MiB: nearly ten thousand rendered scenes of 96 × 96."""
+"""Bytes of pixels that are cached, 256 MiB: nearly ten thousand rendered scenes of 96 × 96."""
 
 RENDER_WINDOW = 128
-"""Images that are made, not read, are made so many at once, which is far cheaper."""
+"""Generated images are made so many at once, which is far cheaper than one by one."""
 
 
 class ImageCache:
@@ -202,20 +203,21 @@ class ImageCache:
     def __init__(self, budget: int = CACHE_BYTES):
         """Create a cache of at most so many bytes."""
         self.budget, self.held = budget, 0
-        self._kept: dict[str, Image] = {}
+        self._cached: dict[str, Image] = {}
         self._windows: dict[str, dict[str, ImageRef]] = {}
-        self._lock, self._making = Lock(), Lock()
+        self._lock, self._generating = Lock(), Lock()
 
     def expect(self, ids: Sequence[str], refs: Sequence[ImageRef]) -> None:
         """Announce the images to be opened, so that generated ones are made in windows."""
         kinds: dict[type, dict[str, ImageRef]] = {}
         for name, ref in map(unmask_ref, ids, refs):
-            if ref.source is not None and name not in self._kept:
+            if ref.source is not None and name not in self._cached:
                 kinds.setdefault(type(ref.source), {})[name] = ref
         self._windows = {}
-        for made in (list(each.items()) for each in kinds.values()):
-            for start in range(0, len(made), RENDER_WINDOW):
-                window = dict(made[start : start + RENDER_WINDOW])
+        for refs_of_kind in kinds.values():
+            expected = list(refs_of_kind.items())
+            for start in range(0, len(expected), RENDER_WINDOW):
+                window = dict(expected[start : start + RENDER_WINDOW])
                 self._windows |= dict.fromkeys(window, window)
 
     def open(self, name: str, ref: ImageRef) -> Image:
@@ -225,69 +227,69 @@ class ImageCache:
             InputError: it is missing or cannot be decoded.
         """
         if isinstance(ref.source, HiddenRegions):
-            return ref.source.filled(self.open(*unmask_ref(name, ref)))
-        found = self._kept.get(name)
-        if found is not None:
-            return found
+            return ref.source.fill(self.open(*unmask_ref(name, ref)))
+        cached = self._cached.get(name)
+        if cached is not None:
+            return cached
         if ref.source is None:
             image = open_image(ref)
-            self._keep(name, image)
+            self._add(name, image)
             return image
-        with self._making:  # the others of its window are being made, perhaps this one too
-            return self._kept.get(name) or self._make(name, ref)
+        with self._generating:  # the others of its window are being made, perhaps this one too
+            return self._cached.get(name) or self._generate(name, ref)
 
-    def _make(self, name: str, ref: ImageRef) -> Image:
+    def _generate(self, name: str, ref: ImageRef) -> Image:
         """Generate an image and the others of its window; each window is tried once."""
         window = self._windows.get(name, {name: ref})
-        for each in window:
-            self._windows.pop(each, None)
+        for other in window:
+            self._windows.pop(other, None)
         try:
             images = open_images(list(window.values()))
         except InputError:  # one of them; perhaps not this one
             window, images = {name: ref}, [open_image(ref)]
-        made = dict(zip(window, images, strict=True))
-        for each, image in made.items():
-            self._keep(each, image)
-        return made[name]
+        generated = dict(zip(window, images, strict=True))
+        for other, image in generated.items():
+            self._add(other, image)
+        return generated[name]
 
-    def _keep(self, name: str, image: Image) -> None:
+    def _add(self, name: str, image: Image) -> None:
         size = 3 * image.width * image.height
         if size > self.budget:
             return
         with self._lock:
-            if name in self._kept:
+            if name in self._cached:
                 return
-            self._kept[name] = image
+            self._cached[name] = image
             self.held += size
             while self.held > self.budget:
-                old = self._kept.pop(next(iter(self._kept)))
+                old = self._cached.pop(next(iter(self._cached)))
                 self.held -= 3 * old.width * old.height
 
 
 class EncodedImageCache:
     """Cache of encoded images: those of the last batch are reused by the next.
 
-    Batches ask about one image after the other, so that little is kept at a time.
+    Batches go through one image after the other, so that few encoded images are held at a time.
     """
 
     def __init__(self, model: Model):
         self.model = model
-        self.kept: dict[int, tuple[ImageLike, EncodedImage]] = {}
+        self.held: dict[int, tuple[ImageLike, EncodedImage]] = {}
 
-    def __call__(self, pictures: Sequence[ImageLike]) -> Sequence[AnyImage]:
+    def encode(self, images: Sequence[ImageLike]) -> list[AnyImage]:
         """Encode images where the model can; the same object for the same image."""
         if not isinstance(self.model, ImageCacher):
-            return pictures
-        shown = {id(picture): picture for picture in pictures}
-        self.kept = {key: held for key, held in self.kept.items() if key in shown}
-        new = [picture for key, picture in shown.items() if key not in self.kept]
+            return list(images)
+        distinct = {id(image): image for image in images}
+        self.held = {key: pair for key, pair in self.held.items() if key in distinct}
+        new = [image for key, image in distinct.items() if key not in self.held]
         if new:
-            looked = self.model.look(new)
-            if len(looked) != len(new):
+            encoded = self.model.look(new)
+            if len(encoded) != len(new):
                 raise ModelError(
-                    f"{self.model.name}: look gave {len(looked)} for {len(new)} images."
+                    f"{self.model.name}: look gave {len(encoded)} for {len(new)} images."
                 )
-            self.kept |= {
-                id(picture): (picture, one) for picture, one in zip(new, looked, strict=True)
+            self.held |= {
+                id(image): (image, code) for image, code in zip(new, encoded, strict=True)
             }
-        return [self.kept[id(picture)][1] for picture in pictures]
+        return [self.held[id(image)][1] for image in images]

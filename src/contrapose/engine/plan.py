@@ -1,22 +1,38 @@
-"""Scoring plan: every distinct image, caption and pair once, however many examples share it."""
+"""Scoring plan: every distinct image, caption and pair once, however many examples share it.
+
+Token counts are kept in the store, so that a second run need not tokenize. A caption that the model
+truncates has a content id of its own: its score is never taken for one of the full caption.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from contrapose.arrays import find_distinct
 from contrapose.data import Example, ImageRef, content_id, text_id
 from contrapose.data.images import IMAGE_WORKERS
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.metrics import IntArray
-from contrapose.scores.answers import find_distinct
-from contrapose.scores.skips import Skip, unreadable_skip
+from contrapose.models import TokenCounter
+from contrapose.models.masking.text import full_caption
+from contrapose.scores import Skip, unreadable_skip
+
+if TYPE_CHECKING:
+    from contrapose.engine.context import ScoringContext
 
 FILES_PER_TASK = 32
-"""Files that one thread reads in one go."""
+"""Files that one thread reads in one task."""
+
+TOKEN_COUNTS = "tokens"  # noqa: S105 - a name in the store
+"""Name of the table of token counts."""
+
+CAPTIONS_PER_COUNT = 4096
+"""Captions that are tokenized in one call."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,9 +45,9 @@ class ScoringPlan:
         texts: distinct captions.
         text_ids: their content ids.
         pairs: (p, 2) positions in `images` and `texts`, in order of first appearance.
-        places: for each asked cell the position of its pair; shaped as whoever made the plan
-            laid it out, −1 where there is no pair.
-        lost: images whose files cannot be read, by the ids they have here.
+        pair_index: for each cell of the examples the position of its pair in `pairs`; −1 where
+            the cell is padding.
+        unreadable: images whose files cannot be read, by the ids they have here.
     """
 
     images: tuple[ImageRef, ...]
@@ -39,8 +55,8 @@ class ScoringPlan:
     texts: tuple[str, ...]
     text_ids: tuple[str, ...]
     pairs: IntArray
-    places: IntArray
-    lost: Mapping[str, Skip] = field(default_factory=dict)
+    pair_index: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    unreadable: Mapping[str, Skip] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,54 +64,43 @@ class DistinctImages:
     """Distinct images by content.
 
     Attributes:
-        refs: one reference a content.
-        ids: the contents' ids; an image that cannot be read has one that no content has.
-        at: for each given reference its position.
-        lost: what cannot be read, by id.
+        refs: one reference for each content.
+        ids: content ids; an image that cannot be read has an id that no content has.
+        index: for each given reference the position of its content.
+        unreadable: images that cannot be read, by id.
     """
 
     refs: list[ImageRef]
     ids: list[str]
-    at: IntArray
-    lost: Mapping[str, Skip]
+    index: IntArray
+    unreadable: Mapping[str, Skip]
 
 
 def distinct_images(refs: Sequence[ImageRef]) -> DistinctImages:
     """Find the distinct images by content; unreadable ones are recorded as skips."""
-    unique, slot_of = find_distinct(refs)
+    unique, unique_of = find_distinct(refs)
     files = [i for i, ref in enumerate(unique) if ref.source is None]
-    parts = [
+    tasks = [
         [unique[i] for i in files[k : k + FILES_PER_TASK]]
         for k in range(0, len(files), FILES_PER_TASK)
     ]
     with ThreadPoolExecutor(IMAGE_WORKERS) as pool:
-        read = [found for part in pool.map(_content_ids, parts) for found in part]
-    of_file = dict(zip(files, read, strict=True))
-    lost: dict[str, Skip] = {}
+        names = [name for some in pool.map(_content_ids, tasks) for name in some]
+    of_file = dict(zip(files, names, strict=True))
+    unreadable: dict[str, Skip] = {}
     position: dict[str, int] = {}
     kept: list[ImageRef] = []
     content = np.zeros(len(unique), dtype=np.int64)
     for i, ref in enumerate(unique):
-        found = of_file[i] if ref.source is None else _content_id_or_skip(ref)
-        if isinstance(found, Skip):
-            lost[name := f"unreadable {ref.path} {ref.cell}"] = found
-        else:
-            name = found
+        name = of_file[i] if ref.source is None else _content_id_or_skip(ref)
+        if isinstance(name, Skip):
+            skip, name = name, f"unreadable {ref.path} {ref.cell}"
+            unreadable[name] = skip
         if name not in position:
             position[name] = len(kept)
             kept.append(ref)
         content[i] = position[name]
-    return DistinctImages(kept, list(position), content[slot_of], lost)
-
-
-def distinct_texts(texts: Sequence[str]) -> tuple[list[str], IntArray]:
-    """Find the distinct captions, and the index of each given one."""
-    position = dict.fromkeys(texts)
-    if len(position) == len(texts):
-        return list(position), np.arange(len(texts))
-    position = dict(zip(position, range(len(position)), strict=True))
-    at = np.fromiter(map(position.__getitem__, texts), np.int64, len(texts))
-    return list(position), at
+    return DistinctImages(kept, list(position), content[unique_of], unreadable)
 
 
 def compute_text_ids(texts: Sequence[str]) -> list[str]:
@@ -104,28 +109,27 @@ def compute_text_ids(texts: Sequence[str]) -> list[str]:
 
 
 def plan_examples(examples: Sequence[Example]) -> ScoringPlan:
-    """Plan the scores of examples; its places are k × m × n, padded to the largest shape."""
+    """Plan the scores of examples; the pair index is k × m × n, padded to the largest shape."""
     images = distinct_images([ref for example in examples for ref in example.images])
-    captions, text_at = distinct_texts([text for example in examples for text in example.texts])
+    captions, text_index = find_distinct([text for example in examples for text in example.texts])
     sizes = [len(example.images) for example in examples], [len(e.texts) for e in examples]
     shapes = np.array(sizes, dtype=np.int64).T
     before = np.cumsum(shapes, axis=0) - shapes
     cells = np.full((len(examples), *shapes.max(axis=0)), -1, dtype=np.int64)
     for m, n in np.unique(shapes, axis=0).tolist():
         alike = np.flatnonzero((shapes == (m, n)).all(axis=1))
-        image = images.at[before[alike, 0, None] + np.arange(m)]
-        text = text_at[before[alike, 1, None] + np.arange(n)]
+        image = images.index[before[alike, 0, None] + np.arange(m)]
+        text = text_index[before[alike, 1, None] + np.arange(n)]
         cells[alike, :m, :n] = image[:, :, None] * len(captions) + text[:, None, :]
     return _build_plan(images, captions, cells)
 
 
 def plan_cells(refs: Sequence[ImageRef], texts: Sequence[str], pairs: IntArray) -> ScoringPlan:
-    """Plan the scores of (p, 2) pairs of images and captions; its places are (p,)."""
+    """Plan the scores of (p, 2) pairs of images and captions; the pair index is (p,)."""
     images = distinct_images(refs)
-    captions, text_at = distinct_texts(texts)
-    return _build_plan(
-        images, captions, images.at[pairs[:, 0]] * len(captions) + text_at[pairs[:, 1]]
-    )
+    captions, text_index = find_distinct(texts)
+    cells = images.index[pairs[:, 0]] * len(captions) + text_index[pairs[:, 1]]
+    return _build_plan(images, captions, cells)
 
 
 def _content_ids(refs: Sequence[ImageRef]) -> list[str | Skip]:
@@ -141,26 +145,115 @@ def _content_id_or_skip(ref: ImageRef) -> str | Skip:
 
 def _build_plan(images: DistinctImages, captions: list[str], cells: IntArray) -> ScoringPlan:
     """Number the distinct cells in order of first appearance."""
-    there = cells >= 0
-    asked = cells[there]
-    places = np.full(cells.shape, -1, dtype=np.int64)
-    texts = asked % max(len(captions), 1)
-    if (texts[1:] > texts[:-1]).all():  # every caption is asked about once
-        places[there] = np.arange(len(asked))
+    present = cells >= 0
+    codes = cells[present]
+    pair_index = np.full(cells.shape, -1, dtype=np.int64)
+    texts = codes % max(len(captions), 1)
+    if (texts[1:] > texts[:-1]).all():  # every caption occurs in one pair
+        pair_index[present] = np.arange(len(codes))
     else:
-        codes, first, inverse = np.unique(asked, return_index=True, return_inverse=True)
+        distinct, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
         order = np.argsort(first, kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
-        places[there] = rank[inverse]
-        asked = codes[order]
-    pairs = np.stack(np.divmod(asked, max(len(captions), 1)), axis=1)
+        pair_index[present] = rank[inverse]
+        codes = distinct[order]
     return ScoringPlan(
         images=tuple(images.refs),
         image_ids=tuple(images.ids),
         texts=tuple(captions),
         text_ids=tuple(compute_text_ids(captions)),
-        pairs=pairs,
-        places=places,
-        lost=images.lost,
+        pairs=np.stack(np.divmod(codes, max(len(captions), 1)), axis=1),
+        pair_index=pair_index,
+        unreadable=images.unreadable,
     )
+
+
+def text_only_pairs(count: int) -> IntArray:
+    """Build the pairs of position 0 with each of so many captions."""
+    return np.stack([np.zeros(count, dtype=np.int64), np.arange(count)], axis=1)
+
+
+def count_tokens(context: ScoringContext, texts: Sequence[str]) -> IntArray:
+    """Count the tokens of each caption, or words where the model does not count tokens."""
+    model = context.model
+    if not isinstance(model, TokenCounter):
+        return np.array([len(text.split()) for text in texts], dtype=np.int64)
+    table = context.store.table(model.fingerprint, TOKEN_COUNTS)
+    ids, pairs = compute_text_ids(texts), text_only_pairs(len(texts))
+    missing = np.flatnonzero(table.find(("",), ids, pairs) < 0).tolist()
+    counts: list[int] = []
+    for start in range(0, len(missing), CAPTIONS_PER_COUNT):
+        # Blank captions are refused elsewhere, and not every tokenizer takes them.
+        some = [
+            texts[i] if texts[i].strip() else "."
+            for i in missing[start : start + CAPTIONS_PER_COUNT]
+        ]
+        counts += map(int, model.token_counts(some))
+    if missing:
+        table.add(
+            [""] * len(missing), [ids[i] for i in missing], {"value": np.array(counts, np.float64)}
+        )
+    return table.values(table.find(("",), ids, pairs)).astype(np.int64)
+
+
+def find_truncated(context: ScoringContext, texts: Sequence[str]) -> list[int]:
+    """Find the captions that the model truncates."""
+    model = context.model
+    if not isinstance(model, TokenCounter) or not model.cuts:
+        return []
+    return np.flatnonzero(count_tokens(context, texts) > model.context).tolist()
+
+
+def truncation_notes(context: ScoringContext, texts: Sequence[str]) -> tuple[str, ...]:
+    """Return a note on truncated captions for the results; each distinct caption counts once."""
+    model = context.model
+    if not isinstance(model, TokenCounter) or not model.cuts:
+        return ()
+    distinct = list(dict.fromkeys(texts))
+    count = len(find_truncated(context, distinct))
+    if not count:
+        return ()
+    were = "were" if count > 1 else "was"
+    return (f"{count:,} of {len(distinct):,} captions {were} cut to {model.context} tokens",)
+
+
+def compute_caption_ids(
+    context: ScoringContext, texts: Sequence[str], ids: Sequence[str] | None = None
+) -> Sequence[str]:
+    """Compute the captions' ids in the store; truncated captions have ids of their own.
+
+    Args:
+        context: the model and the store.
+        texts: the captions.
+        ids: their content ids, where these are computed already.
+    """
+    ids = compute_text_ids(texts) if ids is None else ids
+    truncated = find_truncated(context, texts)
+    if not truncated or not isinstance(context.model, TokenCounter):
+        return ids
+    stored = list(ids)
+    for i in truncated:
+        stored[i] = text_id(f"{texts[i]}\0cut to {context.model.context}")
+    return stored
+
+
+def find_unreadable_captions(
+    context: ScoringContext, texts: Sequence[str], lengths: IntArray
+) -> dict[int, Skip]:
+    """Find captions that cannot be scored: empty, or too long and not to be truncated."""
+    skips = {
+        i: Skip("the caption is empty", "a caption is empty")
+        for i, text in enumerate(texts)
+        if not text.strip()
+    }
+    model = context.model
+    if isinstance(model, TokenCounter) and not model.cuts:
+        for i in np.flatnonzero(lengths > model.context).tolist():
+            skip = Skip(
+                "the caption is longer than the model reads",
+                f"the caption {full_caption(texts[i])[:40]!r}… has {lengths[i]:,} tokens; "
+                f"{model.name} reads {model.context} ({option('long', 'cut')} cuts it)",
+            )
+            skips.setdefault(i, skip)
+    return skips

@@ -3,40 +3,41 @@
 Every caption is scored under every image of the prior as a pair of its own, image after image, so
 that each is encoded once. Real images are scored as those of the examples are, and cached in the
 same table.
-
-Every caption is asked under every image of the prior as a pair of its own, image after image, so
-that each is looked at once; the log of the mean probability is taken from the answers. Real images
-are asked as those of the examples are, and found in the same place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from contrapose.data import ImageRef
-from contrapose.engine.context import ScoreRequest, ScoringContext
-from contrapose.engine.plan import ScoringPlan, compute_text_ids, distinct_images
-from contrapose.engine.prior_images import (
-    DEFAULT_SAMPLE,
-    FolderImages,
-    NoiseImages,
-    OtherImages,
-    draw_other_images,
-    noise_key_suffix,
-    noise_statistics,
-)
-from contrapose.engine.score_types import ModelError
-from contrapose.engine.scoring import (
+from contrapose.engine.batches import score_values
+from contrapose.engine.context import (
+    ScoreRequest,
+    ScoringContext,
+    build_image_encoder,
     build_pair_call,
     build_pair_request,
-    compute_caption_ids,
-    score_missing,
 )
-from contrapose.errors import InputError
+from contrapose.engine.plan import (
+    ScoringPlan,
+    compute_caption_ids,
+    compute_text_ids,
+    distinct_images,
+)
+from contrapose.engine.score_types import (
+    DEFAULT_SAMPLE,
+    FolderImages,
+    ModelError,
+    NoiseImages,
+    OtherImages,
+    noise_statistics,
+)
+from contrapose.errors import InputError, option
 from contrapose.files import IMAGE_SUFFIXES
 from contrapose.metrics import FloatArray, IntArray, log_prior
 from contrapose.models import Answerer, Captioner
@@ -44,41 +45,44 @@ from contrapose.models import Answerer, Captioner
 if TYPE_CHECKING:
     from contrapose.models.capabilities import ImageLike
 
+CAPTIONS_PER_BLOCK = 4096
+"""Captions whose images are drawn in one step."""
+
 
 def compute_priors(
-    asking: ScoringContext,
+    context: ScoringContext,
     texts: Sequence[str],
     score: str = "lm",
     examples: ScoringPlan | None = None,
 ) -> FloatArray:
-    """Compute (n,) log P(T) of distinct captions under the images of `asking.prior`.
+    """Compute (n,) log P(T) of distinct captions under the images of `context.prior`.
 
-    NaN for captions that cannot be asked.
+    NaN for captions that cannot be scored.
 
     Args:
-        asking: who is asked, and how.
+        context: the model, the store, and the prior's images.
         texts: distinct captions; those of `examples`, where these are given.
         score: `lm`, or `vqa` for the prior of an answer.
-        examples: the plan of all that is asked, whose images are not to be a prior of their own
-            captions. Where it is left out, the images are not known.
+        examples: plan of all examples: their images must not be a prior of their own captions.
+            None where the images are not known.
 
     Raises:
-        InputError: there are no images, one cannot be read or is an example's own.
+        InputError: there are no images, or one cannot be read or belongs to an example.
     """
-    prior = asking.prior
+    prior = context.prior
     if isinstance(prior, NoiseImages):
-        return _log_mean(_score_under_noise(asking, texts, score, prior))
+        return _log_mean(_score_under_noise(context, texts, score, prior))
     if isinstance(prior, FolderImages):
         refs, ids = load_prior_folder(prior)
         if examples is not None:
             _refuse_example_images(refs, ids, examples)
-        return _log_mean(_score_under_images(asking, texts, score, refs, ids))
+        return _log_mean(_score_under_images(context, texts, score, refs, ids))
     if examples is None or list(texts) != list(examples.texts):
         raise InputError(
-            "--prior gallery is made of the examples' own images, and there are none here; take "
-            "noise:3 or images:DIR."
+            f"{option('prior', 'gallery')} is made of the examples' own images, and there are none "
+            "here; take noise:3 or images:DIR."
         )
-    return _compute_under_others(asking, score, prior, examples)
+    return _compute_under_others(context, score, prior, examples)
 
 
 def load_prior_folder(prior: FolderImages) -> tuple[list[ImageRef], list[str]]:
@@ -89,31 +93,40 @@ def load_prior_folder(prior: FolderImages) -> tuple[list[ImageRef], list[str]]:
     """
     folder = prior.folder
     if not folder.is_dir():
-        raise InputError("is no folder of images for --prior.", file=folder)
+        raise InputError(f"is no folder of images for {option('prior')}.", file=folder)
     files = sorted(
         path
         for path in folder.rglob("*")
         if path.suffix.lower() in IMAGE_SUFFIXES and path.name[0] != "." and path.is_file()
     )
-    wanted = prior.count or min(DEFAULT_SAMPLE, len(files))
-    if not files or wanted > len(files):
+    count = prior.count or min(DEFAULT_SAMPLE, len(files))
+    if not files or count > len(files):
         raise InputError(
-            f"holds {len(files) or 'no'} images, and --prior needs {prior.count or 'some'}.",
+            f"holds {len(files) or 'no'} images, and {option('prior')} needs "
+            f"{prior.count or 'some'}.",
             file=folder,
         )
-    drawn = np.sort(np.random.default_rng(prior.seed).permutation(len(files))[:wanted])
-    found = distinct_images([ImageRef(str(files[i]), files[i]) for i in drawn.tolist()])
-    if found.lost:
-        raise InputError(f"the prior cannot be made: {next(iter(found.lost.values())).detail}.")
-    return found.refs, found.ids
+    drawn = np.sort(np.random.default_rng(prior.seed).permutation(len(files))[:count])
+    images = distinct_images([ImageRef(str(files[i]), files[i]) for i in drawn.tolist()])
+    if images.unreadable:
+        first = next(iter(images.unreadable.values()))
+        raise InputError(f"the prior cannot be made: {first.detail}.")
+    return images.refs, images.ids
+
+
+def noise_key_suffix(noise: NoiseImages, model: object) -> str:
+    """Return the suffix of a score's store key under noise."""
+    mean, std = noise_statistics(noise, model)
+    known = "" if mean is None else f":mean={mean:g}:std={std:g}"
+    return f":noise:{noise.count}:seed={noise.seed}{known}"
 
 
 def _refuse_example_images(
     refs: Sequence[ImageRef], ids: Sequence[str], examples: ScoringPlan
 ) -> None:
-    own = set(examples.image_ids)
+    example_ids = set(examples.image_ids)
     for ref, name in zip(refs, ids, strict=True):
-        if name in own:
+        if name in example_ids:
             raise InputError(
                 "is also an image of the examples that are asked, and a prior under an example's "
                 "own images is none; take it out of the folder, or take noise:3 or gallery.",
@@ -122,23 +135,23 @@ def _refuse_example_images(
 
 
 def _score_under_noise(
-    asking: ScoringContext, texts: Sequence[str], score: str, noise: NoiseImages
+    context: ScoringContext, texts: Sequence[str], score: str, noise: NoiseImages
 ) -> FloatArray:
     """Score captions under noise, (images, captions), in a table of its own."""
     pairs = _all_pairs(noise.count, len(texts))
-    question = ScoreRequest(
-        asking, "prior", f"prior of {score}: pairs",
-        asking.answer_table(score, noise_key_suffix(noise, asking.model)),
+    request = ScoreRequest(
+        context, "prior", f"prior of {score}: pairs",
+        context.table(score, noise_key_suffix(noise, context.model)),
         (), [f"noise {k}" for k in range(noise.count)],
-        texts, compute_caption_ids(asking, texts, compute_text_ids(texts)), pairs,
-        build_pair_call(asking, score, pairs, named="prior"), NoiseSource(asking, noise),
+        texts, compute_caption_ids(context, texts), pairs,
+        build_pair_call(context, score), NoiseSource(context, noise),
+        build_image_encoder(context, score, pairs),
     )  # fmt: skip
-    (rows,) = score_missing(question)
-    return question.answer_table.values(rows).reshape(noise.count, len(texts))
+    return score_values(request).reshape(noise.count, len(texts))
 
 
 def _score_under_images(
-    asking: ScoringContext,
+    context: ScoringContext,
     texts: Sequence[str],
     score: str,
     refs: Sequence[ImageRef],
@@ -146,47 +159,28 @@ def _score_under_images(
 ) -> FloatArray:
     """Score captions under real images, (images, captions), in the examples' table."""
     pairs = _all_pairs(len(refs), len(texts))
-    plan = ScoringPlan(
-        tuple(refs),
-        tuple(ids),
-        tuple(texts),
-        tuple(compute_text_ids(texts)),
-        pairs,
-        np.zeros(0, int),
-    )
-    values = _score_plan(asking, score, plan).reshape(len(refs), len(texts))
+    plan = ScoringPlan(tuple(refs), tuple(ids), tuple(texts), tuple(compute_text_ids(texts)), pairs)
+    values = score_values(build_pair_request(context, score, plan))
     for name in ids:
-        if name in asking.skips.images:
-            raise InputError(f"the prior cannot be made: {asking.skips.images[name].detail}.")
-    return values
+        if name in context.skips.images:
+            raise InputError(f"the prior cannot be made: {context.skips.images[name].detail}.")
+    return values.reshape(len(refs), len(texts))
 
 
 def _compute_under_others(
-    asking: ScoringContext, score: str, prior: OtherImages, examples: ScoringPlan
+    context: ScoringContext, score: str, prior: OtherImages, examples: ScoringPlan
 ) -> FloatArray:
     """Compute (captions,) log mean under other examples' images, skipped ones left out."""
     pairs = draw_other_images(examples, prior.count, prior.seed)
-    values = _score_plan(asking, score, _replace_pairs(examples, pairs))
-    found = np.full(len(examples.texts), np.nan)
+    values = score_values(build_pair_request(context, score, replace(examples, pairs=pairs)))
+    priors = np.full(len(examples.texts), np.nan)
     order = np.argsort(pairs[:, 1], kind="stable")
     caption, values = pairs[order, 1], values[order]
     for some in np.split(np.arange(len(caption)), np.flatnonzero(np.diff(caption)) + 1):
         known = values[some][~np.isnan(values[some])]
         if known.size:
-            found[caption[some[0]]] = log_prior(known)
-    return found
-
-
-def _score_plan(asking: ScoringContext, score: str, plan: ScoringPlan) -> FloatArray:
-    question = build_pair_request(asking, score, plan)
-    (rows,) = score_missing(question)
-    return question.answer_table.values(rows)
-
-
-def _replace_pairs(plan: ScoringPlan, pairs: IntArray) -> ScoringPlan:
-    return ScoringPlan(
-        plan.images, plan.image_ids, plan.texts, plan.text_ids, pairs, np.zeros(0, int)
-    )
+            priors[caption[some[0]]] = log_prior(known)
+    return priors
 
 
 def _all_pairs(images: int, texts: int) -> IntArray:
@@ -197,39 +191,86 @@ def _all_pairs(images: int, texts: int) -> IntArray:
 def _log_mean(values: FloatArray) -> FloatArray:
     """Compute (captions,) log of the mean over images; NaN where a score is missing."""
     known = ~np.isnan(values).any(axis=0)
-    found = np.full(values.shape[1], np.nan)
-    found[known] = log_prior(values[:, known])
-    return found
+    priors = np.full(values.shape[1], np.nan)
+    priors[known] = log_prior(values[:, known])
+    return priors
 
 
 class NoiseSource:
     """Noise images of a model, generated on first use."""
 
-    def __init__(self, asking: ScoringContext, noise: NoiseImages):
-        self.asking, self.noise = asking, noise
-        self.made: list[ImageLike] = []
+    def __init__(self, context: ScoringContext, noise: NoiseImages):
+        self.context, self.noise = context, noise
+        self.images: list[ImageLike] = []
         self.lock = Lock()
 
     def __call__(self, position: int) -> ImageLike:
         """Return the image at a position."""
         with self.lock:
-            self.made = self.made or self._make()
-        return self.made[position]
+            self.images = self.images or self._generate()
+        return self.images[position]
 
-    def _make(self) -> list[ImageLike]:
-        model, noise = cast(Captioner | Answerer, self.asking.model), self.noise
-        made = list(model.noise_images(noise.count, noise.seed))
-        if len(made) != noise.count:
-            raise ModelError(f"{model.name} made {len(made)} noise images of {noise.count}.")
+    def _generate(self) -> list[ImageLike]:
+        model, noise = cast(Captioner | Answerer, self.context.model), self.noise
+        images = list(model.noise_images(noise.count, noise.seed))
+        if len(images) != noise.count:
+            raise ModelError(f"{model.name} made {len(images)} noise images of {noise.count}.")
         if noise.mean is None and noise.std is None:
-            return made
-        own = noise_statistics(NoiseImages(), model)
-        new = noise_statistics(noise, model)
-        return [_rescale_noise(image, own, new, model.name) for image in made]
+            return images
+        old, new = noise_statistics(NoiseImages(), model), noise_statistics(noise, model)
+        return [_rescale_noise(image, old, new, model.name) for image in images]
 
 
-def _rescale_noise(image: Any, own: tuple[Any, Any], new: tuple[Any, Any], name: str) -> Any:
+def _rescale_noise(image: Any, old: tuple[Any, Any], new: tuple[Any, Any], name: str) -> Any:
     """Rescale noise to another mean and standard deviation, where pixels are one tensor."""
-    if None in own or not hasattr(image, "ndim"):
-        raise ModelError(f"{name} has noise of its own alone; leave out mean= and std= of --prior.")
-    return (image - own[0]) / own[1] * new[1] + new[0]
+    if None in old or not hasattr(image, "ndim"):
+        raise ModelError(
+            f"{name} has noise of its own alone; leave out mean= and std= of {option('prior')}."
+        )
+    return (image - old[0]) / old[1] * new[1] + new[0]
+
+
+def draw_other_images(examples: ScoringPlan, count: int | None, seed: int) -> IntArray:
+    """Draw for every caption images of other examples, as (p, 2) image and caption.
+
+    All captions take the first images of one shuffled list that are not excluded for them, so that
+    few images are encoded. Excluded are all images that a caption is paired with in an example,
+    matching or not: what is drawn does not reveal which of them match.
+
+    Args:
+        examples: plan of all examples.
+        count: images per caption; None is 32, or all where there are fewer.
+        seed: of the shuffle.
+
+    Raises:
+        InputError: a caption has fewer images to draw from than it needs, or none.
+    """
+    readable = np.array(
+        [name not in examples.unreadable for name in examples.image_ids], dtype=np.bool_
+    )
+    shuffled = np.random.default_rng(seed).permutation(len(examples.images))
+    shuffled = shuffled[readable[shuffled]]
+    excluded = np.bincount(examples.pairs[:, 1], minlength=len(examples.texts))
+    most = DEFAULT_SAMPLE if count is None else count
+    window = shuffled[: most + int(excluded.max(initial=0))]
+    paired = examples.pairs[:, 0] * len(examples.texts) + examples.pairs[:, 1]
+    pairs = []
+    for start in range(0, len(examples.texts), CAPTIONS_PER_BLOCK):
+        captions = np.arange(start, min(start + CAPTIONS_PER_BLOCK, len(examples.texts)))
+        free = ~np.isin(window * len(examples.texts) + captions[:, None], paired)
+        chosen = free & (np.cumsum(free, axis=1) <= most)
+        fewest = int(chosen.sum(axis=1).argmin())
+        _require_enough(int(chosen[fewest].sum()), count, examples.texts[start + fewest])
+        caption, image = np.nonzero(chosen)
+        pairs.append(np.stack([window[image], captions[caption]], axis=1))
+    return np.concatenate(pairs)
+
+
+def _require_enough(available: int, count: int | None, caption: str) -> None:
+    if available >= (count or 1):
+        return
+    short = caption if len(caption) <= 40 else f"{caption[:40]}…"
+    raise InputError(
+        f"{option('prior', 'gallery')} needs {count or 'some'} images of other examples, and "
+        f"{short!r} has {available or 'none'}; ask more examples, or take noise:3 or images:DIR."
+    )

@@ -1,20 +1,27 @@
-"""Score types by name: definition, required capability, store key, and the checked model call.
+"""Score types by name: definition, required capability, store key, options, checked model call.
 
 What a model returns is checked for shape, finiteness and sign before it is stored; a fault is a
 `ModelError` of one sentence.
+
+The prior of a caption is the log of its mean probability under images that say nothing about it
+(Lin et al. 2024, equation 13). Never under those of its own example: at α = 1 the two comparisons
+of a 2 × 2 text score would become one.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
-from contrapose.engine.parts import ListColumn
-from contrapose.errors import InputError
-from contrapose.files.suggest import did_you_mean
+from contrapose.arrays import Ragged, normalize_rows, to_array
+from contrapose.errors import InputError, option
+from contrapose.files import did_you_mean
 from contrapose.metrics import FloatArray, token_sum
 from contrapose.models import (
     Answerer,
@@ -26,11 +33,6 @@ from contrapose.models import (
     Model,
     QuestionTemplate,
 )
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-    from contrapose.models import Ragged
 
 SCORES: Mapping[str, str] = {
     "itc": "cosine of the dual encoder's image and text vectors; the largest where an image has "
@@ -50,7 +52,7 @@ SCORES: Mapping[str, str] = {
     "orders and both image orders",
     "chat:sugarcrepe": "one image: which of its captions describes it best? Every cyclic order",
 }
-"""Every score that a model can be asked for, and what the number is (methods, section 2)."""
+"""Every score that a model can give, and its definition (methods, section 2)."""
 
 REQUIRED_CAPABILITY: Mapping[str, type] = {
     "itc": Encoder,
@@ -71,14 +73,14 @@ LIKELIHOOD_SCORES = ("lm", "vqa")
 """Log-probabilities under an image, from which a prior can be taken out."""
 
 Progress = Callable[[str, int, int], None]
-"""Told after each batch: what is being asked, how many are done, and how many there are."""
+"""Progress callback, called after each batch: label of the request, scored so far, total."""
 
 
 def has_pooling(model: Model) -> bool:
     """Whether a model gives an image several vectors, of which the nearest to a caption counts.
 
     Raises:
-        InputError: it pools them in a way that is not known here.
+        InputError: the model names an unknown pooling.
     """
     pool = getattr(model, "pool", None)
     if pool not in (None, "max"):
@@ -89,12 +91,12 @@ def has_pooling(model: Model) -> bool:
 def default_scores(model: Model) -> tuple[str, ...]:
     """Return the default scores of a model: all it can give that see the image.
 
-    A model that gives none of those is asked for what it gives. To be asked in words takes long and
-    may cost money: it is for those that say so in `default_scores`, or can do nothing else.
+    A model that can give none of those gets all it can give. Chat takes long and may cost money: it
+    is a default only where the model's own `default_scores` says so, or there is no other score.
     """
-    own: tuple[str, ...] | None = getattr(model, "default_scores", None)
-    if own:
-        return own
+    preferred: tuple[str, ...] | None = getattr(model, "default_scores", None)
+    if preferred:
+        return preferred
     able = tuple(
         name
         for name, needed in REQUIRED_CAPABILITY.items()
@@ -103,22 +105,135 @@ def default_scores(model: Model) -> tuple[str, ...]:
     return tuple(name for name in able if name not in (*TEXT_ONLY_SCORES, "chat")) or able
 
 
-def parse_question_template(text: str | None, answer: str | None) -> QuestionTemplate:
-    """Parse the question template and answer of `vqa`.
+DEFAULT_SAMPLE = 32
+"""Real images of a prior by default."""
+
+PRIOR_FORMS = "noise:3, images:DIR[:COUNT] or gallery[:COUNT]"
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseImages:
+    """Gaussian noise images in the model's own normalized pixel space.
+
+    Attributes:
+        count: how many images.
+        seed: of the noise.
+        mean: of the pixels; None is the model's default.
+        std: standard deviation of the pixels; None is the model's default.
+    """
+
+    count: int = 3
+    seed: int = 0
+    mean: float | None = None
+    std: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FolderImages:
+    """Images of a folder that holds none of the examples' images.
+
+    Attributes:
+        folder: the folder, searched recursively.
+        count: how many are drawn; None is 32, or all when there are fewer.
+        seed: of the draw.
+    """
+
+    folder: Path
+    count: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OtherImages:
+    """The benchmark's own images: for every caption those of other examples.
+
+    Attributes:
+        count: how many are drawn; None is 32, or all when there are fewer.
+        seed: of the draw.
+    """
+
+    count: int | None = None
+    seed: int = 0
+
+
+Prior = NoiseImages | FolderImages | OtherImages
+
+
+def parse_prior(text: str, *, seed: int = 0) -> Prior:
+    """Parse a prior such as `noise:3`, `images:photos:100` or `gallery`.
+
+    Noise may have another mean or standard deviation: `noise:3:mean=0:std=1`.
 
     Raises:
-        InputError: it has no place, or several, for the caption, or the answer is empty.
+        InputError: it has another form.
     """
-    usual = QuestionTemplate()
-    asked = usual.text if text is None else text
-    if asked.count("{}") != 1:
-        raise InputError(
-            f"--question must hold {{}} once, where the caption goes; found {asked!r}."
+    kind, _, rest = text.partition(":")
+    if kind == "noise":
+        return _parse_noise(rest, text, seed)
+    if kind == "images" and rest:
+        folder, colon, count = rest.rpartition(":")
+        if colon and count.isdecimal() and folder:
+            return FolderImages(Path(folder), _parse_count(count, text), seed)
+        return FolderImages(Path(rest), None, seed)
+    if kind == "gallery":
+        return OtherImages(_parse_count(rest, text) if rest else None, seed)
+    raise _prior_error(text)
+
+
+def describe_prior(prior: Prior, model: object) -> str:
+    """Describe a prior with all that determines its value."""
+    if isinstance(prior, FolderImages):
+        count = prior.count or f"up to {DEFAULT_SAMPLE}"
+        return f"{count} images of {prior.folder}, seed {prior.seed}"
+    if isinstance(prior, OtherImages):
+        return (
+            f"{prior.count or f'up to {DEFAULT_SAMPLE}'} of the benchmark's own images, never an "
+            f"example's own, seed {prior.seed}"
         )
-    wanted = usual.answer if answer is None else answer.strip()
-    if not wanted:
-        raise InputError("--answer must not be empty; left out it is Yes.")
-    return QuestionTemplate(asked, wanted)
+    mean, std = noise_statistics(prior, model)
+    words = f"{prior.count} noise image{'s' * (prior.count > 1)}, seed {prior.seed}"
+    return words if mean is None else f"{words}, mean {mean:g}, standard deviation {std:g}"
+
+
+def noise_statistics(noise: NoiseImages, model: object) -> tuple[float | None, float | None]:
+    """Return mean and standard deviation of the noise; None where the model does not say."""
+    mean, std = getattr(model, "noise_mean", None), getattr(model, "noise_std", None)
+    return (
+        mean if noise.mean is None else noise.mean,
+        std if noise.std is None else noise.std,
+    )
+
+
+def _parse_noise(rest: str, text: str, seed: int) -> NoiseImages:
+    count, *settings = rest.split(":")
+    values: dict[str, float] = {}
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        try:
+            values[name] = float(value)
+        except ValueError:
+            raise _prior_error(text) from None
+    if (
+        not set(values) <= {"mean", "std"}
+        or not values.get("std", 1.0) > 0
+        or not all(map(math.isfinite, values.values()))
+    ):
+        raise _prior_error(text)
+    return NoiseImages(
+        _parse_count(count or "3", text), seed, values.get("mean"), values.get("std")
+    )
+
+
+def _parse_count(text: str, prior: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise _prior_error(prior)
+    return int(text)
+
+
+def _prior_error(text: str) -> InputError:
+    return InputError(
+        f"{option('prior')} must be {PRIOR_FORMS}, with at least one image; found {text!r}."
+    )
 
 
 def require_score(model: Model, score: str) -> None:
@@ -143,8 +258,8 @@ def store_key(model: Model, score: str, question: QuestionTemplate | None = None
             raise InputError(f"{model.name} gives no likelihoods.")
         return f"{score}:mean:{model.lm_tokens}"
     if score == "vqa":
-        asked = question or QuestionTemplate()
-        return f"vqa:log:{json.dumps([asked.text, asked.answer], ensure_ascii=False)}"
+        template = question or QuestionTemplate()
+        return f"vqa:log:{json.dumps([template.text, template.answer], ensure_ascii=False)}"
     if score.partition(":")[0] == "chat":
         return "chat:reply"
     if score == "itc":
@@ -156,14 +271,27 @@ class ModelError(InputError):
     """A model returned invalid output or cannot run at all: the run ends."""
 
 
-Columns = dict[str, FloatArray | ListColumn]
-"""What is stored of each answer, by name: `value` is the score."""
+Columns = dict[str, FloatArray | Ragged]
+"""Stored columns of scored inputs by name; `value` is the score."""
 
 LOGPROB_TOLERANCE = 1e-3
-"""How far above 0 rounding can leave a log-probability."""
+"""Rounding error above 0 that is tolerated in a log-probability."""
 
 
-def compute_match_logits(model: Model, images: Sequence[Image], texts: Sequence[str]) -> Columns:
+def compute_image_vectors(model: Model, images: Sequence[Any], _texts: Sequence[str]) -> Columns:
+    """Compute unit vectors of images; several vectors of an image lie end to end."""
+    vectors = cast(Encoder, model).embed_images(images)
+    several = has_pooling(model)
+    return {"vector": normalize_vectors(vectors, len(images), model, several=several)}
+
+
+def compute_text_vectors(model: Model, _images: Sequence[Any], texts: Sequence[str]) -> Columns:
+    """Compute unit vectors of captions."""
+    vectors = cast(Encoder, model).embed_texts(texts)
+    return {"vector": normalize_vectors(vectors, len(texts), model)}
+
+
+def compute_match_logits(model: Model, images: Sequence[Any], texts: Sequence[str]) -> Columns:
     """Compute the match logits of pairs."""
     logits = cast(Matcher, model).match(images, texts)
     return {"value": check_shape(logits, (len(texts),), model, "match")}
@@ -175,7 +303,9 @@ def compute_likelihoods(model: Model, images: Sequence[Any], texts: Sequence[str
     return _build_token_columns(ragged, model, texts, "lm")
 
 
-def compute_blind_likelihoods(model: Model, texts: Sequence[str]) -> Columns:
+def compute_blind_likelihoods(
+    model: Model, _images: Sequence[Any], texts: Sequence[str]
+) -> Columns:
     """Compute the token log-probabilities of a language model, which sees no image."""
     return _build_token_columns(cast(Language, model).text_logprobs(texts), model, texts, "blind")
 
@@ -184,8 +314,8 @@ def compute_answer_likelihoods(
     model: Model, images: Sequence[Any], texts: Sequence[str], question: QuestionTemplate
 ) -> Columns:
     """Compute the log-probability of the answer to the question about each caption."""
-    given = cast(Answerer, model).answer_logprobs(images, texts, question)
-    value = check_shape(given, (len(texts),), model, "answer_logprobs")
+    logprobs = cast(Answerer, model).answer_logprobs(images, texts, question)
+    value = check_shape(logprobs, (len(texts),), model, "answer_logprobs")
     return {"value": _clip_logprobs(value, model, "vqa")}
 
 
@@ -206,7 +336,7 @@ def _build_token_columns(ragged: Ragged, model: Model, texts: Sequence[str], sco
         "value": total / tokens,
         "sum": total,
         "tokens": tokens.astype(np.float64),
-        "logprobs": ListColumn(flat.astype(np.float32), offsets),
+        "logprobs": Ragged(flat.astype(np.float32), offsets),
     }
 
 
@@ -226,17 +356,17 @@ def normalize_vectors(
 ) -> FloatArray:
     """Normalize (n, d) vectors to unit length, as float32.
 
-    Of several vectors each, (n, q, d), every one has length one, and they lie end to end.
+    Of several vectors per input, (n, q, d), each has unit length, and they lie end to end.
     """
     shape = (count, None, None) if several else (count, None)
     array = check_shape(vectors, shape, model, "embed")
-    length = np.sqrt((array**2).sum(axis=-1, keepdims=True))
+    length = np.sqrt((array**2).sum(axis=-1))
     if not np.isfinite(length).all() or not (length > 0).all():
         raise ModelError(
             f"{model.name} gave a vector of NaN, infinity or zeros for score 'itc'; "
             "its weights or its input are broken."
         )
-    return np.asarray(array / length, dtype=np.float32).reshape(count, -1)
+    return normalize_rows(array).reshape(count, -1)
 
 
 def check_shape(
@@ -255,7 +385,9 @@ def check_shape(
 
 
 def require_finite(columns: Columns, texts: Sequence[str], model: Model, score: str) -> None:
-    """Refuse NaN and infinite scores, naming the caption."""
+    """Refuse NaN and infinite scores, naming the caption; vectors and replies have none."""
+    if "value" not in columns:
+        return
     values = cast(FloatArray, columns["value"])
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
@@ -263,14 +395,3 @@ def require_finite(columns: Columns, texts: Sequence[str], model: Model, score: 
             f"{model.name} gave a score {score!r} that is not a number for the caption "
             f"{texts[int(bad[0])]!r} ({bad.size} of {len(values)} in its batch)."
         )
-
-
-def to_array(values: Any) -> np.ndarray[Any, Any]:
-    """Convert a tensor of any device and type, or an array-like, to a NumPy array."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-        values = (
-            values.float() if values.is_floating_point() and values.element_size() < 4 else values
-        )
-        return np.asarray(values.numpy())
-    return np.asarray(values)

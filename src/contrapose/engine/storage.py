@@ -1,9 +1,6 @@
-"""Storage backends: a local folder, or any file system that fsspec can reach.
+"""Storage backends (a local folder, or any file system of fsspec), and the Parquet parts in them.
 
 A file that has its name is complete: it is written under a temporary name and renamed, or, on an
-object store, put there in one piece, which is atomic by itself.
-
-A file that has its name is whole: it is written under a temporary name and renamed, or, on an
 object store, put there in one piece, which is atomic by itself.
 """
 
@@ -16,8 +13,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from contrapose.errors import InputError, MissingExtraError
+import numpy as np
+
+from contrapose.arrays import Ragged
+from contrapose.errors import InputError, MissingExtraError, first_line, option
 from contrapose.files import write_bytes
+from contrapose.metrics import FloatArray
 
 OBJECT_STORES = frozenset(
     ("abfs", "abfss", "adl", "az", "gcs", "gs", "hf", "memory", "oci", "oss", "r2", "s3", "s3a")
@@ -32,7 +33,7 @@ class StorageBackend(Protocol):
         """Create the root, and check that it is writable.
 
         Raises:
-            InputError: it cannot.
+            InputError: it is not writable.
         """
 
     def names(self, folder: str) -> list[str]:
@@ -48,8 +49,8 @@ class StorageBackend(Protocol):
             InputError: it cannot be written.
         """
 
-    def shown(self, folder: str, name: str) -> Path | str:
-        """Return the file's path or URL for messages."""
+    def path(self, folder: str, name: str) -> Path | str:
+        """Return the file's path or URL."""
 
 
 def open_storage(where: Path | str) -> StorageBackend:
@@ -68,9 +69,9 @@ def open_storage(where: Path | str) -> StorageBackend:
     try:
         system, root = url_to_fs(where)
     except ImportError as error:
-        raise InputError(f"the cache {where} cannot be opened: {_first_line(error)}.") from None
+        raise InputError(f"the cache {where} cannot be opened: {_reason(error)}.") from None
     except (ValueError, OSError) as error:
-        raise InputError(f"the cache {where} cannot be opened ({_first_line(error)}).") from None
+        raise InputError(f"the cache {where} cannot be opened ({_reason(error)}).") from None
     return RemoteStorage(where, system, root)
 
 
@@ -92,10 +93,10 @@ class LocalStorage:
 
     def names(self, folder: str) -> list[str]:
         """List part files; names of unfinished files begin with a dot and are left out."""
-        here = self.root / folder
-        if not here.is_dir():
+        path = self.root / folder
+        if not path.is_dir():
             return []
-        return sorted(file.name for file in here.iterdir() if _is_part_name(file.name))
+        return sorted(file.name for file in path.iterdir() if _is_part_name(file.name))
 
     def read(self, folder: str, names: Sequence[str]) -> Mapping[str, Any]:
         """Return the files' paths."""
@@ -108,7 +109,7 @@ class LocalStorage:
         except OSError as error:
             raise _unwritable_error(self.root, error) from None
 
-    def shown(self, folder: str, name: str) -> Path:
+    def path(self, folder: str, name: str) -> Path:
         """Return the file's path."""
         return self.root / folder / name
 
@@ -132,17 +133,15 @@ class RemoteStorage:
 
     def names(self, folder: str) -> list[str]:
         """List part files, bypassing fsspec's listing cache."""
-        place = self._path(folder)
-        self.system.invalidate_cache(place)
+        here = self._path(folder)
+        self.system.invalidate_cache(here)
         try:
-            found = self.system.ls(place, detail=False)
+            paths = self.system.ls(here, detail=False)
         except FileNotFoundError:
             return []
         except Exception as error:
-            raise InputError(
-                f"the cache cannot be read ({_first_line(error)}).", file=self.url
-            ) from None
-        names = (str(path).rstrip("/").rpartition("/")[2] for path in found)
+            raise self._unreadable(error) from None
+        names = (str(path).rstrip("/").rpartition("/")[2] for path in paths)
         return sorted(filter(_is_part_name, names))
 
     def read(self, folder: str, names: Sequence[str]) -> Mapping[str, Any]:
@@ -153,12 +152,10 @@ class RemoteStorage:
             return {}
         paths = [self._path(folder, name) for name in names]
         try:
-            found = self.system.cat(paths)
+            fetched = self.system.cat(paths)
         except Exception as error:
-            raise InputError(
-                f"the cache cannot be read ({_first_line(error)}).", file=self.url
-            ) from None
-        contents = [found] if isinstance(found, bytes) else list(found.values())
+            raise self._unreadable(error) from None
+        contents = [fetched] if isinstance(fetched, bytes) else list(fetched.values())
         return {
             name: pa.BufferReader(content) for name, content in zip(names, contents, strict=True)
         }
@@ -179,17 +176,19 @@ class RemoteStorage:
         except Exception as error:
             raise self._unwritable(error) from None
 
-    def shown(self, folder: str, name: str) -> str:
+    def path(self, folder: str, name: str) -> str:
         """Return the file's URL."""
         return "/".join(filter(None, (self.url.rstrip("/"), folder, name)))
 
     def _path(self, folder: str, name: str = "") -> str:
         return "/".join(part for part in (self.root.rstrip("/"), folder, name) if part) or "/"
 
+    def _unreadable(self, error: Exception) -> InputError:
+        return InputError(f"the cache cannot be read ({_reason(error)}).", file=self.url)
+
     def _unwritable(self, error: Exception) -> InputError:
         return InputError(
-            f"the cache cannot be written ({_first_line(error)}); pass --cache DIR or --no-cache.",
-            file=self.url,
+            f"the cache cannot be written ({_reason(error)}); {_other_cache()}.", file=self.url
         )
 
 
@@ -197,13 +196,87 @@ def _is_part_name(name: str) -> bool:
     return name.endswith(".parquet") and not name.startswith(".")
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).partition("\n")[0] or type(error).__name__).rstrip(".")
+def _reason(error: Exception) -> str:
+    return first_line(error).rstrip(".")
 
 
 def _unwritable_error(folder: Path, error: OSError) -> InputError:
     return InputError(
-        f"the cache folder cannot be written ({error.strerror or error}); pass --cache DIR or "
-        "--no-cache.",
+        f"the cache folder cannot be written ({error.strerror or error}); {_other_cache()}.",
         file=folder,
     )
+
+
+def _other_cache() -> str:
+    return f"pass {option('cache', 'DIR')} or {option('cache', False)}"
+
+
+ID_COLUMNS = ("model", "score", "image", "text")
+"""Columns that identify a row."""
+
+
+def read_part(source: Any, path: Path | str) -> tuple[Any, Any, dict[str, FloatArray]]:
+    """Read a Parquet part without its ragged columns: image ids, caption ids, numeric columns.
+
+    The ids are Arrow large-string arrays.
+
+    Raises:
+        InputError: the part is damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(source) as file:
+            names = [
+                field.name
+                for field in file.schema_arrow
+                if field.name not in ("model", "score") and not pa.types.is_list(field.type)
+            ]
+            table = file.read(columns=names, use_threads=False).combine_chunks()
+        images, texts = (
+            _combine_chunks(table[name].cast(pa.large_string())) for name in ("image", "text")
+        )
+        columns = {
+            name: _column_to_numpy(_combine_chunks(table[name]))
+            for name in names
+            if name not in ID_COLUMNS
+        }
+        return images, texts, columns
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise _damaged_part_error(error, path) from None
+
+
+def read_lists(source: Any, path: Path | str, name: str) -> Ragged:
+    """Read one ragged column of a Parquet part.
+
+    Raises:
+        InputError: the part is damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(source) as file:
+            return Ragged.from_arrow(file.read(columns=[name], use_threads=False)[name])
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise _damaged_part_error(error, path) from None
+
+
+def _damaged_part_error(error: Exception, path: Path | str) -> InputError:
+    return InputError(
+        f"is a damaged part of the cache ({_reason(error)}); delete this file, and what it held is "
+        "asked again.",
+        file=path,
+    )
+
+
+def _combine_chunks(column: Any) -> Any:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _column_to_numpy(column: Any) -> FloatArray:
+    if hasattr(column, "flatten") and hasattr(column.type, "list_size"):
+        flat = np.asarray(column.flatten().to_numpy(zero_copy_only=False))
+        return flat.reshape(len(column), column.type.list_size)
+    return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -5,15 +5,11 @@ temporary name is never read. Names of parts sort by the time of writing, so tha
 counts where something was scored again. Any number of programs may add to a table at once: each
 writes parts of its own, and none is ever changed or deleted.
 
-    PLACE/answers/<model fingerprint>/<score>/<part>.parquet    model, score, image, text, value, …
+    ROOT/answers/<model fingerprint>/<score>/<part>.parquet    model, score, image, text, value, …
 
-A shelf holds one model's answers to one score, as Parquet parts that are only ever added. A part
-that has its name is whole, whenever its writer was killed; what was left under a temporary name is
-never read. Names of parts sort by the time of writing, so that the newest answer counts where
-something was asked again. Any number of programs may add to a shelf at once: each writes parts of
-its own, and none is ever changed or deleted.
-
-    PLACE/answers/<model fingerprint>/<score>/<part>.parquet    model, score, image, text, value, …
+The characters of an id are packed into 64-bit words. A pair's key is a multiply-add hash of its
+words; the seed is changed until no two different pairs of a table share a key, and every hit is
+compared word by word, so that a key can never stand for another pair.
 """
 
 from __future__ import annotations
@@ -23,28 +19,172 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from contrapose.engine.parts import (
-    ListColumn,
-    PairIndex,
-    Part,
-    join_parts,
-    pack_ids,
-    read_lists,
-    read_part,
-    stack_columns,
-)
-from contrapose.engine.score_types import Columns, Progress
-from contrapose.engine.storage import StorageBackend, open_storage
+from contrapose.arrays import Ragged
+from contrapose.engine.score_types import Columns
+from contrapose.engine.storage import StorageBackend, open_storage, read_lists, read_part
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.models.capabilities import UNSTORED
+
+IdWords = NDArray[np.uint64]
+"""(n, w) ids, eight bytes per word; shorter ids are zero-padded."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairIndex:
+    """Sorted hash index over the (image, caption) id pairs of a table.
+
+    Attributes:
+        images: image ids, row by row.
+        texts: caption ids, row by row.
+        seed: of the hash's multipliers.
+        keys: the pairs' hashes, sorted.
+        rows: the rows of the hashes; of equal pairs the newest is the last.
+    """
+
+    images: IdWords
+    texts: IdWords
+    seed: int
+    keys: IdWords
+    rows: IntArray
+
+    @classmethod
+    def of(cls, image: IdWords, text: IdWords) -> PairIndex:
+        """Build the index of a table's ids, row by row."""
+        for seed in count():
+            keys = _hash_ids(image, seed, 0) + _hash_ids(text, seed, 1)
+            rows = np.argsort(keys, kind="stable")
+            keys = keys[rows]
+            twins = np.flatnonzero(keys[1:] == keys[:-1])
+            a, b = rows[twins], rows[twins + 1]
+            if (image[a] == image[b]).all() and (text[a] == text[b]).all():
+                break
+        return cls(image, text, seed, keys, rows)
+
+    def find(self, images: Sequence[str], texts: Sequence[str], pairs: IntArray) -> IntArray:
+        """Return the newest row of each pair; −1 where it has none."""
+        image, text = pack_ids(images), pack_ids(texts)
+        wanted = (
+            _hash_ids(image, self.seed, 0)[pairs[:, 0]] + _hash_ids(text, self.seed, 1)[pairs[:, 1]]
+        )
+        last = np.searchsorted(self.keys, wanted, side="right") - 1
+        hit = np.flatnonzero((last >= 0) & (self.keys[last] == wanted))
+        rows = self.rows[last[hit]]
+        equal = _equal_ids(self.images, rows, image, pairs[hit, 0])
+        equal &= _equal_ids(self.texts, rows, text, pairs[hit, 1])
+        result = np.full(len(pairs), -1, dtype=np.int64)
+        result[hit[equal]] = rows[equal]
+        return result
+
+
+def pack_ids(ids: Sequence[str] | Any) -> IdWords:
+    """Pack ids, a sequence of strings or an Arrow large-string column, into 64-bit words."""
+    letters, lengths = _id_bytes(ids) if isinstance(ids, Sequence) else _arrow_id_bytes(ids)
+    longest = int(lengths.max(initial=0))
+    width = -(-longest // 8)
+    if longest % 8 == 0 and (lengths == longest).all():
+        padded = letters.reshape(len(lengths), longest)
+    else:
+        padded = np.zeros((len(lengths), 8 * width), dtype=np.uint8)
+        padded[np.arange(8 * width) < lengths[:, None]] = letters
+    return np.ascontiguousarray(padded).view(np.uint64).reshape(len(lengths), width)
+
+
+def stack_id_words(parts: Sequence[IdWords]) -> IdWords:
+    """Concatenate packed ids; narrower ones are zero-padded."""
+    width = max(part.shape[1] for part in parts)
+    return np.concatenate(
+        [
+            part if part.shape[1] == width else np.pad(part, ((0, 0), (0, width - part.shape[1])))
+            for part in parts
+        ]
+    )
+
+
+def _id_bytes(ids: Sequence[str]) -> tuple[NDArray[np.uint8], IntArray]:
+    """Return the UTF-8 bytes of all ids, and the length of each."""
+    joined = "".join(ids)
+    sizes: Iterable[int] = map(len, ids)
+    if not joined.isascii():
+        sizes = (len(name.encode()) for name in ids)
+    return np.frombuffer(joined.encode(), np.uint8), np.fromiter(sizes, np.int64, len(ids))
+
+
+def _arrow_id_bytes(column: Any) -> tuple[NDArray[np.uint8], IntArray]:
+    _, offsets, data = column.buffers()
+    ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+    return np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]], np.diff(ends)
+
+
+def _hash_ids(words: IdWords, seed: int, which: int) -> IdWords:
+    """Hash packed ids to (n,) 64-bit keys; zero padding does not change a key."""
+    draw = np.random.default_rng((seed, which))
+    keys = np.zeros(len(words), dtype=np.uint64)
+    for column in words.T:
+        keys += column * np.uint64(2 * int(draw.integers(2**62)) + 1)
+    return keys
+
+
+def _equal_ids(
+    known: IdWords, rows: IntArray, wanted: IdWords, positions: IntArray
+) -> NDArray[np.bool_]:
+    """Compare packed ids element by element, whatever their padding."""
+    common = min(known.shape[1], wanted.shape[1])
+    same = np.ones(len(rows), dtype=np.bool_)
+    for i in range(common):
+        same &= known[:, i][rows] == wanted[:, i][positions]
+    if known.shape[1] > common:
+        same &= (known[:, common:] == 0).all(axis=1)[rows]
+    if wanted.shape[1] > common:
+        same &= (wanted[:, common:] == 0).all(axis=1)[positions]
+    return same
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Rows of an answer table in memory: packed ids and numeric columns.
+
+    Attributes:
+        images: image ids, row by row.
+        texts: caption ids, row by row.
+        columns: numbers by name: (n,), or (n, d) for vectors; ragged columns are read on demand.
+    """
+
+    images: IdWords
+    texts: IdWords
+    columns: Mapping[str, FloatArray]
+
+
+def join_parts(parts: Sequence[Part]) -> Part:
+    """Concatenate parts row-wise."""
+    return Part(
+        stack_id_words([part.images for part in parts]),
+        stack_id_words([part.texts for part in parts]),
+        {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns},
+    )
+
+
+def stack_columns(
+    parts: Sequence[Mapping[str, FloatArray | Ragged]],
+) -> dict[str, FloatArray | Ragged]:
+    """Concatenate columns row-wise, numeric and ragged."""
+    stacked: dict[str, FloatArray | Ragged] = {}
+    for name in parts[0]:
+        columns = [part[name] for part in parts]
+        ragged = [column for column in columns if isinstance(column, Ragged)]
+        plain = [column for column in columns if not isinstance(column, Ragged)]
+        stacked[name] = Ragged.concatenate(ragged) if ragged else np.concatenate(plain)
+    return stacked
+
 
 READER_THREADS = 4
 """Threads that read parts."""
@@ -55,14 +195,14 @@ class PartOrigin:
     """Origin of a block of rows: a stored part, or memory alone.
 
     Attributes:
-        rows: how many.
-        name: the part they lie in; empty when they are in memory alone.
-        lists: theirs, when they are in memory alone.
+        rows: number of rows.
+        name: name of the stored part; empty for memory alone.
+        lists: ragged columns of rows in memory alone.
     """
 
     rows: int
     name: str = ""
-    lists: Mapping[str, ListColumn] = field(default_factory=dict)
+    lists: Mapping[str, Ragged] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -70,14 +210,14 @@ class AnswerTable:
     """Answers of one model under one score name: append-only parts with an index over them.
 
     Attributes:
-        place: the store's place; None keeps answers in memory alone.
-        folder: the shelf's folder there.
+        storage: where parts are stored; None keeps them in memory alone.
+        folder: the table's folder in the storage.
         model: the model's fingerprint.
         score: the score's name in the store.
-        inherited: answers that were there when the shelf was first looked at.
+        rows_at_start: rows that were stored when the table was first read.
     """
 
-    place: StorageBackend | None
+    storage: StorageBackend | None
     folder: str
     model: str
     score: str
@@ -92,62 +232,62 @@ class AnswerTable:
     ) -> IntArray:
         """Return the row of each pair of content ids; −1 where it has none.
 
-        An answer that needs no image, or no text, stands under an empty id for it. Where a thing
-        was asked again, the newest answer is found.
+        An answer that needs no image, or no text, has an empty id for it. Of a pair that was scored
+        again, the newest row counts.
 
         Args:
-            images: content ids.
-            texts: content ids.
-            pairs: (p, 2) positions in them; None takes the i-th image with the i-th text.
+            images: content ids of images.
+            texts: content ids of captions.
+            pairs: (p, 2) positions in them; None pairs the i-th image with the i-th caption.
         """
         if pairs is None:
             pairs = np.repeat(np.arange(len(images))[:, None], 2, axis=1)
-        whole = self._whole()
-        if whole is None or not len(pairs):
+        rows = self._all_rows()
+        if rows is None or not len(pairs):
             return np.full(len(pairs), -1, dtype=np.int64)
         if self._index is None:
-            self._index = PairIndex.of(whole.images, whole.texts)
+            self._index = PairIndex.of(rows.images, rows.texts)
         return self._index.find(images, texts, pairs)
 
     def values(self, rows: IntArray, column: str = "value") -> FloatArray:
         """Return a column's values in these rows: (n,), or (n, d) for vectors; NaN for row −1."""
-        whole = self._whole()
-        if whole is None:
+        stored = self._all_rows()
+        if stored is None:
             return np.full((len(rows), 0) if column == "vector" else len(rows), np.nan)
-        found = whole.columns[column][rows]
-        found[rows < 0] = np.nan
-        return found
+        values = stored.columns[column][rows]
+        values[rows < 0] = np.nan
+        return values
 
-    def lists(self, rows: IntArray, column: str) -> ListColumn:
+    def lists(self, rows: IntArray, column: str) -> Ragged:
         """Read a ragged column's lists in these rows from the parts; empty where there is none."""
-        self._whole()
+        self._all_rows()
         starts = np.cumsum([0, *(origin.rows for origin in self._origins)])
         wanted = np.unique(np.searchsorted(starts, rows[rows >= 0], side="right") - 1)
-        read: dict[int, ListColumn] = {}
+        read: dict[int, Ragged] = {}
         names = {int(i): self._origins[i].name for i in wanted if self._origins[i].name}
-        if self.place is not None and names:
-            found = self.place.read(self.folder, list(names.values()))
-            shown = [self.place.shown(self.folder, name) for name in names.values()]
-            sources = [found[name] for name in names.values()]
+        if self.storage is not None and names:
+            files = self.storage.read(self.folder, list(names.values()))
+            paths = [self.storage.path(self.folder, name) for name in names.values()]
+            sources = [files[name] for name in names.values()]
             with ThreadPoolExecutor(READER_THREADS) as pool:
-                lists = pool.map(read_lists, sources, shown, [column] * len(sources))
+                lists = pool.map(read_lists, sources, paths, [column] * len(sources))
                 read = dict(zip(names, lists, strict=True))
         parts = [
-            read.get(i) or origin.lists.get(column) or ListColumn.none(origin.rows)
+            read.get(i) or origin.lists.get(column) or Ragged.empty(origin.rows)
             for i, origin in enumerate(self._origins)
         ]
-        return ListColumn.joined(parts).take(rows)
+        return Ragged.concatenate(parts).take(rows)
 
     def add(
         self,
         images: Sequence[str],
         texts: Sequence[str],
-        columns: Mapping[str, FloatArray | ListColumn],
+        columns: Mapping[str, FloatArray | Ragged],
     ) -> None:
         """Append answers as one part.
 
         Raises:
-            InputError: the place cannot be written.
+            InputError: the storage cannot be written.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -161,10 +301,10 @@ class AnswerTable:
             "text": pa.array(texts, pa.large_string()),
         }
         numbers: dict[str, FloatArray] = {}
-        lists: dict[str, ListColumn] = {}
+        lists: dict[str, Ragged] = {}
         for name, values in columns.items():
-            if isinstance(values, ListColumn):
-                lists[name], content[name] = values, values.column()
+            if isinstance(values, Ragged):
+                lists[name], content[name] = values, values.to_arrow()
                 continue
             numbers[name] = values
             array = pa.array(np.ascontiguousarray(values).reshape(-1))
@@ -172,36 +312,39 @@ class AnswerTable:
                 array = pa.FixedSizeListArray.from_arrays(array, values.shape[1])
             content[name] = array
         part = pa.table(content)
-        self._whole()
+        self._all_rows()
         origin = PartOrigin(len(images), lists=lists)
-        if self.place is not None:
+        if self.storage is not None:
             sink = pa.BufferOutputStream()
             pq.write_table(part, sink, compression="zstd")
             origin = PartOrigin(len(images), new_part_name())
-            self.place.write(self.folder, origin.name, sink.getvalue().to_pybytes())
+            self.storage.write(self.folder, origin.name, sink.getvalue().to_pybytes())
         self._parts.append(Part(pack_ids(images), pack_ids(texts), numbers))
         self._origins.append(origin)
         self._index = None
 
-    def _whole(self) -> Part | None:
+    def _all_rows(self) -> Part | None:
         """Return all rows as one part, reading them on first use; None while the table is empty."""
         if not self._read:
             self._read = True
-            self._parts = self._stored()
+            self._parts = self._read_parts()
             self.rows_at_start = sum(len(part.images) for part in self._parts)
         if len(self._parts) > 1:
             self._parts = [join_parts(self._parts)]
         return self._parts[0] if self._parts else None
 
-    def _stored(self) -> list[Part]:
-        if self.place is None:
+    def _read_parts(self) -> list[Part]:
+        if self.storage is None:
             return []
-        found = self.place.read(self.folder, self.place.names(self.folder))
-        shown = [self.place.shown(self.folder, name) for name in found]
+        files = self.storage.read(self.folder, self.storage.names(self.folder))
+        paths = [self.storage.path(self.folder, name) for name in files]
         with ThreadPoolExecutor(READER_THREADS) as pool:
-            parts = list(pool.map(read_part, found.values(), shown))
+            parts = [
+                Part(pack_ids(images), pack_ids(texts), columns)
+                for images, texts, columns in pool.map(read_part, files.values(), paths)
+            ]
         self._origins = [
-            PartOrigin(len(part.images), name) for part, name in zip(parts, found, strict=True)
+            PartOrigin(len(part.images), name) for part, name in zip(parts, files, strict=True)
         ]
         return parts
 
@@ -211,13 +354,6 @@ def new_part_name() -> str:
     return f"{time.time_ns():020d}-{uuid.uuid4().hex[:12]}.parquet"
 
 
-WRITE_INTERVAL = 5.0
-"""Seconds of answers that a killed run can lose at first."""
-
-MAX_WRITE_INTERVAL = 60.0
-"""The same after hours: a hundredth of the time so far, so that parts stay few."""
-
-
 @dataclass(frozen=True, slots=True)
 class ScoredBatch:
     """Scored batch: ids, columns of the rows that have scores, and how many rows were tried."""
@@ -225,58 +361,7 @@ class ScoredBatch:
     images: list[str]
     texts: list[str]
     columns: list[Columns]
-    asked: int
-
-
-class PartWriter:
-    """Write scored batches to the store every few seconds, and on exit even if the run fails."""
-
-    def __init__(self, progress: Progress | None, answer_table: AnswerTable, what: str, total: int):
-        self.progress, self.answer_table, self.what, self.total = (
-            progress,
-            answer_table,
-            what,
-            total,
-        )
-        self.done, self.begun = 0, 0.0
-        self.since = 0.0
-        self.waiting: list[ScoredBatch] = []
-
-    def __enter__(self) -> PartWriter:
-        return self
-
-    def begin(self) -> None:
-        """Start the clock and report the first progress."""
-        if not self.begun:
-            self.begun = self.since = time.monotonic()
-            if self.progress is not None:
-                self.progress(self.what, 0, self.total)
-
-    def __exit__(self, *_: object) -> None:
-        self._put()
-
-    def keep(self, answer: ScoredBatch) -> None:
-        """Queue a scored batch, write when the interval has passed, and report progress."""
-        self.begin()
-        self.waiting.append(answer)
-        self.done += answer.asked
-        now = time.monotonic()
-        if now - self.since >= max(
-            WRITE_INTERVAL, min((now - self.begun) / 100, MAX_WRITE_INTERVAL)
-        ):
-            self._put()
-        if self.progress is not None:
-            self.progress(self.what, self.done, self.total)
-
-    def _put(self) -> None:
-        columns = [some for answer in self.waiting for some in answer.columns]
-        if columns:
-            self.answer_table.add(
-                [name for answer in self.waiting for name in answer.images],
-                [name for answer in self.waiting for name in answer.texts],
-                stack_columns(columns),
-            )
-        self.waiting, self.since = [], time.monotonic()
+    tried: int
 
 
 def default_store_folder() -> Path:
@@ -292,22 +377,22 @@ class AnswerStore:
         """Open a store in a folder, or at a URL that fsspec understands.
 
         Raises:
-            InputError: the place cannot be made or written.
+            InputError: the storage cannot be made or written.
             MissingExtraError: a URL, and fsspec is not installed.
         """
-        self.place = None if where is None else open_storage(where)
-        self._shelves: dict[tuple[str, str], AnswerTable] = {}
-        if self.place is not None:
-            self.place.prepare()
+        self.storage = None if where is None else open_storage(where)
+        self._tables: dict[tuple[str, str], AnswerTable] = {}
+        if self.storage is not None:
+            self.storage.prepare()
 
-    def answer_table(self, fingerprint: str, score: str) -> AnswerTable:
+    def table(self, fingerprint: str, score: str) -> AnswerTable:
         """Return the answer table of a model and a score, opened once."""
         key = fingerprint, score
-        if key not in self._shelves:
+        if key not in self._tables:
             folder = f"answers/{_folder_name(fingerprint)}/{_folder_name(score)}"
-            place = None if fingerprint.startswith(UNSTORED) else self.place
-            self._shelves[key] = AnswerTable(place, folder, fingerprint, score)
-        return self._shelves[key]
+            storage = None if fingerprint.startswith(UNSTORED) else self.storage
+            self._tables[key] = AnswerTable(storage, folder, fingerprint, score)
+        return self._tables[key]
 
 
 def _folder_name(text: str) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 from contrapose import metrics
 from contrapose.data import Card, Example
 from contrapose.engine import ScoringContext
-from contrapose.engine.chat import ChatTemplate, ReplyTable, collect_replies, find_template
+from contrapose.engine.chat import ReplyTable, collect_replies
+from contrapose.engine.chat_prompts import ChatTemplate, find_template
 from contrapose.errors import InputError
 from contrapose.evaluation.skips import NothingLeftError, SkipReasons
 from contrapose.metrics import Choices, IntArray

@@ -21,8 +21,8 @@ from contrapose.engine import (
     describe_prior,
     load_prior_folder,
     require_score,
+    store_key,
 )
-from contrapose.engine.score_types import store_key
 from contrapose.errors import InputError, option
 from contrapose.evaluation.chat import stack_replies, sum_usage, usage_note
 from contrapose.evaluation.parts import (
@@ -40,14 +40,13 @@ from contrapose.evaluation.skips import (
     skip_note,
     summarize_skips,
 )
-from contrapose.files.records import gc_paused
-from contrapose.files.suggest import did_you_mean
+from contrapose.files import did_you_mean, gc_paused
 from contrapose.models import Model, load_model
 from contrapose.results.schema import AlphaReport, Results
 from contrapose.results.score_files import RunRecord
 from contrapose.results.summary import summarize_parts
 from contrapose.results.tables import stack_tables
-from contrapose.scores.skips import Skip
+from contrapose.scores import Skip
 
 
 def provenance(
@@ -136,7 +135,7 @@ def evaluate_models(
             prior=request.prior or NoiseImages(),
             question=request.question,
             progress=progress,
-            pictures=images,
+            images=images,
             cache_use=request.cache_use,
             executor=LocalExecutor(request.workers),
         )

@@ -10,12 +10,12 @@ from typing import Literal
 
 import numpy as np
 
+from contrapose.arrays import Ragged
 from contrapose.data import Benchmark, Card, EditSet, Example, Gallery
 from contrapose.engine import (
     LIKELIHOOD_SCORES,
     TEXT_ONLY_SCORES,
     CachePolicy,
-    ListColumn,
     Prior,
     ScoringContext,
     compute_gallery_prior,
@@ -29,7 +29,7 @@ from contrapose.engine import (
     score_priors_ahead,
     score_tokens,
 )
-from contrapose.engine.chat import explain_unfit, find_template, is_chat
+from contrapose.engine.chat_prompts import explain_unfit, find_template, is_chat
 from contrapose.errors import InputError, option
 from contrapose.evaluation.chat import ChatTranscript, measure_chat
 from contrapose.evaluation.selection import BenchmarkLike, PartData, Selection
@@ -47,8 +47,7 @@ from contrapose.results.schema import AlphaReport
 from contrapose.results.shapes import MatrixScores, MeasureInput, find_shape, measure
 from contrapose.results.summary import RESAMPLES, MeasuredPart
 from contrapose.results.tables import ScoreTable, answers_table, grid_table
-from contrapose.scores.answers import Answers
-from contrapose.scores.skips import Skip
+from contrapose.scores import Answers, Skip
 
 DEBIASED: Mapping[str, str] = {f"{score}-alpha": score for score in LIKELIHOOD_SCORES}
 """Likelihoods with the prior taken out of choices among captions, and what they are made of."""
@@ -244,7 +243,7 @@ def _run_gallery(
     values = grid.scores
     if grid.from_text is not None:  # a pair that one ranking did not score is lower there
         values = np.maximum(values, grid.from_text)
-    table = grid_table(values, data, prefix, scored=grid.asked)
+    table = grid_table(values, data, prefix, scored=grid.scored)
     data, grid, skipped = without_skipped(data, grid)
     question = MeasureInput(MatrixScores(grid.scores, data, grid.from_text), card)
     alpha = None
@@ -264,7 +263,7 @@ def _run_gallery(
 
 def _score_tokens(
     context: ScoringContext, score: str, data: list[Example], answers: Answers, request: EvalRequest
-) -> tuple[ListColumn, IntArray] | None:
+) -> tuple[Ragged, IntArray] | None:
     """Token log-probabilities of the examples not skipped, if the request wants them."""
     if not request.tokens or score not in TOKENS:
         return None
@@ -275,7 +274,7 @@ def _score_tokens(
 
 def _require_answers(answers: Answers, name: str) -> Answers:
     """Answers of the examples that were not skipped; an error if none is left."""
-    kept = answers.answered()
+    kept = answers.without_skipped()
     if not len(kept.frame):
         raise NothingLeftError(name, answers.skipped)
     return kept

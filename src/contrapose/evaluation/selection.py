@@ -20,8 +20,7 @@ from contrapose.data import (
     is_user_file,
 )
 from contrapose.errors import InputError, option
-from contrapose.files import StrictProblems
-from contrapose.files.suggest import did_you_mean
+from contrapose.files import StrictProblems, did_you_mean
 
 PartData = list[Example] | Gallery | EditSet
 

@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from contrapose.data import EditSet, Gallery
-from contrapose.engine import ScoreMatrix
 from contrapose.errors import InputError
 from contrapose.results.schema import SkipReport
-from contrapose.scores.skips import Skip, count_reasons
+from contrapose.scores import ScoreMatrix, Skip, count_reasons
 
 SkipReasons = Mapping[str, Skip]
 """Examples (queries of a gallery) that could not be asked, and why."""
@@ -75,11 +74,15 @@ def without_skipped(
     A query whose only partners are gone cannot be answered, and is left out too. Of classes every
     name that can be read stays: fewer would be an easier question.
     """
-    if not grid.rows and not grid.columns:
+    if not grid.skipped_rows and not grid.skipped_columns:
         return gallery, grid, {}
-    pairs = [(i, j) for i, j in gallery.pairs if i not in grid.rows and j not in grid.columns]
+    pairs = [
+        (i, j)
+        for i, j in gallery.pairs
+        if i not in grid.skipped_rows and j not in grid.skipped_columns
+    ]
     kept_images, kept_texts = {i for i, _ in pairs}, {j for _, j in pairs}
-    rows, columns = dict(grid.rows), dict(grid.columns)
+    rows, columns = dict(grid.skipped_rows), dict(grid.skipped_columns)
     for i, j in gallery.pairs:
         why = rows.get(i) or columns.get(j)
         if why is None:
@@ -112,13 +115,13 @@ def without_skipped_queries(
     edits: EditSet, grid: ScoreMatrix
 ) -> tuple[EditSet, ScoreMatrix, SkipReasons]:
     """Drop the skipped edit queries; skipped images get a score that no query can reach."""
-    skipped = {edits.queries[q].id: why for q, why in sorted(grid.rows.items())}
-    if not skipped and not grid.columns:
+    skipped = {edits.queries[q].id: why for q, why in sorted(grid.skipped_rows.items())}
+    if not skipped and not grid.skipped_columns:
         return edits, grid, {}
-    kept = [q for q in range(len(edits.queries)) if q not in grid.rows]
+    kept = [q for q in range(len(edits.queries)) if q not in grid.skipped_rows]
     if not kept:
         raise NothingLeftError("the edit queries", skipped)
     scores = grid.scores[kept].copy()
-    scores[:, list(grid.columns)] = UNREACHABLE_SCORE
+    scores[:, list(grid.skipped_columns)] = UNREACHABLE_SCORE
     asked = replace(edits, queries=tuple(edits.queries[q] for q in kept))
     return asked, replace(grid, scores=scores), skipped

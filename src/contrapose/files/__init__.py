@@ -2,15 +2,14 @@
 
 Records come with their line number, problems are either raised or collected, paths from an
 annotation file cannot leave their root, and what is written appears complete or not at all.
-
-Records come with the line they stand on, problems are either raised or collected, paths from an
-annotation file cannot leave their root, and what is written appears whole or not at all.
 """
 
 from contrapose.files.atomic import atomic_file, new_folder, require_free, write_bytes, write_text
 from contrapose.files.paths import IMAGE_SUFFIXES, resolve_name, safe_join
+from contrapose.files.plugins import include
 from contrapose.files.records import (
     Record,
+    gc_paused,
     parse_records,
     read_csv_records,
     read_json,
@@ -25,6 +24,7 @@ from contrapose.files.text import (
     ProblemList,
     Problems,
     StrictProblems,
+    did_you_mean,
     is_valid_unicode,
     read_lines,
     read_text,
@@ -39,6 +39,9 @@ __all__ = [
     "Record",
     "StrictProblems",
     "atomic_file",
+    "did_you_mean",
+    "gc_paused",
+    "include",
     "is_valid_unicode",
     "new_folder",
     "parse_records",

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -57,12 +57,17 @@ def require_free(path: Path, *, overwrite: bool = False) -> None:
     """Require that a folder can be created here, before the work that would fill it.
 
     Raises:
-        InputError: the place is taken and `overwrite` is off, or it is not a folder.
+        InputError: there is a non-empty folder and `overwrite` is off, or a file.
     """
     if path.is_symlink() or (path.exists() and not path.is_dir()):
-        raise InputError("is there already and is not a folder; choose another --out.", file=path)
+        raise InputError(
+            f"is there already and is not a folder; choose another {option('out')}.", file=path
+        )
     if not overwrite and path.is_dir() and any(path.iterdir()):
-        raise InputError("is not empty; choose another --out or pass --overwrite.", file=path)
+        raise InputError(
+            f"is not empty; choose another {option('out')} or pass {option('overwrite', True)}.",
+            file=path,
+        )
 
 
 @contextmanager
@@ -70,11 +75,11 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield an empty folder to fill; it takes its final name only when the block succeeds.
 
     Args:
-        path: the folder's final place.
-        overwrite: let it take the place of a folder that is there already.
+        path: the folder's final path.
+        overwrite: replace a folder that exists.
 
     Raises:
-        InputError: the place is taken and `overwrite` is off, it is not a folder, or writing
+        InputError: there is a non-empty folder and `overwrite` is off, or a file, or writing
             fails: no permission, no space.
     """
     require_free(path, overwrite=overwrite)
@@ -98,17 +103,17 @@ def _write_error(path: Path, error: OSError) -> InputError:
     return InputError(f"cannot be written ({why}); nothing was left there.", file=path)
 
 
-def _replace_folder(new: Path, place: Path) -> None:
-    """Move `new` to `place`; an old folder there is deleted only after the new one is in."""
-    if not place.exists():
-        new.rename(place)
+def _replace_folder(new: Path, path: Path) -> None:
+    """Move `new` to `path`; an old folder there is deleted only after the new one is in."""
+    if not path.exists():
+        new.rename(path)
         return
-    old = Path(tempfile.mkdtemp(prefix=f".{place.name}.old.", dir=place.parent))
-    place.rename(old / "was")
+    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+    path.rename(old / "was")
     try:
-        new.rename(place)
+        new.rename(path)
     except BaseException:
-        (old / "was").rename(place)
+        (old / "was").rename(path)
         old.rmdir()
         raise
     shutil.rmtree(old, ignore_errors=True)

@@ -15,7 +15,7 @@ IMAGE_SUFFIXES = (
     *(".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".npy", ".png"),
     *(".ppm", ".tif", ".tiff", ".webp"),
 )
-"""What an image's name may end in; what it is, its bytes say."""
+"""Suffixes of image files; the format is detected from the bytes."""
 
 
 @lru_cache(maxsize=1 << 16)
@@ -23,11 +23,11 @@ def safe_join(root: Path, name: str) -> Path:
     """Join a path from an annotation file to its root, refusing paths that leave it.
 
     The check is on the words of the path, not on what links point to: a folder that the user
-    linked into the root on purpose stays usable, a file cannot name its way out. A `..` takes
-    back the word before it, so that it cannot step out through such a link either.
+    linked into the root on purpose stays usable, an annotation cannot name a path outside. A `..`
+    removes the word before it, so that it cannot step out through such a link either.
 
     Raises:
-        Malformed: the path is empty, absolute, or climbs out of the root.
+        MalformedError: the path is empty, absolute, or climbs out of the root.
     """
     if not name.strip() or "\0" in name:
         raise MalformedError("an image path is empty or holds a NUL character.")
@@ -51,7 +51,7 @@ def resolve_name(path: Path) -> Path | None:
     """Resolve an image path: itself, or one that differs in case or in suffix only.
 
     Real folders hold `a.JPG` for `a.jpg` and `.png` for a name given without a suffix. Two
-    candidates are no answer: nothing is guessed. A text file beside the image is none.
+    candidates are ambiguous, and nothing is guessed. A text file beside the image does not count.
     """
     try:
         if path.is_file():
@@ -63,9 +63,9 @@ def resolve_name(path: Path) -> Path | None:
     except OSError:  # a name too long for the file system, a folder that may not be read
         return None
     for wanted in (path.name.lower(), _image_stem(path.name)):
-        found = names.get(wanted)
-        if found is not None and len(found) == 1:
-            return path.parent / found[0]
+        candidates = names.get(wanted, ())
+        if len(candidates) == 1:
+            return path.parent / candidates[0]
     return None
 
 

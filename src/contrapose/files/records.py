@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, first_line
 from contrapose.files.text import (
     JsonScanner,
     MalformedError,
@@ -33,7 +33,7 @@ class Record:
     """One record of a file, with its line and key.
 
     Attributes:
-        value: what stands there, as JSON values.
+        value: its content, as JSON values.
         file: the file it comes from.
         line: the line it starts on (CSV, JSON, JSONL) or its row (Parquet), from 1.
         key: its key when the file is one JSON object, its position from 0 when it is a list.
@@ -126,8 +126,8 @@ def read_json_records(path: Path, problems: Problems, under: str | None = None) 
 
     Args:
         path: the file.
-        problems: where bytes that are not UTF-8 are reported.
-        under: the key of the outermost object whose entries are meant, instead of its own.
+        problems: receives a problem for bytes that are not UTF-8.
+        under: key of the outermost object whose value's entries are read; None reads its own.
     """
     scanner = JsonScanner(read_text(path, problems), path)
     start = 0 if under is None else scanner.find(under)
@@ -207,7 +207,7 @@ def read_parquet_records(path: Path, columns: Sequence[str] | None = None) -> It
         raise InputError("does not exist.", file=path) from None
     except (pa.ArrowException, OSError) as error:
         raise InputError(
-            f"is not a readable Parquet file ({_first_error_line(error)}).", file=path
+            f"is not a readable Parquet file ({first_line(error).rstrip('.')}).", file=path
         ) from None
 
 
@@ -236,10 +236,6 @@ def _describe_kind(value: Any) -> str:
 
 def _describe_value(value: Any) -> str:
     return repr(value) if isinstance(value, int | float | str) else _describe_kind(value)
-
-
-def _first_error_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0].rstrip(".")
 
 
 @contextmanager

@@ -1,12 +1,13 @@
-"""Text and JSON files with line numbers, and the problems found in them.
+"""Text and JSON files with line numbers, the problems in them, and suggestions for typos.
 
 Problems are raised at once (`StrictProblems`) or collected for a report (`ProblemList`).
 """
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -25,8 +26,8 @@ class Problem:
     Attributes:
         kind: a short name to count by: "malformed record", "missing image", …
         message: one sentence.
-        file: where.
-        line: the line in it, when there is one.
+        file: the file, when known.
+        line: the line in it, when known.
     """
 
     kind: str
@@ -57,11 +58,11 @@ class StrictProblems:
 class ProblemList:
     """Sink that collects all problems in order."""
 
-    found: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
     def report(self, problem: Problem) -> None:
         """Append the problem."""
-        self.found.append(problem)
+        self.problems.append(problem)
 
 
 def read_text(path: Path, problems: Problems) -> str:
@@ -112,8 +113,8 @@ class JsonScanner:
     """Scanner over the entries of a JSON list or object, with their offsets.
 
     Attributes:
-        text: the whole file.
-        file: its place, for messages.
+        text: the text of the file.
+        file: its path, for messages.
     """
 
     text: str
@@ -126,12 +127,12 @@ class JsonScanner:
         """Yield key or position, offset in the text, and value of each entry.
 
         Args:
-            at: where the list or object starts; the file must end with one that starts at 0.
+            at: offset where the list or object starts; one that starts at 0 must fill the file.
 
         Raises:
             InputError: this is not valid JSON, or neither a list nor an object; says where.
         """
-        whole = at == 0
+        is_file = at == 0
         at, closing = self._open(at)
         position = 0
         while self.text[at : at + 1] != closing:
@@ -142,7 +143,7 @@ class JsonScanner:
             yield key, start, entry
             at = self._next(at, closing)
             position += 1
-        if whole and (end := self._skip(at + 1)) < len(self.text):
+        if is_file and (end := self._skip(at + 1)) < len(self.text):
             self._refuse("extra data", end)
 
     def find(self, key: str) -> int:
@@ -195,11 +196,11 @@ class JsonScanner:
     def _next(self, at: int, closing: str) -> int:
         """Return the offset of the next entry, or of the closing bracket."""
         at = self._skip(at)
-        found = self.text[at : at + 1]
-        if found == closing:
+        mark = self.text[at : at + 1]
+        if mark == closing:
             return at
-        if found != ",":
-            self._refuse("expected ','" if found else "it ends in the middle", at)
+        if mark != ",":
+            self._refuse("expected ','" if mark else "it ends in the middle", at)
         at = self._skip(at + 1)
         if self.text[at : at + 1] == closing:
             self._refuse("a comma before the end", at)
@@ -212,3 +213,12 @@ class JsonScanner:
 
     def _refuse(self, why: str, at: int) -> NoReturn:
         raise InputError(f"is not valid JSON ({why}).", file=self.file, line=self.line(at))
+
+
+def did_you_mean(typed: str, known: Iterable[str], *, otherwise: str = "") -> str:
+    """End a sentence on an unknown name: suggest close matches, or list all names."""
+    names = list(known)
+    near = difflib.get_close_matches(typed, names, n=3, cutoff=0.5)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return otherwise or f"there are {', '.join(names)}."

@@ -1,6 +1,7 @@
 """Models: capability protocols, the registry of families, and loading by name."""
 
-from contrapose.files.plugins import include
+from contrapose.arrays import Ragged
+from contrapose.files import include
 from contrapose.models.capabilities import (
     Answerer,
     Captioner,
@@ -16,7 +17,6 @@ from contrapose.models.capabilities import (
     ModelCard,
     Prompt,
     QuestionTemplate,
-    Ragged,
     Reply,
     TokenCounter,
 )

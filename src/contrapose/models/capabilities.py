@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
+from contrapose.arrays import Ragged
 from contrapose.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,19 +41,6 @@ class EncodedImage:
     """
 
     state: Any
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ragged:
-    """Ragged array of token log-probabilities, caption after caption.
-
-    Attributes:
-        values: (tokens,) all captions' token log-probabilities.
-        offsets: (captions + 1,) where each caption's tokens begin, and the end.
-    """
-
-    values: Tensor
-    offsets: Tensor | Sequence[int]
 
 
 @runtime_checkable

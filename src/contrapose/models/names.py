@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Literal
 
 from contrapose.errors import InputError
-from contrapose.files.suggest import did_you_mean
+from contrapose.files import did_you_mean
 from contrapose.models.endpoint.settings import PREFIX, parse_settings
 from contrapose.models.options import parse_dtype
 

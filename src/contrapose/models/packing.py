@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
-from contrapose.models.capabilities import Ragged
+from contrapose.arrays import Ragged
 
 MAX_ROW_TOKENS = 256
 """Tokens of a row, where a single caption has no more: attention within it grows by the square."""

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from contrapose.errors import InputError
-from contrapose.files.plugins import include
-from contrapose.files.suggest import did_you_mean
+from contrapose.files import did_you_mean, include
 from contrapose.models.capabilities import Model
 from contrapose.models.names import ModelName, parse_name
 from contrapose.models.options import LoadOptions, find_device, load_options

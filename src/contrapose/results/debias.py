@@ -16,8 +16,7 @@ from contrapose.results.measures import Grouping, Measure, Measurements, group_u
 from contrapose.results.schema import AlphaReport, AlphaValue
 from contrapose.results.shapes import Debiasing, MeasureInput, find_shape, measure
 from contrapose.results.summary import build_statistics, is_share
-from contrapose.scores.answers import Answers
-from contrapose.scores.files import LikelihoodScale, to_log_likelihood
+from contrapose.scores import Answers, LikelihoodScale, to_log_likelihood
 
 GRID = 101
 """Points of the curve that is kept; the optimum is found on the exact end points."""

@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 
 from contrapose import __version__
-from contrapose.engine import ListColumn
-from contrapose.engine.parts import list_column_from_arrow
+from contrapose.arrays import Ragged
 from contrapose.errors import InputError, first_line
 from contrapose.files import new_folder, read_json, require_free, write_text
 from contrapose.results.measures import DerivedMetric, Measure, Measurements
@@ -290,7 +289,7 @@ def _read_column(column: Any) -> Any:
     import pyarrow as pa
 
     if pa.types.is_list(column.type):
-        return list_column_from_arrow(column)
+        return Ragged.from_arrow(column)
     if column.null_count:
         values = np.empty(len(column), dtype=object)
         values[:] = column.to_pylist()
@@ -336,7 +335,9 @@ def _with_run_names(run: RunRecord, table: dict[str, Any]) -> dict[str, Any]:
 
     size = len(table["example"])
     names = {name: pa.array([getattr(run.results, name)] * size, pa.string()) for name in KEYS}
-    lists = {name: each.column() for name, each in table.items() if isinstance(each, ListColumn)}
+    lists = {
+        name: values.to_arrow() for name, values in table.items() if isinstance(values, Ragged)
+    }
     return {**names, **table, **lists}
 
 

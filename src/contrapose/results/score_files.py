@@ -24,9 +24,17 @@ from contrapose.results.schema import AlphaReport, Results
 from contrapose.results.shapes import MatrixScores, MeasureInput, Protocol, find_shape, measure
 from contrapose.results.summary import RESAMPLES, MeasuredPart, summarize_parts
 from contrapose.results.tables import ScoreTable, answers_table
-from contrapose.scores.answers import Answers, build_frame
-from contrapose.scores.arrays import is_flat_array, read_matrix, read_submission
-from contrapose.scores.files import LikelihoodScale, add_tags, read_prior, read_scores
+from contrapose.scores import (
+    Answers,
+    LikelihoodScale,
+    add_tags,
+    build_frame,
+    is_flat_array,
+    read_matrix,
+    read_prior,
+    read_scores,
+    read_submission,
+)
 from contrapose.scores.memory import (
     describe_scores,
     read_memory_matrix,

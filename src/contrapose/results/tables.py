@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from contrapose.arrays import Ragged
 from contrapose.data import EditSet, Gallery
-from contrapose.engine import ListColumn
 from contrapose.metrics import BoolArray, FloatArray, IntArray
-from contrapose.scores.answers import Answers
+from contrapose.scores import Answers
 
 ScoreTable = dict[str, Any]
 """Columns example, image, text, value, match; positions from 0, null where there is none.
@@ -27,7 +27,7 @@ def answers_table(
     answers: Answers,
     prefix: str = "",
     *,
-    tokens: tuple[ListColumn, IntArray] | None = None,
+    tokens: tuple[Ragged, IntArray] | None = None,
     prior: FloatArray | None = None,
 ) -> ScoreTable:
     """Score table of examples.
@@ -104,8 +104,8 @@ def stack_tables(tables: Sequence[ScoreTable]) -> ScoreTable:
 
 def _stack_column(tables: Sequence[ScoreTable], name: str) -> Any:
     if name == "logprobs":
-        return ListColumn.joined(
-            [table.get(name) or ListColumn.none(len(table["example"])) for table in tables]
+        return Ragged.concatenate(
+            [table.get(name) or Ragged.empty(len(table["example"])) for table in tables]
         )
     missing = np.nan  # of the columns that not every table has
     return np.concatenate(

@@ -1,32 +1,83 @@
-"""Score tables as arrays: a benchmark's examples (`Frame`) and their scores (`Answers`)."""
+"""Score tables as arrays: examples (`Frame`), their scores (`Answers`), matrices, and skips.
+
+Nothing is left out in silence: every image, caption and pair without a score has its reason.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import numpy as np
 
+from contrapose.arrays import find_distinct
 from contrapose.data import Card, Example, TagValue
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.metrics import BoolArray, FloatArray, IntArray, clusters_of
-from contrapose.scores.skips import Skip
-
-T = TypeVar("T", bound=Hashable)
 
 
-def find_distinct(values: Sequence[T]) -> tuple[list[T], IntArray]:
-    """Return the distinct values in order of first appearance, and the index of each value.
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Reason why an image, caption or pair was skipped.
 
-    The same object is looked at once: to compare objects is far cheaper than what they hold.
+    Attributes:
+        reason: the kind of reason, to count by.
+        detail: the full sentence, with the file or the caption.
     """
-    by_object = {id(value): value for value in values}
-    position: dict[T, int] = {}
-    of_object = {key: position.setdefault(value, len(position)) for key, value in by_object.items()}
-    at = np.fromiter(map(of_object.__getitem__, map(id, values)), np.int64, len(values))
-    return list(position), at
+
+    reason: str
+    detail: str
+
+
+UNKNOWN_SKIP = Skip("there is no answer", "there is no answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Skips:
+    """Skipped images, captions and pairs of a model, by content id and score.
+
+    Attributes:
+        images: images that cannot be read, whatever the score.
+        texts: (score, caption) that the model does not read.
+        pairs: (score, image, caption) that the model refuses.
+    """
+
+    images: dict[str, Skip] = field(default_factory=dict)
+    texts: dict[tuple[str, str], Skip] = field(default_factory=dict)
+    pairs: dict[tuple[str, str, str], Skip] = field(default_factory=dict)
+
+    def why(self, score: str, image: str, text: str) -> Skip | None:
+        """Return why a pair was skipped; None when it was not."""
+        return (
+            self.images.get(image)
+            or self.texts.get((score, text))
+            or self.pairs.get((score, image, text))
+        )
+
+    def refuse(self, score: str, image: str, text: str, skip: Skip) -> None:
+        """Record that the model refuses an image, a caption, or the pair."""
+        if image and text:
+            self.pairs[score, image, text] = skip
+        elif text:
+            self.texts[score, text] = skip
+        else:
+            self.images[image] = skip
+
+
+def unreadable_skip(error: InputError) -> Skip:
+    """Build the skip of an image that cannot be opened; the reason has no particulars."""
+    return Skip(error.message.partition(" (")[0].rstrip("."), str(error).rstrip("."))
+
+
+def refusal_skip(error: InputError, what: str) -> Skip:
+    """Build the skip of an input that the model itself refuses."""
+    return Skip(f"the model refuses the {what}", str(error).rstrip("."))
+
+
+def count_reasons(skips: Iterable[Skip]) -> Mapping[str, int]:
+    """Count skips by reason, the most frequent first."""
+    return dict(Counter(skip.reason for skip in skips).most_common())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,8 +91,8 @@ class Frame:
         match: k × m × n, true where image and caption belong together.
         present: k × m × n, true where the pair exists.
         tags: for each tag its value for each example; empty text where it has none.
-        clusters: for each example the group of examples it shares an image with; None when the
-            images are not known.
+        clusters: for each example the number of its cluster, of examples that share an image; None
+            when the images are not known.
         image_keys: the names of the images, when known.
         texts: the captions, when known.
     """
@@ -80,8 +131,8 @@ class Answers:
     Attributes:
         frame: the examples.
         scores: k × m × n, float32 or wider; meaningless where a pair is not present.
-        notes: what the reader of the results should know.
-        skipped: examples of which a pair could not be asked, and why; their scores have holes.
+        notes: remarks for the reader of the results.
+        skipped: examples with a pair that could not be scored, and why; their scores have NaN.
     """
 
     frame: Frame
@@ -93,12 +144,35 @@ class Answers:
         """Select examples by position."""
         return replace(self, frame=self.frame.take(positions), scores=self.scores[positions])
 
-    def answered(self) -> Answers:
-        """Drop the examples of which a pair was skipped."""
+    def without_skipped(self) -> Answers:
+        """Drop the examples with a skipped pair."""
         if not self.skipped:
             return self
         kept = [i for i, name in enumerate(self.frame.ids) if name not in self.skipped]
         return self.take(np.array(kept, dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreMatrix:
+    """Scores of every image with every text, or of every edit query with every image.
+
+    Attributes:
+        scores: images × texts (queries × images); NaN in skipped rows and columns.
+        from_text: the scores to rank images by, where they differ from `scores`; else None.
+        scored: the pairs that were scored; None when all were.
+        skipped_rows: images (queries) that were skipped, and why.
+        skipped_columns: texts (images) that were skipped, and why.
+        notes: remarks for the reader of the results.
+        rerank: candidates of each query that were scored; 0 when all were.
+    """
+
+    scores: FloatArray
+    from_text: FloatArray | None = None
+    scored: BoolArray | None = None
+    skipped_rows: Mapping[int, Skip] = field(default_factory=dict)
+    skipped_columns: Mapping[int, Skip] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    rerank: int = 0
 
 
 def build_frame(examples: Iterable[Example]) -> Frame:
@@ -118,19 +192,19 @@ def build_frame(examples: Iterable[Example]) -> Frame:
     most = max(map(len, matches)), max(len(match[0]) for match in matches)
     match = np.zeros((len(matches), *most), dtype=np.bool_)
     present = np.zeros_like(match)
-    for i, one in enumerate(matches):
-        match[i, : len(one), : len(one[0])] = one
-        present[i, : len(one), : len(one[0])] = True
+    for i, matrix in enumerate(matches):
+        match[i, : len(matrix), : len(matrix[0])] = matrix
+        present[i, : len(matrix), : len(matrix[0])] = True
     names = dict.fromkeys(name for example in listed for name in example.tags)
-    shown, at = find_distinct([example.images for example in listed])
-    keys = [tuple([image.key for image in images]) for images in shown]
+    distinct, index = find_distinct([example.images for example in listed])
+    keys = [tuple([image.key for image in images]) for images in distinct]
     return Frame(
         ids=ids,
         match=match[kind],
         present=present[kind],
         tags={name: tuple([example.tags.get(name, "") for example in listed]) for name in names},
-        clusters=clusters_of(keys)[at],
-        image_keys=tuple([keys[i] for i in at.tolist()]),
+        clusters=clusters_of(keys)[index],
+        image_keys=tuple([keys[i] for i in index.tolist()]),
         texts=tuple([example.texts for example in listed]),
     )
 
@@ -145,10 +219,10 @@ def build_frame_from_card(
     """
     if card.match is None:
         raise InputError(
-            f"{card.name} can only be scored with its annotation files: pass --root DIR."
+            f"{card.name} can only be scored with its annotation files: "
+            f"pass {option('root', 'DIR')}."
         )
-    one = np.asarray(card.match, dtype=np.bool_)
-    match = np.broadcast_to(one, (len(ids), *one.shape))
+    single = np.asarray(card.match, dtype=np.bool_)
+    match = np.broadcast_to(single, (len(ids), *single.shape))
     present = np.ones(match.shape, dtype=np.bool_)
-    kept = {name: tuple(values) for name, values in tags.items()}
-    return Frame(tuple(ids), match, present, kept)
+    return Frame(tuple(ids), match, present, {name: tuple(values) for name, values in tags.items()})

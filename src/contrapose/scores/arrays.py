@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from contrapose.data import Card, TagValue
-from contrapose.errors import InputError
+from contrapose.errors import InputError, first_line
 from contrapose.metrics import FloatArray
 from contrapose.scores.answers import Answers, Frame
 from contrapose.scores.rows import ScoreRow, ScoreRows, fill_scores
@@ -26,7 +26,7 @@ def read_array(path: Path) -> FloatArray:
     except FileNotFoundError:
         raise InputError("does not exist.", file=path) from None
     except (OSError, ValueError, EOFError) as error:
-        reason = str(error).split(".")[0] or "it is empty"
+        reason = first_line(error).split(".")[0] if str(error) else "it is empty"
         raise InputError(f"is not a readable .npy array ({reason}).", file=path) from None
     if not isinstance(array, np.ndarray):
         raise InputError("is an archive of arrays; expected one .npy array.", file=path)
@@ -51,7 +51,7 @@ def is_flat_array(path: Path) -> bool:
     try:
         return bool(np.load(path, mmap_mode="r", allow_pickle=False).ndim == 1)
     except (OSError, ValueError, EOFError):
-        return False  # whoever reads it says what is wrong
+        return False  # the reader of the file says what is wrong
 
 
 def read_matrix(path: Path, shape: tuple[int, int], what: str) -> FloatArray:
@@ -67,21 +67,21 @@ def read_matrix(path: Path, shape: tuple[int, int], what: str) -> FloatArray:
 
 
 def read_submission(
-    path: Path, places: Sequence[tuple[str, int, int]], frame: Frame, *, partial: bool
+    path: Path, pairs: Sequence[tuple[str, int, int]], frame: Frame, *, partial: bool
 ) -> Answers:
     """Read a flat submission array whose i-th score is of the i-th (example, image, caption)."""
     scores = read_array(path)
-    if len(scores) != len(places):
+    if len(scores) != len(pairs):
         raise InputError(
-            f"holds {len(scores):,} scores, and the submission's list has {len(places):,} pairs.",
+            f"holds {len(scores):,} scores, and the submission's list has {len(pairs):,} pairs.",
             file=path,
         )
     rows = [
         ScoreRow(example, image, text, float(score), line)
-        for line, ((example, image, text), score) in enumerate(zip(places, scores, strict=True), 1)
+        for line, ((example, image, text), score) in enumerate(zip(pairs, scores, strict=True), 1)
     ]
-    laid, there = fill_scores(ScoreRows(path, rows), frame, partial=partial)
-    return Answers(frame, laid).take(there)
+    filled, complete = fill_scores(ScoreRows(path, rows), frame, partial=partial)
+    return Answers(frame, filled).take(complete)
 
 
 def find_subset_files(path: Path, card: Card) -> list[tuple[str, Path]]:
@@ -94,7 +94,7 @@ def find_subset_files(path: Path, card: Card) -> list[tuple[str, Path]]:
     else:
         files = sorted(path.glob("*.npy"))
     known = {subset.lower(): subset for subset in subsets}
-    found = []
+    named = []
     for file in files:
         subset = known.get(file.stem.lower())
         if subset is None:
@@ -103,10 +103,10 @@ def find_subset_files(path: Path, card: Card) -> list[tuple[str, Path]]:
                 f"{', '.join(f'{name}.npy' for name in subsets)}.",
                 file=file,
             )
-        found.append((subset, file))
-    if not found:
+        named.append((subset, file))
+    if not named:
         raise InputError(f"holds no .npy array of scores for {card.name}.", file=path)
-    return sorted(found, key=lambda pair: subsets.index(pair[0]))
+    return sorted(named, key=lambda pair: subsets.index(pair[0]))
 
 
 def read_subset_arrays(
@@ -117,10 +117,10 @@ def read_subset_arrays(
     Args:
         path: a folder of arrays, or one of them.
         card: names the subsets.
-        tail: the shape of one example's scores; a leading 1 may be left out of it.
+        tail: the shape of one example's scores; the arrays may leave out a leading 1.
 
     Raises:
-        InputError: an array of another shape.
+        InputError: an array has another shape.
     """
     ids: list[str] = []
     subsets: list[TagValue] = []

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from contrapose.data import Card, TagValue
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.files import (
     Problems,
     Record,
@@ -45,20 +45,20 @@ def to_log_likelihood(values: FloatArray, scale: LikelihoodScale) -> FloatArray:
     """Convert likelihoods of any scale to mean log-likelihoods per token.
 
     Raises:
-        InputError: a value that cannot be a likelihood in that form.
+        InputError: a value cannot be a likelihood on that scale.
     """
     wide = np.asarray(values, dtype=np.float64)
     known = wide[np.isfinite(wide)]
     if scale == "log":
         if (known > 0).any():
             raise InputError(
-                f"a log-likelihood is never above 0, and {known.max():g} is; "
-                "say what the scores are with --likelihood-as probability or inverse-nll."
+                f"a log-likelihood is never above 0, and {known.max():g} is; say what the scores "
+                f"are with {option('likelihood_as', 'probability')} or inverse-nll."
             )
         return wide
     if (known <= 0).any() or (scale == "probability" and (known > 1).any()):
         bad = known[(known <= 0) | (known > 1)][0]
-        raise InputError(f"{bad:g} cannot be a caption's {scale}; see --likelihood-as.")
+        raise InputError(f"{bad:g} cannot be a caption's {scale}; see {option('likelihood_as')}.")
     return log_of_probability(wide) if scale == "probability" else -1.0 / wide
 
 
@@ -72,7 +72,7 @@ def add_tags(answers: Answers, path: Path, name: str) -> Answers:
     """Add a tag from a JSON file to the examples; an empty list becomes "No Tag".
 
     Raises:
-        InputError: the file is not an object of ids, or not one id is of this benchmark.
+        InputError: the file is not an object of ids, or has no id of this benchmark.
     """
     content = read_json(path)
     if not isinstance(content, dict):
@@ -108,13 +108,13 @@ def read_scores(path: Path, card: Card, frame: Frame | None, *, partial: bool = 
 
     Args:
         path: label rows, a general table, an array, or a folder of arrays.
-        card: the benchmark.
+        card: the benchmark's card.
         frame: its examples, when its annotation files were read; without them the card must
             promise one shape for all examples.
         partial: allow examples, or whole subsets, without any score.
 
     Raises:
-        InputError: the file is not what it should be; says where.
+        InputError: the file is malformed or does not fit the benchmark; says where.
     """
     if is_array_path(path):
         return _read_arrays(path, card, frame, partial=partial)
@@ -128,18 +128,18 @@ def answers_from_rows(rows: ScoreRows, card: Card, frame: Frame | None, partial:
         ids, tags = rows.examples()
         frame = build_frame_from_card(card, *_list_known_examples(card, ids, tags, rows))
         notes += _check_counts(card, frame, rows.file, partial=partial)
-    scores, there = fill_scores(rows, frame, partial=partial)
-    if len(there) == len(frame):
+    scores, complete = fill_scores(rows, frame, partial=partial)
+    if len(complete) == len(frame):
         return Answers(frame, scores, tuple(notes))
-    notes.append(f"scores cover {len(there)} of {len(frame)} examples")
-    return Answers(frame, scores, tuple(notes)).take(there)
+    notes.append(f"scores cover {len(complete)} of {len(frame)} examples")
+    return Answers(frame, scores, tuple(notes)).take(complete)
 
 
 def read_prior(path: Path, card: Card, frame: Frame) -> FloatArray:
     """Read caption priors, k × n: a table without image column, or `(n, captions)` arrays.
 
     Raises:
-        InputError: a caption has none, or several for different images.
+        InputError: a caption has no prior, or several for different images.
     """
     captions = np.asarray(frame.present.any(axis=1))
     if is_array_path(path):
@@ -155,7 +155,7 @@ def read_prior(path: Path, card: Card, frame: Frame) -> FloatArray:
             )
     # A prior may cover more examples than a partial score file does.
     wanted = set(frame.ids)
-    kept = ScoreRows(rows.file, [row for row in rows.rows if row.example in wanted])
+    rows = ScoreRows(rows.file, [row for row in rows.rows if row.example in wanted])
     text_frame = Frame(
         frame.ids,
         np.asarray(frame.match.any(axis=1, keepdims=True)),
@@ -164,7 +164,7 @@ def read_prior(path: Path, card: Card, frame: Frame) -> FloatArray:
         image_keys=None,
         texts=frame.texts,
     )
-    prior, _ = fill_scores(kept, text_frame, partial=False)
+    prior, _ = fill_scores(rows, text_frame, partial=False)
     return prior[:, 0, :]
 
 
@@ -177,8 +177,8 @@ def detect_benchmark(path: Path) -> str | None:
         fits = [
             name
             for name in benchmark_names()
-            if isinstance(found := find_benchmark(name), Benchmark)
-            and len((card := found.card).counts) > 1
+            if isinstance(benchmark := find_benchmark(name), Benchmark)
+            and len((card := benchmark.card).counts) > 1
             and card.scores == "subset arrays"
             and stems <= set(card.counts)
         ]
@@ -282,12 +282,14 @@ def _check_counts(card: Card, frame: Frame, path: Path, *, partial: bool) -> lis
     counted = Counter(frame.tags["subset"])
     notes = []
     for subset, expected in card.counts.items():
-        found = counted[subset]
-        if found == expected:
+        count = counted[subset]
+        if count == expected:
             continue
-        message = f"{subset} has scores for {found} examples, and {card.name} has {expected}"
+        message = f"{subset} has scores for {count} examples, and {card.name} has {expected}"
         if not partial:
-            raise InputError(f"{message}; pass --partial to report what is there.", file=path)
+            raise InputError(
+                f"{message}; pass {option('partial', True)} to report what is there.", file=path
+            )
         notes.append(message)
     return notes
 
@@ -309,10 +311,9 @@ def _read_arrays(path: Path, card: Card, frame: Frame | None, *, partial: bool) 
             notes.append(message)
         return Answers(frame, scores, tuple(notes))
     order = _match_rows(tags, len(scores), frame, path, partial=partial)
-    laid = np.full(frame.match.shape, np.nan, dtype=scores.dtype)
-    laid[order >= 0] = scores[order[order >= 0]]
-    there = find_complete(laid, frame, path, partial=partial)
-    return Answers(frame, laid).take(there)
+    filled = np.full(frame.match.shape, np.nan, dtype=scores.dtype)
+    filled[order >= 0] = scores[order[order >= 0]]
+    return Answers(frame, filled).take(find_complete(filled, frame, path, partial=partial))
 
 
 def _match_rows(
@@ -340,7 +341,8 @@ def _match_rows(
     if (order < 0).any() and not partial:
         missing = sorted(set(subset_of_example[order < 0].tolist()))
         raise InputError(
-            f"holds no scores for {', '.join(missing)}; pass --partial to report the others alone.",
+            f"holds no scores for {', '.join(missing)}; pass {option('partial', True)} to report "
+            "the others alone.",
             file=path,
         )
     return order

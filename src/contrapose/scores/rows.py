@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from contrapose.data import TagValue
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.files import MalformedError, Problems, Record, parse_records
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.scores.answers import Frame
 
 Position = int | str | None
-"""Which image or caption of an example a row speaks of: its position, its name, or "the only"."""
+"""Image or caption of an example that a row names: its position, its name, or None for the only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ScoreRow:
         text: which of its captions.
         score: the score.
         line: the line of the file.
-        tags: what the row itself says of its example.
+        tags: tags of the example that the row gives.
     """
 
     example: str
@@ -71,7 +71,7 @@ def fill_scores(rows: ScoreRows, frame: Frame, *, partial: bool) -> tuple[FloatA
     index = {name: i for i, name in enumerate(frame.ids)}
     images_of = frame.present[:, :, 0].sum(axis=1).tolist()
     texts_of = frame.present[:, 0, :].sum(axis=1).tolist()
-    places: dict[tuple[int, int, int], float] = {}
+    cells: dict[tuple[int, int, int], float] = {}
     for row in rows.rows:
         example = index.get(row.example)
         if example is None:
@@ -84,16 +84,16 @@ def fill_scores(rows: ScoreRows, frame: Frame, *, partial: bool) -> tuple[FloatA
         texts = None if frame.texts is None else frame.texts[example]
         image = _resolve_position(row.image, images_of[example], keys, "image", row, rows.file)
         text = _resolve_position(row.text, texts_of[example], texts, "caption", row, rows.file)
-        if (example, image, text) in places:
+        if (example, image, text) in cells:
             raise InputError(
                 f"example {row.example}: image {image} with caption {text} comes twice.",
                 file=rows.file,
                 line=row.line,
             )
-        places[example, image, text] = row.score
+        cells[example, image, text] = row.score
     scores = np.full(frame.match.shape, np.nan)
-    if places:
-        scores[tuple(np.array(list(places)).T)] = list(places.values())
+    if cells:
+        scores[tuple(np.array(list(cells)).T)] = list(cells.values())
     return scores, find_complete(scores, frame, rows.file, partial=partial)
 
 
@@ -117,7 +117,7 @@ def find_complete(scores: FloatArray, frame: Frame, file: Path, *, partial: bool
         raise InputError(
             f"{int(absent.sum())} of {len(frame)} examples have no scores "
             f"({', '.join(named)}{', …' if absent.sum() > 3 else ''}); "
-            "pass --partial to report the others alone.",
+            f"pass {option('partial', True)} to report the others alone.",
             file=file,
         )
     if absent.all():
@@ -136,18 +136,17 @@ def _resolve_position(
     """Resolve a position, a name, or None to a position."""
     if named is None and count == 1:
         return 0
-    found: Iterator[int] = iter(())
+    position: int | None = None
     if isinstance(named, int):
-        found = iter((named,) if 0 <= named < count else ())
+        position = named if 0 <= named < count else None
     elif isinstance(named, str):
-        found = (i for i, name in enumerate(names or ()) if name == named)
-    position = next(found, None)
+        position = next((i for i, name in enumerate(names or ()) if name == named), None)
     if position is None:
-        shown = "none" if named is None else repr(named)
-        hint = "" if names is not None or not isinstance(named, str) else "; names need --root DIR"
+        needs_root = names is None and isinstance(named, str)
+        hint = f"; names need {option('root', 'DIR')}" if needs_root else ""
         raise InputError(
-            f"example {row.example} has {count} {what}{'s' if count > 1 else ''}, and {shown} "
-            f"is not one of them{hint}.",
+            f"example {row.example} has {count} {what}{'s' if count > 1 else ''}, and "
+            f"{'none' if named is None else repr(named)} is not one of them{hint}.",
             file=file,
             line=row.line,
         )
@@ -175,11 +174,11 @@ def parse_winoground_rows(records: Iterable[Record], problems: Problems) -> list
                 for name in WINOGROUND_COLUMNS
             ]
         label = record.name("label")
-        found = WINOGROUND_LABEL.fullmatch(label)
+        match = WINOGROUND_LABEL.fullmatch(label)
         text_only = WINOGROUND_TEXT_LABEL.fullmatch(label)
-        if found is not None:
-            image, caption = int(found["image"]), int(found["caption"])
-            return [ScoreRow(found["id"], image, caption, record.number("score"), record.line)]
+        if match is not None:
+            image, caption = int(match["image"]), int(match["caption"])
+            return [ScoreRow(match["id"], image, caption, record.number("score"), record.line)]
         if text_only is not None:
             score = record.number("score")
             return [ScoreRow(text_only["id"], None, int(text_only["caption"]), score, record.line)]
@@ -195,15 +194,15 @@ def parse_valse_rows(records: Iterable[Record], problems: Problems) -> list[Scor
 
     def build(record: Record) -> ScoreRow:
         label = record.name("label")
-        found = VALSE_LABEL.fullmatch(label)
-        if found is None:
+        match = VALSE_LABEL.fullmatch(label)
+        if match is None:
             raise MalformedError(f"the label {label!r} is not of VALSE's form '<n>_c' or '<n>_f'.")
         tags: list[tuple[str, TagValue]] = []
         for tag, field in (("subset", "instrument"), ("phenomenon", "piece")):
             if record.value.get(field):
                 tags.append((tag, record.text(field)))
-        text = 0 if found["role"] == "c" else 1
-        return ScoreRow(found["id"], None, text, record.number("score"), record.line, tuple(tags))
+        text = 0 if match["role"] == "c" else 1
+        return ScoreRow(match["id"], None, text, record.number("score"), record.line, tuple(tags))
 
     return list(parse_records(records, build, problems))
 
@@ -211,7 +210,7 @@ def parse_valse_rows(records: Iterable[Record], problems: Problems) -> list[Scor
 def parse_general_rows(records: Iterable[Record], problems: Problems) -> list[ScoreRow]:
     """Parse rows `example, image, text, score`; image or text may be left out if there is one.
 
-    In a run folder's table the number is called `value`, and `score` is what was asked.
+    In a run folder's table the number is called `value`, and `score` is the name of the score.
     """
 
     def position(record: Record, field: str) -> int | str | None:

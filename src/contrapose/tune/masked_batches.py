@@ -82,7 +82,7 @@ class PlayerTokens:
             InputError: no caption that has a negative can be played.
             MissingExtraError: captions must be tagged, and the tagger is not installed.
         """
-        sizes = np.diff(rows.negatives.starts)
+        sizes = np.diff(rows.negatives.offsets)
         pairs = np.repeat(rows.captions.values, sizes), rows.negatives.values
         places = np.unique(np.concatenate(pairs))
         texts = [rows.texts[place] for place in places.tolist()]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.files.suggest import did_you_mean
+from contrapose.files import did_you_mean
 from contrapose.losses import Dividend, HardNegative, InfoNCE, Sigmoid, pairwise
 from contrapose.losses.eqsim import EqSim
 from contrapose.losses.hard import HardPositive

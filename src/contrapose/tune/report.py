@@ -11,14 +11,20 @@ import numpy as np
 import torch
 
 from contrapose import metrics
+from contrapose.arrays import find_distinct
 from contrapose.data import Example, Micro
-from contrapose.engine import AnswerStore, ImageCache, Progress, ScoringContext
-from contrapose.engine.plan import distinct_images, distinct_texts
-from contrapose.engine.scoring import embed_distinct
+from contrapose.engine import (
+    AnswerStore,
+    ImageCache,
+    Progress,
+    ScoringContext,
+    distinct_images,
+    embed_distinct,
+)
 from contrapose.errors import InputError
 from contrapose.evaluation.parts import EvalRequest, find_misfit, run_part, score_parts
 from contrapose.evaluation.selection import select
-from contrapose.files.suggest import did_you_mean
+from contrapose.files import did_you_mean
 from contrapose.losses.dividend import Dividend
 from contrapose.metrics import IntArray
 from contrapose.models import Model
@@ -66,7 +72,7 @@ class Evaluator:
             InputError: the model cannot give the score or gives NaN, or an image cannot be read.
         """
         context = ScoringContext(
-            model, AnswerStore(None), progress=self.progress, pictures=self.images
+            model, AnswerStore(None), progress=self.progress, images=self.images
         )
         names = [
             name
@@ -113,7 +119,7 @@ def _interaction_share(context: ScoringContext, swaps: Sequence[Example]) -> dic
         return {}
     played = [example for example, plays in zip(swaps, where, strict=True) if plays]
     images = distinct_images([example.images[0] for example in played])
-    captions, at = distinct_texts(
+    captions, at = find_distinct(
         [
             caption
             for example in played
@@ -126,7 +132,7 @@ def _interaction_share(context: ScoringContext, swaps: Sequence[Example]) -> dic
         return {}
     vectors = torch.from_numpy(read[at]).reshape(len(played), 2, MASKED_COALITIONS + 1, -1)
     games = complete_games(vectors[:, :, :-1].flatten(1, 2), vectors[:, 0, -1], vectors[:, 1, -1])
-    shares = Dividend().shares(torch.from_numpy(seen[images.at])[:, None], *games)
+    shares = Dividend().shares(torch.from_numpy(seen[images.index])[:, None], *games)
     values = np.zeros(len(swaps))
     values[where] = shares.numpy()
     return {"interaction_share": Measure(values, where, ties=np.zeros(len(swaps), dtype=np.bool_))}

@@ -96,7 +96,7 @@ def test_a_malformed_record_is_named(
         list(read(tmp_path, StrictProblems()))
     problems = ProblemList()
     assert [e.id for e in read(tmp_path, problems)] == ["0", "2"]
-    assert [p.kind for p in problems.found] == ["malformed record"]
+    assert [p.kind for p in problems.problems] == ["malformed record"]
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:

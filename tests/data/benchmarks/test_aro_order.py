@@ -10,8 +10,7 @@ import pytest
 
 from contrapose.data import Example
 from contrapose.data.benchmarks import aro_order
-from contrapose.data.shuffles import clean_caption, shuffle_caption
-from contrapose.data.tagging import split_words
+from contrapose.data.tagging import clean_caption, shuffle_caption, split_words
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.files import ProblemList, Problems, StrictProblems
 
@@ -100,7 +99,7 @@ def test_a_malformed_entry_is_named(tmp_path: Path, entry: dict[str, Any], says:
     problems = ProblemList()
     examples = list(aro_order.read_coco(tmp_path, problems))
     assert [e.id for e in examples] == ["0", "1", "2", "3"]
-    assert [p.kind for p in problems.found] == ["malformed record"]
+    assert [p.kind for p in problems.problems] == ["malformed record"]
 
 
 @pytest.mark.parametrize(

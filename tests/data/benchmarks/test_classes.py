@@ -62,7 +62,7 @@ def test_a_malformed_name(root: Path, line: str, what: str) -> None:
     assert f"{path}, line 3" in str(refused.value)
     problems = ProblemList()
     assert read(root, problems).texts == ("tench", "goldfish", "cat")
-    assert len(problems.found) == 1
+    assert len(problems.problems) == 1
 
 
 def test_templates(root: Path) -> None:
@@ -72,7 +72,7 @@ def test_templates(root: Path) -> None:
         read(root, StrictProblems())
     problems = ProblemList()
     assert read(root, problems).templates == ("a bad photo of a {}.", "art of the {}.")
-    assert [problem.line for problem in problems.found] == [3, 4]
+    assert [problem.line for problem in problems.problems] == [3, 4]
     path.write_text("none\n")
     with pytest.raises(InputError, match="holds no template"):
         read(root, ProblemList())

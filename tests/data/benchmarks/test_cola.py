@@ -57,7 +57,7 @@ def test_a_malformed_record(tmp_path: Path, bad: Any, what: str) -> None:
     assert what in str(refused.value)
     problems = ProblemList()
     assert [example.id for example in read(tmp_path, problems)] == ["0", "2"]
-    assert len(problems.found) == 1
+    assert len(problems.problems) == 1
 
 
 def test_real_file(shared: Path) -> None:

@@ -53,5 +53,5 @@ def test_files(tmp_path: Path) -> None:
 def test_a_root_that_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     require_folder(tmp_path)
-    with pytest.raises(InputError, match="--root must name"):
+    with pytest.raises(InputError, match="root must name"):
         require_folder(tmp_path / "file")

@@ -91,7 +91,7 @@ def test_negatives_must_be_a_list_of_texts(tmp_path: Path, negatives: str) -> No
         list(crepe.read(tmp_path, StrictProblems()))
     problems = ProblemList()
     assert [e.id for e in crepe.read(tmp_path, problems)] == ["atom/4/0", "atom/4/2"]
-    assert [p.kind for p in problems.found] == ["malformed record"]
+    assert [p.kind for p in problems.problems] == ["malformed record"]
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_a_pair_missing_from_the_shuffled_file_keeps_the_numbers(tmp_path: Path)
     write(tmp_path / "ann_json_finegrained_random.json", rows)
     examples, problems = collect(tmp_path)
     assert [e.id for e in examples] == ["sd/1"]
-    assert "'image1' is missing" in problems.found[0].message
+    assert "'image1' is missing" in problems.problems[0].message
 
 
 def test_shuffled_rows_without_their_key_are_malformed(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_one_file_for_all_subsets(tmp_path: Path) -> None:
     write(tmp_path / "private_info_global.json", records)
     examples, problems = collect(tmp_path)
     assert [e.id for e in examples] == ["sd/0", "ag/0", "sd/1"]
-    assert "'elsewhere' is not a subset" in problems.found[0].message
+    assert "'elsewhere' is not a subset" in problems.problems[0].message
 
 
 def test_a_malformed_record_is_named_and_keeps_its_number(tmp_path: Path) -> None:
@@ -148,14 +148,14 @@ def test_a_malformed_record_is_named_and_keeps_its_number(tmp_path: Path) -> Non
         read(tmp_path)
     examples, problems = collect(tmp_path)
     assert [e.id for e in examples] == ["sd/0", "sd/2"]
-    assert [(p.kind, p.line) for p in problems.found] == [("malformed record", 8)]
+    assert [(p.kind, p.line) for p in problems.problems] == [("malformed record", 8)]
 
 
 def test_a_video_that_is_no_list_is_malformed(tmp_path: Path) -> None:
     write(tmp_path / "ag.json", {"bad": "text", "good": {"s": [listed(0)]}})
     examples, problems = collect(tmp_path)
     assert [e.id for e in examples] == ["ag/0"]
-    assert "record bad: expected a list or an object" in problems.found[0].message
+    assert "record bad: expected a list or an object" in problems.problems[0].message
 
 
 @pytest.mark.parametrize("name", ["../x.png", "eqbensd/../../x.png", "/etc/x.png"])
@@ -186,7 +186,7 @@ def test_mini_reports_malformed_records(tmp_path: Path) -> None:
     write(tmp_path / "all_select.json", [{"image0": "../../x"}, pair(1, "eqbensd")])
     examples, problems = collect(tmp_path, "eqben-mini")
     assert [e.id for e in examples] == ["1"]
-    assert "climbs out" in problems.found[0].message
+    assert "climbs out" in problems.problems[0].message
     with pytest.raises(InputError, match=r"all_select\.json, line 2"):
         read(tmp_path, "eqben-mini")
 

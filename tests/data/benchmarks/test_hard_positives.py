@@ -81,7 +81,7 @@ def test_rows_out_of_step(tmp_path: Path, bad: dict[str, str], what: str) -> Non
     problems = ProblemList()
     found = list(read_replace(tmp_path, problems))
     assert [example.id for example in found] == ["relations/0", "relations/2"]
-    assert len(problems.found) == 1
+    assert len(problems.problems) == 1
 
 
 def test_a_malformed_original_is_told_in_its_own_file(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_a_malformed_original_is_told_in_its_own_file(tmp_path: Path) -> None:
     write(tmp_path / "replace_relations_hard_positive.json", positives)
     problems = ProblemList()
     assert [e.id for e in read_replace(tmp_path, problems)] == ["relations/0"]
-    assert [(p.file, p.line) for p in problems.found] == [(path, 2), (path, 3)]
-    assert "climbs out" in problems.found[1].message
+    assert [(p.file, p.line) for p in problems.problems] == [(path, 2), (path, 3)]
+    assert "climbs out" in problems.problems[1].message
 
 
 def test_files_of_different_length(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_files_of_different_length(tmp_path: Path) -> None:
     write(tmp_path / "replace_relations_hard_positive.json", [row("b", i) for i in range(2)])
     problems = ProblemList()
     assert len(list(read_replace(tmp_path, problems))) == 2
-    assert "record 2 has no partner" in problems.found[0].message
+    assert "record 2 has no partner" in problems.problems[0].message
 
 
 def test_files_that_are_missing(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_swap_rows_out_of_step(tmp_path: Path) -> None:
         list(read_swap(tmp_path, StrictProblems()))
     problems = ProblemList()
     assert [example.id for example in read_swap(tmp_path, problems)] == ["1"]
-    assert len(problems.found) == 1
+    assert len(problems.problems) == 1
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_a_malformed_record(tmp_path: Path, bad: Any, what: str) -> None:
     gallery = read_coco(tmp_path, problems)
     assert gallery.texts == ("caption 1.0", "caption 3.0")
     assert gallery.pairs == ((0, 0), (1, 1))
-    assert len(problems.found) == 1
+    assert len(problems.problems) == 1
 
 
 def test_malformed_lists(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_malformed_lists(tmp_path: Path) -> None:
     write(tmp_path / "flickr30k_test.json", [*listed, {"image": "3.jpg", "caption": ["d"]}])
     problems = ProblemList()
     assert read_flickr(tmp_path, problems).texts == ("d",)
-    assert [problem.message for problem in problems.found] == [
+    assert [problem.message for problem in problems.problems] == [
         "record 0: 'caption' must be a list with captions.",
         "record 1: 'caption' must be text, found nothing.",
     ]
@@ -123,8 +123,8 @@ def test_coco_captions_without_images_and_images_without_captions(tmp_path: Path
     problems = ProblemList()
     gallery = read_coco(tmp_path, problems)
     assert gallery.texts == ("two",)
-    assert "image 1.jpg has no caption" in problems.found[0].message
-    assert "1 captions belong to the image 3" in problems.found[1].message
+    assert "image 1.jpg has no caption" in problems.problems[0].message
+    assert "1 captions belong to the image 3" in problems.problems[1].message
 
 
 def test_files_without_a_gallery(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_malformed_query(root: Path, row: str, what: str) -> None:
     assert what in str(refused.value)
     problems = ProblemList()
     assert [query.id for query in read(root, problems).queries] == ["3", "4", "5"]
-    assert len(problems.found) == 1
+    assert len(problems.problems) == 1
 
 
 @pytest.mark.parametrize(
@@ -141,14 +141,14 @@ def test_a_malformed_box(root: Path, old: str, new: str, what: str) -> None:
     problems = ProblemList()
     data = read(root, problems)
     assert len(data.images) == 4
-    assert "region 10 of triplets.csv is not in retrieval_db.tsv" in problems.found[1].message
+    assert "region 10 of triplets.csv is not in retrieval_db.tsv" in problems.problems[1].message
 
 
 def test_a_gap_in_the_database(root: Path) -> None:
     (root / "triplets.csv").write_text(TRIPLETS.replace("20,dog,on,bed,2", "20,dog,on,bed,7"))
     problems = ProblemList()
     read(root, problems)
-    assert "2 is not there" in problems.found[0].message
+    assert "2 is not there" in problems.problems[0].message
     with pytest.raises(InputError, match="count from 0 without gaps"):
         read(root, StrictProblems())
 

@@ -57,7 +57,7 @@ def test_a_malformed_record(tmp_path: Path, bad: Any, what: str) -> None:
     problems = ProblemList()
     found = list(sugarcrepe.read(tmp_path, problems))
     assert [example.id for example in found] == ["swap_att/0", "swap_att/2"]
-    assert len(problems.found) == 1
+    assert len(problems.problems) == 1
 
 
 def test_a_folder_without_it(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_malformed_plus_plus_record(tmp_path: Path, bad: Any, what: str) -> No
     problems = ProblemList()
     found = list(sugarcrepe_pp.read(tmp_path, problems))
     assert [example.id for example in found] == ["replace_rel/3", "replace_rel/5"]
-    assert len(problems.found) == 1
+    assert len(problems.problems) == 1
 
 
 def test_real_plus_plus_files(shared: Path) -> None:

@@ -153,7 +153,7 @@ def test_a_malformed_record(tmp_path: Path, change: dict[str, Any], what: str) -
     assert what in str(refused.value)
     problems = ProblemList()
     assert [example.id for example in examples(path, problems)] == ["0", "2"]
-    assert [problem.line for problem in problems.found] == [2]
+    assert [problem.line for problem in problems.problems] == [2]
 
 
 def test_lines_that_are_no_objects(tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ def test_lines_that_are_no_objects(tmp_path: Path) -> None:
     path.write_text('[1]\n"x"\n{"images": ["a.png"]\n')
     problems = ProblemList()
     assert examples(path, problems) == []
-    assert [problem.line for problem in problems.found] == [1, 2, 3]
-    assert "expected an object" in problems.found[0].message
+    assert [problem.line for problem in problems.problems] == [1, 2, 3]
+    assert "expected an object" in problems.problems[0].message
 
 
 @pytest.mark.parametrize(("suffix", "comma"), [("csv", ","), ("tsv", "\t")])
@@ -195,7 +195,7 @@ def test_lists_as_pandas_writes_them(tmp_path: Path) -> None:
     problems = ProblemList()
     (example,) = examples(path, problems)
     assert example.texts == ("one cup", "two o'clock")
-    assert "'images' must be a list or an object, as JSON" in problems.found[0].message
+    assert "'images' must be a list or an object, as JSON" in problems.problems[0].message
 
 
 def test_flat_columns(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_csv_line_cut_off(tmp_path: Path) -> None:
     path.write_text("image,text_0,text_1,right\na.png,x,y,0\nb.png,x\nc.png,x,y,1\n")
     problems = ProblemList()
     assert [example.images[0].key for example in examples(path, problems)] == ["a.png", "c.png"]
-    assert [problem.line for problem in problems.found] == [3]
+    assert [problem.line for problem in problems.problems] == [3]
 
 
 @pytest.mark.parametrize("kind", ["struct", "map", "text"])
@@ -248,7 +248,7 @@ def test_parquet(tmp_path: Path, kind: str) -> None:
     (example,) = examples(path, problems)
     assert (example.id, example.tags) == ("1", {"subset": "colour"})
     assert example.match == ((True, False), (False, True))
-    assert [problem.line for problem in problems.found] == [2]
+    assert [problem.line for problem in problems.problems] == [2]
 
 
 def test_images_stored_in_parquet(tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def read(value: Any, folder: Path) -> tuple[list[Example], list[str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(user_file, "read_table_records", lambda *_: iter([record]))
         found = list(user_file._read_examples(folder / "f.jsonl", folder, problems))
-    return found, [problem.message for problem in problems.found]
+    return found, [problem.message for problem in problems.problems]
 
 
 @settings(max_examples=400, deadline=None)

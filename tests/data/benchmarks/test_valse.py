@@ -77,7 +77,7 @@ def test_a_malformed_record_is_named_and_keeps_its_number(tmp_path: Path) -> Non
         read(tmp_path)
     problems = ProblemList()
     assert [e.id for e in valse.read(tmp_path, problems)] == ["0", "2"]
-    assert [p.kind for p in problems.found] == ["malformed record"]
+    assert [p.kind for p in problems.problems] == ["malformed record"]
 
 
 @pytest.mark.parametrize("mturk", [None, {}, {"caption": "many"}, 3])

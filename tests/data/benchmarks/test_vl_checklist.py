@@ -113,7 +113,7 @@ def test_a_malformed_entry_is_named(tmp_path: Path, entry: Any, says: str) -> No
     problems = ProblemList()
     found = [e.id for e in vl_checklist.read(tmp_path, problems)]
     assert found == ["Attribute/vg/size/0", "Attribute/vg/size/2"]
-    assert [p.kind for p in problems.found] == ["malformed record"]
+    assert [p.kind for p in problems.problems] == ["malformed record"]
 
 
 def test_a_file_of_no_known_source_is_a_problem(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_file_of_no_known_source_is_a_problem(tmp_path: Path) -> None:
     write(tmp_path / "Attribute" / "vg" / "size.json", [GOOD])
     problems = ProblemList()
     assert len(list(vl_checklist.read(tmp_path, problems))) == 1
-    assert [p.kind for p in problems.found] == ["unknown file"]
+    assert [p.kind for p in problems.problems] == ["unknown file"]
     with pytest.raises(InputError, match=r"mine/size\.json: is not named after"):
         list(vl_checklist.read(tmp_path, StrictProblems()))
 

@@ -96,7 +96,7 @@ def test_diwan_tags_that_are_no_lists(tmp_path: Path) -> None:
     problems = ProblemList()
     found = examples(tmp_path, problems)
     assert [example.tags.get("diwan") for example in found] == [None, ("Non Minimal",)]
-    assert len(problems.found) == 1
+    assert len(problems.problems) == 1
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_malformed_record(tmp_path: Path, change: dict[str, Any], what: str) -
     assert what in str(refused.value)
     problems = ProblemList()
     assert [example.id for example in examples(tmp_path, problems)] == ["0", "2"]
-    assert [problem.line for problem in problems.found] == [2]
+    assert [problem.line for problem in problems.problems] == [2]
 
 
 def test_folders_without_it(tmp_path: Path) -> None:

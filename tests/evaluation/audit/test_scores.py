@@ -18,7 +18,7 @@ from contrapose.evaluation.audit.scores import (
     read_corpus,
     split_words,
 )
-from contrapose.scores.answers import build_frame
+from contrapose.scores import build_frame
 from tests.results.audit.benchmarks import captions
 
 

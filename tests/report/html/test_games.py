@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from contrapose.engine.images import RegionMask
+from contrapose.engine import RegionMask
 from contrapose.report.diagnosis import draw_bar
 from contrapose.report.html.dividend_plots import (
     MAX_POINTS,

@@ -19,7 +19,7 @@ from contrapose.data import (
 )
 from contrapose.data.examples import diagonal_match, single_match
 from contrapose.results import MeasureInput, Measurements, measure
-from contrapose.scores.answers import Answers, build_frame, build_frame_from_card
+from contrapose.scores import Answers, build_frame, build_frame_from_card
 
 FEW = st.integers(0, 3).map(float)
 """Few values, so that ties are common."""

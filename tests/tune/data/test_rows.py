@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contrapose.arrays import Ragged
 from contrapose.errors import InputError
 from contrapose.tune.data.files import read_training_set
 from contrapose.tune.data.rows import (
-    RaggedIndices,
     TrainingCaption,
     TrainingSet,
     filter_kinds,
@@ -26,7 +26,7 @@ from tests.tune.small import small_rows, write_pairs
 
 @given(st.lists(st.lists(st.integers(0, 99), max_size=4), min_size=1, max_size=9), st.data())
 def test_one_value_of_each_list_is_drawn(lists: list[list[int]], data: st.DataObject) -> None:
-    ragged = RaggedIndices.of(lists)
+    ragged = Ragged.of(lists)
     chance = data.draw(st.floats(0, 1, exclude_max=True))
     places = ragged.draw(np.arange(len(lists)), np.full(len(lists), chance))
     for values, place in zip(lists, places.tolist(), strict=True):

@@ -38,13 +38,13 @@ from contrapose.build.captions.sentence import (
     edit_caption,
     words_match,
 )
-from contrapose.data.shuffles import (
+from contrapose.data.tagging import (
+    join_words,
     shuffle_nouns_and_adjectives,
     shuffle_other_words,
     shuffle_trigrams,
     shuffle_within_trigrams,
 )
-from contrapose.data.tagging import join_words
 
 NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 DIGITS = re.compile(r"\d{1,2}")

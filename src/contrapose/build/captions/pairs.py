@@ -21,7 +21,7 @@ from contrapose.build.captions.sentence import Rewrite, Sentence, parse_sentence
 from contrapose.build.captions.verification import normalize_words, reads_alike
 from contrapose.data.tagging import Tagger
 from contrapose.errors import InputError
-from contrapose.files.suggest import did_you_mean
+from contrapose.files import did_you_mean
 
 REPLACE = ("replace-relation", "replace-attribute")
 CONTRAST = ("attribute", "object", "relation", "number")

@@ -18,8 +18,7 @@ from contrapose.data.benchmarks.common import find_file, find_image
 from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
 from contrapose.data.registry import Benchmark, Card, Micro
-from contrapose.data.shuffles import clean_caption, shuffle_caption
-from contrapose.data.tagging import split_words
+from contrapose.data.tagging import clean_caption, shuffle_caption, split_words
 from contrapose.files import MalformedError, Problems, Record, parse_records, read_json_records
 
 PAPER = (

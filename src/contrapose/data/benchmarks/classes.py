@@ -42,19 +42,19 @@ def read(root: Path, problems: Problems) -> Gallery:
         InputError: there is no folder with an image in it, or the names do not fit the folders.
     """
     require_folder(root)
-    found = {
+    folders = {
         folder: list(_list_images(folder)) for folder in sorted(root.iterdir()) if folder.is_dir()
     }
-    found = {folder: images for folder, images in found.items() if folder.name[0] != "."}
-    if not any(found.values()):
+    folders = {folder: images for folder, images in folders.items() if folder.name[0] != "."}
+    if not any(folders.values()):
         raise InputError("holds no folder with an image in it.", file=root)
     images: list[ImageRef] = []
     pairs: list[tuple[int, int]] = []
-    for position, (folder, paths) in enumerate(found.items()):
+    for position, (folder, paths) in enumerate(folders.items()):
         for path in paths:
             pairs.append((len(images), position))
             images.append(ImageRef(f"{folder.name}/{path.name}", path))
-    names = _read_names(root, [folder.name for folder in found], problems)
+    names = _read_names(root, [folder.name for folder in folders], problems)
     return Gallery(
         "class-folders", tuple(images), names, tuple(pairs), _read_templates(root, problems)
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from contrapose.data.images import Box
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.files import MalformedError, Record, resolve_name, safe_join
 
 
@@ -41,20 +41,20 @@ def find_folder(root: Path, *names: str) -> Path:
 def find_image(root: Path, name: str, *folders: str) -> Path:
     """Find an image that may be in any of these folders, as Visual Genome has two.
 
-    Its place in the first folder when it is in none: that is where it will be missed.
+    Where it is in none, its path in the first folder, so that the error names that one.
 
     Raises:
-        Malformed: the name climbs out of the folder.
+        MalformedError: the name climbs out of the folder.
     """
-    places = [safe_join(root / folder, name) for folder in folders]
-    return next((place for place in places if resolve_name(place) is not None), places[0])
+    paths = [safe_join(root / folder, name) for folder in folders]
+    return next((path for path in paths if resolve_name(path) is not None), paths[0])
 
 
 def find_file(root: Path, *names: str) -> Path:
     """Find the first of these files that exists.
 
     Raises:
-        InputError: none is; says what was looked for.
+        InputError: none does; lists the names.
     """
     require_folder(root)
     for name in names:
@@ -69,27 +69,33 @@ def find_annotation_files(
     """Find the existing (subset, file) pairs, in the root or in these folders below it.
 
     Raises:
-        InputError: not one is there.
+        InputError: there is no such file.
     """
     require_folder(root)
     subsets = tuple(subsets)
-    places = (root, *(root / folder for folder in folders))
-    found = [
+    folders_searched = (root, *(root / folder for folder in folders))
+    files = [
         (subset, path)
         for subset in subsets
         if (
             path := next(
-                (p / f"{subset}{suffix}" for p in places if (p / f"{subset}{suffix}").is_file()),
+                (
+                    p / f"{subset}{suffix}"
+                    for p in folders_searched
+                    if (p / f"{subset}{suffix}").is_file()
+                ),
                 None,
             )
         )
     ]
-    if not found:
+    if not files:
         raise InputError(f"holds none of {', '.join(s + suffix for s in subsets)}.", file=root)
-    yield from found
+    yield from files
 
 
 def require_folder(root: Path) -> None:
     """Require that the root is a folder."""
     if not root.is_dir():
-        raise InputError("is not a folder; --root must name the benchmark's folder.", file=root)
+        raise InputError(
+            f"is not a folder; {option('root')} must name the benchmark's folder.", file=root
+        )

@@ -86,19 +86,23 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
 
 def _find_file(root: Path, subset: str, complexity: int) -> Path | None:
     name = f"prod_vg_hard_negs_{subset}_complexity_{complexity}.csv"
-    paths = (root / place / kind / name for place in ANNOTATION_FOLDERS for kind in (subset, ""))
+    paths = (root / folder / kind / name for folder in ANNOTATION_FOLDERS for kind in (subset, ""))
     return next((path for path in paths if path.is_file()), None)
 
 
 def _parse_negatives(record: Record) -> list[str]:
     """Parse the hard negatives, which the files hold as a Python list of texts."""
     try:
-        found = ast.literal_eval(record.text("hard_negs").strip())
+        negatives = ast.literal_eval(record.text("hard_negs").strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        found = None
-    if not isinstance(found, list) or not found or not all(isinstance(t, str) for t in found):
+        negatives = None
+    if (
+        not isinstance(negatives, list)
+        or not negatives
+        or not all(isinstance(t, str) for t in negatives)
+    ):
         raise MalformedError(f"record {record.key}: 'hard_negs' must be a list of texts.")
-    return found
+    return negatives
 
 
 BENCHMARK = Benchmark(CARD, read)

@@ -52,16 +52,16 @@ def read_shuffled_records(
         subset_of: name of a data set in the file → subset; also says in which order they come.
         problems: where rows that cannot be used are reported.
     """
-    found: dict[str, SampleRows] = {subset: defaultdict(dict) for subset in subset_of.values()}
+    samples_of: dict[str, SampleRows] = {subset: defaultdict(dict) for subset in subset_of.values()}
 
     def build(record: Record) -> None:
         subset, number, name = _parse_pair_info(record, subset_of)
         if name in ("c0i0", "c1i1"):  # the matching pairs name both images and both captions
-            found[subset][number][name] = record
+            samples_of[subset][number][name] = record
 
     for _ in parse_records(read_json_records(path, problems), build, problems):
         pass
-    for subset, samples in found.items():
+    for subset, samples in samples_of.items():
         for number in sorted(samples):
             yield subset, _join_pairs(samples[number], f"{subset}/{number}")
 
@@ -81,12 +81,14 @@ def read_shuffled_pairs(
     numbers: dict[str, set[int]] = defaultdict(set)
     for subset, number, _ in rows:
         numbers[subset].add(number)
-    place = {
+    example_id = {
         (subset, number): f"{subset}/{position}"
-        for subset, found in numbers.items()
-        for position, number in enumerate(sorted(found))
+        for subset, of_subset in numbers.items()
+        for position, number in enumerate(sorted(of_subset))
     }
-    return [(place[subset, number], int(name[3]), int(name[1])) for subset, number, name in rows]
+    return [
+        (example_id[subset, number], int(name[3]), int(name[1])) for subset, number, name in rows
+    ]
 
 
 def _parse_pair_info(record: Record, subset_of: Mapping[str, str]) -> tuple[str, int, str]:
@@ -281,16 +283,15 @@ def _dataset_name(record: Record) -> str:
 
 def _find_subset_file(root: Path, subset: str) -> Path | None:
     names = (f"{subset}.json", f"{OFFICIAL_NAMES[subset]}.json")
-    places = (root, *(root / folder for folder in ("ann", "annotation", "annotations")))
-    paths = (place / name for place in places for name in names)
+    folders = (root, *(root / folder for folder in ("ann", "annotation", "annotations")))
+    paths = (folder / name for folder in folders for name in names)
     return next((path for path in paths if path.is_file()), None)
 
 
 def _find_image_folder(root: Path, subset: str) -> Path:
     names = (OFFICIAL_NAMES[subset], subset)
-    places = ("images/", "image/", "")
-    folders = [f"{place}{name}" for place in places for name in names]
-    return find_folder(root, *folders, "images", "image")
+    paths = [f"{folder}{name}" for folder in ("images/", "image/", "") for name in names]
+    return find_folder(root, *paths, "images", "image")
 
 
 BENCHMARKS = {

@@ -77,7 +77,7 @@ SWAP_CARD = Card(
 def read_replace(root: Path, problems: Problems) -> Iterator[Example]:
     """Read REPLACE: the originals and the hard positives, two files row by row."""
     require_folder(root)
-    found = False
+    any_subset = False
     for subset in REPLACE:
         originals = (f"data/vl_checklist_{subset}.json", f"replace_{subset}_original.json")
         positives = (
@@ -86,7 +86,7 @@ def read_replace(root: Path, problems: Problems) -> Iterator[Example]:
         )
         if not any((root / name).is_file() for name in (*originals, *positives)):
             continue
-        found = True
+        any_subset = True
         files = find_file(root, *originals), find_file(root, *positives)
 
         def build(record: Record, subset: str = subset) -> Example:
@@ -95,7 +95,7 @@ def read_replace(root: Path, problems: Problems) -> Iterator[Example]:
             return Example(f"{subset}/{record.key}", (image,), texts, MATCH, {"subset": subset})
 
         yield from parse_records(_align_records(*files, problems), build, problems)
-    if not found:
+    if not any_subset:
         raise InputError(
             "holds neither data/vl_checklist_*.json nor replace_*_original.json.", file=root
         )
@@ -128,7 +128,7 @@ def swap_sides(caption: str) -> str:
     VG-Attribution's captions read “the white fence and the green tree”.
 
     Raises:
-        Malformed: it does not, or it is not clear which “and” joins the two sides.
+        MalformedError: it does not, or it is not clear which “and” joins the two sides.
     """
     sides = caption.split(" and the ")
     if len(sides) != 2 or not sides[0].startswith("the "):

@@ -93,14 +93,14 @@ def _build_gallery(
     folders: tuple[str, ...],
     problems: Problems,
 ) -> Gallery:
-    def place(image: str) -> ImageRef:
+    def locate(image: str) -> ImageRef:
         return ImageRef(image, find_image(root, image, *folders))
 
-    path = find_file(root, *(at + file for file in files for at in ("", "annotations/")))
+    path = find_file(root, *(folder + file for file in files for folder in ("", "annotations/")))
     images: list[ImageRef] = []
     texts: list[str] = []
     pairs: list[tuple[int, int]] = []
-    for image, captions in files[path.name](path, place, problems):
+    for image, captions in files[path.name](path, locate, problems):
         for caption in captions[:CAPTIONS_PER_IMAGE]:
             pairs.append((len(images), len(texts)))
             texts.append(caption)
@@ -110,7 +110,7 @@ def _build_gallery(
     return Gallery(name, tuple(images), tuple(texts), tuple(pairs))
 
 
-def _read_karpathy(path: Path, place: LocateImage, problems: Problems) -> Iterator[ImageCaptions]:
+def _read_karpathy(path: Path, locate: LocateImage, problems: Problems) -> Iterator[ImageCaptions]:
     """Read `{"images": [{filename, filepath, split, sentences: [{raw}]}]}`, test split only."""
 
     def build(record: Record) -> ImageCaptions | None:
@@ -118,30 +118,31 @@ def _read_karpathy(path: Path, place: LocateImage, problems: Problems) -> Iterat
             return None
         name, folder = record.text("filename"), record.value.get("filepath")
         captions = [
-            replace(record, value=each).text("raw") for each in _read_list(record, "sentences")
+            replace(record, value=caption).text("raw")
+            for caption in _read_list(record, "sentences")
         ]
-        return place(f"{folder}/{name}" if folder else name), tuple(captions)
+        return locate(f"{folder}/{name}" if folder else name), tuple(captions)
 
     yield from filter(
         None, parse_records(read_json_records(path, problems, under="images"), build, problems)
     )
 
 
-def _read_listed(path: Path, place: LocateImage, problems: Problems) -> Iterator[ImageCaptions]:
+def _read_listed(path: Path, locate: LocateImage, problems: Problems) -> Iterator[ImageCaptions]:
     """Read `[{"image": "val2014/….jpg", "caption": ["…", …]}]`."""
 
     def build(record: Record) -> ImageCaptions:
         captions = [
-            replace(record, value={"caption": each}).text("caption")
-            for each in _read_list(record, "caption")
+            replace(record, value={"caption": caption}).text("caption")
+            for caption in _read_list(record, "caption")
         ]
-        return place(record.text("image")), tuple(captions)
+        return locate(record.text("image")), tuple(captions)
 
     yield from parse_records(read_json_records(path, problems), build, problems)
 
 
 def _read_coco_captions(
-    path: Path, place: LocateImage, problems: Problems
+    path: Path, locate: LocateImage, problems: Problems
 ) -> Iterator[ImageCaptions]:
     """Read `{"images": [{id, file_name}], "annotations": [{image_id, caption}]}`."""
     captions: dict[str, list[str]] = {}
@@ -151,10 +152,10 @@ def _read_coco_captions(
 
     def build(record: Record) -> ImageCaptions:
         name = record.text("file_name")
-        own = captions.pop(record.name("id"), None)
-        if own is None:
+        of_image = captions.pop(record.name("id"), None)
+        if of_image is None:
             raise MalformedError(f"record {record.key}: the image {name} has no caption.")
-        return place(name), tuple(own)
+        return locate(name), tuple(of_image)
 
     for _ in parse_records(read_json_records(path, problems, under="annotations"), note, problems):
         pass

@@ -60,7 +60,7 @@ class _Region:
     """Image region of the database: its triplet, and where it is cropped from."""
 
     id: str
-    place: int
+    position: int
     triplet: Triplet
 
 
@@ -122,21 +122,21 @@ def load_oracle(root: Path | None, data: EditSet) -> NDArray[np.float64]:
     import numpy as np
 
     shape = (len(data.images), len(data.captions))
-    places = () if root is None else (root / ORACLE, root / "simat_db" / ORACLE)
-    path = next((place for place in places if place.is_file()), None)
+    files = () if root is None else (root / ORACLE, root / "simat_db" / ORACLE)
+    path = next((file for file in files if file.is_file()), None)
     if path is None:
         exact = np.zeros(shape)
         exact[np.arange(shape[0]), data.caption_of] = 1.0
         return exact
     try:
-        found = np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
+        fit = np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"is not a readable .npy array ({error}).", file=path) from None
-    if found.shape != shape:
-        raise InputError(f"has the shape {found.shape}; expected {shape}.", file=path)
-    if not ((found >= 0) & (found <= 1)).all():
+    if fit.shape != shape:
+        raise InputError(f"has the shape {fit.shape}; expected {shape}.", file=path)
+    if not ((fit >= 0) & (fit <= 1)).all():
         raise InputError("must hold probabilities from 0 to 1.", file=path)
-    return found
+    return fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +187,10 @@ def _read_regions(path: Path, problems: Problems) -> list[_Region]:
         )
 
     regions = sorted(
-        parse_records(read_csv_records(path, problems), build, problems), key=lambda r: r.place
+        parse_records(read_csv_records(path, problems), build, problems), key=lambda r: r.position
     )
     for expected, region in enumerate(regions):
-        if region.place != expected:
+        if region.position != expected:
             message = f"dataset_id must count from 0 without gaps: {expected} is not there."
             problems.report(Problem("malformed record", message, path))
             break

@@ -65,7 +65,7 @@ class PlainReader:
                 names = [value["image"]]
             if type(names) is not list or type(texts) is not list:
                 return None
-            images = self._shown(names)
+            images = self._refs(names)
             match = self._match(value, len(images), len(texts))
             tags = self._tags(value["tags"]) if "tags" in value else {}
             return Example(name, images, tuple(texts), match, tags)
@@ -76,21 +76,21 @@ class PlainReader:
         """Reference the image of a name.
 
         Raises:
-            Malformed: the name leads out of the root.
+            MalformedError: the name leads out of the root.
         """
-        found = self._images.get(name)
-        if found is None:
+        ref = self._images.get(name)
+        if ref is None:
             if not isinstance(name, str):
                 raise MalformedError("an image path is no text.")
-            found = self._images[name] = ImageRef(name, safe_join(self.root, name))
-        return found
+            ref = self._images[name] = ImageRef(name, safe_join(self.root, name))
+        return ref
 
-    def _shown(self, names: list[str]) -> tuple[ImageRef, ...]:
+    def _refs(self, names: list[str]) -> tuple[ImageRef, ...]:
         if len(names) == 1:
-            found = self._alone.get(names[0])
-            if found is None:
-                found = self._alone[names[0]] = (self.image(names[0]),)
-            return found
+            single = self._alone.get(names[0])
+            if single is None:
+                single = self._alone[names[0]] = (self.image(names[0]),)
+            return single
         return tuple([self.image(name) for name in names])
 
     def _match(self, value: dict[str, object], images: int, texts: int) -> Match:
@@ -99,28 +99,28 @@ class PlainReader:
             right = value["right"]
             if images != 1 or type(right) is not int or not 0 <= right < texts:
                 raise MalformedError("it is not plain which caption is right.")
-            found = self._rights.get((texts, right))
-            if found is None:
-                found = self._rights[texts, right] = single_match(texts, right)
-            return found
+            match = self._rights.get((texts, right))
+            if match is None:
+                match = self._rights[texts, right] = single_match(texts, right)
+            return match
         if type(rows) is not list or not all(type(row) is list for row in rows):
             raise MalformedError("it is no list of rows.")
         given: Match = tuple(map(tuple, rows))
-        kept = self._matches.get(given)
-        if kept is None:
-            if not any(map(any, given)) or not {each for row in given for each in row} <= {0, 1}:
+        match = self._matches.get(given)
+        if match is None:
+            if not any(map(any, given)) or not {cell for row in given for cell in row} <= {0, 1}:
                 raise MalformedError("it is not all true and false.")
-            kept = self._matches[given] = tuple(tuple(map(bool, row)) for row in given)
-        return kept
+            match = self._matches[given] = tuple(tuple(map(bool, row)) for row in given)
+        return match
 
     @staticmethod
-    def _tags(given: object) -> dict[str, TagValue]:
-        if type(given) is not dict:
+    def _tags(tags: object) -> dict[str, TagValue]:
+        if type(tags) is not dict:
             raise MalformedError("they are no object.")
-        for each in given.values():
-            if type(each) is not str or not each:
+        for value in tags.values():
+            if type(value) is not str or not value:
                 raise MalformedError("one is not one text.")
-        return given
+        return tags
 
 
 LAYOUT = """\
@@ -161,7 +161,7 @@ def load_user_benchmark(path: Path) -> Benchmark:
     def read(root: Path, problems: Problems) -> Iterator[Example]:
         """The examples; image paths are relative to the root."""
         require_folder(root)
-        if root == path.parent and not problems_here.found:  # they are read already
+        if root == path.parent and not problems_here.problems:  # they are read already
             return iter(examples)
         return _read_examples(path, root, problems)
 
@@ -297,7 +297,7 @@ def _is_map(value: Any) -> bool:
 
 
 def _read_tag(record: Record, name: str, value: Any) -> TagValue:
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
     if not isinstance(value, str | int | float):
         raise MalformedError(

@@ -62,14 +62,14 @@ CARD = Card(
 def read(root: Path, problems: Problems) -> Iterator[Example]:
     """Read the examples of every existing file: the first right and the first wrong text."""
     require_folder(root)
-    place = root if any((root / name).is_dir() for name in SUBSETS) else root / "data"
-    files = [path for name in SUBSETS for path in sorted((place / name).rglob("*.json"))]
+    base = root if any((root / name).is_dir() for name in SUBSETS) else root / "data"
+    files = [path for name in SUBSETS for path in sorted((base / name).rglob("*.json"))]
     if not files:
         raise InputError(
             f"holds none of {', '.join(f'{s}/**/*.json' for s in SUBSETS)}.", file=root
         )
     for path in files:
-        name = path.relative_to(place).as_posix()
+        name = path.relative_to(base).as_posix()
         tags = parse_file_tags(name)
         if tags is None:
             message = "is not named after one of vg, vaw, swig and hake."

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
+from contrapose.arrays import find_distinct
 from contrapose.data import Card
 from contrapose.engine import CachePolicy, NoiseImages, Prior
-from contrapose.engine.plan import distinct_texts
 from contrapose.errors import InputError
 from contrapose.evaluation.selection import BenchmarkLike, Selection
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.results.shapes import find_shape
 from contrapose.results.summary import RESAMPLES
-from contrapose.scores.answers import Frame, build_frame
+from contrapose.scores import Frame, build_frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def collect_captions(selection: Selection) -> tuple[AuditCaptions, tuple[str, ..
             "an image with right and wrong captions."
         )
     texts = [text for frame in frames.values() for some in frame.texts or () for text in some]
-    distinct, at = distinct_texts(texts)
+    distinct, at = find_distinct(texts)
     return AuditCaptions(cards, frames, tuple(distinct), at), tuple(balanced)
 
 

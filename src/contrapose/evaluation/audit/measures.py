@@ -26,8 +26,7 @@ from contrapose.results.schema import (
 )
 from contrapose.results.shapes import AVERAGE, MeasureInput, find_shape, main_metric, measure
 from contrapose.results.summary import MeasuredPart, summarize, summarize_parts
-from contrapose.scores.answers import Answers, Frame, build_frame
-from contrapose.scores.files import read_scores
+from contrapose.scores import Answers, Frame, build_frame, read_scores
 
 BINS = 40
 

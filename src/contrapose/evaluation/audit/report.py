@@ -22,7 +22,7 @@ from contrapose.evaluation.audit.measures import (
 )
 from contrapose.evaluation.audit.scores import blind_scores
 from contrapose.evaluation.selection import Selection, sample_selection, select
-from contrapose.files.records import gc_paused
+from contrapose.files import gc_paused
 from contrapose.metrics import solvable_blind
 from contrapose.results.measures import describe_aggregation
 from contrapose.results.schema import (

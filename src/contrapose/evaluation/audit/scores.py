@@ -14,16 +14,17 @@ from contrapose.engine import (
     OtherImages,
     Progress,
     ScoringContext,
+    build_blind_request,
+    compute_priors,
     describe_prior,
     require_score,
+    score_missing,
 )
-from contrapose.engine.priors import compute_priors
-from contrapose.engine.scoring import build_blind_request, score_missing
 from contrapose.errors import ContraposeError, InputError
 from contrapose.evaluation.audit.captions import AuditCaptions, AuditRequest
 from contrapose.metrics import FloatArray, IntArray, fit_ngram
 from contrapose.models import Model, load_model
-from contrapose.scores.answers import Frame
+from contrapose.scores import Frame
 
 FOLDS = 10
 """Parts into which the benchmark's own captions are cut, to fit on nine and score on the tenth."""
@@ -150,7 +151,7 @@ def blind_scores(
     found: list[BlindScore] = []
     notes: list[str] = []
 
-    def asking(model: Model) -> ScoringContext:
+    def context(model: Model) -> ScoringContext:
         return ScoringContext(
             model,
             store,
@@ -174,8 +175,8 @@ def blind_scores(
             notes.append(f"no language model was asked: {str(error).rstrip('.')}")
         else:
             _require_option_score(model, "blind", f"--lm {request.lm}")
-            found += _score_language(captions, asking(model))
-    found += [_score_prior(captions, asking(model)) for model in loaded.values()]
+            found += _score_language(captions, context(model))
+    found += [_score_prior(captions, context(model)) for model in loaded.values()]
     return [*found, *plain], notes
 
 
@@ -195,24 +196,24 @@ def _require_option_score(model: Model, score: str, option: str) -> None:
         raise InputError(f"{option}: {error.message}") from None
 
 
-def _score_language(captions: AuditCaptions, asking: ScoringContext) -> list[BlindScore]:
-    question = build_blind_request(asking, captions.distinct)
+def _score_language(captions: AuditCaptions, context: ScoringContext) -> list[BlindScore]:
+    question = build_blind_request(context, captions.distinct)
     (rows,) = score_missing(question)
-    tokens = getattr(asking.model, "lm_tokens", "caption")
+    tokens = getattr(context.model, "lm_tokens", "caption")
     words = "log P of a caption's tokens without any image"
     return [
-        BlindScore(name, asking.model.name, f"{how} {words}; counted: {tokens}", laid)
+        BlindScore(name, context.model.name, f"{how} {words}; counted: {tokens}", laid)
         for name, how, laid in (
-            ("blind", "mean", captions.lay(question.answer_table.values(rows))),
-            ("blind-sum", "sum of", captions.lay(question.answer_table.values(rows, "sum"))),
+            ("blind", "mean", captions.lay(question.table.values(rows))),
+            ("blind-sum", "sum of", captions.lay(question.table.values(rows, "sum"))),
         )
     ]
 
 
-def _score_prior(captions: AuditCaptions, asking: ScoringContext) -> BlindScore:
-    meaning = f"log of the mean probability under {describe_prior(asking.prior, asking.model)}"
-    values = compute_priors(asking, captions.distinct)
-    return BlindScore("prior", asking.model.name, meaning, captions.lay(values))
+def _score_prior(captions: AuditCaptions, context: ScoringContext) -> BlindScore:
+    meaning = f"log of the mean probability under {describe_prior(context.prior, context.model)}"
+    values = compute_priors(context, captions.distinct)
+    return BlindScore("prior", context.model.name, meaning, captions.lay(values))
 
 
 def _score_length(captions: AuditCaptions) -> BlindScore:

@@ -25,7 +25,7 @@ from typing import Literal
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from contrapose.errors import InputError
-from contrapose.files.suggest import did_you_mean
+from contrapose.files import did_you_mean
 
 PREFIX = "openai:"
 OPENAI_URL = "https://api.openai.com/v1"

@@ -32,12 +32,12 @@ from contrapose.models.masking.embeddings import (
 from contrapose.models.packing import PackedCaptions, pack, ragged_logprobs
 
 if TYPE_CHECKING:
+    from contrapose.arrays import Ragged
     from contrapose.models.capabilities import (
         AnyImage,
         EncodedImage,
         ImageLike,
         PreparedImage,
-        Ragged,
     )
     from contrapose.models.hf.causal_inputs import CausalTextInputs
     from contrapose.models.hf.checkpoint import Checkpoint

@@ -21,8 +21,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from contrapose.arrays import Ragged
 from contrapose.errors import InputError, MissingExtraError
-from contrapose.models.capabilities import ModelCard, Ragged, check_caption
+from contrapose.models.capabilities import ModelCard, check_caption
 from contrapose.models.exact import exact_inference
 from contrapose.models.hf.checkpoint import open_checkpoint, silence_transformers
 from contrapose.models.names import fingerprint

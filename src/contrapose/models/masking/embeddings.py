@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from contrapose.models.capabilities import Ragged
+from contrapose.arrays import Ragged
 from contrapose.models.masking.text import ZERO, MaskedText
 from contrapose.models.packing import PackedCaptions
 

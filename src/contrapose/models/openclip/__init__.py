@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrapose.errors import InputError, MissingExtraError
-from contrapose.files.suggest import did_you_mean
+from contrapose.files import did_you_mean
 from contrapose.models.names import fingerprint
 from contrapose.models.options import LoadOptions
 

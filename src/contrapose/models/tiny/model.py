@@ -9,8 +9,9 @@ import torch
 from PIL.Image import Image, Resampling
 from torch import Tensor
 
+from contrapose.arrays import Ragged
 from contrapose.errors import InputError
-from contrapose.models.capabilities import EncodedImage, ModelCard, Ragged, check_caption
+from contrapose.models.capabilities import EncodedImage, ModelCard, check_caption
 from contrapose.models.encoded_images import EncodedImages, deduplicate, gather_encoded
 from contrapose.models.exact import exact_inference
 from contrapose.models.masking.embeddings import (

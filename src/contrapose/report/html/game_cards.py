@@ -10,7 +10,7 @@ import numpy as np
 
 from contrapose.diagnose.game_blocks import PairGame
 from contrapose.diagnose.players import RegionMasks, WordGroups
-from contrapose.engine.images import RegionMask
+from contrapose.engine import RegionMask
 from contrapose.metrics import BoolArray
 from contrapose.report.html.dividend_plots import BarSeries, signed_bars
 from contrapose.report.html.page import element, escape, image_data_uri

@@ -10,8 +10,7 @@ from typing import Any, Literal, cast, get_args
 
 from contrapose import __version__
 from contrapose.errors import InputError
-from contrapose.files import new_folder, require_free, write_text
-from contrapose.files.suggest import did_you_mean
+from contrapose.files import did_you_mean, new_folder, require_free, write_text
 from contrapose.results.exports.lm_eval import LmEvalExport, lm_eval_exports
 from contrapose.results.exports.mteb import mteb_exports
 from contrapose.results.exports.tasks import FolderRun, RunFolder, parse_time, read_run_folder

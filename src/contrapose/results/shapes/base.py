@@ -19,10 +19,10 @@ import numpy as np
 
 from contrapose.data import Card, EditSet, Gallery, TagValue
 from contrapose.errors import InputError
-from contrapose.files.suggest import did_you_mean
+from contrapose.files import did_you_mean
 from contrapose.metrics import AlphaIntervals, BoolArray, FloatArray, IntArray
 from contrapose.results.measures import Better, DerivedMetric, Measure, Measurements
-from contrapose.scores.answers import Answers, Frame
+from contrapose.scores import Answers, Frame
 
 Protocol = Literal["strict", "official"]
 

@@ -16,7 +16,7 @@ from contrapose.metrics import (
 )
 from contrapose.results.measures import Measure
 from contrapose.results.shapes.base import Debiasing, MeasureInput
-from contrapose.scores.answers import Frame
+from contrapose.scores import Frame
 
 
 def measure_wins(

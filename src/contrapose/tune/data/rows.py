@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from contrapose.arrays import Ragged
 from contrapose.errors import InputError
-from contrapose.files.suggest import did_you_mean
+from contrapose.files import did_you_mean
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -66,9 +67,9 @@ class TrainingSet:
     image_captions: Sequence[Sequence[TrainingCaption]]
     texts: list[str] = field(init=False)
     kinds: list[str] = field(init=False)
-    captions: RaggedIndices = field(init=False)
-    negatives: RaggedIndices = field(init=False)
-    positives: RaggedIndices = field(init=False)
+    captions: Ragged = field(init=False)
+    negatives: Ragged = field(init=False)
+    positives: Ragged = field(init=False)
     tokens: dict[str, dict[str, Tensor]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -82,11 +83,9 @@ class TrainingSet:
             return table.setdefault(text, len(table))
 
         flat = [saying for row in self.image_captions for saying in row]
-        self.captions = RaggedIndices.of(
-            [[number(s.caption) for s in row] for row in self.image_captions]
-        )
-        self.negatives = RaggedIndices.of([[number(text) for text, _ in s.negatives] for s in flat])
-        self.positives = RaggedIndices.of([[number(text) for text, _ in s.positives] for s in flat])
+        self.captions = Ragged.of([[number(s.caption) for s in row] for row in self.image_captions])
+        self.negatives = Ragged.of([[number(text) for text, _ in s.negatives] for s in flat])
+        self.positives = Ragged.of([[number(text) for text, _ in s.positives] for s in flat])
         self.texts = list(table)
         every = (kind for s in flat for _, kind in (*s.negatives, *s.positives))
         self.kinds = list(dict.fromkeys(every))
@@ -99,32 +98,6 @@ class TrainingSet:
         return TrainingSet(
             ImageSubset(self.images, rows), [self.image_captions[row] for row in rows]
         )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RaggedIndices:
-    """Ragged array of integers: lists of different length, stored end to end.
-
-    Attributes:
-        values: all of them.
-        starts: (n + 1,) where each begins, and the end.
-    """
-
-    values: IndexArray
-    starts: IndexArray
-
-    @classmethod
-    def of(cls, lists: Iterable[Sequence[int]]) -> RaggedIndices:
-        """Build from lists."""
-        kept = list(lists)
-        starts = np.concatenate([[0], np.cumsum([len(each) for each in kept], dtype=np.int64)])
-        values = np.array([value for each in kept for value in each], dtype=np.int64)
-        return cls(values, starts.astype(np.int64))
-
-    def draw(self, lists: IndexArray, chance: NDArray[np.float64]) -> IndexArray:
-        """Index of one value of each list, by a number in [0, 1); −1 for an empty list."""
-        first, size = self.starts[lists], self.starts[lists + 1] - self.starts[lists]
-        return np.where(size > 0, first + (chance * size).astype(np.int64), -1)
 
 
 class ImageSubset:

@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from contrapose.arrays import find_distinct
 from contrapose.data import EditSet, Gallery, ImageRef, Suite, in_memory_benchmark
-from contrapose.engine import AnswerStore, Progress, ScoringContext
+from contrapose.engine import AnswerStore, Progress, ScoringContext, distinct_images, embed_distinct
 from contrapose.engine.galleries import expand_prompts
-from contrapose.engine.plan import distinct_images, distinct_texts
-from contrapose.engine.scoring import embed_distinct
 from contrapose.errors import InputError
 from contrapose.evaluation.selection import PartData, select
 from contrapose.models import Encoder
@@ -133,16 +132,16 @@ def encode_panel(
             refs += [image for example in data for image in example.images]
             texts += [text for example in data for text in example.texts]
     seen = distinct_images(refs)
-    captions, _ = distinct_texts(texts)
+    captions, _ = find_distinct(texts)
     context = ScoringContext(model, AnswerStore(None), progress=progress)
     images, words = embed_distinct(context, seen.refs, seen.ids, captions)
-    for skip in (*seen.lost.values(), *context.skips.images.values()):
+    for skip in (*seen.unreadable.values(), *context.skips.images.values()):
         raise InputError(f"an image of {panel.source} cannot be used: {skip.detail}.")
     if np.isnan(words).any():
         raise InputError(f"a caption of {panel.source} cannot be read by {model.name}.")
     row_of = {
         ref: ImageRef(ref.key, source=FeatureRow(row))
-        for ref, row in zip(refs, seen.at.tolist(), strict=True)
+        for ref, row in zip(refs, seen.index.tolist(), strict=True)
     }
 
     def with_rows(data: PartData) -> PartData:

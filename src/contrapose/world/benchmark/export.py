@@ -27,8 +27,7 @@ from typing import Any
 from contrapose import __version__
 from contrapose.data import BenchmarkData, EditSet, Example, Gallery, ImageRef, open_images
 from contrapose.errors import InputError
-from contrapose.files import new_folder, require_free
-from contrapose.files.suggest import did_you_mean
+from contrapose.files import did_you_mean, new_folder, require_free
 from contrapose.world.benchmark.annotations import RENDERER_VERSION, SIZE, index_maps, scene_of
 from contrapose.world.benchmark.candidates import (
     MIN_PIXELS,

@@ -12,13 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from contrapose.data.shuffles import (
+from contrapose.data.tagging import (
+    TaggedTokens,
+    join_words,
     shuffle_nouns_and_adjectives,
     shuffle_other_words,
     shuffle_trigrams,
     shuffle_within_trigrams,
 )
-from contrapose.data.tagging import TaggedTokens, join_words
 from contrapose.world.captions.caption import Caption, Mention, Piece
 from contrapose.world.captions.words import ATTRIBUTES, WORDS, Slot
 from contrapose.world.scene import OPPOSITE, Relation, Scene, Thing, ground_thing, holds

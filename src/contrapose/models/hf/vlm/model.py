@@ -13,8 +13,9 @@ from PIL import Image as Images
 from PIL.Image import Image
 from torch import Tensor
 
+from contrapose.arrays import Ragged
 from contrapose.errors import InputError
-from contrapose.models.capabilities import EncodedImage, ModelCard, Ragged
+from contrapose.models.capabilities import EncodedImage, ModelCard
 from contrapose.models.encoded_images import deduplicate
 from contrapose.models.exact import exact_inference
 from contrapose.models.hf.inputs import find_pixel_mean

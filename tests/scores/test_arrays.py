@@ -1,4 +1,4 @@
-"""EqBen's official submission: one flat array in the order of a shuffled list."""
+"""Flat submission arrays in the order of EqBen's shuffled list."""
 
 from __future__ import annotations
 

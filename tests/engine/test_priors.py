@@ -1,4 +1,4 @@
-"""Priors: what a text asks for, the images they are taken under, and what is refused."""
+"""Caption priors under noise, folders of images and other examples' images."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from contrapose.engine import (
     OtherImages,
     Prior,
     ScoringContext,
+    compute_priors,
     describe_prior,
     parse_prior,
+    plan_examples,
     score_examples,
     score_priors,
 )
-from contrapose.engine.plan import plan_examples
-from contrapose.engine.prior_images import draw_other_images
-from contrapose.engine.priors import compute_priors
+from contrapose.engine.priors import draw_other_images
 from contrapose.errors import InputError
 from contrapose.metrics import log_prior
-from contrapose.scores.answers import build_frame
+from contrapose.scores import build_frame
 from tests.engine.models import Seeing
 from tests.fakes import Fake, choices, pairs, patch, seen
 
@@ -58,7 +58,7 @@ def test_what_is_asked_for(text: str, prior: Prior) -> None:
      "noise:2:size=3", "gallery:0", "gallery:many", "images:photos:0", "train"],
 )  # fmt: skip
 def test_other_forms_are_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"--prior must be noise:3, images:DIR\[:COUNT\] or gall"):
+    with pytest.raises(InputError, match=r"prior must be noise:3, images:DIR\[:COUNT\] or gall"):
         parse_prior(text)
 
 
@@ -129,11 +129,11 @@ def test_the_prior_of_an_answer() -> None:
     model = Seeing()
     frame = build_frame(pairs(3))
     found = score_priors(ScoringContext(model, prior=NoiseImages(2)), frame, "vqa")
-    asking = ScoringContext(model)
+    context = ScoringContext(model)
     assert frame.texts is not None
     text = frame.texts[1][0]
     each = [
-        float(model.answer_logprobs([blank], [text], asking.question)[0])
+        float(model.answer_logprobs([blank], [text], context.question)[0])
         for blank in model.noise_images(2, 0)
     ]
     assert found[1, 0] == pytest.approx(np.log(np.mean(np.exp(each))), abs=1e-6)
@@ -191,7 +191,7 @@ def test_folders_that_are_no_prior(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "holds no images" in refused(FolderImages(tmp_path / "empty"))
     photographs(tmp_path / "few", 2)
-    assert "holds 2 images, and --prior needs 3" in refused(FolderImages(tmp_path / "few", 3))
+    assert "holds 2 images, and prior needs 3" in refused(FolderImages(tmp_path / "few", 3))
     photographs(tmp_path / "broken", 2)
     (tmp_path / "broken" / "x.png").write_bytes(b"no image at all")
     assert "the prior cannot be made" in refused(FolderImages(tmp_path / "broken"))

@@ -1,4 +1,4 @@
-"""What cannot be asked: noted with its reason, never stored, and the others do not suffer."""
+"""Score requests: inputs that cannot be scored are recorded with a reason and never stored."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ def files(folder: Path) -> list[Example]:
 def test_images(score: str, tmp_path: Path) -> None:
     examples = [*files(tmp_path), *choices()]
     model = Fake()
-    asking = ScoringContext(model, AnswerStore(tmp_path / "store"))
-    answers = score_examples(asking, score, examples)
+    context = ScoringContext(model, AnswerStore(tmp_path / "store"))
+    answers = score_examples(context, score, examples)
     assert {name: skip.reason for name, skip in answers.skipped.items()} == REASONS
     for name, skip in answers.skipped.items():
         assert str(tmp_path / name) in skip.detail
     holes = np.isnan(answers.scores) & answers.frame.present
     assert holes[: len(REASONS), 0, :2].all()
     assert not holes[len(REASONS) :].any()
-    kept = answers.answered()
+    kept = answers.without_skipped()
     assert kept.frame.ids == (*FINE, *(example.id for example in choices()))
     alone = score_examples(ScoringContext(Fake()), score, choices())
     assert np.array_equal(kept.scores[len(FINE) :], alone.scores)
@@ -113,7 +113,7 @@ def test_captions_too_long(score: str, tmp_path: Path) -> None:
         "long": "the caption is longer than the model reads"
     }
     assert "has 10,001 tokens; fake reads 6" in answers.skipped["long"].detail
-    assert not np.isnan(answers.answered().scores).any()
+    assert not np.isnan(answers.without_skipped().scores).any()
     assert len(model.counted) == len(set(model.counted))
     # Cut, it has an answer of its own, which the model that does not cut never sees.
     cutting = Reading(cuts=True)
@@ -145,8 +145,8 @@ def test_a_model_that_does_not_count_refuses_by_itself() -> None:
 def test_the_culprit_is_found(score: str) -> None:
     examples = choices(20)
     model = Picky()
-    asking = ScoringContext(model, batch_size=16)
-    answers = score_examples(asking, score, examples)
+    context = ScoringContext(model, batch_size=16)
+    answers = score_examples(context, score, examples)
     assert list(answers.skipped) == ["c13"]
     assert answers.skipped["c13"].reason.startswith("the model refuses the ")
     assert "'a patch 13'" in answers.skipped["c13"].detail
@@ -155,7 +155,7 @@ def test_the_culprit_is_found(score: str) -> None:
     assert np.array_equal(answers.scores[good], whole.scores[good])
     if score == "itm":  # what was refused once is not asked again
         before = len(model.pairs)
-        score_examples(asking, score, examples)
+        score_examples(context, score, examples)
         assert len(model.pairs) == before
 
 
@@ -164,8 +164,8 @@ def test_galleries(tmp_path: Path) -> None:
     data = Gallery("g", (patch(0), lost, patch(2)), ("zero", "one", LONG), ((0, 0), (1, 1), (2, 2)))
     for score in ("itc", "itm"):
         grid = score_gallery(ScoringContext(Reading()), score, data)
-        assert list(grid.rows) == [1]
-        assert list(grid.columns) == [2]
+        assert list(grid.skipped_rows) == [1]
+        assert list(grid.skipped_columns) == [2]
         assert np.isnan(grid.scores).tolist() == [
             [False, False, True], [True, True, True], [False, False, True],
         ]  # fmt: skip
@@ -177,7 +177,7 @@ def test_nothing_can_be_seen(tmp_path: Path) -> None:
         grid = score_gallery(
             ScoringContext(Fake()), score, Gallery("g", lost, ("a", "b"), ((0, 0), (1, 1)))
         )
-        assert list(grid.rows) == [0, 1]
+        assert list(grid.skipped_rows) == [0, 1]
         assert np.isnan(grid.scores).all()
 
 
@@ -187,21 +187,21 @@ def test_edits(tmp_path: Path) -> None:
     grid = score_edits(ScoringContext(Tower()), "itc", type(data)(
         images, data.captions, data.caption_of, data.queries
     ))  # fmt: skip
-    assert list(grid.rows) == list(grid.columns) == [3]
+    assert list(grid.skipped_rows) == list(grid.skipped_columns) == [3]
 
 
 def test_templates_are_averaged() -> None:
     templates = ("a {}", "the {} here", "no {}")
     data = Gallery("c", (patch(0), patch(1)), ("cat", "dog"), ((0, 0), (1, 1)), templates)
-    asking = ScoringContext(Fake(), prior=NoiseImages(2))
+    context = ScoringContext(Fake(), prior=NoiseImages(2))
     single = {
-        score: score_gallery(asking, score, Gallery("s", data.images, tuple(
+        score: score_gallery(context, score, Gallery("s", data.images, tuple(
             template.replace("{}", name) for name in data.texts for template in templates
         ), ((0, 0),))).scores.reshape(2, 2, 3)
         for score in ("itm", "lm")
     }  # fmt: skip
     for score in ("itm", "lm"):
-        found = score_gallery(asking, score, data).scores
+        found = score_gallery(context, score, data).scores
         assert found == pytest.approx(single[score].mean(axis=2), abs=1e-12)
     from tests.fakes import seen, vector
 
@@ -211,6 +211,6 @@ def test_templates_are_averaged() -> None:
         for j, name in enumerate(data.texts):
             mean = np.mean([vector(t.replace("{}", name)) for t in templates], axis=0)
             expected = float(image @ (mean / np.linalg.norm(mean)))
-            assert score_gallery(asking, "itc", data).scores[i, j] == pytest.approx(
+            assert score_gallery(context, "itc", data).scores[i, j] == pytest.approx(
                 expected, abs=1e-6
             )

@@ -1,4 +1,4 @@
-"""From examples to questions: the prompts word for word, every order, what answers mean."""
+"""Chat prompts in all orders, and strict parsing of replies."""
 
 from __future__ import annotations
 
@@ -13,8 +13,19 @@ from PIL import Image
 
 from contrapose.data import Example, Family, ImageRef, content_id, open_image
 from contrapose.data.examples import diagonal_match, single_match
-from contrapose.engine.chat import build_rounds, explain_unfit, find_template, prompts
-from contrapose.engine.chat.prompts import EQBEN, SUGARCREPE, ChatRound, SideBySide, join_images
+from contrapose.engine import chat_prompts
+from contrapose.engine.chat_prompts import (
+    EQBEN,
+    SUGARCREPE,
+    ChatRound,
+    SideBySide,
+    build_rounds,
+    explain_unfit,
+    find_template,
+    join_images,
+    parse_choice,
+    parse_pairing,
+)
 from contrapose.errors import InputError
 from tests.chatting import captions_in
 from tests.fakes import pairs, patch
@@ -27,20 +38,20 @@ def rounds(example: Example, template: str, family: str) -> tuple[ChatRound, ...
 
 
 def test_the_prompts_are_those_of_the_papers() -> None:
-    assert EQBEN.about(["a cat", "a dog"]) == (
+    assert EQBEN.fill(["a cat", "a dog"]) == (
         "There are two images (left and right). Now you have two captions: caption 1: a cat; "
         "caption 2: a dog. Please indicate which caption corresponds to the left image and which "
         "caption corresponds to the right one. The answer should follow the format: \"#index for "
         "the left image; #index for the right image\". For example, \"1;2\" represents that "
         "caption 1 corresponds to image left."
     )  # fmt: skip
-    assert SUGARCREPE.about(["a cat", "a dog"]) == (
+    assert SUGARCREPE.fill(["a cat", "a dog"]) == (
         "Which caption best describes the image?\n(1) a cat\n (2) a dog\nOutput (1) or (2)."
     )
-    assert SUGARCREPE.about(["x", "y", "z"]).endswith("\n (3) z\nOutput (1), (2) or (3).")
+    assert SUGARCREPE.fill(["x", "y", "z"]).endswith("\n (3) z\nOutput (1), (2) or (3).")
     # Captions are put in as they are.
-    assert "{2} {x} \\1" in SUGARCREPE.about(["{2} {x} \\1", "b"])
-    assert EQBEN.about(["{2}", "b"]).count("{2}") == 1
+    assert "{2} {x} \\1" in SUGARCREPE.fill(["{2} {x} \\1", "b"])
+    assert EQBEN.fill(["{2}", "b"]).count("{2}") == 1
 
 
 def test_a_pair_is_asked_in_both_caption_orders_and_both_image_orders() -> None:
@@ -52,9 +63,11 @@ def test_a_pair_is_asked_in_both_caption_orders_and_both_image_orders() -> None:
         ((0, 1), (t0, t1)), ((0, 1), (t1, t0)), ((1, 0), (t0, t1)), ((1, 0), (t1, t0)),
     ]  # fmt: skip
     right = ["1;2", "2;1", "2;1", "1;2"]
-    assert [turn.read(reply) for turn, reply in zip(one.turns, right, strict=True)] == [0] * 4
-    assert [turn.read(reply[::-1]) for turn, reply in zip(one.turns, right, strict=True)] == [1] * 4
-    assert [one.turns[0].read(reply) for reply in ("1;1", "2;2", "what?")] == [-1] * 3
+    assert [turn.parse(reply) for turn, reply in zip(one.turns, right, strict=True)] == [0] * 4
+    assert [turn.parse(reply[::-1]) for turn, reply in zip(one.turns, right, strict=True)] == [
+        1
+    ] * 4
+    assert [one.turns[0].parse(reply) for reply in ("1;1", "2;2", "what?")] == [-1] * 3
     assert (one.right, one.options) == (0, 2)
     crossed = Example("x", example.images, example.texts, ((False, True), (True, False)), {})
     assert rounds(crossed, "chat:eqben", "pairs")[0].right == 1
@@ -75,9 +88,9 @@ def test_captions_go_round_so_that_each_stands_once_in_each_place(
     assert (one.right, one.options, len(one.turns)) == (right, count, count)
     for place, turn in enumerate(one.turns):
         assert captions_in(turn.text)[place] == texts[right]
-        assert turn.read(f"({place + 1})") == right
+        assert turn.parse(f"({place + 1})") == right
         for said, text in enumerate(captions_in(turn.text)):
-            assert turn.read(f"({said + 1})") == texts.index(text)
+            assert turn.parse(f"({said + 1})") == texts.index(text)
 
 
 def test_each_image_of_a_pair_by_itself() -> None:
@@ -98,7 +111,7 @@ def test_a_triple_is_each_right_caption_against_the_wrong_one() -> None:
     ]  # fmt: skip
     for each in (one, two):
         assert (each.right, each.options) == (0, 2)
-        assert [turn.read("2") for turn in each.turns] == [1, 0]
+        assert [turn.parse("2") for turn in each.turns] == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +169,7 @@ def test_the_lower_one_is_scaled_up() -> None:
 
 
 def test_too_large_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prompts, "MAX_PIXELS", 100)
+    monkeypatch.setattr(chat_prompts, "MAX_PIXELS", 100)
     with pytest.raises(InputError, match="too large side by side"):
         join_images(Image.new("RGB", (1, 100)), Image.new("RGB", (30, 1)))
 
@@ -177,3 +190,97 @@ def test_as_a_source_of_images(tmp_path: Path) -> None:
     missing = ImageRef("z", source=SideBySide(read, ImageRef("no", tmp_path / "no.png"), "c"))
     with pytest.raises(InputError, match="the image is not there"):
         open_image(missing)
+
+
+CAPTIONS = ("A man in a red shirt walks 2 dogs.", "Two dogs walk a man in a red shirt.")
+
+
+@pytest.mark.parametrize(
+    ("reply", "place"),
+    [
+        # A label alone.
+        ("1", 0), ("(2)", 1), (" (1).\n", 0), ("[2]", 1), ("**(2)**", 1), ("A", 0), ("(B)", 1),
+        ("b.", 1), ('"1"', 0), ("２", 1), ("Caption 1", 0), ("Option B", 1), ("Answer: (2)", 1),
+        ("Output (1)", 0), ("The best caption is (2).", 1), ("The correct answer is caption 1.", 0),
+        ("(1)\n\nThe man is walking; (2) has it the wrong way round.", 0), ("2)", 1),
+        # The caption itself.
+        (CAPTIONS[1], 1), (f"(1) {CAPTIONS[0]}", 0), (f'2. "{CAPTIONS[1].lower()}"', 1),
+        ("Caption 2: two dogs walk a man in a red shirt", 1),
+        # One label, named in a sentence.
+        ("The caption that best describes the image is (2).", 1),
+        ("(1) because the man holds the leash.", 0), ("1. The image shows a man.", 0),
+        ("Looking at the 2 dogs, I would choose option 1", 0),
+        ("(2), since it is not the man who leads.", 1),
+    ],
+)  # fmt: skip
+def test_choices_that_can_be_read(reply: str, place: int) -> None:
+    assert parse_choice(reply, CAPTIONS) == place
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "", "  \n ", "3", "(0)", "C", "(1) or (2)", "1 2", "(1)\n(2)", "12", "yes",
+        "Neither caption is right: it is neither (1).", "Both", "I'm sorry, I cannot tell. (1)",
+        "It is not (1).", "Caption 1 is better than caption 2.", "A man walks dogs.",
+        "There are 2 dogs.", f"(1) {CAPTIONS[1]}", "I can't help with that.",
+        "Therefore, the correct description would neither be (1) nor (2).",
+        "refused: against rule (1)", "A dog", "the first one", "(1/2)",
+    ],
+)  # fmt: skip
+def test_choices_that_cannot(reply: str) -> None:
+    assert parse_choice(reply, CAPTIONS) == -1
+
+
+def test_more_captions() -> None:
+    five = [f"caption number {i}" for i in range(5)]
+    assert parse_choice("(5)", five) == 4
+    assert parse_choice("E", five) == 4
+    assert parse_choice("(6)", five) == -1
+    assert parse_choice("caption number 3", five) == 3  # the caption itself, not the third
+    assert parse_choice("same", ["same", "same"]) == -1
+
+
+@given(st.text(max_size=80))
+def test_a_choice_is_a_place_or_nothing(reply: str) -> None:
+    assert parse_choice(reply, CAPTIONS) in (-1, 0, 1)
+    found = parse_pairing(reply)
+    assert found is None or set(found) <= {1, 2}
+
+
+@given(st.integers(0, 1), st.sampled_from(["{}", "({})", "Answer: {}.", "**{}**", "Caption {}"]))
+def test_the_label_decides_whatever_the_captions(place: int, form: str) -> None:
+    assert parse_choice(form.format(place + 1), CAPTIONS) == place
+    assert parse_choice(form.format(place + 1), CAPTIONS[::-1]) == place
+    assert parse_choice(form.format("ab"[place]), CAPTIONS) == place
+
+
+@pytest.mark.parametrize(
+    ("reply", "pairing"),
+    [
+        ("1;2", (1, 2)), ("2;1", (2, 1)), (" 2 ; 1.\n", (2, 1)), ('"1;2"', (1, 2)), ("1,2", (1, 2)),
+        ("#2; #1", (2, 1)), ("(1;2)", (1, 2)), ("caption 2 and caption 1", (2, 1)), ("1/2", (1, 2)),
+        ("Answer: 2;1", (2, 1)), ("1;1", (1, 1)), ("1;2\n\nThe left image shows 3 dogs.", (1, 2)),
+        ("#1 for the left image; #2 for the right image", (1, 2)),
+        ("Left: caption 2; right: caption 1", (2, 1)), ("Right: 1\nLeft: 2", (2, 1)),
+        ("Caption 1 corresponds to the right image and caption 2 to the left.", (2, 1)),
+        ("The left image is caption 1 and the right image is caption 2.", (1, 2)),
+        ("Left: 2; right: 1.\nThe left one has 5 things.", (2, 1)),
+    ],
+)  # fmt: skip
+def test_pairings_that_can_be_read(reply: str, pairing: tuple[int, int]) -> None:
+    assert parse_pairing(reply) == pairing
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "", "1", "12", "1;3", "1;2 or 2;1", "The right answer is 1;2", "left",
+        "left and right: 1 and 2",
+        "Caption 1 is not the left image, caption 2 not the right.", "left: 1; left: 2",
+        "Neither: left 1; right 2", "left 1, 2 right", "I cannot see two images.",
+        "left: A; right: B", "refused: left 1, right 2",
+    ],
+)  # fmt: skip
+def test_pairings_that_cannot(reply: str) -> None:
+    assert parse_pairing(reply) is None

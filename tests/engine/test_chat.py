@@ -1,4 +1,4 @@
-"""Chat through the engine: every question once, replies in the store, nothing lost."""
+"""Chat replies: each distinct prompt is sent once, and its reply stored word for word."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from contrapose.data import Example, ImageRef
+from contrapose.data import Example, ImageRef, open_image
 from contrapose.data.examples import single_match
 from contrapose.engine import AnswerStore, ScoringContext
 from contrapose.engine.chat import ReplyTable, collect_replies
-from contrapose.engine.chat.prompts import EQBEN, SUGARCREPE
+from contrapose.engine.chat_prompts import EQBEN, SUGARCREPE
 from contrapose.engine.score_types import ModelError
 from contrapose.errors import InputError
 from contrapose.models import Prompt, Reply
 from contrapose.models.endpoint import EndpointError
 from tests.chatting import Chatter, knows, likes_the_first
 from tests.fakes import Tower, choices, pairs, patch
+from tests.models.hf.vlm.small_vlm import FAMILIES, opened
 
 
-def ask(asking: ScoringContext, examples: Sequence[Example] | None = None) -> ReplyTable:
-    return collect_replies(asking, EQBEN, "pairs", examples or pairs())
+def ask(context: ScoringContext, examples: Sequence[Example] | None = None) -> ReplyTable:
+    return collect_replies(context, EQBEN, "pairs", examples or pairs())
 
 
 def test_every_question_is_asked_once() -> None:
@@ -33,15 +34,15 @@ def test_every_question_is_asked_once() -> None:
         *pairs(5),
         Example("again", pairs(1)[0].images, pairs(1)[0].texts, pairs(1)[0].match, {}),
     ]
-    asking = ScoringContext(model)
-    sheet = ask(asking, twice)
+    context = ScoringContext(model)
+    sheet = ask(context, twice)
     assert len(model.asked) == sheet.usage.questions == 20
     assert len(sheet.chosen) == 24
     assert set(sheet.chosen.tolist()) == {0}
     assert sheet.usage.tokens_in == 200
     assert sheet.usage.tokens_out == 40
     assert sheet.usage.cost is None
-    ask(asking, twice)
+    ask(context, twice)
     assert len(model.asked) == 20
 
 
@@ -183,7 +184,7 @@ def test_examples_of_another_shape() -> None:
 @pytest.mark.parametrize("cuts", [False, True])
 def test_a_prompt_is_never_cut(cuts: bool) -> None:
     class Short(Chatter):
-        context = len(EQBEN.about(pairs(1)[0].texts).split())
+        context = len(EQBEN.fill(pairs(1)[0].texts).split())
 
         def token_counts(self, texts: Sequence[str]) -> list[int]:
             return [len(text.split()) for text in texts]
@@ -205,3 +206,21 @@ def test_costs() -> None:
     model.prices = (2.0, 10.0)  # type: ignore[attr-defined]
     sheet = ask(ScoringContext(model), pairs(5))
     assert sheet.usage.cost == pytest.approx((200 * 2 + 40 * 10) / 1e6)
+
+
+def test_the_engine_gets_what_the_model_says(tmp_path: Path) -> None:
+    FAMILIES["llava"](tmp_path)
+    model = opened(tmp_path)
+    examples = [
+        Example(f"e{i}", (patch(i),), ("a cat", "a dog"), single_match(2, 0), {}) for i in range(4)
+    ]
+    sheet = collect_replies(ScoringContext(model, batch_size=2), SUGARCREPE, "choice", examples)
+    images = [open_image(examples[k].images[0]) for k in sheet.example.tolist()]
+    direct = model.reply(
+        [Prompt((image,), text) for image, text in zip(images, sheet.prompts, strict=True)]
+    )
+    assert sheet.replies == tuple(reply.text for reply in direct)
+    assert len(set(sheet.replies)) > 1
+    assert sheet.usage.questions == 8
+    assert sheet.usage.tokens_in == sum(reply.tokens_in for reply in direct)
+    assert sheet.usage.uncounted == 0

@@ -1,4 +1,4 @@
-"""Asking: every distinct thing once, whatever the batches, and on from where a run was killed."""
+"""Scores of examples: every score type, from the model and from the store."""
 
 from __future__ import annotations
 
@@ -13,16 +13,22 @@ from contrapose.engine import (
     AnswerStore,
     NoiseImages,
     ScoringContext,
+    batches,
+    default_scores,
     images,
+    parse_question_template,
+    score_blind,
     score_edits,
     score_examples,
     score_gallery,
     score_priors,
-    store,
+    store_key,
 )
 from contrapose.errors import InputError
 from contrapose.metrics import log_prior
-from contrapose.scores.answers import build_frame
+from contrapose.models import QuestionTemplate
+from contrapose.scores import build_frame
+from tests.engine.models import Reader, Seeing
 from tests.fakes import Fake, Tower, choices, edits, gallery, number, pairs, seen, vector
 
 SCORES = ("itc", "itm", "lm", "prior")
@@ -73,17 +79,17 @@ def test_the_batch_size_changes_nothing() -> None:
 def test_everything_distinct_is_asked_once() -> None:
     examples = [*pairs(), *choices()]
     model = Fake()
-    asking = ScoringContext(model)
-    score_examples(asking, "itc", examples)
+    context = ScoringContext(model)
+    score_examples(context, "itc", examples)
     assert len(model.images) == len(set(model.images)) == 24
     texts = {text for example in examples for text in example.texts}
     assert Counter(model.texts) == Counter(texts)
-    score_examples(asking, "itm", examples)
+    score_examples(context, "itm", examples)
     assert max(Counter(model.pairs).values()) == 1
     # 12 examples of 2 × 2 and 12 of 1 × 3, of which six pairs are in both.
     assert len(model.pairs) == 48 + 36 - 6
-    score_examples(asking, "itm", examples)
-    score_examples(asking, "itc", list(reversed(examples)))
+    score_examples(context, "itm", examples)
+    score_examples(context, "itc", list(reversed(examples)))
     assert (len(model.pairs), len(model.images)) == (78, 24)
 
 
@@ -92,7 +98,7 @@ def test_everything_distinct_is_asked_once() -> None:
 def test_a_killed_run_goes_on_where_it_stopped(
     score: str, calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "WRITE_INTERVAL", 0.0)
+    monkeypatch.setattr(batches, "WRITE_INTERVAL", 0.0)
     whole = Fake()
     expected_ = score_examples(ScoringContext(whole), score, pairs())
     killed = Fake(after=calls)
@@ -139,11 +145,11 @@ def test_windows_of_images(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_progress_ends_at_the_total() -> None:
     told: list[tuple[str, int, int]] = []
-    asking = ScoringContext(
+    context = ScoringContext(
         Fake(), progress=lambda what, done, total: told.append((what, done, total))
     )
-    score_examples(asking, "itc", pairs())
-    score_examples(asking, "itm", pairs())
+    score_examples(context, "itc", pairs())
+    score_examples(context, "itm", pairs())
     last = {what: (done, total) for what, done, total in told}
     assert last == {"itc: images": (24, 24), "itc: captions": (24, 24), "itm: pairs": (48, 48)}
 
@@ -205,9 +211,9 @@ def test_edits_move_by_the_difference_of_words() -> None:
 def test_asking_all_again(tmp_path: Path) -> None:
     first = score_examples(ScoringContext(Fake(), AnswerStore(tmp_path)), "itm", pairs())
     again = Fake()
-    asking = ScoringContext(again, AnswerStore(tmp_path), cache_use="refresh")
+    context = ScoringContext(again, AnswerStore(tmp_path), cache_use="refresh")
     for _ in range(2):  # again, but not twice in one run
-        assert np.array_equal(score_examples(asking, "itm", pairs()).scores, first.scores)
+        assert np.array_equal(score_examples(context, "itm", pairs()).scores, first.scores)
     assert len(again.pairs) == 48
 
     class Other(Fake):
@@ -222,9 +228,9 @@ def test_asking_all_again(tmp_path: Path) -> None:
 
 
 def test_asking_nothing(tmp_path: Path) -> None:
-    asking = ScoringContext(Fake(), AnswerStore(tmp_path), cache_use="only")
+    context = ScoringContext(Fake(), AnswerStore(tmp_path), cache_use="only")
     with pytest.raises(InputError, match=r"48 of 48 answers of fake \(itm: pairs\) are not in"):
-        score_examples(asking, "itm", pairs())
+        score_examples(context, "itm", pairs())
     score_examples(ScoringContext(Fake(), AnswerStore(tmp_path)), "itm", pairs(6))
     model = Fake()
     with pytest.raises(InputError, match="24 of 48 answers"):
@@ -233,3 +239,77 @@ def test_asking_nothing(tmp_path: Path) -> None:
         )
     score_examples(ScoringContext(model, AnswerStore(tmp_path), cache_use="only"), "itm", pairs(6))
     assert not model.pairs
+
+
+@pytest.mark.parametrize("batch", [1, 3, 100])
+def test_every_pair_is_asked_the_question(batch: int) -> None:
+    question = QuestionTemplate("Is it {}?", "no")
+    context = ScoringContext(Seeing(), batch_size=batch, question=question)
+    answers = score_examples(context, "vqa", pairs(4))
+    for k, example in enumerate(pairs(4)):
+        for i, ref in enumerate(example.images):
+            assert ref.source is not None
+            shown = seen(type(ref.source).open_many([ref.source])[0])
+            for j, text in enumerate(example.texts):
+                expected = -4 * number(shown, f"Is it {text}?", "no")
+                assert answers.scores[k, i, j] == pytest.approx(expected, abs=1e-6)
+
+
+def test_questions_do_not_share_answers(tmp_path: Path) -> None:
+    store = AnswerStore(tmp_path)
+    found = []
+    for text, answer in (("Is it {}?", "Yes"), ("Is it {}?", "yes"), ("Does it show {}?", "Yes")):
+        model = Seeing()
+        context = ScoringContext(model, store, question=QuestionTemplate(text, answer))
+        found.append(score_examples(context, "vqa", pairs(2)).scores)
+        assert len(model.pairs) == 8
+    assert len({scores.tobytes() for scores in found}) == 3
+    again = Seeing()
+    context = ScoringContext(again, store, question=QuestionTemplate("Is it {}?", "yes"))
+    assert np.array_equal(score_examples(context, "vqa", pairs(2)).scores, found[1])
+    assert not again.pairs
+    odd = QuestionTemplate('a":["/../{}', "é\n")
+    context = ScoringContext(Seeing(), store, question=odd)
+    score_examples(context, "vqa", pairs(1))
+    assert store_key(Seeing(), "vqa", odd) != store_key(Seeing(), "vqa")
+
+
+def test_questions_as_the_user_gives_them() -> None:
+    assert parse_question_template(None, None) == QuestionTemplate()
+    assert parse_question_template("Is it {}?", " no ") == QuestionTemplate("Is it {}?", "no")
+    for text in ("Is it a cat?", "{} or {}?"):
+        with pytest.raises(InputError, match=r"question must hold \{\} once"):
+            parse_question_template(text, None)
+    with pytest.raises(InputError, match="answer must not be empty"):
+        parse_question_template(None, " ")
+
+
+def test_a_loss_is_not_a_log_probability() -> None:
+    for score, model in (("vqa", Seeing(lifted=9.0)), ("lm", Fake(broken=2.5))):
+        with pytest.raises(InputError, match="never above 0, and a loss has the other sign"):
+            score_examples(ScoringContext(model), score, pairs(2))
+    rounded = score_examples(ScoringContext(Seeing(lifted=5e-4), batch_size=64), "vqa", pairs(40))
+    assert rounded.scores.max() <= 0
+
+
+def test_blind_is_one_number_a_caption() -> None:
+    model = Reader()
+    answers = score_examples(ScoringContext(model), "blind", [*pairs(3), *choices(3)])
+    assert len(model.read) == len(set(model.read))
+    assert np.array_equal(answers.scores[:3, 0, :2], answers.scores[:3, 1, :2])
+    text = pairs(3)[1].texts[1]
+    words = text.split()
+    expected = np.mean([-number(word, i) for i, word in enumerate(words)])
+    assert answers.scores[1, 0, 1] == pytest.approx(expected, abs=1e-6)
+    found = score_blind(ScoringContext(model), [text, "something new"])
+    assert found[0] == pytest.approx(expected, abs=1e-6)
+    assert store_key(model, "blind") == "blind:mean:caption"
+    with pytest.raises(InputError, match="reader cannot give 'lm'; it gives blind"):
+        score_examples(ScoringContext(model), "lm", pairs(1))
+
+
+def test_scores_when_the_user_names_none() -> None:
+    assert default_scores(Fake()) == ("itc", "itm", "lm")
+    assert default_scores(Seeing()) == ("itc", "itm", "lm", "vqa")
+    assert default_scores(Tower()) == ("itc",)
+    assert default_scores(Reader()) == ("blind",)

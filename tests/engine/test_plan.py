@@ -1,4 +1,4 @@
-"""Every distinct image and caption once: over rows, benchmarks and runs, on real annotations."""
+"""The plan: distinct images, captions and pairs, shared by examples and benchmarks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from PIL import Image
 
 from contrapose.data import Example, ImageRef, find_benchmark
 from contrapose.data.registry import Benchmark
-from contrapose.engine import AnswerStore, ScoringContext, score_example_parts, score_examples
-from contrapose.engine.plan import plan_examples
+from contrapose.engine import (
+    AnswerStore,
+    ScoringContext,
+    plan_examples,
+    score_example_parts,
+    score_examples,
+)
 from contrapose.files import StrictProblems
 from tests.fakes import Fake, Patch, seen
 
@@ -41,10 +46,10 @@ def test_the_whole_of_sugarcrepe(sugarcrepe: list[Example]) -> None:
     plan = plan_examples(made)
     assert (len(made), len(plan.images), len(plan.texts)) == (7_511, 1_560, 11_844)
     model = Fake(batch_size=512)
-    asking = ScoringContext(model)
-    score_example_parts(asking, "itc", [made[:4_000], made[4_000:]])
+    context = ScoringContext(model)
+    score_example_parts(context, "itc", [made[:4_000], made[4_000:]])
     assert (len(model.images), len(model.texts)) == (1_560, 11_844)
-    score_examples(asking, "itc", made)
+    score_examples(context, "itc", made)
     assert (len(model.images), len(model.texts)) == (1_560, 11_844)
 
 
@@ -67,10 +72,10 @@ def test_files_two_benchmarks_and_a_second_run(sugarcrepe: list[Example], tmp_pa
         others.append(replace(example, id=f"o{example.id}", images=(ImageRef("o", copy),)))
     texts = {text for example in examples for text in example.texts}
     model = Fake()
-    asking = ScoringContext(model, AnswerStore(tmp_path / "store"))
+    context = ScoringContext(model, AnswerStore(tmp_path / "store"))
     for data in (examples, others):
-        score_examples(asking, "itc", data)
-        score_examples(asking, "itm", data)
+        score_examples(context, "itc", data)
+        score_examples(context, "itm", data)
     assert len(model.images) == len(known)
     assert Counter(model.texts) == Counter(texts)
     shown = {seen(Image.open(ref.path)) for e in examples for ref in e.images if ref.path}
