@@ -10,6 +10,7 @@ from typing import Any
 
 from contrapose.data import Benchmark, Card, Suite
 from contrapose.data.check import DataReport
+from contrapose.errors import option
 from contrapose.files import Problem
 from contrapose.models.conformance import ConformanceReport
 from contrapose.models.registry import FamilyCard
@@ -17,18 +18,18 @@ from contrapose.report.tables import Table
 from contrapose.results import describe_aggregation
 
 
-def cards_table(found: Sequence[Benchmark | Suite]) -> Table:
+def cards_table(benchmarks: Sequence[Benchmark | Suite]) -> Table:
     """Table with one line per benchmark or suite."""
-    rows = tuple(_card_row(each) for each in found)
+    rows = tuple(map(_card_row, benchmarks))
     return Table("", ("<benchmark", "<shape", "examples", "<chance %", "<what it asks"), rows)
 
 
-def _card_row(found: Benchmark | Suite) -> tuple[str, ...]:
-    if isinstance(found, Suite):
-        total = sum(sum(part.card.counts.values()) for part in found.parts.values())
-        shape, chance, name, title = f"{len(found.parts)} parts", "–", found.name, found.title
+def _card_row(entry: Benchmark | Suite) -> tuple[str, ...]:
+    if isinstance(entry, Suite):
+        total = sum(sum(part.card.counts.values()) for part in entry.parts.values())
+        shape, chance, name, title = f"{len(entry.parts)} parts", "–", entry.name, entry.title
     else:
-        card = found.card
+        card = entry.card
         total = sum(card.counts.values())
         shape, chance, name, title = card.shape, format_chance(card), card.name, card.title
     return name, shape, f"{total:,}" if total else "–", chance, title.partition(": ")[2] or title
@@ -42,7 +43,7 @@ def suite_lines(suite: Suite) -> list[str]:
         suite.title,
         f"  paper        {'; '.join(dict.fromkeys(card.paper for card in cards))}",
         f"  licence      {'; '.join(dict.fromkeys(card.licence for card in cards))}",
-        f"  parts (--subset, or --on {suite.name}/PART)",
+        f"  parts ({option('subset')}, or {option('on', f'{suite.name}/PART')})",
         *(
             f"    {name:<{width}}  {part.card.shape}, chance % {format_chance(part.card)}: "
             f"{part.card.title}"
@@ -67,9 +68,9 @@ def card_lines(card: Card) -> list[str]:
     if card.official:
         lines.append(f"  official     {card.official}")
     if card.tags:
-        lines.append("  tags (--by)")
+        lines.append(f"  tags ({option('by')})")
         lines += [f"    {name:<16} {meaning}" for name, meaning in card.tags.items()]
-    lines.append("  folder (--root)")
+    lines.append(f"  folder ({option('root')})")
     lines += [f"    {line}" for line in card.layout.split("\n")]
     return lines
 
@@ -84,7 +85,7 @@ def families_table(families: Sequence[FamilyCard], installed: Mapping[str, bool]
 
     Args:
         families: in order.
-        installed: extra → whether what it needs is here.
+        installed: extra → whether its packages are installed.
     """
     rows = tuple(
         (
@@ -112,8 +113,8 @@ def families_json(
 def scores_table(scores: Sequence[Mapping[str, Any]]) -> Table:
     """Table with one line per score."""
     rows = tuple(
-        (each["name"], each["needs"], ", ".join(each["families"]), each["meaning"])
-        for each in scores
+        (score["name"], score["needs"], ", ".join(score["families"]), score["meaning"])
+        for score in scores
     )
     return Table("", ("<score", "<of", "<families", "<what the number is"), rows)
 
@@ -125,21 +126,21 @@ def scores_json(scores: Sequence[Mapping[str, Any]]) -> str:
 
 def model_report_parts(report: ConformanceReport) -> list[Table | str]:
     """Output of `contrapose check model`: every check, then a summary."""
-    rows = tuple((each.outcome, each.name, each.sentence) for each in report.findings)
+    rows = tuple((check.outcome, check.name, check.sentence) for check in report.findings)
     parts: list[Table | str] = [
         Table(f"{report.model} in {report.dtype}", ("<outcome", "<check", "<what must be so"), rows)
     ]
     for outcome in ("not applicable", "not checked", "failed"):
-        why: dict[str, list[str]] = {}
-        for each in report.findings:
-            if each.outcome == outcome:
-                why.setdefault(each.detail, []).append(each.name)
-        parts += [f"{outcome}: {', '.join(names)}: {detail}." for detail, names in why.items()]
-    passed = sum(each.outcome == "passed" for each in report.findings)
-    said = f"{passed} of {len(report.findings)} checks passed, {len(report.failed)} failed; "
+        reasons: dict[str, list[str]] = {}
+        for check in report.findings:
+            if check.outcome == outcome:
+                reasons.setdefault(check.detail, []).append(check.name)
+        parts += [f"{outcome}: {', '.join(names)}: {detail}." for detail, names in reasons.items()]
+    passed = sum(check.outcome == "passed" for check in report.findings)
     return [
         *parts,
-        f"{said}answers to the same pair may differ by {report.tolerance:g} (relative).",
+        f"{passed} of {len(report.findings)} checks passed, {len(report.failed)} failed; "
+        f"answers to the same pair may differ by {report.tolerance:g} (relative).",
     ]
 
 
@@ -166,7 +167,7 @@ def data_report_parts(report: DataReport, *, every: bool = False) -> list[Table 
     """Output of `contrapose check data`.
 
     Args:
-        report: what was found.
+        report: problems, notes and counts.
         every: name every problem and note, not the first few of each kind.
     """
     names = dict.fromkeys((*report.expected, *report.examples))
@@ -191,7 +192,7 @@ def data_report_parts(report: DataReport, *, every: bool = False) -> list[Table 
 
 def data_report_json(report: DataReport) -> str:
     """Data check report as JSON."""
-    return json.dumps(
+    return _to_json(
         {
             "benchmark": report.benchmark,
             "root": str(report.root),
@@ -203,23 +204,21 @@ def data_report_json(report: DataReport) -> str:
             "captions": report.captions,
             "problems": [_problem_dict(problem) for problem in report.problems],
             "notes": [_problem_dict(note) for note in report.notes],
-        },
-        indent=2,
-        ensure_ascii=False,
+        }
     )
 
 
-def _problem_lines(what: str, found: Sequence[Problem], *, every: bool) -> list[str]:
+def _problem_lines(noun: str, problems: Sequence[Problem], *, every: bool) -> list[str]:
     lines = []
-    shown: Counter[str] = Counter()
-    totals = Counter(problem.kind for problem in found)
-    for problem in found:
-        shown[problem.kind] += 1
-        if every or shown[problem.kind] <= MAX_NAMED:
-            lines.append(f"{what}: {problem.kind}: {problem}")
+    counts: Counter[str] = Counter()
+    totals = Counter(problem.kind for problem in problems)
+    for problem in problems:
+        counts[problem.kind] += 1
+        if every or counts[problem.kind] <= MAX_NAMED:
+            lines.append(f"{noun}: {problem.kind}: {problem}")
     for kind, total in totals.items():
         if not every and total > MAX_NAMED:
-            lines.append(f"{what}: {kind}: {total - MAX_NAMED:,} more; --all names them.")
+            lines.append(f"{noun}: {kind}: {total - MAX_NAMED:,} more; {option('all')} names them.")
     return lines
 
 
@@ -227,8 +226,8 @@ def _released_count(report: DataReport, name: str) -> str:
     return f"{report.expected[name]:,}" if name in report.expected else "–"
 
 
-def _count_noun(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _count_noun(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _problem_dict(problem: Problem) -> dict[str, str | int | None]:

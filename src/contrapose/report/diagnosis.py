@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from contrapose.diagnose.explain import Explanation, PairValue
 from contrapose.diagnose.schema import DiagnosisReport, ModelDiagnosis, SensitivityValue
-from contrapose.report.tables import Table
+from contrapose.errors import option
+from contrapose.report.tables import (
+    Table,
+    format_bounds,
+    format_number,
+    format_percent,
+    strongest,
+)
 
 MAX_REASONS = 5
 SIDE_NOUNS = {"text": "words", "image": "regions"}
@@ -23,9 +30,13 @@ def diagnosis_tables(report: DiagnosisReport) -> list[Table | str]:
     if report.players != "groups":
         parts.append(orders_table(report))
     for model in report.models:
-        parts += [f"{model_label(model)}: {each.sentence}" for each in model.findings if each.tests]
-    parts += [each.sentence for each in report.differences if each.tests]
-    parts += source_lines(report)
+        parts += [
+            f"{model_label(model)}: {finding.sentence}"
+            for finding in model.findings
+            if finding.tests
+        ]
+    parts += [difference.sentence for difference in report.differences if difference.tests]
+    parts.append(sources_line(report.words, report.regions, report.baseline_words))
     for model in report.models:
         parts += [f"{model_label(model)}: {sentence}" for sentence in cost_lines(model)]
     return [*parts, *(f"Note: {note}." for note in report.notes)]
@@ -43,12 +54,12 @@ def metrics_table(report: DiagnosisReport, model: ModelDiagnosis) -> Table:
             key,
             metric.side,
             f"{metric.n:,}",
-            format_sensitivity(metric.value),
+            format_number(metric.value),
             format_bounds(metric.ci95),
             format_correlation(metric.rho),
             format_bounds(metric.rho_ci95),
             format_percent(metric.accuracy),
-            format_percent_bounds(metric.accuracy_ci95),
+            format_bounds(metric.accuracy_ci95, ".1f", scale=100),
         )
         for key, metric in model.metrics.items()
     )
@@ -101,153 +112,121 @@ def orders_table(report: DiagnosisReport) -> Table:
     return Table(title, ("<model", "<players are", "players", "games", "<shares"), rows)
 
 
-def source_lines(report: DiagnosisReport) -> list[str]:
-    """Sources of the players, and how they are hidden."""
-    found = [f"Words from {report.words}." if report.words else ""]
-    found.append(f"Regions from {report.regions}." if report.regions else "")
-    found.append(f"Hidden: {report.baseline_words}.")
-    return [" ".join(filter(None, found))]
+def sources_line(words: str | None, regions: str | None, baseline: str) -> str:
+    """Sentence on the sources of the players, and on how they are hidden."""
+    sentences = (
+        f"Words from {words}." if words else "",
+        f"Regions from {regions}." if regions else "",
+        f"Hidden: {baseline}.",
+    )
+    return " ".join(filter(None, sentences))
 
 
 def cost_lines(model: ModelDiagnosis) -> list[str]:
     """Cost of the games, and the left-out examples with reasons."""
     counts = model.counts
-    made = (
+    computed = (
         f"{counts.encodings:,} encodings made"
         if counts.encodings
         else f"{counts.pairs:,} pairs asked"
     )
-    said = [
-        f"{counts.games:,} games of {counts.cells:,} scores; {made}, "
+    lines = [
+        f"{counts.games:,} games of {counts.cells:,} scores; {computed}, "
         f"{counts.naive:,} if every score were asked by itself."
     ]
-    reasons = Counter(each.reason for each in model.left_out).most_common()
+    reasons = Counter(example.reason for example in model.left_out).most_common()
     for reason, count in reasons[:MAX_REASONS]:
-        first = next(each.example for each in model.left_out if each.reason == reason)
-        many = "example" if count == 1 else "examples"
-        said.append(f"{count:,} {many}: {reason.rstrip('.')} (the first is {first}).")
+        first = next(left.example for left in model.left_out if left.reason == reason)
+        noun = "example" if count == 1 else "examples"
+        lines.append(f"{count:,} {noun}: {reason.rstrip('.')} (the first is {first}).")
     if len(reasons) > MAX_REASONS:
         rest = sum(count for _, count in reasons[MAX_REASONS:])
-        said.append(f"{rest:,} more examples for other reasons; --json lists them.")
-    return [*said, *(f"{note.rstrip('.')}." for note in model.notes)]
-
-
-def format_sensitivity(value: float | None) -> str:
-    """Format a sensitivity with three significant digits; a dash for None."""
-    return "–" if value is None else f"{value:.3g}"
+        lines.append(f"{rest:,} more examples for other reasons; {option('json')} lists them.")
+    return [*lines, *(f"{note.rstrip('.')}." for note in model.notes)]
 
 
 def format_correlation(value: float | None) -> str:
     """Format a correlation; a dash for None."""
-    return "–" if value is None else f"{value:+.2f}".replace("-", "−")
-
-
-def format_bounds(ends: Sequence[float] | None) -> str:
-    """Format an interval."""
-    if ends is None:
-        return "–"
-    low, high = (f"{end:.2g}".replace("-", "−") for end in ends)
-    return f"{low} to {high}"
-
-
-def format_percent(value: float | None) -> str:
-    """Format a share in per cent."""
-    return "–" if value is None else f"{100 * value:.1f}"
-
-
-def format_percent_bounds(ends: Sequence[float] | None) -> str:
-    """Format an interval in per cent."""
-    return "–" if ends is None else f"{100 * ends[0]:.1f} to {100 * ends[1]:.1f}"
+    return format_number(value, "+.2f")
 
 
 def _sensitivity_cell(metric: SensitivityValue) -> str:
     if metric.value is None:
         return "–"
-    return f"{format_sensitivity(metric.value)} ({format_correlation(metric.rho)}) {metric.n:>5,}"
+    return f"{format_number(metric.value)} ({format_correlation(metric.rho)}) {metric.n:>5,}"
 
 
 BAR_LENGTH = 12
 """Characters of a bar on either side of the middle."""
 MAX_PATTERNS = 15
-"""Patterns that a table shows: those that add or take away most."""
+"""Patterns that a table shows: those with the largest dividends."""
+DIVIDEND = "+.4f"
+"""Format of dividends and Shapley values."""
 
 
-def explanation_tables(found: Explanation) -> list[Table | str]:
+def explanation_tables(explanation: Explanation) -> list[Table | str]:
     """Output of `contrapose explain`."""
     parts: list[Table | str] = []
     for side, title in (("words", "words, all of the image present"),
                         ("regions", "regions, all of the caption present")):  # fmt: skip
-        values = [pair.words if side == "words" else pair.regions for pair in found.pairs]
+        values = [pair.words if side == "words" else pair.regions for pair in explanation.pairs]
         if not any(values):
             continue
         if len(values) == 2 and list(values[0]) == list(values[1]):
             parts.append(_contrast_table(f"Dividends of {title}", values[0], values[1]))
         else:
             parts += [
-                _single_table(f"Dividends of {title} · {pair.text}", each)
-                for pair, each in zip(found.pairs, values, strict=True)
+                _single_table(f"Dividends of {title} · {pair.text}", dividends)
+                for pair, dividends in zip(explanation.pairs, values, strict=True)
             ]
-    parts += [_score_sentence(found, pair) for pair in found.pairs]
-    sources = [f"Words from {found.words}." if found.words else ""]
-    sources.append(f"Regions from {found.regions}." if found.regions else "")
-    parts.append(" ".join([*filter(None, sources), f"Hidden: {found.baseline}."]))
-    return [*parts, *(f"Note: {note.rstrip('.')}." for note in found.notes)]
+    parts += [_score_sentence(explanation, pair) for pair in explanation.pairs]
+    parts.append(sources_line(explanation.words, explanation.regions, explanation.baseline))
+    return [*parts, *(f"Note: {note.rstrip('.')}." for note in explanation.notes)]
 
 
 def draw_bar(value: float, far: float) -> str:
     """Signed text bar about a middle line."""
     length = round(BAR_LENGTH * min(abs(value) / far, 1.0)) if far > 0 else 0
-    drawn = "█" * length
-    left, right = (drawn, "") if value < 0 else ("", drawn)
+    bar = "█" * length
+    left, right = (bar, "") if value < 0 else ("", bar)
     return f"{left:>{BAR_LENGTH}}│{right:<{BAR_LENGTH}}"
 
 
 def _single_table(title: str, values: Mapping[str, float]) -> Table:
-    kept = _largest_patterns([values])
-    far = max(abs(values[name]) for name in kept)
+    names = strongest([values], MAX_PATTERNS)
+    far = max(abs(values[name]) for name in names)
     rows = tuple(
-        (name, _format_dividend(values[name]), draw_bar(values[name], far)) for name in kept
+        (name, format_number(values[name], DIVIDEND), draw_bar(values[name], far)) for name in names
     )
     return Table(title, ("<pattern", "dividend", "<−                      +"), rows)
 
 
 def _contrast_table(title: str, one: Mapping[str, float], other: Mapping[str, float]) -> Table:
-    kept = _largest_patterns([one, other])
-    far = max(abs(each[name]) for name in kept for each in (one, other))
+    names = strongest([one, other], MAX_PATTERNS)
+    far = max(abs(values[name]) for name in names for values in (one, other))
     rows = tuple(
         (
             name,
-            _format_dividend(one[name]),
+            format_number(one[name], DIVIDEND),
             draw_bar(one[name], far),
-            _format_dividend(other[name]),
+            format_number(other[name], DIVIDEND),
             draw_bar(other[name], far),
-            _format_dividend(one[name] - other[name]),
+            format_number(one[name] - other[name], DIVIDEND),
         )
-        for name in kept
+        for name in names
     )
     header = ("<pattern", "text", "<−                      +", "against",
               "<−                      +", "difference")  # fmt: skip
     return Table(title, header, rows)
 
 
-def _largest_patterns(values: Sequence[Mapping[str, float]]) -> list[str]:
-    names = list(values[0])
-    size = {name: max(abs(each[name]) for each in values) for name in names}
-    kept = set(sorted(names, key=lambda name: -size[name])[:MAX_PATTERNS])
-    return [name for name in names if name in kept]
-
-
-def _score_sentence(found: Explanation, pair: PairValue) -> str:
-    said = f"{found.model} · {found.score} of {pair.text!r}: {pair.score:.4f}"
-    said += f", {pair.nobody:.4f} without any player"
-    for what, values in (("words", pair.word_shapley), ("regions", pair.region_shapley)):
+def _score_sentence(explanation: Explanation, pair: PairValue) -> str:
+    sentence = f"{explanation.model} · {explanation.score} of {pair.text!r}: {pair.score:.4f}"
+    sentence += f", {pair.nobody:.4f} without any player"
+    for side, values in (("words", pair.word_shapley), ("regions", pair.region_shapley)):
         if values:
             shares = ", ".join(
-                f"{name} {_format_dividend(value)}" for name, value in values.items()
+                f"{name} {format_number(value, DIVIDEND)}" for name, value in values.items()
             )
-            said += f"; Shapley values of {what}: {shares}"
-    return f"{said}."
-
-
-def _format_dividend(value: float) -> str:
-    return f"{value:+.4f}".replace("-", "−")
+            sentence += f"; Shapley values of {side}: {shares}"
+    return f"{sentence}."

@@ -12,6 +12,7 @@ from contrapose.report.tables import (
     format_interval,
     format_metric,
     format_p_value,
+    format_percent,
     format_value,
     is_share,
     metric_words,
@@ -107,7 +108,7 @@ def parts_table(runs: Sequence[Results]) -> Table:
     rows = tuple(
         (
             row.label,
-            "–" if row.chance is None else f"{100 * row.chance:.1f}",
+            format_percent(row.chance),
             *(format_metric(row.values.get(label), digits=1) for label in labels),
         )
         for row in (*largest_parts(part_rows(runs)), *([last] if last else []))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -103,6 +103,32 @@ def format_interval(bounds: tuple[float, float], *, share: bool, signed: bool = 
 def format_p_value(p: float) -> str:
     """Format a p-value, never as a bare zero."""
     return "<0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+def format_number(value: float | None, form: str = ".3g") -> str:
+    """Format a number that is no share; a dash for None."""
+    return "–" if value is None else f"{value:{form}}".replace("-", "−")
+
+
+def format_percent(value: float | None) -> str:
+    """Format a share in per cent with one digit; a dash for None."""
+    return "–" if value is None else f"{100 * value:.1f}"
+
+
+def format_bounds(bounds: Sequence[float] | None, form: str = ".2g", scale: float = 1.0) -> str:
+    """Format an interval of numbers that are no shares, times a scale; a dash for None."""
+    if bounds is None:
+        return "–"
+    low, high = (format_number(scale * bound, form) for bound in bounds)
+    return f"{low} to {high}"
+
+
+def strongest(values: Sequence[Mapping[str, float]], most: int) -> list[str]:
+    """Keys with the largest absolute values in any mapping, in their original order."""
+    keys = list(values[0])
+    size = {key: max(abs(some[key]) for some in values) for key in keys}
+    largest = set(sorted(keys, key=lambda key: -size[key])[:most])
+    return [key for key in keys if key in largest]
 
 
 def format_metric(metric: MetricValue | None, digits: int = 2) -> str:

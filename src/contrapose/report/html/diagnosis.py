@@ -27,7 +27,7 @@ from contrapose.report.diagnosis import (
     model_label,
     orders_table,
     parts_table,
-    source_lines,
+    sources_line,
 )
 from contrapose.report.html.dividend_plots import (
     BarSeries,
@@ -49,6 +49,7 @@ from contrapose.report.html.page import (
 )
 from contrapose.report.html.plots import Dot, sensitivity_plot
 from contrapose.report.html.report import EQUIVARIANCE_INTRODUCTION, render_equivariance
+from contrapose.report.tables import format_number
 
 FAMILY_TITLES = {
     "text": "Text side: two captions of an image",
@@ -65,7 +66,7 @@ SCATTER_NOTE = (
 def render_diagnosis(run: DiagnosisRun) -> str:
     """Render the page: findings, metrics, scatter plots, equivariance and worst cases."""
     report = run.report
-    main = [
+    sections = [
         render_section("Findings", "", _findings_list(report)),
         render_section(
             "Sensitivities",
@@ -91,8 +92,9 @@ def render_diagnosis(run: DiagnosisRun) -> str:
         ),
     ]
     names = ", ".join(model_label(model) for model in report.models)
-    lead = f"{report.examples:,} examples of {report.benchmark}. {' '.join(source_lines(report))}"
-    return render_page(f"What do {names} react to?", lead, main, _footer(report))
+    sources = sources_line(report.words, report.regions, report.baseline_words)
+    lead = f"{report.examples:,} examples of {report.benchmark}. {sources}"
+    return render_page(f"What do {names} react to?", lead, sections, _footer(report))
 
 
 def _findings_list(report: DiagnosisReport) -> str:
@@ -135,25 +137,25 @@ def _model_tables(report: DiagnosisReport) -> str:
 def _scatter_figures(run: DiagnosisRun) -> list[str]:
     """Scatter figure for each interaction and its parts, on examples of its kind of change."""
     order = [model.label for model in run.models]
-    asked = {metric for model in run.report.models for metric in model.metrics}
+    measured = {metric for model in run.report.models for metric in model.metrics}
     figures = []
     for claim in CLAIMS:
-        if claim.interaction not in asked:
+        if claim.interaction not in measured:
             continue
         kind = CHANGE_KIND[claim.interaction]
-        of_kind = [model.by_kind.get(kind) for model in run.models]
-        if not any(each and each.metrics[claim.interaction].count for each in of_kind):
-            kind, of_kind = "all examples", [model.diagnosis for model in run.models]
+        diagnoses = [model.by_kind.get(kind) for model in run.models]
+        if not any(one and one.metrics[claim.interaction].count for one in diagnoses):
+            kind, diagnoses = "all examples", [model.diagnosis for model in run.models]
         rows = [
             ScatterRow(
                 label,
                 [
-                    _scatter_panel(each, claim.family, key)
+                    _scatter_panel(diagnosis, claim.family, key)
                     for key in (*claim.parts, claim.interaction)
                 ],
             )
-            for label, each in zip(order, of_kind, strict=True)
-            if each is not None
+            for label, diagnosis in zip(order, diagnoses, strict=True)
+            if diagnosis is not None
         ]
         figures.append(
             scatter_grid(f"{FAMILY_TITLES[claim.family.name]} ({kind})", rows, "", order)
@@ -163,8 +165,8 @@ def _scatter_figures(run: DiagnosisRun) -> list[str]:
 
 def _scatter_panel(diagnosis: Diagnosis, family: MetricFamily, key: str) -> PlotPanel:
     metric, compared = diagnosis.metrics[key], diagnosis.comparisons[family.name]
-    place = family.keys.index(key)
-    there = compared.present[:, place]
+    column = family.keys.index(key)
+    present = compared.present[:, column]
     ends = metric.rho_ci95
     words = f"ρ = {format_correlation(metric.rho)}"
     words += (
@@ -172,7 +174,7 @@ def _scatter_panel(diagnosis: Diagnosis, family: MetricFamily, key: str) -> Plot
         if ends
         else ""
     )
-    x, y = compared.reward_differences[there], compared.dividend_differences[there, place]
+    x, y = compared.reward_differences[present], compared.dividend_differences[present, column]
     return PlotPanel(key, words, x, y)
 
 
@@ -187,36 +189,36 @@ def _equivariance_figures(run: DiagnosisRun) -> str:
 
 def _worst_case_cards(run: DiagnosisRun, model: ModelGames) -> str:
     games = GameIndex(model.blocks, run.examples)
-    cards = [_comparison_card(run, games, each) for each in worst_cases(games)]
+    cards = [_comparison_card(run, games, case) for case in worst_cases(games)]
     if not cards:
         return ""
     return element("h3", escape(model.label)) + render_game_cards(cards)
 
 
-def _comparison_card(run: DiagnosisRun, games: GameIndex, each: ComparisonCase) -> GameCard:
-    example = run.examples[each.id]
-    groups, masks = example_players(run, example)
-    places = list(dict.fromkeys(image for image, _ in each.cells))
-    opened = open_images([example.images[place] for place in places])
-    shown = []
-    for (image, text), name, looks in zip(
-        each.cells, ("right", "wrong"), (RIGHT, WRONG), strict=True
+def _comparison_card(run: DiagnosisRun, games: GameIndex, case: ComparisonCase) -> GameCard:
+    example = run.examples[case.id]
+    groups, masks = _example_players(run, example)
+    positions = list(dict.fromkeys(image for image, _ in case.cells))
+    images = open_images([example.images[i] for i in positions])
+    pairs = []
+    for (image, text), name, color in zip(
+        case.cells, ("right", "wrong"), (RIGHT, WRONG), strict=True
     ):
-        cell = games.cell(each.id, image, text)
-        if cell is not None:
-            place = places.index(image)
-            shown.append(PairCard(name, place, example.texts[text], groups[text], cell, looks))
-    ahead = "right" if each.margin > 0 else "wrong"
+        game = games.cell(case.id, image, text)
+        if game is not None:
+            position = positions.index(image)
+            pairs.append(PairCard(name, position, example.texts[text], groups[text], game, color))
+    ahead = "right" if case.margin > 0 else "wrong"
     return GameCard(
-        title=each.id,
-        verdict=f"{ahead} {each.exchanged[:-1]} ahead by {abs(each.margin):.3g}",
-        images=[(image, masks[place]) for image, place in zip(opened, places, strict=True)],
-        shown=shown,
-        sides=("words",) if each.exchanged == "captions" else ("regions",),
+        title=case.id,
+        verdict=f"{ahead} {case.exchanged[:-1]} ahead by {abs(case.margin):.3g}",
+        images=[(image, masks[i]) for image, i in zip(images, positions, strict=True)],
+        pairs=pairs,
+        sides=("words",) if case.exchanged == "captions" else ("regions",),
     )
 
 
-def example_players(
+def _example_players(
     run: DiagnosisRun, example: Example
 ) -> tuple[Sequence[WordGroups], Sequence[RegionMasks]]:
     """Word groups and region masks of an example; empty where a side does not play."""
@@ -239,58 +241,54 @@ def _footer(report: DiagnosisReport) -> str:
 PAIR_NAMES, PAIR_COLORS = ("text", "against"), (0, 1)
 
 
-def render_explanation(explained: ExplanationRun) -> str:
+def render_explanation(run: ExplanationRun) -> str:
     """Render the page: the image, the captions, their dividends and Shapley values."""
-    found = explained.value
-    image = open_images(explained.example.images)[0]
-    shown = [
-        PairCard(name, 0, text, groups, cell, looks)
-        for name, text, groups, cell, looks in zip(
-            PAIR_NAMES,
-            explained.example.texts,
-            explained.groups,
-            explained.games,
-            PAIR_COLORS,
-            strict=False,
+    explanation = run.value
+    (image,) = open_images(run.example.images)
+    pairs = [
+        PairCard(name, 0, text, groups, game, color)
+        for name, text, groups, game, color in zip(
+            PAIR_NAMES, run.example.texts, run.groups, run.games, PAIR_COLORS, strict=False
         )
     ]
     card = GameCard(
-        title=found.image,
-        verdict=_margin_words(explained),
-        images=[(image, explained.masks)],
-        shown=shown,
+        title=explanation.image,
+        verdict=_margin_words(run),
+        images=[(image, run.masks)],
+        pairs=pairs,
     )
-    main = [
+    sections = [
         render_section(
             "What each pattern adds",
             "A bar is what words or regions add to the score together, beyond what their parts "
             "add; all of the other side is present.",
             render_game_cards([card]),
         ),
-        render_section(
-            "Shapley values", "Dividends, shared out evenly.", *_shapley_charts(explained)
-        ),
+        render_section("Shapley values", "Dividends, shared out evenly.", *_shapley_charts(run)),
     ]
-    lead = f"Hidden: {found.baseline}."
-    return render_page(f"{found.model} · {found.score}", lead, main, render_footer(()))
+    lead = f"Hidden: {explanation.baseline}."
+    title = f"{explanation.model} · {explanation.score}"
+    return render_page(title, lead, sections, render_footer(()))
 
 
-def _margin_words(explained: ExplanationRun) -> str:
-    scores = [cell.score for cell in explained.games]
+def _margin_words(run: ExplanationRun) -> str:
+    scores = [game.score for game in run.games]
     if len(scores) < 2:
         return f"score {scores[0]:.4g}"
-    return f"text less against: {scores[0] - scores[1]:+.4g}".replace("-", "−")
+    return f"text less against: {format_number(scores[0] - scores[1], '+.4g')}"
 
 
-def _shapley_charts(explained: ExplanationRun) -> list[str]:
+def _shapley_charts(run: ExplanationRun) -> list[str]:
     charts = []
-    pairs = explained.value.pairs
-    for what in ("words", "regions"):
-        each = [pair.word_shapley if what == "words" else pair.region_shapley for pair in pairs]
+    for side in ("words", "regions"):
+        shares = [
+            pair.word_shapley if side == "words" else pair.region_shapley
+            for pair in run.value.pairs
+        ]
         series = [
-            BarSeries(name, values, looks)
-            for name, values, looks in zip(PAIR_NAMES, each, PAIR_COLORS, strict=False)
+            BarSeries(name, values, color)
+            for name, values, color in zip(PAIR_NAMES, shares, PAIR_COLORS, strict=False)
             if values
         ]
-        charts.append(signed_bars(f"Shapley values of {what}", series) if series else "")
+        charts.append(signed_bars(f"Shapley values of {side}", series))
     return charts

@@ -21,12 +21,13 @@ from contrapose.report.html.svg import (
     text,
     ticks,
 )
+from contrapose.report.tables import format_number
 
 WIDTH = 960.0
 LEFT, TOP, GAP, HEAD, FOOT = 46.0, 22.0, 16.0, 36.0, 34.0
 MAX_PANEL_HEIGHT = 170.0
 MAX_POINTS = 600
-"""Points of a panel; of more, as many are drawn evenly."""
+"""Most points of a panel; of more, an even selection is drawn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +36,7 @@ class PlotPanel:
 
     Attributes:
         title: the metric.
-        words: what stands below it: ρ.
+        words: line below the title: ρ.
         x: (c,) differences of the score.
         y: (c,) differences of the dividend.
     """
@@ -60,10 +61,10 @@ def scatter_grid(
     """Grid of scatter panels as a figure; empty if there is nothing to draw.
 
     Args:
-        title: what it shows.
-        rows: a model each; all have as many panels.
+        title: of the figure.
+        rows: one per model; all have the same number of panels.
         note: how to read it.
-        order: labels of the whole report, so that each has one colour everywhere.
+        order: labels of the report, so that each has one color everywhere.
     """
     rows = [row for row in rows if any(len(panel.x) for panel in row.panels)]
     if not rows:
@@ -72,7 +73,7 @@ def scatter_grid(
     wide = (WIDTH - LEFT - GAP * (columns - 1)) / max(columns, 3)
     tall = min(MAX_PANEL_HEIGHT, wide)
     body: list[str] = []
-    places = list(dict.fromkeys((*order, *(row.label for row in rows))))
+    labels = list(dict.fromkeys((*order, *(row.label for row in rows))))
     for i, row in enumerate(rows):
         top = i * (TOP + HEAD + tall + FOOT)
         body.append(text(0, top + 12, row.label, class_="row"))
@@ -83,17 +84,17 @@ def scatter_grid(
             x = Scale(*across, left, left + wide)
             y = Scale(*up, top + TOP + HEAD + tall, top + TOP + HEAD)
             body += _draw_panel(
-                panel, x, y, first=j == 0, looks=color_class(places.index(row.label))
+                panel, x, y, first=j == 0, color=color_class(labels.index(row.label))
             )
     height = len(rows) * (TOP + HEAD + tall + FOOT)
-    described = "; ".join(
+    description = "; ".join(
         f"{row.label}: " + ", ".join(f"{panel.title} {panel.words}" for panel in row.panels)
         for row in rows
     )
-    return figure(title, note, described, WIDTH, height, body)
+    return figure(title, note, description, WIDTH, height, body)
 
 
-def _draw_panel(panel: PlotPanel, x: Scale, y: Scale, *, first: bool, looks: str) -> list[str]:
+def _draw_panel(panel: PlotPanel, x: Scale, y: Scale, *, first: bool, color: str) -> list[str]:
     top, bottom = y.end, y.start
     parts = [
         text(x.start, top - 20, panel.title, class_="row"),
@@ -112,15 +113,15 @@ def _draw_panel(panel: PlotPanel, x: Scale, y: Scale, *, first: bool, looks: str
     step = max(1, -(-len(panel.x) // MAX_POINTS))
     points = zip(panel.x[::step].tolist(), panel.y[::step].tolist(), strict=True)
     # One path of strokes without length: a page of many thousand points stays small.
-    drawn = "".join(f"M{format_coordinate(x(a))} {format_coordinate(y(b))}h0" for a, b in points)
-    parts.append(element("path", d=drawn, class_=f"points {looks}") if drawn else "")
+    path = "".join(f"M{format_coordinate(x(a))} {format_coordinate(y(b))}h0" for a, b in points)
+    parts.append(element("path", d=path, class_=f"points {color}") if path else "")
     return parts
 
 
 def _axis_range(some: Sequence[FloatArray]) -> tuple[float, float]:
     """Axis range that contains nearly all values and 0."""
     values = np.concatenate([*some, np.zeros(1)])
-    low, high = (float(each) for each in np.quantile(values, (0.005, 0.995)))
+    low, high = (float(bound) for bound in np.quantile(values, (0.005, 0.995)))
     low, high = min(low, 0.0), max(high, 0.0)
     room = 0.08 * (high - low) or 1.0
     return low - room, high + room
@@ -129,7 +130,7 @@ def _axis_range(some: Sequence[FloatArray]) -> tuple[float, float]:
 SIGNED_WIDTH, SIGNED_RIGHT = 440.0, 56.0
 BAR_HEIGHT, BAR_GAP = 12.0, 7.0
 MAX_NAME = 22
-"""Characters of a pattern's name; longer ones are cut, and told in full when pointed at."""
+"""Characters of a pattern's name; longer ones are cut, and shown in full in the tooltip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,35 +138,35 @@ class BarSeries:
     """Series of signed bars.
 
     Attributes:
-        name: what they are.
+        name: of the series.
         values: by pattern.
-        looks: number of its colour.
+        color: number of its color.
     """
 
     name: str
     values: Mapping[str, float]
-    looks: int
+    color: int
 
 
 def signed_bars(title: str, series: Sequence[BarSeries], note: str = "") -> str:
     """Signed bars as a figure; empty if there is nothing to draw.
 
     Args:
-        title: what it shows.
-        series: side by side in each row; the patterns are those of the first.
+        title: of the figure.
+        series: side by side in each row.
         note: how to read it.
     """
-    rows = list(dict.fromkeys(name for each in series for name in each.values))
+    rows = list(dict.fromkeys(name for one in series for name in one.values))
     if not rows:
         return ""
-    far = max(abs(value) for each in series for value in each.values.values()) or 1.0
+    far = max(abs(value) for one in series for value in one.values.values()) or 1.0
     left = 14 + 1.25 * CHARACTER_WIDTH * min(max(map(len, rows)), MAX_NAME)
     scale = Scale(-1.08 * far, 1.08 * far, left, SIGNED_WIDTH - SIGNED_RIGHT)
     key, top = ("", 4.0)
     if len(series) > 1:
         entries = [
-            LegendEntry(each.name, partial(_legend_bar, looks=color_class(each.looks)))
-            for each in series
+            LegendEntry(one.name, partial(_legend_bar, color=color_class(one.color)))
+            for one in series
         ]
         key, height = legend(entries, 0, 0, SIGNED_WIDTH)
         top = height + 6
@@ -178,22 +179,22 @@ def signed_bars(title: str, series: Sequence[BarSeries], note: str = "") -> str:
         body.append(text(x, bottom + 14, f"{value:g}", anchor="middle", class_="tick"))
     for i, name in enumerate(rows):
         y = top + i * band
-        shown = name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
-        body.append(text(left - 8, y + band / 2 + 1, shown, anchor="end", class_="row"))
-        for j, each in enumerate(series):
-            if name in each.values:
-                body += _draw_bar(scale, y + BAR_GAP / 2 + j * BAR_HEIGHT, each, name)
-    described = "; ".join(
-        f"{each.name}: " + ", ".join(f"{name} {value:+.3g}" for name, value in each.values.items())
-        for each in series
+        label = name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…"
+        body.append(text(left - 8, y + band / 2 + 1, label, anchor="end", class_="row"))
+        for j, one in enumerate(series):
+            if name in one.values:
+                body += _draw_bar(scale, y + BAR_GAP / 2 + j * BAR_HEIGHT, one, name)
+    description = "; ".join(
+        f"{one.name}: " + ", ".join(f"{name} {value:+.3g}" for name, value in one.values.items())
+        for one in series
     )
-    return figure(title, note, described, SIGNED_WIDTH, bottom + 22, body)
+    return figure(title, note, description, SIGNED_WIDTH, bottom + 22, body)
 
 
-def _draw_bar(scale: Scale, y: float, each: BarSeries, name: str) -> list[str]:
-    value = each.values[name]
+def _draw_bar(scale: Scale, y: float, series: BarSeries, name: str) -> list[str]:
+    value = series.values[name]
     start, end = sorted((scale(0), scale(value)))
-    hint = element("title", escape(f"{name}, {each.name}: {value:+.4g}"))
+    hint = element("title", escape(f"{name}, {series.name}: {value:+.4g}"))
     return [
         element(
             "rect",
@@ -202,13 +203,13 @@ def _draw_bar(scale: Scale, y: float, each: BarSeries, name: str) -> list[str]:
             y=y,
             width=max(end - start, 0.6),
             height=BAR_HEIGHT - 2,
-            class_=f"bar {color_class(each.looks)}",
+            class_=f"bar {color_class(series.color)}",
         ),
-        text(scale.end + 6, y + BAR_HEIGHT - 2, f"{value:+.3f}".replace("-", "−"), class_="tick"),
+        text(scale.end + 6, y + BAR_HEIGHT - 2, format_number(value, "+.3f"), class_="tick"),
     ]
 
 
-def _legend_bar(x: float, y: float, looks: str) -> str:
+def _legend_bar(x: float, y: float, color: str) -> str:
     return element(
-        "rect", x=x - 11, y=y - 5, width=22, height=BAR_HEIGHT - 2, class_=f"bar {looks}"
+        "rect", x=x - 11, y=y - 5, width=22, height=BAR_HEIGHT - 2, class_=f"bar {color}"
     )

@@ -14,41 +14,42 @@ from contrapose.engine import RegionMask
 from contrapose.metrics import BoolArray
 from contrapose.report.html.dividend_plots import BarSeries, signed_bars
 from contrapose.report.html.page import element, escape, image_data_uri
+from contrapose.report.tables import format_number, strongest
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 GROUP_COLORS = {"O": 0, "R": 3, "A": 2}
-"""Colours of the usual groups."""
+"""Colors of the usual word groups."""
 
 
 def mark_words(text: str, groups: WordGroups) -> str:
     """Caption as markup: each group's words in its color, with the group's name below."""
-    colours = {name: GROUP_COLORS.get(name, place % 6) for place, name in enumerate(groups)}
-    spans = sorted((start, end, name) for name, each in groups.items() for start, end in each)
+    colors = {name: GROUP_COLORS.get(name, i % 6) for i, name in enumerate(groups)}
+    spans = sorted((start, end, name) for name, words in groups.items() for start, end in words)
     parts: list[str] = []
     at = 0
-    alone = all(text[start:end] == name.partition("·")[0] for start, end, name in spans)
+    single_words = all(text[start:end] == name.partition("·")[0] for start, end, name in spans)
     for start, end, name in spans:
         if start < at or end > len(text):
             continue
         parts.append(escape(text[at:start]))
-        below = () if alone else (element("sub", escape(name)),)
+        label = () if single_words else (element("sub", escape(name)),)
         parts.append(
-            element("span", escape(text[start:end]), *below, class_=f"word s{colours[name]}")
+            element("span", escape(text[start:end]), *label, class_=f"word s{colors[name]}")
         )
         at = end
     return "".join([*parts, escape(text[at:])])
 
 
 MIN_SIDE = 320
-"""Pixels of the longer side at the least: outlines of small pictures would hide what they show."""
+"""Least pixels of the longer side: outlines would hide the content of small images."""
 LINE_WIDTH = 3
 FONT_SIZE = 18
 COLORS = (
     (217, 130, 0), (179, 86, 138), (0, 114, 178), (0, 137, 106), (204, 78, 0), (91, 103, 112),
 )  # fmt: skip
-"""Of outlines; the first two are those of the classes s1 and s4."""
+"""Colors of outlines; the first two are those of the classes s1 and s4."""
 
 
 def outline_regions(image: Image, masks: Mapping[str, RegionMask]) -> Image:
@@ -56,27 +57,27 @@ def outline_regions(image: Image, masks: Mapping[str, RegionMask]) -> Image:
     from PIL import Image, ImageDraw, ImageFont
 
     scale = max(1, -(-MIN_SIDE // max(image.size)))
-    shown = image.convert("RGB").resize((image.width * scale, image.height * scale))
-    pixels = np.array(shown)
-    places = []
+    enlarged = image.convert("RGB").resize((image.width * scale, image.height * scale))
+    pixels = np.array(enlarged)
+    labels = []
     for number, (name, mask) in enumerate(masks.items()):
-        colour = COLORS[number % len(COLORS)]
+        color = COLORS[number % len(COLORS)]
         large = np.kron(mask.array(), np.ones((scale, scale), dtype=np.bool_))
         if large.shape != pixels.shape[:2] or not large.any():
             continue
-        pixels[mask_edge(large, LINE_WIDTH)] = colour
+        pixels[mask_edge(large, LINE_WIDTH)] = color
         rows, columns = np.nonzero(large)
-        places.append((name, colour, int(columns.min()), int(rows.min())))
-    drawn = Image.fromarray(pixels)
-    draw = ImageDraw.Draw(drawn)
+        labels.append((name, color, int(columns.min()), int(rows.min())))
+    outlined = Image.fromarray(pixels)
+    draw = ImageDraw.Draw(outlined)
     font = ImageFont.load_default(FONT_SIZE)
-    for name, colour, x, y in places:
+    for name, color, x, y in labels:
         box = draw.textbbox((0, 0), name, font=font)
         width, height = box[2] + 6, box[3] + 4
-        left, top = min(x, drawn.width - int(width)), max(y - int(height), 0)
-        draw.rectangle((left, top, left + width, top + height), fill=colour)
+        left, top = min(x, outlined.width - int(width)), max(y - int(height), 0)
+        draw.rectangle((left, top, left + width, top + height), fill=color)
         draw.text((left + 3, top + 1), name, fill="white", font=font)
-    return drawn
+    return outlined
 
 
 def mask_edge(mask: BoolArray, thick: int) -> BoolArray:
@@ -89,9 +90,9 @@ def mask_edge(mask: BoolArray, thick: int) -> BoolArray:
 
 
 MAX_PATTERNS = 12
-"""Patterns of a chart: those that add or take away most."""
+"""Patterns of a chart: those with the largest dividends."""
 RIGHT, WRONG = 2, 3
-"""Colours of bars."""
+"""Colors of bars."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,20 +100,20 @@ class PairCard:
     """Image-caption pair of a game card.
 
     Attributes:
-        name: what it is called in charts: right, wrong.
-        image: its place among the card's images.
+        name: of the pair in charts: right, wrong.
+        image: position among the card's images.
         text: the caption.
-        groups: its words that play.
-        cell: its game.
-        looks: number of its colour.
+        groups: word groups of the caption.
+        game: game of the pair.
+        color: number of its color.
     """
 
     name: str
     image: int
     text: str
     groups: WordGroups
-    cell: PairGame
-    looks: int = RIGHT
+    game: PairGame
+    color: int = RIGHT
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,16 +122,16 @@ class GameCard:
 
     Attributes:
         title: of the card.
-        verdict: beside it.
-        images: the pictures, with their regions.
-        shown: the pairs that are compared.
-        sides: which dividends are drawn: words, regions, or both.
+        verdict: text beside the title.
+        images: the images with their regions.
+        pairs: the pairs that are compared.
+        sides: dividends that are drawn: of words, of regions, or both.
     """
 
     title: str
     verdict: str
     images: Sequence[tuple[Image, RegionMasks]]
-    shown: Sequence[PairCard]
+    pairs: Sequence[PairCard]
     sides: Sequence[str] = ("words", "regions")
 
 
@@ -144,94 +145,63 @@ def _game_card(card: GameCard) -> str:
         "header", element("span", escape(card.title)), element("small", escape(card.verdict))
     )
     several = len(card.images) > 1
-    pictures = [
+    images = [
         element(
             "div",
             element(
-                "img",
-                src=image_data_uri(outline_regions(image, masks)),
-                alt=_image_alt(card, place),
+                "img", src=image_data_uri(outline_regions(image, masks)), alt=_image_alt(card, i)
             ),
-            escape(card.shown[place].name) if several and place < len(card.shown) else "",
+            escape(card.pairs[i].name) if several and i < len(card.pairs) else "",
         )
-        for place, (image, masks) in enumerate(card.images)
+        for i, (image, masks) in enumerate(card.images)
     ]
-    texts = dict.fromkeys(shown.text for shown in card.shown)
+    groups = {pair.text: pair.groups for pair in reversed(card.pairs)}
     rows = [
         element(
             "tr",
-            element("td", mark_words(text, _caption_groups(card, text)), class_="left"),
-            *_score_cells(card, text),
+            element("td", mark_words(text, groups[text]), class_="left"),
+            *(_score_cell(pair) for pair in card.pairs if pair.text == text),
         )
-        for text in texts
+        for text in dict.fromkeys(pair.text for pair in card.pairs)
     ]
     table = element("table", element("tbody", *rows))
     charts = "".join(_dividend_chart(card, side) for side in card.sides)
-    return element("article", header, element("div", *pictures, class_="images"), table, charts)
+    return element("article", header, element("div", *images, class_="images"), table, charts)
 
 
-def _caption_groups(card: GameCard, text: str) -> WordGroups:
-    return next(shown.groups for shown in card.shown if shown.text == text)
+def _score_cell(pair: PairCard) -> str:
+    class_ = {RIGHT: "right", WRONG: "wrong"}.get(pair.color, f"plain s{pair.color}")
+    name = element("span", escape(pair.name), class_=class_)
+    return element("td", format_number(pair.game.score, ".3f"), name)
 
 
-def _score_cells(card: GameCard, text: str) -> list[str]:
-    cells = []
-    for shown in card.shown:
-        if shown.text == text:
-            name = element("span", escape(shown.name), class_=_score_class(shown))
-            cells.append(element("td", f"{shown.cell.score:.3f}".replace("-", "−"), name))
-    return cells
-
-
-def _score_class(shown: PairCard) -> str:
-    return {RIGHT: "right", WRONG: "wrong"}.get(shown.looks, f"plain s{shown.looks}")
-
-
-def _image_alt(card: GameCard, place: int) -> str:
-    shown = next((each.text for each in card.shown if each.image == place), card.title)
-    return f"picture for: {shown}"
+def _image_alt(card: GameCard, image: int) -> str:
+    text = next((pair.text for pair in card.pairs if pair.image == image), card.title)
+    return f"image of: {text}"
 
 
 def _dividend_chart(card: GameCard, side: str) -> str:
     """Dividend chart of all pairs if they have the same patterns, else one chart per pair."""
-    values = [shown.cell.words if side == "words" else shown.cell.regions for shown in card.shown]
-    if not any(values):
+    dividends = [pair.game.words if side == "words" else pair.game.regions for pair in card.pairs]
+    if not any(dividends):
         return ""
-    title = "Dividends of words" if side == "words" else "Dividends of regions"
-    if all(list(each) == list(values[0]) for each in values):
-        largest = strongest_patterns([*values])
-        series = [
-            BarSeries(shown.name, {name: each[name] for name in largest}, shown.looks)
-            for shown, each in zip(card.shown, values, strict=True)
-        ]
-        return signed_bars(title, series, _omission_note(len(values[0]), len(largest)))
+    title = f"Dividends of {side}"
+    if all(list(values) == list(dividends[0]) for values in dividends):
+        return _bars(title, card.pairs, dividends)
     return "".join(
-        signed_bars(
-            f"{title}, {shown.name}",
-            [
-                BarSeries(
-                    shown.name,
-                    {name: each[name] for name in strongest_patterns([each])},
-                    shown.looks,
-                )
-            ],
-            _omission_note(len(each), len(strongest_patterns([each]))),
-        )
-        for shown, each in zip(card.shown, values, strict=True)
+        _bars(f"{title}, {pair.name}", [pair], [values])
+        for pair, values in zip(card.pairs, dividends, strict=True)
+        if values
     )
 
 
-def strongest_patterns(
-    values: Sequence[Mapping[str, float]], most: int = MAX_PATTERNS
-) -> list[str]:
-    """Patterns with the largest dividends in any series, in their original order."""
-    names = list(values[0])
-    if len(names) <= most:
-        return names
-    size = {name: max(abs(each[name]) for each in values) for name in names}
-    kept = set(sorted(names, key=lambda name: -size[name])[:most])
-    return [name for name in names if name in kept]
-
-
-def _omission_note(all_of: int, drawn: int) -> str:
-    return f"The {drawn} largest of {all_of:,}." if drawn < all_of else ""
+def _bars(title: str, pairs: Sequence[PairCard], dividends: Sequence[Mapping[str, float]]) -> str:
+    """Signed bars of the largest dividends of pairs with the same patterns."""
+    names = strongest(dividends, MAX_PATTERNS)
+    series = [
+        BarSeries(pair.name, {name: values[name] for name in names}, pair.color)
+        for pair, values in zip(pairs, dividends, strict=True)
+    ]
+    count = len(dividends[0])
+    note = f"The {len(names)} largest of {count:,}." if len(names) < count else ""
+    return signed_bars(title, series, note)

@@ -2,9 +2,6 @@
 
 Colors come from the page's style sheet by class, so that a plot fits light and dark pages. A
 series is recognized by its marker or its dashes as well as by its color.
-
-Colours come from the page's style sheet by class, so that a plot fits light and dark pages. A
-series is told by its marker or its dashes as well as by its colour.
 """
 
 from __future__ import annotations
@@ -16,15 +13,15 @@ from dataclasses import dataclass
 from contrapose.report.html.page import element, escape, format_coordinate
 
 COLOR_COUNT = 6
-"""Colours before they begin again."""
+"""Number of colors; further series use them again."""
 
 DASHES = (None, "7 3", "2 3", "9 3 2 3", "12 4", "5 2 1 2 1 2")
 
 CHARACTER_WIDTH = 6.6
-"""How wide a character of a plot's text is, on the whole."""
+"""Average width of a character of a plot's text."""
 
 MAX_SCALE = 1.15
-"""How much larger than its own units a plot is drawn at the most, where there is room."""
+"""Largest enlargement of a plot, where there is room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +50,10 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Round tick values from low to high: steps of 1, 2 or 5 times a power of ten."""
     rough = (high - low) / max(about, 1)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * each for each in (1, 2, 5, 10) if power * each >= rough * 0.999)
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
-    return [round(each * step, 10) for each in range(first, last + 1)]
+    return [round(i * step, 10) for i in range(first, last + 1)]
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "start", class_: str = "") -> str:
@@ -132,7 +129,7 @@ class LegendEntry:
     """Legend entry: its text, and the function that draws its symbol at a point."""
 
     words: str
-    sign: Callable[[float, float], str]
+    symbol: Callable[[float, float], str]
 
 
 def legend(
@@ -145,7 +142,7 @@ def legend(
         needed = 27 + CHARACTER_WIDTH * len(entry.words) + 12
         if x > left and x + needed > left + width:
             x, y = left, y + 19
-        parts += [entry.sign(x + 11, y + 8), text(x + 27, y + 12, entry.words, class_="key")]
+        parts += [entry.symbol(x + 11, y + 8), text(x + 27, y + 12, entry.words, class_="key")]
         x += needed
     return "".join(parts), (y - top + 22 if entries else 0.0)
 
@@ -156,12 +153,12 @@ def figure(
     """Figure with its title above and a note below.
 
     Args:
-        title: what it shows.
+        title: of the figure.
         note: how to read it; empty for none.
-        alternative: what it says, for those who do not see it.
-        width: of the drawing's own units.
-        height: of the same.
-        body: SVG.
+        alternative: content of the drawing as text, for screen readers.
+        width: of the drawing, in its own units.
+        height: of the drawing, in its own units.
+        body: SVG markup.
     """
     drawing = element(
         "svg",
