@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from contrapose.data import Example
+from contrapose.errors import InputError
 from contrapose.evaluation.parts import DEBIASED
+from contrapose.evaluation.selection import select
 from contrapose.metrics import BoolArray, Equivariance, FloatArray, IntArray, equivariance
 from contrapose.results import Results, RunRecord
 from contrapose.results.measures import tag_values
@@ -130,6 +134,36 @@ def example_scores(run: RunRecord) -> ExampleScores | None:
         np.asarray(table["value"][rows], dtype=np.float64),
         np.asarray(table["match"][rows], dtype=np.bool_),
     )
+
+
+def find_cases(runs: Sequence[RunRecord]) -> list[Mapping[str, Example]]:
+    """Examples of each run, by their ids in its score table.
+
+    Runs that were read back have none: their benchmark is read again where their request says, if
+    it can be.
+    """
+    selected: dict[str, Mapping[str, Example]] = {}
+    cases = []
+    for run in runs:
+        request = run.request
+        if run.cases or not isinstance(request, Mapping):
+            cases.append(run.cases)
+            continue
+        name = request.get("benchmark") or run.results.benchmark
+        if name not in selected:
+            root = request.get("root")
+            try:
+                selection = select(
+                    name,
+                    root=Path(root) if root else None,
+                    subsets=request.get("subsets") or (),
+                    limit=request.get("limit"),
+                )
+                selected[name] = selection.cases()
+            except InputError:
+                selected[name] = {}
+        cases.append(selected[name])
+    return cases
 
 
 def _example_parts(run: RunRecord) -> dict[str, tuple[str, ...]]:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from contrapose.data import Example, ImageRef
 from contrapose.data.examples import diagonal_match, single_match
 from contrapose.evaluation.parts import DEBIASED, EvalRequest
 from contrapose.report.html import worst_failures
 from contrapose.report.html.failure_cards import PER_RUN, WITHOUT_PARTS, render_failures
-from contrapose.results import Measurements, RunRecord
+from contrapose.results import (
+    Measurements,
+    MetricsRequest,
+    RunRecord,
+    measure_score_file,
+    write_run,
+)
+from contrapose.results.runs import read_runs
 from tests.fakes import patch
 from tests.report.html.checks import Balanced, results
 
@@ -114,7 +123,7 @@ def test_number_of_cards_is_limited() -> None:
 
 def test_without_examples_cards_show_positions() -> None:
     (failure, *_) = worst_failures([make_run(CASES, SCORES, with_cases=False)])
-    assert (failure.example, failure.images, failure.texts) == ("swap/b", (), ())
+    assert (failure.example, failure.images, failure.texts) == ("b", (), ())
     page = Balanced(render_failures([failure]))
     assert page.count("img") == 0
     assert {"caption 1", "caption 2", "0.900"} <= set(page.text)
@@ -129,3 +138,24 @@ def test_images_that_cannot_be_opened_leave_the_captions(tmp_path: Path) -> None
     failures = worst_failures([make_run(cases, {"a": [[0.1, 0.9]], "b": [[0.1, 0.8]]})])
     assert [len(failure.images) for failure in failures] == [0, 1]
     assert failures[0].texts == ("right", "wrong")
+
+
+def test_saved_runs_show_images_again_or_captions_alone(tmp_path: Path) -> None:
+    Image.new("RGB", (40, 30), "red").save(tmp_path / "a.png")
+    file = tmp_path / "own.jsonl"
+    row = {"id": "7", "images": ["a.png"], "texts": ["a dog", "a cat"], "match": [[1, 0]]}
+    file.write_text(json.dumps(row) + "\n")
+    (tmp_path / "scores.csv").write_text("example,image,text,score\n7,0,0,0.1\n7,0,1,0.4\n")
+    write_run(
+        measure_score_file(MetricsRequest(str(file), tmp_path / "scores.csv")), tmp_path / "run"
+    )
+    (failure,) = worst_failures(read_runs(tmp_path / "run"))
+    assert (len(failure.images), failure.texts) == (1, ("a dog", "a cat"))
+
+    file.write_text(json.dumps(row | {"texts": ["a dog", "a cow"]}) + "\n")
+    (failure,) = worst_failures(read_runs(tmp_path / "run"))
+    assert (failure.images, failure.texts) == ((), ("a dog", "a cat"))
+    file.unlink()
+    (failure,) = worst_failures(read_runs(tmp_path / "run"))
+    assert (failure.images, failure.texts) == ((), ("a dog", "a cat"))
+    assert "a cat" in Balanced(render_failures([failure])).text

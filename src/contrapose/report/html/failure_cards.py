@@ -10,6 +10,7 @@ import numpy as np
 
 from contrapose.data import ImageRef, open_images
 from contrapose.errors import InputError
+from contrapose.evaluation.parts import DEBIASED
 from contrapose.metrics import BoolArray, FloatArray
 from contrapose.report.html.page import (
     element,
@@ -18,7 +19,13 @@ from contrapose.report.html.page import (
     render_details,
 )
 from contrapose.report.results import run_label
-from contrapose.report.run_examples import ALL, ExampleScores, example_scores, is_debiased
+from contrapose.report.run_examples import (
+    ALL,
+    ExampleScores,
+    example_scores,
+    find_cases,
+    is_debiased,
+)
 from contrapose.results import RunRecord
 
 if TYPE_CHECKING:
@@ -63,31 +70,37 @@ def worst_failures(runs: Sequence[RunRecord], *, per_part: int = PER_PART) -> li
     of those scores as well, and labelled where not.
 
     Args:
-        runs: with score tables; images and captions come from their `cases`.
+        runs: with score tables; images and captions come from their examples, which are read
+            again for runs that were read back, or from the captions that a run folder holds.
         per_part: most failures of a run and part.
     """
-    labels = _shown_runs(runs)
-    most = min(PER_RUN, max(PER_REPORT // max(len(labels), 1), 1))
+    shown = _shown_runs(runs)
+    most = min(PER_RUN, max(PER_REPORT // max(len(shown), 1), 1))
     failures = []
-    for run, label in labels:
+    for (run, label), cases in zip(shown, find_cases([run for run, _ in shown]), strict=True):
         scored = example_scores(run)
         if scored is None:
             continue
         margins = scored.margins()
         chosen = _select_worst(scored, margins, per_part, most)
-        cases = [run.cases.get(scored.ids[i]) for i in chosen]
-        images = _open_available(ref for case in cases if case is not None for ref in case.images)
-        for i, case in zip(chosen, cases, strict=True):
+        names = [scored.ids[i] for i in chosen]
+        images = _open_available(
+            ref for name in names if name in cases for ref in cases[name].images
+        )
+        for i, name in zip(chosen, names, strict=True):
             scores, match = scored.matrix(i)
-            fits = case is not None and case.shape == scores.shape
-            refs = case.images if case is not None and fits else ()
+            case, texts = cases.get(name), run.captions.get(name, ())
+            if case is not None and (case.shape != scores.shape or texts not in ((), case.texts)):
+                case = None  # the benchmark was changed since the run
+            refs = () if case is None else case.images
+            part = scored.parts[i][0]
             failures.append(
                 Failure(
                     run=label,
-                    part="" if scored.parts[i][0] == ALL else scored.parts[i][0],
-                    example=scored.ids[i] if case is None else case.id,
-                    images=tuple(images[ref] for ref in refs if all(r in images for r in refs)),
-                    texts=case.texts if case is not None and fits else (),
+                    part="" if part == ALL else part,
+                    example=name.removeprefix(f"{part}/"),
+                    images=tuple(images[ref] for ref in refs) if images.keys() >= {*refs} else (),
+                    texts=texts if case is None else case.texts,
                     scores=scores,
                     match=match,
                     margin=float(margins[i]),
@@ -99,14 +112,17 @@ def worst_failures(runs: Sequence[RunRecord], *, per_part: int = PER_PART) -> li
 def _shown_runs(runs: Sequence[RunRecord]) -> list[tuple[RunRecord, str]]:
     """Runs whose failures are shown, with their labels."""
     raw = {
-        (run.results.model, run.results.benchmark) for run in runs if not is_debiased(run.results)
+        (run.results.model, run.results.benchmark, run.results.score)
+        for run in runs
+        if not is_debiased(run.results)
     }
     shown = []
     for run in runs:
-        if not is_debiased(run.results):
-            shown.append((run, run_label(run.results)))
-        elif (run.results.model, run.results.benchmark) not in raw:
-            shown.append((run, f"{run_label(run.results)}, before the prior is taken out"))
+        results, label = run.results, run_label(run.results)
+        if not is_debiased(results):
+            shown.append((run, label))
+        elif (results.model, results.benchmark, DEBIASED.get(results.score or "")) not in raw:
+            shown.append((run, f"{label}, before the prior is taken out"))
     return shown
 
 
