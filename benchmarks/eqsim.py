@@ -35,7 +35,7 @@ from torch.profiler import ProfilerActivity, profile
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from contrapose.losses import EqSim, InfoNCE, pairwise
+from contrapose.losses import EqSim, InfoNCE, LossBatch, pairwise
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -100,20 +100,20 @@ def plain(image: Tensor, text: Tensor, scale: Tensor) -> Tensor:
 
 
 def ours(image: Tensor, text: Tensor, scale: Tensor) -> Tensor:
-    return InfoNCE()(image, text, scale=scale)
+    return InfoNCE()(LossBatch(image, text, scale=scale))
 
 
 def eqsim(image: Tensor, text: Tensor, _: Tensor) -> Tensor:
-    return EqSim(close=CLOSE)(image, text)
+    return EqSim(close=CLOSE)(LossBatch(image, text))
 
 
 def both(image: Tensor, text: Tensor, scale: Tensor) -> Tensor:
-    nce, eq = pairwise(image, text, [InfoNCE(), EqSim(close=CLOSE)], scale=scale)
+    nce, eq = pairwise(LossBatch(image, text, scale=scale), [InfoNCE(), EqSim(close=CLOSE)])
     return nce + BETA * eq
 
 
 def paper(image: Tensor, text: Tensor, scale: Tensor) -> Tensor:
-    nce, eq = pairwise(image, text, [InfoNCE(), EqSim.paper()], scale=scale)
+    nce, eq = pairwise(LossBatch(image, text, scale=scale), [InfoNCE(), EqSim.paper()])
     return nce + BETA * eq
 
 

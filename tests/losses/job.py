@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -13,15 +13,18 @@ from torch import Tensor
 from contrapose.errors import InputError
 from contrapose.losses import (
     Captioning,
+    Distill,
     Dividend,
     EqSim,
+    EqSimMatch,
     HardNegative,
     HardPositive,
     InfoNCE,
+    LossBatch,
     Match,
     Sigmoid,
     all_gather,
-    eqsim_from_scores,
+    eqsim_of_scores,
     pairwise,
     processes,
 )
@@ -42,6 +45,10 @@ class Part:
     has: Tensor
     scale: Tensor
     bias: Tensor
+
+    @property
+    def batch(self) -> LossBatch:
+        return LossBatch(self.image, self.text, scale=self.scale, bias=self.bias)
 
 
 def parameters() -> dict[str, Tensor]:
@@ -79,75 +86,95 @@ def part(weights: dict[str, Tensor], rows: slice) -> Part:
 
 def _eqsim(**settings: object) -> Callable[[Part], Tensor]:
     chosen = EqSim(close=2, **settings)  # type: ignore[arg-type]
-    return lambda it: chosen(it.image, it.text, scale=it.scale, bias=it.bias, tile=2, keep=0)
+    return lambda it: pairwise(it.batch, [chosen], tile=2, keep=0)[0]
 
 
 def _match(it: Part) -> Tensor:
     image, text = all_gather(it.image), all_gather(it.text)
-    return Match(draw="hardest")(
-        lambda images, texts: 3 * (image[images] * text[texts]).sum(1),
-        it.image @ text.T,
-        it.text @ image.T,
-    )
+
+    def match(images: Tensor, texts: Tensor) -> Tensor:
+        return 3 * (image[images] * text[texts]).sum(1)
+
+    return Match(draw="hardest")(replace(it.batch, match=match))
+
+
+def _eqsim_match(it: Part) -> Tensor:
+    image, text = all_gather(it.image), all_gather(it.text)
+
+    def match(images: Tensor, texts: Tensor) -> Tensor:
+        return 3 * (image[images] * text[texts]).sum(1)
+
+    loss = EqSimMatch(2, EqSim(similarity="sigmoid", close=2))
+    return loss(replace(it.batch, match=match))
 
 
 def _together(it: Part) -> Tensor:
-    nce, eq = pairwise(it.image, it.text, [InfoNCE(), EqSim(close=3)], scale=it.scale)
+    nce, eq = pairwise(it.batch, [InfoNCE(), EqSim(close=3)])
     return nce + 0.5 * eq
 
 
 def _same(it: Part) -> Tensor:
-    return InfoNCE()(it.image, it.text, scale=it.scale, same=it.tokens[:, 0])
+    return InfoNCE()(replace(it.batch, same=it.tokens[:, 0]))
 
 
 def _scores(it: Part) -> Tensor:
     """Each pair with the negative and the positive of its own row as sampled ones."""
-    own = 3 * (it.image * it.text).sum(1)
+    right = 3 * (it.image * it.text).sum(1)
     there = torch.stack([(it.image * other).sum(1) for other in (it.negative, it.positive)], dim=1)
     back = torch.stack([(it.text * other).sum(1) for other in (it.negative, it.positive)], dim=1)
     close = torch.stack([it.has, ~it.has], dim=1)
-    return eqsim_from_scores(own, there, back, there * back, close=close)
+    return eqsim_of_scores(right, there, back, there * back, close=close)
+
+
+def _some(it: Part) -> LossBatch:
+    """The batch with hard captions in some rows only."""
+    return replace(
+        it.batch, negative=it.negative, has_negative=it.has, positive=it.positive,
+        has_positive=it.has,
+    )  # fmt: skip
+
+
+def _masked(it: Part) -> LossBatch:
+    return replace(it.batch, masked=it.masked, masked_negative=it.masked.roll(1, dims=2))
 
 
 LOSSES: dict[str, Callable[[Part], Tensor]] = {
-    "info_nce": lambda it: InfoNCE()(it.image, it.text, scale=it.scale, tile=4, keep=0),
-    "info_nce, one tile": lambda it: InfoNCE()(it.image, it.text, scale=it.scale),
+    "info_nce": lambda it: pairwise(it.batch, [InfoNCE()], tile=4, keep=0)[0],
+    "info_nce, one tile": lambda it: InfoNCE()(it.batch),
+    "info_nce, high scale": lambda it: InfoNCE()(replace(it.batch, scale=12 * it.scale)),
     "info_nce, same": _same,
-    "sigmoid": lambda it: Sigmoid()(it.image, it.text, scale=it.scale, bias=it.bias, tile=4),
+    "sigmoid": lambda it: pairwise(it.batch, [Sigmoid()], tile=4)[0],
     "eqsim": _eqsim(),
     "eqsim, all": _eqsim(v2="all", margin=0.001),
     "eqsim, margin": _eqsim(hinge="pair", margin=0.01),
     "eqsim, softmax": _eqsim(similarity="softmax", hinge="pair", margin=0.001),
     "eqsim, sigmoid": _eqsim(similarity="sigmoid", v2="all"),
     "eqsim, easy": _eqsim(v1="easy", similarity="softmax", margin=0.001, margin_v1=0.0),
+    "eqsim, plain": lambda it: EqSim.paper(0.001).plain(it.batch),
     "eqsim of scores": _scores,
+    "eqsim of matches": _eqsim_match,
     "together": _together,
-    "hard negative": lambda it: HardNegative()(
-        it.image, it.text, it.negative, has=it.has, scale=it.scale
-    ),
-    "hard positive": lambda it: HardPositive()(
-        it.image, it.text, it.positive, has=it.has, scale=it.scale
-    ),
-    "hard positive, even": lambda it: HardPositive(form="even")(
-        it.image, it.text, it.positive, has=it.has, scale=it.scale
-    ),
+    "hard negative": lambda it: HardNegative()(_some(it)),
+    "hard positive": lambda it: HardPositive()(_some(it)),
+    "hard positive, even": lambda it: HardPositive(form="even")(_some(it)),
     "match": _match,
-    "caption": lambda it: Captioning()(it.masked, it.tokens),
-    "dividend": lambda it: Dividend()(it.image[:, None], it.masked, it.masked.roll(1, dims=2)),
-    "dividend, some": lambda it: Dividend()(
-        it.image[:, None], it.masked, it.masked.roll(1, dims=2), has=it.has
+    "caption": lambda it: Captioning()(replace(it.batch, token_logits=it.masked, tokens=it.tokens)),
+    "distill": lambda it: Distill()(
+        replace(it.batch, choices=it.masked, targets=it.masked.square().sum(2).detach() / 4)
     ),
+    "dividend": lambda it: Dividend()(_masked(it)),
+    "dividend, some": lambda it: Dividend()(replace(_masked(it), has_masked=it.has)),
 }
 
 
 def run() -> dict[str, Tensor]:
     """Values, and gradients of the parameters averaged over the processes, as DDP does it."""
     job = processes()
-    each = SIZE // job.count
+    share = SIZE // job.count
     found = {}
     for name, loss in LOSSES.items():
         weights = parameters()
-        value = loss(part(weights, slice(job.rank * each, (job.rank + 1) * each)))
+        value = loss(part(weights, slice(job.rank * share, (job.rank + 1) * share)))
         torch.autograd.backward(value)
         found[name] = value.detach()
         for weight, it in weights.items():
@@ -160,7 +187,7 @@ def uneven(rank: int) -> str:
     """What is said where the processes have different numbers of rows."""
     image = torch.ones(2 + rank, WIDTH)
     try:
-        InfoNCE()(image, image)
+        InfoNCE()(LossBatch(image, image))
     except InputError as error:
         return str(error)
     return ""

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from contrapose.diagnose.sensitivity import compute_sensitivities
 from contrapose.errors import InputError
-from contrapose.losses import Dividend
+from contrapose.losses import Dividend, LossBatch
 from contrapose.losses.dividend import dividends, interaction_share, log_share, sensitivities
 from contrapose.metrics.dividends import dividends as exact_of_two_sets
 from contrapose.metrics.dividends import moebius
@@ -16,6 +16,14 @@ from tests.losses.checks import assert_same, leaves
 
 COALITIONS = {3: [(0, 1), (1, -1), (2, -1), (3, 1)], 1: [(0, -1), (1, 1)], 2: [(0, -1), (2, 1)]}
 """Of each pattern the values that its dividend is made of, and their signs."""
+
+
+def loss(
+    image: Tensor, right: Tensor, wrong: Tensor, *, has: Tensor | None = None,
+    chosen: Dividend | None = None,
+) -> Tensor:  # fmt: skip
+    batch = LossBatch(image, image, masked=right, masked_negative=wrong, has_masked=has)
+    return (chosen or Dividend())(batch)
 
 
 def inputs() -> list[Tensor]:
@@ -40,15 +48,15 @@ def written_out(image: Tensor, right: Tensor, wrong: Tensor) -> Tensor:
 
 def test_games_of_words() -> None:
     given = inputs()
-    assert_same(Dividend()(*given), written_out(*given).mean(), given)
+    assert_same(loss(*given), written_out(*given).mean(), given)
     torch.testing.assert_close(Dividend().shares(*given), (-written_out(*given)).exp())
 
 
 def test_those_without_games_do_not_count() -> None:
     given = inputs()
     has = torch.tensor([True, False, True])
-    assert_same(Dividend()(*given, has=has), written_out(*given)[has].mean(), given)
-    none = Dividend()(*given, has=torch.zeros(3, dtype=torch.bool))
+    assert_same(loss(*given, has=has), written_out(*given)[has].mean(), given)
+    none = loss(*given, has=torch.zeros(3, dtype=torch.bool))
     assert none.item() == 0
     assert all(not slope.any() for slope in torch.autograd.grad(none, given))
 
@@ -65,12 +73,12 @@ def test_masked_images_come_before_words() -> None:
     torch.testing.assert_close(ours.shares(image, right, wrong), share)
     share = words**2 / (words**2 + both**2)
     ours = Dividend(interaction=0b01, parts=(0b11,))
-    torch.testing.assert_close(ours(image, right, wrong), -share.log().mean())
+    torch.testing.assert_close(loss(image, right, wrong, chosen=ours), -share.log().mean())
 
 
 def test_bad_shapes() -> None:
     with pytest.raises(InputError, match="masks"):
-        Dividend()(torch.ones(3, 5), torch.ones(3, 4, 5), torch.ones(3, 4, 5))
+        loss(torch.ones(3, 1, 1, 5), torch.ones(3, 4, 5), torch.ones(3, 4, 5))
 
 
 O, R, RO = 0b01, 0b10, 0b11  # noqa: E741 - the players' names

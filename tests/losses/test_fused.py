@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
-from contrapose.losses import EqSim, InfoNCE, Sigmoid, pairwise
+from contrapose.losses import EqSim, InfoNCE, LossBatch, Sigmoid, TiledLoss, pairwise
 from contrapose.losses.fused import can_fuse, can_launch, fused_losses, has_kernels
-from contrapose.losses.tiled import Term
+from tests.losses.checks import compute
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 runs = pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
@@ -35,7 +35,7 @@ def numbers(size: int) -> Tensor:
 
 
 def both_ways(
-    size: int, terms: list[Term], same: Tensor | None, tile: int
+    size: int, terms: list[TiledLoss], same: Tensor | None, tile: int
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Values and gradients by tiles, and by kernels."""
     found = []
@@ -45,7 +45,7 @@ def both_ways(
         if quick:
             values = fused_losses(image, text, terms, scale=scale, same=same, tile=tile)
         else:
-            values = pairwise(image, text, terms, scale=scale, same=same, tile=size)
+            values = pairwise(LossBatch(image, text, scale=scale, same=same), terms, tile=size)
         weights = (1.3, 0.4)
         total = torch.stack([w * it for w, it in zip(weights, values, strict=False)]).sum()
         slopes = torch.autograd.grad(total, [image, text, scale])
@@ -68,11 +68,39 @@ def both_ways(
         (40, False, EqSim(margin=9.0)),  # nothing is above it
     ],
 )
-def test_as_by_tiles(size: int, twice: bool, eqsim: EqSim | None) -> None:
-    terms: list[Term] = [InfoNCE()] if eqsim is None else [InfoNCE(), eqsim]
+def test_equal_to_tiles(size: int, twice: bool, eqsim: EqSim | None) -> None:
+    terms: list[TiledLoss] = [InfoNCE()] if eqsim is None else [InfoNCE(), eqsim]
     theirs, ours = both_ways(size, terms, numbers(size) if twice else None, tile=size * 20)
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=2e-5, atol=2e-6)
+
+
+@runs
+@pytest.mark.parametrize("close", [1, 3, 8])
+def test_ties_take_the_lowest_index(close: int) -> None:
+    """Exact cosines of few values, so that many are equal, also across blocks."""
+    make = torch.Generator().manual_seed(close)
+    image, text = (torch.randint(-2, 3, (150, 4), generator=make).float() / 4 for _ in range(2))
+    image, text = (it.to(DEVICE).requires_grad_() for it in (image, text))
+    losses: list[TiledLoss] = [InfoNCE(), EqSim(close=close)]
+    scale = torch.tensor(2.0, device=DEVICE)
+    _, ours = fused_losses(image, text, losses, scale=scale, same=None, tile=10**6)
+    theirs = EqSim(close=close).plain(LossBatch(image, text, scale=scale))
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=0)
+    slopes = (torch.autograd.grad(it, [image, text]) for it in (ours, theirs))
+    torch.testing.assert_close(*slopes, rtol=2e-5, atol=2e-6)
+
+
+@runs
+def test_equal_to_the_page() -> None:
+    chosen = EqSim(close=5, margin=0.001, margin_v1=1e-4)
+    image, text = (it.clone().requires_grad_() for it in features(70))
+    scale = torch.tensor(14.3, device=DEVICE)
+    _, ours = fused_losses(image, text, [InfoNCE(), chosen], scale=scale, same=None, tile=10**6)
+    theirs = chosen.plain(LossBatch(image, text, scale=scale))
+    torch.testing.assert_close(ours, theirs, rtol=2e-5, atol=2e-7)
+    slopes = (torch.autograd.grad(it, [image, text]) for it in (ours, theirs))
+    torch.testing.assert_close(*slopes, rtol=2e-5, atol=2e-6)
 
 
 @runs
@@ -85,20 +113,20 @@ def test_all_of_a_block_may_be_hidden() -> None:
 
 
 @runs
-def test_one_of_two_goes_back_and_goes_twice() -> None:
+def test_one_of_two_goes_backward_twice() -> None:
     image, text = (it.clone().requires_grad_() for it in features(20))
     scale = torch.tensor(5.0, device=DEVICE)
     nce, eq = fused_losses(image, text, [InfoNCE(), EqSim()], scale=scale, same=None, tile=10**6)
     (first,) = torch.autograd.grad(eq, [image], retain_graph=True)
-    (alone,) = torch.autograd.grad(EqSim()(image, text, tile=20), [image])
+    (alone,) = torch.autograd.grad(compute(EqSim(), image, text, tile=20), [image])
     torch.testing.assert_close(first, alone, rtol=2e-5, atol=2e-7)
     (again,) = torch.autograd.grad(nce, [image])
-    (other,) = torch.autograd.grad(InfoNCE()(image, text, scale=scale, tile=20), [image])
+    (other,) = torch.autograd.grad(compute(InfoNCE(), image, text, scale=scale, tile=20), [image])
     torch.testing.assert_close(again, other, rtol=2e-5, atol=2e-6)
 
 
 @runs
-def test_values_may_be_written_on() -> None:
+def test_values_may_be_modified() -> None:
     image, text = (it.clone().requires_grad_() for it in features(12))
     scale = torch.tensor(5.0, device=DEVICE)
     nce, eq = fused_losses(image, text, [InfoNCE(), EqSim()], scale=scale, same=None, tile=10**6)
@@ -109,21 +137,22 @@ def test_values_may_be_written_on() -> None:
     assert image.grad.abs().sum() > 0
 
 
-def test_what_the_kernels_know() -> None:
+def test_which_losses_have_kernels() -> None:
     assert has_kernels([InfoNCE()], 100)
     assert has_kernels([InfoNCE(), EqSim()], 100)
     assert has_kernels([InfoNCE(), EqSim(close=99)], 10)  # at most nine are close there
-    for terms in (
+    unknown: list[list[TiledLoss]] = [
         [Sigmoid()], [EqSim()], [EqSim(), InfoNCE()], [InfoNCE(), EqSim.paper()],
         [InfoNCE(), EqSim.released()], [InfoNCE(), EqSim(v2="all")], [InfoNCE(), EqSim(close=17)],
         [InfoNCE(), EqSim(hinge="pair")], [InfoNCE(), EqSim(), EqSim()], [],
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for terms in unknown:
         assert not has_kernels(terms, 100)
 
 
-def test_where_they_do_not_suit() -> None:
+def test_where_kernels_do_not_suit() -> None:
     image, text = features(10)
-    terms = [InfoNCE(), EqSim()]
+    terms: list[TiledLoss] = [InfoNCE(), EqSim()]
     assert can_fuse(image, text, terms, keep=ROOM, triton=True)
     assert not can_fuse(image, text, terms, keep=ROOM, triton=False)
     assert not can_fuse(image, text, terms, keep=399, triton=True)  # 400 bytes of cosines
@@ -136,13 +165,13 @@ def test_where_they_do_not_suit() -> None:
         torch.use_deterministic_algorithms(False)
 
 
-def test_a_cpu_takes_the_tiles() -> None:
+def test_a_cpu_uses_tiles() -> None:
     image, text = (it.cpu() for it in features(10))
     assert not can_fuse(image, text, [InfoNCE()], keep=ROOM)
 
 
 @runs
-def test_kernels_that_do_not_run_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_that_do_not_run_are_replaced_by_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     from contrapose.losses import kernels
 
     can_launch.cache_clear()
@@ -154,7 +183,7 @@ def test_kernels_that_do_not_run_are_left_alone(monkeypatch: pytest.MonkeyPatch)
             raise RuntimeError("Failed to find C compiler.\nPlease set CC.")
 
     can_launch.cache_clear()
-    monkeypatch.setattr(kernels, "finish", Broken())
+    monkeypatch.setattr(kernels, "losses", Broken())
     with pytest.warns(UserWarning, match=r"do not run on .* \(Failed to find C compiler\.\)"):
         assert not can_launch(device)
     assert not can_launch(device)  # said once

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.losses import Match
+from contrapose.losses import LossBatch, Match
 from tests.losses import naive
 from tests.losses.checks import assert_same, leaves
 
@@ -15,10 +15,11 @@ def test_hardest_negatives(weight: float) -> None:
     image, text = leaves(*naive.features(6))
     logits = (5 * image @ text.T).detach()
 
-    def judge(images: Tensor, texts: Tensor) -> Tensor:
+    def match(images: Tensor, texts: Tensor) -> Tensor:
         return 3 * (image[images] * text[texts]).sum(1)
 
-    ours = Match(draw="hardest", weight=weight)(judge, logits, logits.T)
+    loss = Match(draw="hardest", positive_weight=weight)
+    ours = loss(LossBatch(image, text, scale=5.0, match=match))
     total = torch.zeros((), dtype=torch.float64)
     for i in range(6):
         others = [j for j in range(6) if j != i]
@@ -30,31 +31,30 @@ def test_hardest_negatives(weight: float) -> None:
     assert_same(ours, total / 18, (image, text))
 
 
-def test_draws_leave_out_the_right_and_the_hidden() -> None:
+def test_draws_leave_out_matched_pairs_and_groups() -> None:
     torch.manual_seed(0)
-    hidden = torch.zeros(5, 5)
-    hidden[:, 0] = -torch.inf
-    hidden[0, 0] = 50.0
-    asked: list[tuple[Tensor, Tensor]] = []
+    image, text = naive.features(5)
+    same = torch.tensor([7, 1, 7, 2, 3])
+    judged: list[tuple[Tensor, Tensor]] = []
 
-    def judge(images: Tensor, texts: Tensor) -> Tensor:
-        asked.append((images, texts))
+    def match(images: Tensor, texts: Tensor) -> Tensor:
+        judged.append((images, texts))
         return torch.zeros(15)
 
     for _ in range(50):
-        Match()(judge, hidden, torch.zeros(5, 5))
-    for images, texts in asked:
+        Match()(LossBatch(image, text, scale=1.0, same=same, match=match))
+    for images, texts in judged:
         assert (images[:5] == texts[:5]).all()
-        assert (images[5:] != texts[5:]).all()
-        assert (texts[5:10] != 0).all()
-    drawn = torch.cat([images[10:] for images, _ in asked])
+        assert (same[images[5:]] != same[texts[5:]]).all()
+    drawn = torch.cat([images[10:] for images, _ in judged])
     assert set(drawn.tolist()) == set(range(5))
 
 
-def test_bad_shapes() -> None:
+def test_bad_input() -> None:
+    image, text = naive.features(4)
     with pytest.raises(InputError, match="both must be"):
-        Match()(lambda images, _: images, torch.ones(4, 4), torch.ones(3, 3))
-    with pytest.raises(InputError, match="columns"):
-        Match()(lambda images, _: images, torch.ones(4, 3), torch.ones(4, 3))
-    with pytest.raises(InputError, match="judge"):
-        Match()(lambda images, _: images[:2].float(), torch.ones(4, 4), torch.ones(4, 4))
+        Match()(LossBatch(image, text[:3], match=lambda images, _: images))
+    with pytest.raises(InputError, match="for 12 pairs"):
+        Match()(LossBatch(image, text, match=lambda images, _: images[:2].float()))
+    with pytest.raises(InputError, match="needs `match`"):
+        Match()(LossBatch(image, text))

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
 
 from contrapose.losses import Match, processes
-from contrapose.tune import pair_losses
 from contrapose.tune.distill import Distiller
 from contrapose.tune.distributed import average_gradients
 from contrapose.tune.feed import Feed
@@ -50,14 +47,16 @@ def judged(pieces: int) -> dict[str, dict[str, torch.Tensor]]:
     student = small_student(fusion=True)
     settings = Settings(steps=1, batch=6, pieces=pieces)
     feed = Feed(
-        small_rows(), student, settings, negatives=True, positives=True, job=processes()
+        small_rows(), student, settings, needs={"negative", "positive"}, job=processes()
     )  # fmt: skip
     objective = parse_objective("hp+hn").for_model(matches=True, writes=True)
     changing = select_trainable(student, settings)
-    with patch.object(pair_losses, "Match", partial(Match, draw="hardest")):
-        losses = TrainingStep(student, objective, settings, feed, None, "cpu").backward(
-            feed.batch(0)
-        )
+    terms = [
+        replace(term, loss=Match(draw="hardest")) if term.name == "itm" else term
+        for term in objective.terms
+    ]
+    objective = replace(objective, terms=tuple(terms))
+    losses = TrainingStep(student, objective, settings, feed, None, "cpu").backward(feed.batch(0))
     average_gradients(list(changing.values()))
     grads = {name: weight.grad for name, weight in changing.items() if weight.grad is not None}
     return {"losses": losses, "gradients": grads}
@@ -86,7 +85,7 @@ def long(rank: int, folder: str, name: str, *, kill: bool = False, resume: bool 
             os.kill(os.getpid(), signal.SIGKILL)
 
     student, rows = small_student(fusion=True), small_rows()
-    feed = Feed(rows, student, LONG, negatives=True)
+    feed = Feed(rows, student, LONG, needs={"negative"})
     teacher = Distiller(small_student(fusion=True, seed=4).model, feed, others=2)
     train(
         student, rows, parse_objective("hp+hn+distill"), LONG,

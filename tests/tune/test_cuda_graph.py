@@ -19,7 +19,7 @@ from tests.tune.small import small_rows, small_student, weights
 def lesson(objective: str = "hp+hn", device: str = "cpu", pieces: int = 1) -> TrainingStep:
     student = small_student(fusion=objective == "itm")
     rows, how = small_rows(), Settings(steps=4, batch=6, pieces=pieces)
-    feed = Feed(rows, student, how, negatives=True, positives=True)
+    feed = Feed(rows, student, how, needs={"negative", "positive"})
     chosen = parse_objective(objective).for_model(matches=student.matches, writes=False, hides=True)
     return TrainingStep(student, chosen, how, feed, None, device)
 

@@ -22,7 +22,7 @@ SETTINGS = Settings(steps=2, batch=4, rate=3e-3, save_every=0, log_every=1)
 
 
 def distiller(alpha: float = 1.0, sharpness: float = SHARPNESS) -> tuple[Distiller, Feed]:
-    feed = Feed(small_rows(), small_student(), SETTINGS, negatives=True)
+    feed = Feed(small_rows(), small_student(), SETTINGS, needs={"negative"})
     teacher = small_student(fusion=True, seed=4).model
     return Distiller(teacher, feed, alpha=alpha, sharpness=sharpness, others=2), feed
 
@@ -98,7 +98,7 @@ def test_the_student_comes_to_choose_as_the_teacher(alpha: float) -> None:
     """Towards the teacher that it has, and not only towards any."""
     settings = replace(SETTINGS, steps=120, batch=12)
     student, rows = small_student(), small_rows()
-    feed = Feed(rows, student, settings, negatives=True)
+    feed = Feed(rows, student, settings, needs={"negative"})
     model = small_student(fusion=True, seed=4).model
     mine, other = (Distiller(model, feed, alpha=each, others=2) for each in (alpha, 1 - alpha))
     objective = replace(parse_objective("distill=5"), contrast=0.01)
@@ -130,7 +130,7 @@ def test_resumed_with_the_same_teacher_alone(tmp_path: Path) -> None:
 
     def run(folder: Path, alpha: float = 1.0, **more: Any) -> dict[str, torch.Tensor]:
         student = small_student()
-        feed = Feed(small_rows(), student, settings, negatives=True)
+        feed = Feed(small_rows(), student, settings, needs={"negative"})
         teacher = Distiller(small_student(fusion=True, seed=4).model, feed, alpha=alpha)
         train(student, small_rows(), objective, settings, folder=folder, teacher=teacher, **more)
         return weights(student)
@@ -149,7 +149,7 @@ def test_resumed_with_the_same_teacher_alone(tmp_path: Path) -> None:
 
 
 def test_what_is_no_teacher() -> None:
-    feed = Feed(small_rows(), small_student(), SETTINGS, negatives=True)
+    feed = Feed(small_rows(), small_student(), SETTINGS, needs={"negative"})
     with pytest.raises(InputError, match="needs a captioner"):
         Distiller(small_student().model, feed)
     with pytest.raises(InputError, match="between 0 and 1"):

@@ -14,7 +14,7 @@ SETTINGS = Settings(steps=6, batch=4, seed=5)
 
 
 def feed(**more: object) -> Feed:
-    return Feed(small_rows(), small_student(), SETTINGS, negatives=True, positives=True, **more)  # type: ignore[arg-type]
+    return Feed(small_rows(), small_student(), SETTINGS, needs={"negative", "positive"}, **more)  # type: ignore[arg-type]
 
 
 def test_a_round_sees_every_image_once() -> None:
@@ -73,14 +73,14 @@ def test_processes_share_a_batch() -> None:
 
 
 def test_what_cannot_be_fed() -> None:
-    with pytest.raises(InputError, match="--batch-size 3"):
+    with pytest.raises(InputError, match="batch_size 3"):
         Feed(small_rows(3), small_student(), SETTINGS)
     with pytest.raises(InputError, match="evenly"):
         feed(job=Processes(0, 3))
-    with pytest.raises(InputError, match="--with hn needs negatives"):
-        Feed(small_rows(negatives=False), small_student(), SETTINGS, negatives=True)
-    with pytest.raises(InputError, match="--with hp needs positives"):
-        Feed(small_rows(positives=False), small_student(), SETTINGS, positives=True)
+    with pytest.raises(InputError, match="needs negatives"):
+        Feed(small_rows(negatives=False), small_student(), SETTINGS, needs={"negative"})
+    with pytest.raises(InputError, match="needs positives"):
+        Feed(small_rows(positives=False), small_student(), SETTINGS, needs={"positive"})
 
 
 def test_padding_that_all_share_is_left_out() -> None:

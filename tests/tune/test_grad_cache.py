@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from contrapose.losses import InfoNCE
+from contrapose.losses import InfoNCE, LossBatch
 from contrapose.tune.feed import Feed
 from contrapose.tune.grad_cache import EncoderOutputs, backward_in_micro_batches, split_rows
 from contrapose.tune.objective import parse_objective
@@ -22,7 +22,7 @@ def test_gradients_are_those_of_the_whole_batch(pieces: int) -> None:
     def unit(v: Tensor) -> Tensor:
         return nn.functional.normalize(v, dim=-1)
 
-    InfoNCE()(unit(one(x)), unit(other(y))).backward()  # type: ignore[no-untyped-call]
+    InfoNCE()(LossBatch(unit(one(x)), unit(other(y)))).backward()  # type: ignore[no-untyped-call]
     expected = [weight.grad for weight in (*one.parameters(), *other.parameters())]
     one.zero_grad()
     other.zero_grad()
@@ -31,7 +31,7 @@ def test_gradients_are_those_of_the_whole_batch(pieces: int) -> None:
         "text": lambda rows: (unit(other(y[rows])),),
     }
     backward_in_micro_batches(
-        encoders, split_rows(7, pieces), lambda v: InfoNCE()(v["image"], v["text"])
+        encoders, split_rows(7, pieces), lambda v: InfoNCE()(LossBatch(v["image"], v["text"]))
     )
     found = [weight.grad for weight in (*one.parameters(), *other.parameters())]
     for mine, theirs in zip(found, expected, strict=True):
@@ -104,7 +104,7 @@ def test_a_lesson_in_pieces_teaches_the_same(objective: str) -> None:
         chosen = parse_objective(objective).for_model(matches=False, writes=False, hides=True)
         feed = Feed(
             small_rows(), student, settings,
-            negatives=True, positives=True, games=bool(chosen.dividend),
+            needs={"negative", "positive", *chosen.needs},
         )  # fmt: skip
         lesson = TrainingStep(student, chosen, settings, feed, None, "cpu")
         losses = lesson.backward(feed.batch(0))

@@ -24,7 +24,7 @@ SETTINGS = Settings(steps=1, batch=6)
 
 
 def feed(student: TinyStudent, rows: TrainingSet | None = None, **changes: Any) -> Feed:
-    return Feed(rows or small_rows(), student, SETTINGS, negatives=True, games=True, **changes)
+    return Feed(rows or small_rows(), student, SETTINGS, needs={"negative", "masked"}, **changes)
 
 
 def texts_of(batch: TrainingBatch, rows: TrainingSet, row: int) -> list[str]:
@@ -91,11 +91,11 @@ def test_games_are_what_the_model_is_asked() -> None:
     student = small_student()
     source = feed(student)
     batch = source.batch(1)
-    assert batch.games is not None
+    assert batch.masked is not None
     with torch.no_grad():
-        found = batch.games.read(student)
+        found = batch.masked.read(student)
     for row in range(len(batch)):
-        if batch.games.has[row]:
+        if batch.masked.has[row]:
             masked = [
                 each
                 for text in texts_of(batch, source.rows, row)
@@ -147,17 +147,17 @@ def test_captions_without_both_players_are_left_out() -> None:
     )
     source = feed(small_student(), rows)
     batch = source.batch(0)
-    assert batch.games is not None
-    assert sorted(batch.rows[batch.games.has.numpy()].tolist()) == [0, 2]
+    assert batch.masked is not None
+    assert sorted(batch.rows[batch.masked.has.numpy()].tolist()) == [0, 2]
     assert source.players is not None
     assert source.players.note.startswith("dividend: 2 of 5 captions with a negative")
 
 
 def test_nobody_plays() -> None:
     rows = of_captions(*[("a ball", "a cube")] * 6)
-    with pytest.raises(InputError, match="--with dividend needs captions with words for objects"):
+    with pytest.raises(InputError, match="needs captions with words for objects"):
         feed(small_student(), rows)
-    with pytest.raises(InputError, match="--with dividend needs negatives"):
+    with pytest.raises(InputError, match="needs negatives"):
         feed(small_student(), small_rows(negatives=False))
 
 
@@ -173,7 +173,7 @@ def test_a_text_whose_words_cannot_be_told_apart_is_left_out() -> None:
     student.flags = some  # type: ignore[method-assign]
     source = feed(student)
     assert source.players is not None
-    assert source.players.found.any()
+    assert source.players.masks.any()
     for place, text in enumerate(source.rows.texts):
         if "blue" in text:
             assert not source.players.plays[place]
@@ -183,14 +183,14 @@ def test_a_text_whose_words_cannot_be_told_apart_is_left_out() -> None:
 
 
 def share(student: TinyStudent, batch: TrainingBatch) -> float:
-    assert batch.games is not None
+    assert batch.masked is not None
     assert batch.negative is not None
     with torch.no_grad():
         games = complete_games(
-            batch.games.read(student), student.read(batch.text), student.read(batch.negative)
+            batch.masked.read(student), student.read(batch.text), student.read(batch.negative)
         )
         found = Dividend().shares(student.see(batch.pixels).vectors[:, None], *games)
-    return float(found[batch.games.has].mean())
+    return float(found[batch.masked.has].mean())
 
 
 def test_a_few_steps_raise_the_share() -> None:
@@ -198,7 +198,7 @@ def test_a_few_steps_raise_the_share() -> None:
     shares = {}
     for objective in ("hn", "dividend=1+hn"):
         student = small_student()
-        batch = Feed(small_rows(), student, settings, negatives=True, games=True).batch(0)
+        batch = Feed(small_rows(), student, settings, needs={"negative", "masked"}).batch(0)
         before = share(student, batch)
         trained = train(student, small_rows(), parse_objective(objective), settings)
         shares[objective] = share(student, batch)

@@ -1,34 +1,43 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from contrapose.errors import InputError
-from contrapose.losses.eqsim import EqSim
+from contrapose.losses import EqSim, InfoNCE, Sigmoid
 from contrapose.tune.feed import Feed
-from contrapose.tune.objective import loss_weights, parse_objective, weighted_sum
+from contrapose.tune.objective import loss_weights, parse_objective
 from contrapose.tune.settings import Settings
-from contrapose.tune.step import TrainingStep
+from contrapose.tune.step import TrainingStep, weighted_sum
 from tests.tune.small import small_rows, small_student
 
 
 def test_parts_and_weights() -> None:
-    found = parse_objective("eqsim=0.2+HN")
-    assert (found.contrast, found.eqsim, found.hn, found.hp) == (1.0, 0.2, 1.0, 0.0)
+    objective = parse_objective("eqsim=0.2+HN")
+    weights = [objective.weight(name) for name in ("eqsim", "hn", "hp")]
+    assert (objective.contrast, *weights) == (1.0, 0.2, 1.0, 0.0)
     assert parse_objective("plain").name == "plain"
-    assert parse_objective("hp+hn").hp == 1.0
+    assert parse_objective("hp+hn").weight("hp") == 1.0
+    assert parse_objective("hp+hn").needs == {"negative", "positive"}
+
+
+def loss_of(text: str, name: str) -> Any:
+    (term,) = (term for term in parse_objective(text).terms if term.name == name)
+    return term.loss
 
 
 def test_forms_of_eqsim() -> None:
-    assert parse_objective("eqsim").regulariser == EqSim()
-    assert parse_objective("eqsim-paper").regulariser == EqSim.paper()
-    assert parse_objective("eqsim-released").regulariser == EqSim.released()
+    assert loss_of("eqsim", "eqsim") == EqSim()
+    assert loss_of("eqsim-paper", "eqsim") == EqSim.paper()
+    assert loss_of("eqsim-released", "eqsim") == EqSim.released()
 
 
 def test_forms_of_hard_positives() -> None:
-    assert parse_objective("hp").positive.form == "analogy"
-    assert parse_objective("hp-even=0.5+hn").positive.form == "even"
-    assert parse_objective("hp-even=0.5+hn").hp == 0.5
+    assert loss_of("hp", "hp").form == "analogy"
+    assert loss_of("hp-even=0.5+hn", "hp").form == "even"
+    assert parse_objective("hp-even=0.5+hn").weight("hp") == 0.5
 
 
 @pytest.mark.parametrize(
@@ -40,7 +49,7 @@ def test_forms_of_hard_positives() -> None:
         ("hp+hp-even", "twice"),
         ("hn=zero", "above zero"),
         ("hn=-1", "above zero"),
-        ("heads+hn", "stands alone"),
+        ("heads+hn", "alone"),
         ("head", "did you mean heads"),
         ("", "no loss"),
     ],
@@ -53,22 +62,43 @@ def test_what_is_not_understood(text: str, said: str) -> None:
 def test_models_decide_what_is_left_open() -> None:
     plain = parse_objective("plain")
     dual = plain.for_model(matches=False, writes=False)
-    assert (dual.itm, dual.lm) == (0.0, 0.0)
+    assert (dual.weight("itm"), dual.weight("lm")) == (0.0, 0.0)
     both = plain.for_model(matches=True, writes=True)
-    assert both.itm
-    assert both.lm
-    with pytest.raises(InputError, match="cannot hide words, which --with dividend needs"):
+    assert (both.weight("itm"), both.weight("lm")) == (0.5, 1.0)
+    named = parse_objective("itm=2").for_model(matches=True, writes=True)
+    assert named.weight("itm") == 2.0
+    with pytest.raises(InputError, match=r"dividend.*cannot hide words"):
         parse_objective("dividend+hn").for_model(matches=False, writes=False)
-    with pytest.raises(InputError, match="nothing that --with itm"):
+    with pytest.raises(InputError, match=r"itm.*does not judge"):
         parse_objective("itm").for_model(matches=False, writes=False)
 
 
 def losses(objective: str, *, fusion: bool = False) -> dict[str, torch.Tensor]:
     student = small_student(fusion=fusion)
     settings = Settings(steps=1, batch=6)
-    feed = Feed(small_rows(), student, settings, negatives=True, positives=True)
+    feed = Feed(small_rows(), student, settings, needs={"negative", "positive"})
     chosen = parse_objective(objective).for_model(matches=fusion, writes=fusion)
     return TrainingStep(student, chosen, settings, feed, None, "cpu").backward(feed.batch(0))
+
+
+def test_a_contrastive_loss_replaces_the_one_of_the_model() -> None:
+    objective = parse_objective("sigmoid=0.5+hn")
+    assert isinstance(objective.contrastive_loss(small_student()), Sigmoid)
+    assert isinstance(parse_objective("hn").contrastive_loss(small_student()), InfoNCE)
+    assert (objective.contrast, objective.as_dict()["contrast"]) == (0.5, 0.5)
+    assert set(losses("sigmoid+hn")) == {"contrast", "hn"}
+    with pytest.raises(InputError, match="two contrastive"):
+        parse_objective("sigmoid+infonce")
+
+
+def test_match_scores_can_be_regularized() -> None:
+    """A loss that judges pairs of its choice gets the whole batch."""
+    assert losses("eqsim-match+itm", fusion=True)["eqsim-match"] > 0
+    student = small_student(fusion=True)
+    settings = Settings(steps=1, batch=6, pieces=2)
+    chosen = parse_objective("eqsim-match").for_model(matches=True, writes=True)
+    with pytest.raises(InputError, match="eqsim-match needs the whole batch"):
+        TrainingStep(student, chosen, settings, Feed(small_rows(), student, settings), None, "cpu")
 
 
 def test_contrast_is_that_of_the_formula() -> None:

@@ -178,7 +178,7 @@ def test_a_model_that_judges_pairs_has_both_bills(pairs: Path, tmp_path: Path) -
 def test_nothing_is_left_when_it_cannot_begin(model: Path, pairs: Path, tmp_path: Path) -> None:
     out = tmp_path / "tuned"
     for changes, said in (
-        ({"settings": replace(SETTINGS, batch=64)}, "--batch-size"),
+        ({"settings": replace(SETTINGS, batch=64)}, "batch_size"),
         ({"data": str(pairs.parent / "gone.jsonl")}, "is not there"),
         ({"objective": "distill"}, "go together"),
         ({"guards": {"nonsense": 0.1}}, "no metric"),

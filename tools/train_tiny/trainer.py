@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from contrapose.files import write_bytes
+from contrapose.losses import InfoNCE, LossBatch
 from contrapose.losses.match import binary_matching_loss, sample_hard_negatives
 from contrapose.models.tiny.model import scale_pixels
 from contrapose.models.tiny.network import TinyNetwork, TransformerBlock
@@ -34,12 +35,12 @@ def contrastive_loss(
         The loss, and the similarities (b, b) with the same captions taken out off the diagonal.
     """
     same = (tokens[:, None] == tokens[None]).all(dim=-1)
-    same.fill_diagonal_(False)
-    with torch.autocast(image.device.type, enabled=False):
-        logits = network.log_scale.exp().clamp(max=100) * (image.float() @ text.float().T)
-    logits = logits.masked_fill(same, -1e4)
-    aim = torch.arange(len(logits), device=logits.device)
-    return (F.cross_entropy(logits, aim) + F.cross_entropy(logits.T, aim)) / 2, logits.detach()
+    first = same.int().argmax(dim=1)  # the first of equal captions
+    scale = network.log_scale.exp().clamp(max=100)
+    loss = InfoNCE()(LossBatch(image, text, scale=scale, same=first))
+    with torch.no_grad(), torch.autocast(image.device.type, enabled=False):
+        logits = scale * (image.float() @ text.float().T)
+        return loss, logits.masked_fill(same.fill_diagonal_(False), -1e4)
 
 
 class PatchHead(nn.Module):

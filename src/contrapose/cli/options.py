@@ -53,7 +53,7 @@ CacheUseOption = Annotated[
 ]
 Include = Annotated[
     list[Path] | None,
-    typer.Option(help="A Python file that registers models or benchmarks; may be repeated."),
+    typer.Option(help="A Python file that registers models, benchmarks, losses; may be repeated."),
 ]
 TrustRemoteCode = Annotated[
     bool, typer.Option("--trust-remote-code", help="Run code that comes with the weights.")

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from contrapose.cli.console import error_console, output_console, show, show_progress
-from contrapose.cli.options import HeadOption, words_option
+from contrapose.cli.options import HeadOption, Include, include_files, words_option
 
 if TYPE_CHECKING:
     from contrapose.tune.trainer import LossCallback
@@ -106,10 +106,9 @@ def tune(
         str,
         typer.Option(
             "--with",
-            help="plain, hn, hp, hp-even, eqsim, eqsim-paper, eqsim-released, dividend, itm, lm, "
-            "distill; "
-            "joined by +, with weights as eqsim=0.2+hn. Or heads: the model stays, a map a side "
-            "is learnt.",
+            help="Names of losses such as hn, hp, eqsim (docs/losses.md has all), joined by +, "
+            "with weights as eqsim=0.2+hn; plain for none. Or heads: the model stays, a head a "
+            "side is trained.",
         ),
     ] = "hp+hn",
     steps: Annotated[
@@ -125,6 +124,7 @@ def tune(
         float | None, typer.Option(help="Highest learning rate. Left out: what suits the model.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    include: Include = None,
     freeze: Annotated[
         list[TowerOption] | None, typer.Option(help="A tower that stays as it is.")
     ] = None,
@@ -211,6 +211,7 @@ def tune(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Fine-tune a model on pairs; ends with what became better, what became worse, and what not."""
+    include_files(include)
     from contrapose.api.tune import tune as tune_model
     from contrapose.report.tuning import bill_table
 

@@ -1,120 +1,125 @@
-"""The features of a batch, with its cosine matrix computed tile by tile."""
+"""The inputs of losses: features of a batch, and what a loss asks for in its `needs`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 
 import torch
 from torch import Tensor
 
-from contrapose.losses.gather import Processes
+from contrapose.errors import InputError
+from contrapose.losses.gather import processes
 
-TileRows = tuple[int, int]
-"""The first of a tile's rows, and the one after its last, among this process's rows."""
+MatchFunction = Callable[[Tensor, Tensor], Tensor]
+"""Match logits (n,) of images with captions, both given as indices (n,) in the whole batch."""
+
+NEEDS: Mapping[str, tuple[str, ...]] = {
+    "negative": ("negative",),
+    "positive": ("positive",),
+    "masked": ("masked", "masked_negative"),
+    "match": ("match",),
+    "tokens": ("token_logits", "tokens"),
+    "teacher": ("choices", "targets"),
+}
+"""What a loss may need beyond images and captions, and the fields of `LossBatch` that hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossBatch:
+    """Features of a batch in this process; row i of every field belongs to image i.
+
+    Attributes:
+        image: (b, d) unit vectors of images.
+        text: (b, d) unit vectors of their captions.
+        scale: inverse temperature 1/τ that cosines are multiplied with.
+        bias: added to scaled cosines by losses with a sigmoid.
+        same: (b,) numbers; off the diagonal, pairs of equal numbers are no negatives (captions that
+            stand twice, images with several captions).
+        negative: (b, d) or (b, n, d) unit vectors of hard negatives.
+        has_negative: (b,) or (b, n) which of them exist; all without it.
+        positive: (b, d) unit vectors of hard positives.
+        has_positive: (b,) which of them exist; all without it.
+        masked: (b, 2**n, d) unit vectors of captions with words hidden, by coalition.
+        masked_negative: (b, 2**n, d) the same of their negatives.
+        has_masked: (b,) which rows have both; all without it.
+        match: judges images with captions of the whole batch.
+        token_logits: (b, l, v) a decoder's logits at each position.
+        tokens: (b, l) the captions' tokens, −100 where ignored.
+        choices: (b, k, d) unit vectors of the captions that a teacher chose from; zeros for none.
+        targets: (b, k) the teacher's probabilities of these captions, zero for none.
+    """
+
+    image: Tensor
+    text: Tensor
+    _: KW_ONLY
+    scale: Tensor | float = 1 / 0.07
+    bias: Tensor | float = 0.0
+    same: Tensor | None = None
+    negative: Tensor | None = None
+    has_negative: Tensor | None = None
+    positive: Tensor | None = None
+    has_positive: Tensor | None = None
+    masked: Tensor | None = None
+    masked_negative: Tensor | None = None
+    has_masked: Tensor | None = None
+    match: MatchFunction | None = field(default=None, repr=False)
+    token_logits: Tensor | None = None
+    tokens: Tensor | None = None
+    choices: Tensor | None = None
+    targets: Tensor | None = None
+
+    def require(self, name: str) -> Tensor:
+        """The tensor of an optional field.
+
+        Raises:
+            InputError: the batch does not have it.
+        """
+        value = getattr(self, name)
+        if value is None:
+            raise InputError(f"this loss needs `{name}`, and the batch has none.")
+        return value  # type: ignore[no-any-return]
+
+    def features(self) -> tuple[Tensor, Tensor]:
+        """Image and caption vectors in one dtype, at least float32.
+
+        Raises:
+            InputError: they are not two floating-point matrices of one shape.
+        """
+        image, text = self.image, self.text
+        if image.ndim != 2 or image.shape != text.shape:
+            raise InputError(
+                f"images have features of shape {tuple(image.shape)} and captions "
+                f"{tuple(text.shape)}: both must be (batch, width)."
+            )
+        if not (image.is_floating_point() and text.is_floating_point()):
+            raise InputError(
+                f"features must be floating point, not {image.dtype} and {text.dtype}."
+            )
+        if self.same is not None and self.same.shape != image.shape[:1]:
+            raise InputError(
+                f"`same` has shape {tuple(self.same.shape)}; it needs one number a row."
+            )
+        dtype = at_least_float32(torch.promote_types(image.dtype, text.dtype))
+        return image.to(dtype), text.to(dtype)
+
+    def pairs(self) -> tuple[Tensor, Tensor]:
+        """`features` of a batch with at least two pairs to compare.
+
+        Raises:
+            InputError: the features have bad shapes, or there is one pair only.
+        """
+        image, text = self.features()
+        if len(image) * processes().count < 2:
+            raise InputError("a batch of one pair has nothing to compare with: give at least two.")
+        return image, text
+
+
+def at_least_float32(dtype: torch.dtype) -> torch.dtype:
+    """The dtype, widened to float32 where it is a half precision."""
+    return torch.promote_types(dtype, torch.float32)
 
 
 def accumulator_dtype(device: torch.device) -> torch.dtype:
     """The dtype of long sums: float64, or float32 on devices without float64."""
     return torch.float32 if device.type == "mps" else torch.float64
-
-
-@dataclass(slots=True)
-class Batch:
-    """Gathered features of the whole batch, and the rows that belong to this process."""
-
-    images: Tensor
-    texts: Tensor
-    scale: Tensor
-    bias: Tensor
-    job: Processes
-    tile: int
-    keeps: bool
-    same: Tensor | None = None
-    slopes: dict[str, Tensor] = field(default_factory=dict)
-    _kept: Tensor | None = None
-    _filled: int = 0
-
-    @property
-    def size(self) -> int:
-        """Number of pairs in the whole batch."""
-        return len(self.texts)
-
-    @property
-    def wide(self) -> torch.dtype:
-        """The dtype of long sums."""
-        return accumulator_dtype(self.images.device)
-
-    @property
-    def first(self) -> int:
-        """Index of this process's first row."""
-        return self.job.rank * self.own
-
-    @property
-    def own(self) -> int:
-        """Number of rows of this process."""
-        return self.size // self.job.count
-
-    @property
-    def mirrored(self) -> bool:
-        """Whether columns of the cached cosine matrix can be read without recomputation."""
-        return self.keeps and self.job.count == 1
-
-    def tiles(self) -> Iterator[TileRows]:
-        """Iterate over this process's rows in tiles."""
-        for start in range(0, self.own, self.tile):
-            yield start, min(start + self.tile, self.own)
-
-    def cosines(self, rows: TileRows) -> Tensor:
-        """(t, B) cosines of a tile's images with all captions; read-only."""
-        if self._kept is None and self.keeps:
-            self._kept, self._filled = self.texts.new_empty(self.own, self.size), 0
-        if self._kept is None:
-            return self._product(self.images, self.texts, rows)
-        if rows[1] > self._filled:
-            left = self.images[self.first + self._filled : self.first + rows[1]]
-            torch.mm(left, self.texts.T, out=self._kept[self._filled : rows[1]])
-            self._filled = rows[1]
-        return self._kept[rows[0] : rows[1]]
-
-    def mirror(self, rows: TileRows) -> Tensor:
-        """(t, B) cosines of a tile's captions with all images: the transpose of `cosines`.
-
-        Always a new tensor. On a CPU a panel is copied before it is turned: torch turns whole
-        matrices quickly, and slices of them slowly.
-        """
-        if not self.mirrored:
-            return self._product(self.texts, self.images, rows)
-        self.cosines((0, self.own))
-        assert self._kept is not None  # noqa: S101 - the line above has made it
-        panel = self._kept[:, rows[0] : rows[1]]
-        return (panel.contiguous() if panel.device.type == "cpu" else panel).T.contiguous()
-
-    def at(self, near: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines (i, near) and (near, i) of this process's rows: (b, n) each."""
-        if self.mirrored:
-            all_ = self.cosines((0, self.own))
-            return all_.gather(1, near), all_.T.gather(1, near)
-        there, back = (self.texts.new_empty(near.shape) for _ in range(2))
-        step = max(1, self.tile * self.size // (near.shape[1] * self.texts.shape[1]))
-        for start in range(0, self.own, step):
-            here = slice(start, min(start + step, self.own))
-            rows = slice(self.first + here.start, self.first + here.stop)
-            there[here] = torch.einsum("tnd,td->tn", self.texts[near[here]], self.images[rows])
-            back[here] = torch.einsum("tnd,td->tn", self.images[near[here]], self.texts[rows])
-        return there, back
-
-    def diagonal(self, rows: TileRows, tile: Tensor) -> Tensor:
-        """A view of the matching pairs of a tile."""
-        return tile.diagonal(self.first + rows[0])
-
-    def add(self, name: str, value: Tensor) -> None:
-        """Accumulate a gradient of `scale` or `bias`."""
-        self.slopes[name] = self.slopes[name] + value if name in self.slopes else value
-
-    def forget(self) -> None:
-        """Drop the cached cosines; they are recomputed on demand."""
-        self._kept = None
-
-    def _product(self, left: Tensor, right: Tensor, rows: TileRows) -> Tensor:
-        return left[self.first + rows[0] : self.first + rows[1]] @ right.T

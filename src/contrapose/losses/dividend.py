@@ -9,20 +9,23 @@ are two games.
 - Both sides: `(…, 2**a, 2**b)` flattened to `(…, 2**(a + b))` with `flatten(-2)`; the pattern of
   regions s with words t is then the mask `s << b | t`.
 
-The normaliser Z of the metrics is the same for all patterns of a comparison, so it cancels in their
-shares and needs no gradient.
+The normalizer Z of the metrics is the same for all patterns of a comparison: it cancels in their
+shares.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
+from contrapose.losses.batch import LossBatch, at_least_float32
 from contrapose.losses.gather import global_mean
+from contrapose.losses.registry import register_loss
 from contrapose.metrics.dividends import players_of
 
 EPSILON = 1e-12
@@ -44,11 +47,11 @@ def dividends(values: Tensor) -> Tensor:
             "drowns them; take the scores out of autocast."
         )
     players = players_of(values.shape[-1] if values.ndim else 0)
-    found = values
+    w = values
     for player in range(players):
-        without, with_ = found.reshape(*values.shape[:-1], -1, 2, 1 << player).unbind(-2)
-        found = torch.stack((without, with_ - without), dim=-2).flatten(-3)
-    return found
+        without, with_ = w.reshape(*values.shape[:-1], -1, 2, 1 << player).unbind(-2)
+        w = torch.stack((without, with_ - without), dim=-2).flatten(-3)
+    return w
 
 
 def sensitivities(right: Tensor, wrong: Tensor, patterns: Sequence[int]) -> Tensor:
@@ -102,54 +105,59 @@ def _select_patterns(values: Tensor, patterns: Sequence[int]) -> Tensor:
     return dividends(values).index_select(-1, places)
 
 
+@register_loss
 @dataclass(frozen=True, slots=True)
 class Dividend:
     """Dividend loss: raises the interaction's share of the difference of two captions.
 
-    When to use: beside `HardNegative`, where a model tells hard captions apart by single words; it
-    needs 2**n masked captions a caption, so few groups of words. It does not say which caption is
-    right. A model whose interaction does not change at all (a bag of words on a swap) is a saddle,
-    from which only that other loss leads.
-
-    Inputs: unit vectors (b, m, d) of images with regions hidden (m = 2**a; 1 for whole images), and
-    (b, 2**n, d) of right and wrong captions with words hidden, in the order of masks: bit i of a
-    mask says that group i is there. `has` (b,) where some have no such groups.
-
-    Equation: the games are v(s, t) = S(I_s, T_t), w their dividends, X the interaction and P its
-    parts: −1/B · Σ_i log [Δw_X² / (Δw_X² + Σ_{p ∈ P} Δw_p²)], Δw = w(right) − w(wrong).
+    Computes: −1/B · Σ_i log [Δw_X² / (Δw_X² + Σ_{p ∈ P} Δw_p²)], Δw = w(right) − w(wrong), with w
+        the Harsanyi dividends of the games v(s, t) = S(I_s, T_t), X the interaction, P its parts.
+    Inputs: `image` (b, d), or (b, 2**a, d) with regions hidden; `masked` and `masked_negative`
+        (b, 2**n, d), captions with words hidden: bit i of a mask says that group i is there;
+        `has_masked` where some rows have no such groups.
+    Requirements: a model that hides words; 2**n encoded captions for each caption.
+    When to use: beside `HardNegative`, where a model tells hard captions apart by single words. It
+        does not say which caption is right, and an interaction that does not change at all (a bag
+        of words on a swap) has no gradient.
 
     Example:
-        loss = Dividend()(image[:, None], right, wrong)
+        >>> batch = LossBatch(image, text, masked=masked, masked_negative=masked_negative)
+        >>> loss = Dividend()(batch)
     """
+
+    name: ClassVar[str] = "dividend"
+    weight: ClassVar[float] = 0.1
+    needs: ClassVar[frozenset[str]] = frozenset({"negative", "masked"})
 
     interaction: int = 0b11
     """The mask of the interaction; bits of regions stand above those of words."""
     parts: Sequence[int] = (0b01, 0b10)
     """Masks of the patterns that it should exceed."""
 
-    def __call__(
-        self, image: Tensor, right: Tensor, wrong: Tensor, *, has: Tensor | None = None
-    ) -> Tensor:
+    def __call__(self, batch: LossBatch) -> Tensor:
         """Mean loss over the whole batch."""
-        losses = -self._logs(image, right, wrong)
+        games = batch.require("masked"), batch.require("masked_negative")
+        losses = -self._log_shares(batch.image, *games)
+        has = batch.has_masked
         return global_mean(losses, None if has is None else has.to(losses.dtype))
 
     def shares(self, image: Tensor, right: Tensor, wrong: Tensor) -> Tensor:
         """(b,) the interaction's share of each pair, from 0 to 1."""
-        return self._logs(image, right, wrong).exp()
+        return self._log_shares(image, right, wrong).exp()
 
-    def _logs(self, image: Tensor, right: Tensor, wrong: Tensor) -> Tensor:
+    def _log_shares(self, image: Tensor, right: Tensor, wrong: Tensor) -> Tensor:
         games = [_game_values(image, text) for text in (right, wrong)]
         return log_share(*games, interaction=self.interaction, parts=self.parts)
 
 
 def _game_values(image: Tensor, text: Tensor) -> Tensor:
     """(b, m · 2**n) cosines of every masked image with every masked caption."""
+    image = image[:, None] if image.ndim == 2 else image
     if image.ndim != 3 or text.ndim != 3 or len(image) != len(text):
         raise InputError(
             f"features of masked images have shape {tuple(image.shape)} and of masked captions "
             f"{tuple(text.shape)}: both must be (batch, masks, width)."
         )
-    exact = torch.promote_types(image.dtype, torch.float32)
+    dtype = at_least_float32(image.dtype)
     with torch.autocast(image.device.type, enabled=False):
-        return torch.bmm(image.to(exact), text.to(exact).mT).flatten(1)
+        return torch.bmm(image.to(dtype), text.to(dtype).mT).flatten(1)

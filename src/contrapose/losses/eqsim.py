@@ -1,45 +1,102 @@
-"""EqSim, the equivariance regularizer, for dual encoders and for sampled fusion scores."""
+"""EqSim, the equivariance regularizer (Wang et al. 2023), as the paper writes it.
+
+Two matched pairs (I_1, T_1) and (I_2, T_2) have four similarities: s_11, s_12 = s(I_1, T_2), s_21
+and s_22. `eqsim` is the plain form on a matrix of them. `EqSim` computes the same numbers without
+large autograd graphs: tile by tile (`eqsim_tiled`) or, on a GPU, by Triton kernels (`fused`). The
+tests hold both to this page.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.losses.batch import Batch
-from contrapose.losses.eqsim_tiled import EqSimState
-from contrapose.losses.gather import all_reduce_sum
-from contrapose.losses.tiled import pairwise
+from contrapose.losses.batch import LossBatch
+from contrapose.losses.eqsim_tiled import TiledEqSim
+from contrapose.losses.gather import all_gather
+from contrapose.losses.registry import register_loss
+from contrapose.losses.tiled import CosineTiles, pairwise
+
+Counted = tuple[Tensor, Tensor | int]
+"""How often each pair counts, and the number that their sum is divided by."""
 
 
+def eqsim_v1(s12: Tensor, s21: Tensor) -> Tensor:
+    """Equation 6, first line, squared: s_12 = s_21."""
+    return (s12 - s21).square()
+
+
+def eqsim_v2(s11: Tensor, s12: Tensor, s21: Tensor, s22: Tensor) -> tuple[Tensor, Tensor]:
+    """Equation 6, second line, squared: s_11 − s_12 = s_22 − s_21 and s_11 − s_21 = s_22 − s_12."""
+    return ((s11 - s12) - (s22 - s21)).square(), ((s11 - s21) - (s22 - s12)).square()
+
+
+def hinged_mean(
+    squares: Tensor,
+    counted: Counted,
+    margin: float,
+    hinge: Literal["mean", "pair"],
+    total: Callable[[Tensor], Tensor] = torch.sum,
+) -> Tensor:
+    """Mean of [· − α]_+ over pairs (section 3, margin α), or [· − α]_+ of their mean."""
+    counts, number = counted
+    if hinge == "pair":
+        return total((squares - margin).clamp(min=0) * counts) / number
+    return (total(squares * counts) / number - margin).clamp(min=0)
+
+
+def close_pairs(s: Tensor, count: int) -> Tensor:
+    """(B, B) how often the pair (i, j), i ≠ j, is close: T_j to I_i, and I_j to T_i.
+
+    Close are the top-k (section 3); of equal similarities, the lowest index comes first.
+    """
+    away = s.detach().clone().fill_diagonal_(-torch.inf)
+    close = torch.zeros_like(away)
+    for scores in (away, away.T):
+        order = scores.sort(dim=1, descending=True, stable=True).indices
+        close.scatter_add_(1, order[:, : min(count, len(s) - 1)], torch.ones_like(away))
+    return close
+
+
+def eqsim(s: Tensor, close: Tensor, settings: EqSim) -> Tensor:
+    """L_EQ of a (B, B) matrix of similarities s_ij, given how often (B, B) each pair is close."""
+    size, right = len(s), s.diagonal()
+    apart: Counted = 1 - torch.eye(size, dtype=s.dtype, device=s.device), size * (size - 1)
+    easy: Counted = apart[0] * (close + close.T == 0), size**2
+    near: Counted = close.to(s.dtype), close.sum()
+    four = right[:, None], s, s.T, right[None, :]
+    return settings.loss(
+        *four, easy if settings.v1 == "easy" else apart, near if settings.v2 == "close" else apart
+    )
+
+
+@register_loss
 @dataclass(frozen=True, slots=True)
 class EqSim:
-    """EqSim, an equivariance regularizer on any two matched pairs; needs no annotation.
+    """Equivariance regularizer on any two matched pairs of a batch.
 
-    When to use: beside a retrieval loss, with a weight β of 0.2, 0.5 or 1, where the model misses
-    small changes. `pairwise` computes it together with `InfoNCE` on the same cosines.
-
-    Inputs: unit vectors (b, d) of images and captions; a scale, and for sigmoids a bias, where
-    similarities are not plain cosines.
-
-    Equation (Wang et al. 2023, equation 6), for S_ij = s(I_i, T_j) and two pairs i ≠ j:
-    v1 = (S_ij − S_ji)²; v2 = ((S_ii − S_ij) − (S_jj − S_ji))² + ((S_ii − S_ji) − (S_jj − S_ij))²,
-    which is 2(S_ii − S_jj)² + 2(S_ij − S_ji)². Each squared term becomes max(term − margin, 0),
-    pair by pair or once on its mean. The loss is the mean of v1 over all pairs plus that of v2 over
-    close ones: for each i the k captions nearest to its image and the k images nearest to its
-    caption. A pair that is close in several ways counts as often.
-
-    Cost: for cosines with the margin on the mean, v1 comes from the cosines that are kept, or from
-    Gram matrices (`grams`); the rest goes tile by tile.
+    Computes: for each two pairs i ≠ j, v1 = (s_ij − s_ji)² and the two terms of v2,
+        ((s_ii − s_ij) − (s_jj − s_ji))² and ((s_ii − s_ji) − (s_jj − s_ij))², each reduced by a
+        margin and clipped at zero (Wang et al. 2023, equation 6). The loss is the mean of v1 over
+        all pairs plus those of v2 over close ones: for each i the k captions nearest to its image
+        and the k images nearest to its caption. A pair that is close twice counts twice.
+    Inputs: `image`, `text`; `scale` and `bias` where similarities are not plain cosines.
+    Requirements: nothing beyond the contrastive loss; no annotation.
+    When to use: beside a retrieval loss, with a weight β of 0.2, 0.5 or 1.
 
     Example:
-        nce, eq = pairwise(image, text, [InfoNCE(), EqSim()], scale=temperature())
-        loss = nce + 0.5 * eq
+        >>> nce, eq = pairwise(LossBatch(image, text, scale=14.3), [InfoNCE(), EqSim(close=4)])
+        >>> loss = nce + 0.5 * eq
     """
+
+    name: ClassVar[str] = "eqsim"
+    weight: ClassVar[float] = 0.5
+    needs: ClassVar[frozenset[str]] = frozenset()
 
     v1: Literal["all", "easy"] | None = "all"
     """Over all pairs; over those not close, as a share of all B² entries; or not at all."""
@@ -48,12 +105,12 @@ class EqSim:
     similarity: Literal["cosine", "softmax", "sigmoid"] = "cosine"
     """Cosines; a softmax of the scaled ones over the captions of each image; a sigmoid of each."""
     margin: float = 0.0
-    """Of v2, and of v1 where it has none of its own."""
+    """Of v2, and of v1 unless `margin_v1` is given."""
     margin_v1: float | None = None
     hinge: Literal["mean", "pair"] = "mean"
-    """Where the margin is taken off: the mean of the terms, or each of them."""
+    """Where the margin is subtracted: from the mean of the terms, or from each of them."""
     close: int = 8
-    """How many captions and how many images are close."""
+    """k: how many captions and how many images are close."""
     chosen: Literal["top", "drawn"] = "top"
     """Close are the nearest, or draws without replacement by the softmax of the scaled cosines."""
 
@@ -61,9 +118,7 @@ class EqSim:
         if self.v1 is None and self.v2 is None:
             raise InputError("EqSim without v1 and v2 is no loss: choose one of them.")
         if self.v1 == "easy" and self.v2 != "close":
-            raise InputError(
-                "easy pairs of v1 are those that v2 leaves: choose v2 over close ones."
-            )
+            raise InputError("easy pairs of v1 are those that v2 over close pairs leaves out.")
         if self.close < 1:
             raise InputError(f"EqSim needs at least one close pair a row, not {self.close}.")
         if self.margin < 0 or (self.margin_v1 or 0) < 0:
@@ -71,109 +126,61 @@ class EqSim:
 
     @classmethod
     def paper(cls, margin: float = 0.04) -> EqSim:
-        """Settings of the paper: softmaxed scores, each term hinged, the 8 nearest.
-
-        It chose the margin among 0, 0.04 and 0.1, and does not say which.
-        """
+        """Settings of the paper: softmax, each term hinged, 8 nearest; margin 0, 0.04 or 0.1."""
         return cls(similarity="softmax", margin=margin, hinge="pair")
 
     @classmethod
     def released(cls) -> EqSim:
-        """Settings of the authors' code and README; its β is 0.5.
+        """Settings of the authors' code: 4 captions and 4 images drawn, v1 over the other pairs.
 
-        Row-softmaxed scores; 4 captions and 4 images drawn a pair; the margin of 0.1 taken off the
-        mean of v2's terms; v1 without a margin and over the pairs that were not drawn. The code
-        draws for a process's own pairs only; here for those of all processes.
+        The margin of 0.1 is subtracted from the means of v2. The code draws for a process's pairs
+        only; here pairs are drawn from the batch of all processes.
         """
         return cls(
             v1="easy", similarity="softmax", margin=0.1, margin_v1=0.0, close=4, chosen="drawn"
         )
 
-    def __call__(
+    def __call__(self, batch: LossBatch) -> Tensor:
+        """The loss of the whole batch, tile by tile or by kernels."""
+        return pairwise(batch, [self])[0]
+
+    def plain(self, batch: LossBatch, close: Tensor | None = None) -> Tensor:
+        """The loss of the whole batch on B × B matrices, with autograd; for reading and tests."""
+        image, text = (all_gather(it) for it in batch.pairs())
+        cosines = image @ text.T
+        if close is None:
+            close = close_pairs(cosines, self.close)
+        logits = batch.scale * cosines
+        if self.similarity == "cosine":
+            return eqsim(cosines, close, self)
+        if self.similarity == "softmax":
+            return eqsim(logits.softmax(dim=1), close, self)
+        return eqsim((logits + batch.bias).sigmoid(), close, self)
+
+    def loss(
         self,
-        image: Tensor,
-        text: Tensor,
-        *,
-        scale: Tensor | float = 1.0,
-        bias: Tensor | float = 0.0,
-        tile: int | None = None,
-        keep: int | None = None,
+        s11: Tensor,
+        s12: Tensor,
+        s21: Tensor,
+        s22: Tensor,
+        in_v1: Counted,
+        in_v2: Counted,
+        total: Callable[[Tensor], Tensor] = torch.sum,
     ) -> Tensor:
-        """The loss of the whole batch; the arguments are those of `pairwise`."""
-        if keep is None and self.v2 != "close":
-            keep = 0  # alone it is quicker by Gram matrices
-        (loss,) = pairwise(image, text, [self], scale=scale, bias=bias, tile=tile, keep=keep)
-        return loss
+        """L_EQ = v1 + v2 of pairs with these four similarities."""
+        margin_v1 = self.margin if self.margin_v1 is None else self.margin_v1
+        terms: list[Tensor] = []
+        if self.v1:
+            terms.append(hinged_mean(eqsim_v1(s12, s21), in_v1, margin_v1, self.hinge, total))
+        if self.v2:
+            for squares in eqsim_v2(s11, s12, s21, s22):
+                terms.append(hinged_mean(squares, in_v2, self.margin, self.hinge, total))
+        return torch.stack(terms).sum()
 
-    def begin(self, batch: Batch) -> EqSimState:
-        """Create the state for a batch."""
-        return EqSimState(self, batch)
-
-
-PRESETS: dict[str, Callable[[], EqSim]] = {
-    "default": EqSim,
-    "paper": EqSim.paper,
-    "released": EqSim.released,
-}
-"""Settings by name."""
+    def begin(self, tiles: CosineTiles) -> TiledEqSim:
+        """The tiled form of a batch."""
+        return TiledEqSim(self, tiles)
 
 
-def eqsim_from_scores(
-    own: Tensor,
-    captions: Tensor,
-    images: Tensor,
-    others: Tensor,
-    *,
-    close: Tensor | None = None,
-    settings: EqSim | None = None,
-) -> Tensor:
-    """EqSim over sampled pairs of a fusion encoder, as for METER: 15 an image, 8 close.
-
-    Args:
-        own: (b,) scores of the right pairs, s(I_i, T_i).
-        captions: (b, n) scores of image i with sampled captions, s(I_i, T_j).
-        images: (b, n) of these captions' images with caption i, s(I_j, T_i).
-        others: (b, n) of the sampled pairs themselves, s(I_j, T_j).
-        close: (b, n) which of them are close; all without it.
-        settings: `similarity` says whether scores are logits that go through a sigmoid (the default
-            here) or are taken as they are (`cosine`); v1, v2, margins and hinge as usual.
-
-    Raises:
-        InputError: shapes do not fit, or a softmax is asked for.
-    """
-    settings = settings or EqSim(similarity="sigmoid")
-    if settings.similarity == "softmax":
-        raise InputError("a few sampled scores have no softmax over the batch: use a sigmoid.")
-    if captions.ndim != 2 or not (
-        captions.shape == images.shape == others.shape and own.shape == captions.shape[:1]
-    ):
-        shapes = ", ".join(str(tuple(it.shape)) for it in (own, captions, images, others))
-        raise InputError(f"scores have shapes {shapes}: they must be (b,) and three of (b, n).")
-    near = torch.ones_like(captions) if close is None else close.to(captions.dtype)
-    if near.shape != captions.shape:
-        raise InputError(f"`close` has shape {tuple(near.shape)}, scores {tuple(captions.shape)}.")
-    exact = torch.promote_types(own.dtype, torch.float32)
-    own, captions, images, others, near = (
-        it.to(exact) for it in (own, captions, images, others, near)
-    )
-    if settings.similarity == "sigmoid":
-        own, captions, images, others = (it.sigmoid() for it in (own, captions, images, others))
-    d, e = captions - images, own[:, None] - others
-    loss = own.new_zeros(())
-    if settings.v1:
-        margin = settings.margin if settings.margin_v1 is None else settings.margin_v1
-        counted = 1 - near if settings.v1 == "easy" else torch.ones_like(near)
-        loss = loss + _hinged_mean(d, counted, margin, settings)
-    if settings.v2:
-        counted = torch.ones_like(near) if settings.v2 == "all" else near
-        for term in (e - d, e + d):
-            loss = loss + _hinged_mean(term, counted, settings.margin, settings)
-    return loss
-
-
-def _hinged_mean(term: Tensor, counted: Tensor, margin: float, settings: EqSim) -> Tensor:
-    squares = term.square()
-    if settings.hinge == "pair":
-        squares = (squares - margin).clamp(min=0)
-    total = all_reduce_sum((squares * counted).sum()) / all_reduce_sum(counted.sum()).clamp(min=1)
-    return total if settings.hinge == "pair" else (total - margin).clamp(min=0)
+register_loss(EqSim.paper, "eqsim-paper")
+register_loss(EqSim.released, "eqsim-released")

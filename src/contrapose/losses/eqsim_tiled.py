@@ -1,244 +1,238 @@
-"""EqSim computed tile by tile; its settings and equations are those of `eqsim.EqSim`.
+"""The tiled form of EqSim; its equations are those of `eqsim`.
 
-Everything is written in d_ij = S_ij − S_ji and e_ij = S_ii − S_jj: v1 is d², and the two terms of
-v2 are (e − d)² and (e + d)². Both d and e change sign with the order of the pair, so that each pair
-is met twice with the same terms, and a row of S has all it needs for its own derivative.
+In d_ij = s_ij − s_ji and e_ij = s_ii − s_jj, v1 is d² and the two terms of v2 are (e − d)² and
+(e + d)². Both d and e change sign with the order of the pair. So a pair gives the same terms in
+either order, and a row of similarities with the same column has all that its gradient needs: it
+suffices to list each close pair in both orders.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
-from contrapose.losses.batch import Batch, TileRows, accumulator_dtype
-from contrapose.losses.close_pairs import ClosePairFinder, ClosePairGradients
-from contrapose.losses.gram_matrices import GramSums
+from contrapose.losses.tiled import CosineTiles, TileRows
 
 if TYPE_CHECKING:
     from contrapose.losses.eqsim import EqSim
 
-FAST_FLOAT64 = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
-"""CUDA devices with at least half as many float64 as float32 units, or tensor cores for them."""
+
+class TileTerms(NamedTuple):
+    """Terms d and e of one tile: of all pairs, and of close ones at flat places in the tile."""
+
+    d: Tensor
+    e: Tensor | None
+    close_d: Tensor
+    close_e: Tensor
+    places: Tensor
 
 
-class EqSimState:
-    """State of EqSim on one batch."""
+class TiledEqSim:
+    """EqSim on one batch, tile by tile."""
 
-    def __init__(self, settings: EqSim, batch: Batch):
-        self.settings, self.batch = settings, batch
-        whole = settings.v1 == "all" or settings.v2 == "all"
-        closed = settings.similarity == "cosine" and settings.hinge == "mean"
-        self.grams: GramSums | None = None
-        self.by_grams = whole and closed and settings.v1 != "easy" and _prefers_grams(batch)
-        self.by_tiles = not self.by_grams and (whole or settings.v1 == "easy")
-        self.close = settings.v2 == "close"
-        self.sees = self.by_tiles or self.close
-        self.closest = ClosePairFinder(batch, settings.close, drawn=settings.chosen == "drawn")
-        self.right = batch.texts.new_empty(batch.own)
+    def __init__(self, settings: EqSim, tiles: CosineTiles):
+        self.settings, self.tiles = settings, tiles
+        self.close = min(settings.close, tiles.size - 1) if settings.v2 == "close" else 0
+        self.dense = settings.v1 is not None or settings.v2 == "all"
         self.softmax = settings.similarity == "softmax"
-        self.logs = batch.texts.new_empty(batch.own if self.softmax else 0)
-        self.scattered: ClosePairGradients | None = None
-        self.only: tuple[Tensor, Tensor | None] | None = None
+        self.near: list[Tensor] = []
+        self.right = tiles.texts.new_empty(tiles.rows)
+        self.log_sums = tiles.texts.new_zeros(tiles.rows)
+        self.single: TileTerms | None = None
 
     def look(self, rows: TileRows, cosines: Tensor) -> None:
-        """Process a tile in the forward pass."""
-        here = slice(*rows)
-        self.right[here] = self.batch.diagonal(rows, cosines)
+        """Process a tile in the forward pass: matched pairs, softmax sums and close pairs."""
+        tiles, here = self.tiles, slice(*rows)
+        matched = tiles.diagonal(rows, cosines)
+        self.right[here] = matched
         if self.softmax:
-            self.logs[here] = (cosines * self.batch.scale).logsumexp(1)
-        if self.close:
-            self.closest.look(rows, cosines)
+            self.log_sums[here] = (cosines * tiles.scale).logsumexp(1)
+        if not self.close:
+            return
+        # The diagonal is removed for a moment only: a copy of the tile would cost more.
+        kept = matched.clone()
+        matched.fill_(-torch.inf)
+        captions = self._closest(cosines)
+        matched.copy_(kept)
+        mirror = tiles.mirror(rows)
+        tiles.diagonal(rows, mirror).fill_(-torch.inf)
+        self.near.append(torch.cat([captions, self._closest(mirror)], dim=1))
 
     def value(self) -> Tensor:
         """The loss of the whole batch."""
-        batch, settings = self.batch, self.settings
-        size = batch.size
-        pairs = size * (size - 1)
-        self.count_v1 = size * size if settings.v1 == "easy" else pairs
-        self.count_v2 = pairs
-        self.all_logs = batch.job.gather(self.logs)
-        self.right = self._similar(self.right, self.logs)
-        self.all_right = batch.job.gather(self.right)
-        self.near = self.closest.found() if self.close else None
-        # The sums, or hinged sums, of d², (e − d)² and (e + d)².
-        sums = batch.texts.new_zeros(3, dtype=batch.wide)
-        if self.near is not None:
-            self.scattered = ClosePairGradients(batch, self.near)
-            self.count_v2 = size * self.near.shape[1]
-            self.apart = self._apart(self.near)
-            sums[1], sums[2] = (self._total(it) for it in self._terms(*self.apart))
-        if self.by_tiles:
-            for rows in batch.tiles():
-                d, e = self._tile(rows, self._rows(rows, batch.cosines(rows)))
-                if settings.v1:
-                    sums[0] += self._total(d, v1=True)
-                if e is not None:
-                    for place, term in enumerate(self._terms(d, e), start=1):
-                        sums[place] += self._total(term)
-        batch.job.sum(sums)
-        if self.by_grams:
-            self.grams = GramSums(
-                batch.job.own(batch.images), batch.job.own(batch.texts), batch.job
-            )
-            skew = self.grams.skew()
+        settings, tiles = self.settings, self.tiles
+        self.right = self._similarity(self.right, self.log_sums)
+        self.all_right = tiles.job.gather(self.right)
+        self.all_log_sums = tiles.job.gather(self.log_sums)
+        if self.close:
+            self._list_close_pairs(torch.cat(self.near))
+        sums = tiles.texts.new_zeros(3, dtype=tiles.wide)  # of d², (e − d)² and (e + d)²
+        for rows in tiles:
+            terms = self._terms(rows, tiles.cosines(rows))
             if settings.v1:
-                sums[0] = skew
-            if settings.v2 == "all":
-                both, cross = skew + self.grams.spread(), 2 * self.grams.cross()
-                sums[1], sums[2] = both - cross, both + cross
-        return self._hinged(sums)
-
-    def _hinged(self, sums: Tensor) -> Tensor:
-        """The loss from its sums; stores which means exceed their margins."""
-        margins = self._margin(v1=True), self.settings.margin
-        if self.settings.hinge == "pair":
-            margins = 0.0, 0.0
-        shares, margin = _constant_tensor(self.count_v1, self.count_v2, *margins, sums.device)
-        means = sums * shares - margin
-        self.weights = (means > 0) * shares
-        loss: Tensor = means.clamp(min=0).sum()
+                sums[0] += self._total(terms.d, v1=True)
+            if terms.e is not None:
+                sums[1] += self._total(terms.e - terms.d)
+                sums[2] += self._total(terms.e + terms.d)
+            if self.close:  # each pair is listed in both orders
+                sums[1] += self._total(terms.close_e - terms.close_d) / 2
+                sums[2] += self._total(terms.close_e + terms.close_d) / 2
+        tiles.job.sum(sums)
+        pairs = tiles.size * (tiles.size - 1)
+        v1 = tiles.size**2 if settings.v1 == "easy" else pairs
+        v2 = tiles.size * 2 * self.close if self.close else pairs
+        margins = [self._margin(v1=True), settings.margin, settings.margin]
+        if settings.hinge == "pair":
+            margins = [0.0, 0.0, 0.0]
+        shares = [1 / v1, 1 / v2, 1 / v2]
+        means = [sums[k] * shares[k] - margins[k] for k in range(3)]
+        self.weights = torch.stack([(means[k] > 0).to(sums.dtype) * shares[k] for k in range(3)])
+        loss: Tensor = torch.stack(means).clamp(min=0).sum()
         return loss
 
-    def slope(self, rows: TileRows, cosines: Tensor, weight: Tensor, into: Tensor | None) -> Tensor:
-        """Gradient of a tile's cosines times `weight`, added to `into` if given."""
-        plain = self.settings.similarity == "cosine"
-        weights = (weight * self.weights).to(cosines.dtype)
-        target = into if plain else None
-        similar = cosines if plain else self._rows(rows, cosines)
-        if self.by_tiles:
-            d, e = self._tile(rows, similar)
-            if e is None and target is not None:
-                target.addcmul_(self._kept(d, v1=True), 4 * weights[0])
-            else:
-                found = self._whole(rows, d, e, weights)
-                target = found if target is None else target.add_(found)
-        if target is None:
-            target = torch.zeros_like(cosines)
-        if self.scattered is not None:
-            if not self.scattered.ready:
-                self.scattered.prepare(*self._by_d_and_e(*self.apart))
-            self.scattered.add(rows, target, weight.to(target.dtype))
-        if plain:
-            return target
-        found = self._through(cosines, similar, target)
-        return found if into is None else into.add_(found)
+    def gradient(self, rows: TileRows, cosines: Tensor, weight: Tensor) -> Tensor:
+        """Gradient by a tile's cosines times `weight`."""
+        tiles = self.tiles
+        weights = (2 * weight * self.weights).to(cosines.dtype)
+        terms = self._terms(rows, cosines)
+        if self.dense:
+            by_d, by_e = self._slopes(terms.d, terms.e, 2 * weights)
+            if by_e is not None:
+                tiles.diagonal(rows, by_d).add_(by_e.sum(1))
+        else:
+            by_d = torch.zeros_like(cosines)
+        if self.close:
+            text = self._clipped(terms.close_e - terms.close_d) * weights[1]
+            image = self._clipped(terms.close_e + terms.close_d) * weights[2]
+            by_d.view(-1).scatter_add_(0, terms.places, image - text)
+            matched = torch.zeros_like(by_d[:, 0])
+            matched.scatter_add_(0, terms.places // tiles.size, image + text)
+            tiles.diagonal(rows, by_d).add_(matched)
+        if self.settings.similarity == "cosine":
+            return by_d
+        s = self._similarity(cosines, self.log_sums[slice(*rows), None])
+        if self.softmax:
+            by_logits = s * (by_d - (by_d * s).sum(1, keepdim=True))
+        else:
+            by_logits = by_d * s * (1 - s)
+            tiles.add_gradient("bias", by_logits.sum())
+        tiles.add_gradient("scale", torch.dot(by_logits.view(-1), cosines.reshape(-1)))
+        return by_logits * tiles.scale
 
-    def aside(self, weight: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Gradients of the features from the Gram matrices."""
-        if self.grams is None:
-            return None
-        v1, text, image = weight * self.weights
-        if self.settings.v2 != "all":
-            return self.grams.slopes(v1)
-        both = text + image
-        return self.grams.slopes(v1 + both, both, 2 * (image - text))
+    def _closest(self, values: Tensor) -> Tensor:
+        """(t, k) close columns of each row, whose matched pair is −inf."""
+        if self.settings.chosen == "drawn":
+            return sample_columns(values * self.tiles.scale, self.close)
+        return top_columns(values, self.close)
 
-    def _similar(self, cosines: Tensor, logs: Tensor) -> Tensor:
-        """Similarities from cosines; `logs` are log-sum-exps of the rows of S they stand in."""
+    def _list_close_pairs(self, near: Tensor) -> None:
+        """List the close pairs as (row, column), and the same pairs as (column, row) by row."""
+        tiles = self.tiles
+        every = tiles.job.gather(near)
+        anchors = torch.arange(tiles.size, device=near.device)[:, None].expand_as(every).flatten()
+        self.forward, self.rows, self.columns = near, every.flatten(), anchors
+        self.stretches = {(0, tiles.rows): slice(None)}
+        if tiles.tile < tiles.rows or tiles.job.count > 1:
+            self.rows, order = self.rows.sort(stable=True)
+            self.columns = self.columns[order]
+            starts = [tiles.first + rows[0] for rows in tiles] + [tiles.first + tiles.rows]
+            edges = torch.searchsorted(self.rows, torch.tensor(starts, device=near.device)).tolist()
+            self.stretches = {rows: slice(*edges[i : i + 2]) for i, rows in enumerate(tiles)}
+
+    def _terms(self, rows: TileRows, cosines: Tensor) -> TileTerms:
+        """Terms d and e of a tile's pairs; d is zero for pairs that v1 leaves out."""
+        if self.single is not None:
+            return self.single
+        tiles, settings, here = self.tiles, self.settings, slice(*rows)
+        s = self._similarity(cosines, self.log_sums[here, None])
+        d = self._similarity(tiles.mirror(rows), self.all_log_sums)
+        torch.sub(s, d, out=d)
+        tiles.diagonal(rows, d).zero_()
+        e = self.right[here, None] - self.all_right if settings.v2 == "all" else None
+        close_d = close_e = d[:0, 0]
+        places = self.near[0].new_empty(0) if self.near else d[:0, 0].long()
+        if self.close:
+            there = self.forward[here]
+            local = torch.arange(len(there), device=d.device)[:, None].expand_as(there).flatten()
+            stretch = self.stretches[rows]
+            local = torch.cat([local, self.rows[stretch] - (tiles.first + rows[0])])
+            columns = torch.cat([there.flatten(), self.columns[stretch]])
+            places = local * tiles.size + columns
+            close_d = d.view(-1)[places]
+            close_e = self.right[here][local] - self.all_right[columns]
+            if settings.v1 == "easy":
+                d.view(-1).index_fill_(0, places, 0)
+        terms = TileTerms(d, e, close_d, close_e, places)
+        if tiles.tile == tiles.rows:
+            self.single = terms
+        return terms
+
+    def _similarity(self, cosines: Tensor, log_sums: Tensor) -> Tensor:
+        """Similarities of cosines, given the log-sum-exps of the rows that they stand in."""
         if self.settings.similarity == "cosine":
             return cosines
-        logits = cosines * self.batch.scale
-        return logits.sub_(logs).exp_() if self.softmax else logits.add_(self.batch.bias).sigmoid_()
-
-    def _rows(self, rows: TileRows, cosines: Tensor) -> Tensor:
-        return self._similar(cosines, self.logs[slice(*rows), None])
-
-    def _tile(self, rows: TileRows, similar: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(t, B) d of the pairs counted in v1, and e where v2 covers all pairs."""
-        if self.only is not None:
-            return self.only
-        d = self._similar(self.batch.mirror(rows), self.all_logs)
-        torch.sub(similar, d, out=d)
-        self.batch.diagonal(rows, d).zero_()
-        if self.settings.v1 == "easy" and self.scattered is not None:
-            self.scattered.clear(rows, d)
-        every = self.settings.v2 == "all"
-        found = d, (self.right[slice(*rows), None] - self.all_right if every else None)
-        if self.batch.tile == self.batch.own:
-            self.only = found
-        return found
-
-    def _apart(self, near: Tensor) -> tuple[Tensor, Tensor]:
-        """(b, 2k) d and e of close pairs."""
-        there, back = self.batch.at(near)
+        logits = cosines * self.tiles.scale
         if self.softmax:
-            there, back = (
-                self._similar(there, self.logs[:, None]),
-                self._similar(back, self.all_logs[near]),
-            )
-        else:
-            there, back = self._similar(there, self.logs), self._similar(back, self.logs)
-        return there - back, self.right[:, None] - self.all_right[near]
+            return logits.sub_(log_sums).exp_()
+        return logits.add_(self.tiles.bias).sigmoid_()
 
-    def _terms(self, d: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
-        return e - d, e + d
+    def _slopes(self, d: Tensor, e: Tensor | None, weights: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Gradients by d and by e of the terms over all pairs."""
+        by_d = None
+        if self.settings.v1:
+            by_d = self._clipped(d, v1=True) * weights[0]
+        if e is None:
+            assert by_d is not None  # noqa: S101 - one of both is over all pairs
+            return by_d, None
+        text, image = self._clipped(e - d) * weights[1], self._clipped(e + d) * weights[2]
+        return image - text if by_d is None else by_d.add_(image).sub_(text), image + text
 
     def _margin(self, *, v1: bool) -> float:
-        own = self.settings.margin_v1
-        return own if v1 and own is not None else self.settings.margin
+        settings = self.settings
+        return settings.margin if not v1 or settings.margin_v1 is None else settings.margin_v1
 
     def _total(self, term: Tensor, *, v1: bool = False) -> Tensor:
+        """Sum of the term's squares, each hinged if the settings say so."""
         if self.settings.hinge == "mean":
             return torch.dot(term.view(-1), term.view(-1))
-        return (term.square() - self._margin(v1=v1)).clamp_(min=0).sum(dtype=self.batch.wide)
+        return (term.square() - self._margin(v1=v1)).clamp_(min=0).sum(dtype=self.tiles.wide)
 
-    def _kept(self, term: Tensor, *, v1: bool = False) -> Tensor:
-        """The term, zeroed where its square is within the margin."""
+    def _clipped(self, term: Tensor, *, v1: bool = False) -> Tensor:
+        """The term, zero where its square is within the margin."""
         margin = self._margin(v1=v1)
         if self.settings.hinge == "mean" or not margin:
             return term
         return term * (term.square() > margin)
 
-    def _whole(self, rows: TileRows, d: Tensor, e: Tensor | None, weights: Tensor) -> Tensor:
-        """Gradient by a tile of S of the terms over all pairs."""
-        if e is None:
-            return self._kept(d, v1=True) * (4 * weights[0])
-        text, image = (
-            self._kept(term) * weight
-            for term, weight in zip(self._terms(d, e), 4 * weights[1:], strict=True)
-        )
-        found: Tensor = image - text
-        if self.settings.v1:
-            found += self._kept(d, v1=True) * (4 * weights[0])
-        self.batch.diagonal(rows, found).add_((image + text).sum(1))
-        return found
 
-    def _by_d_and_e(self, d: Tensor, e: Tensor) -> tuple[Tensor, Tensor]:
-        """(b, 2k) gradients by d and e of close pairs, each counted once."""
-        weights = (2 * self.weights[1:]).to(d.dtype)
-        text, image = (
-            self._kept(term) * weight
-            for term, weight in zip(self._terms(d, e), weights, strict=True)
-        )
-        return image - text, image + text
+def top_columns(values: Tensor, count: int) -> Tensor:
+    """(n, k) columns of each row's largest values, ascending; of equal values, the lowest columns.
 
-    def _through(self, cosines: Tensor, similar: Tensor, slope: Tensor) -> Tensor:
-        """Backpropagate from similarities to cosines, through softmax or sigmoid."""
-        if self.softmax:
-            slope = similar * (slope - (slope * similar).sum(1, keepdim=True))
-        else:
-            slope = slope * similar * (1 - similar)
-            self.batch.add("bias", slope.sum())
-        self.batch.add("scale", torch.dot(slope.view(-1), cosines.reshape(-1)))
-        return slope * self.batch.scale
+    Long rows are cut into blocks: the largest lie in as many blocks, those with the largest maxima.
+    """
+    rows, length = values.shape
+    block = 1 << max(0, ((length // max(count, 1)).bit_length() - 1) // 2)
+    if length < 1024 or length % block or length // block <= 2 * count:
+        return _lowest_of_largest(values, count)
+    blocks = values.view(rows, -1, block)
+    chosen = _lowest_of_largest(blocks.amax(2), count)
+    within = blocks.gather(1, chosen[:, :, None].expand(-1, -1, block)).flatten(1)
+    places = _lowest_of_largest(within, count)
+    return chosen.gather(1, places // block) * block + places % block
 
 
-@lru_cache(maxsize=64)
-def _constant_tensor(
-    v1: int, v2: int, margin_v1: float, margin: float, device: torch.device
-) -> Tensor:
-    """Inverse counts and margins as a cached device tensor."""
-    rows = [[1 / v1, 1 / v2, 1 / v2], [margin_v1, margin, margin]]
-    return torch.tensor(rows, dtype=accumulator_dtype(device), device=device)
+def _lowest_of_largest(values: Tensor, count: int) -> Tensor:
+    """`top_columns` of short rows; a GPU sorts, since looking for ties would wait for it."""
+    if not values.is_cuda:
+        best, places = values.topk(count, dim=1)
+        if count == 0 or not bool(((values >= best[:, -1:]).sum(1) > count).any()):
+            return places.sort(dim=1).values
+    places = values.sort(dim=1, descending=True, stable=True).indices[:, :count]
+    return places.sort(dim=1).values
 
 
-def _prefers_grams(batch: Batch) -> bool:
-    """Whether Gram matrices are faster than tiles: not on a GPU with slow float64."""
-    device = batch.images.device
-    if device.type == "cpu":
-        return not batch.mirrored
-    quick = device.type == "cuda" and torch.cuda.get_device_capability(device) in FAST_FLOAT64
-    return quick and (not batch.mirrored or batch.size > 8 * batch.images.shape[1])
+def sample_columns(logits: Tensor, count: int) -> Tensor:
+    """(n, k) columns of each row drawn without replacement by its softmax (Gumbel top-k)."""
+    return top_columns(logits - torch.empty_like(logits).exponential_().log_(), count)

@@ -1,8 +1,8 @@
 """InfoNCE and EqSim by fused Triton kernels, which `pairwise` uses where it can.
 
-The same equations as `info_nce` and `equivariance` on a kept matrix of cosines. What their separate
-steps cost in starting kernels and in passes over the matrix, about a hundred at small batches, the
-kernels of `kernels` do in five. They need Triton, which comes with PyTorch for CUDA.
+The equations are those of `info_nce` and `eqsim` on a cached matrix of cosines. Five kernels (see
+`kernels`) replace the launches and passes over the matrix of separate operations, about a hundred
+at small batches. They need Triton, which comes with PyTorch for CUDA.
 """
 
 from __future__ import annotations
@@ -18,30 +18,37 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from contrapose.errors import first_line
 from contrapose.losses.gather import processes
 
 if TYPE_CHECKING:
-    from contrapose.losses.eqsim import EqSim  # which imports `pairs`, and that this
+    from contrapose.losses.eqsim import EqSim
+    from contrapose.losses.tiled import TiledLoss
 
 BLOCK_COLUMNS = 64
-"""Entries of a block of which the largest is kept."""
+"""Entries of a block whose maximum is stored."""
 MAX_CLOSE = 16
-"""The most close pairs a side that the kernels look for."""
+"""The most close pairs a side that the kernels select."""
 MAX_BLOCKS = 2048
 """The most blocks in a row: 131,072 pairs."""
 
 
 def can_fuse(
-    image: Tensor, text: Tensor, terms: Sequence[object], *, keep: int, triton: bool | None = None
+    image: Tensor,
+    text: Tensor,
+    losses: Sequence[TiledLoss],
+    *,
+    keep: int,
+    triton: bool | None = None,
 ) -> bool:
-    """Whether the Triton kernels can compute these terms on these inputs.
+    """Whether the kernels can compute these losses on these inputs.
 
     Args:
-        image: (B, d) the images' vectors.
-        text: (B, d) the captions'.
-        terms: `InfoNCE`, and perhaps `EqSim` on cosines with its margin on means.
-        keep: bytes of cosines that may be kept.
-        triton: whether the kernels can run; without it, whether this is a GPU with Triton.
+        image: (B, d) features of images.
+        text: (B, d) features of captions.
+        losses: `InfoNCE`, and perhaps `EqSim` on cosines with its margin on means.
+        keep: bytes of cosines that may be cached.
+        triton: whether kernels can run; without it, whether this is a GPU with Triton.
     """
     if not (image.is_cuda and has_triton() if triton is None else triton):
         return False
@@ -52,22 +59,18 @@ def can_fuse(
     size = len(image)
     if 4 * size * size > keep or -(-size // BLOCK_COLUMNS) > MAX_BLOCKS:
         return False
-    return has_kernels(terms, size) and (triton is not None or can_launch(image.device))
+    return has_kernels(losses, size) and (triton is not None or can_launch(image.device))
 
 
-def has_kernels(terms: Sequence[object], size: int) -> bool:
+def has_kernels(losses: Sequence[TiledLoss], size: int) -> bool:
     """Whether there are kernels for these losses."""
-    from contrapose.losses.eqsim import EqSim
-    from contrapose.losses.info_nce import InfoNCE
-
-    if [type(term) for term in terms[:1]] != [InfoNCE] or len(terms) > 2:
+    if [loss.name for loss in losses] not in (["infonce"], ["infonce", "eqsim"]):
         return False
-    if len(terms) == 1:
+    if len(losses) == 1:
         return True
-    eqsim = terms[1]
+    eqsim: EqSim = losses[1]  # type: ignore[assignment]
     return (
-        isinstance(eqsim, EqSim)
-        and eqsim.similarity == "cosine"
+        eqsim.similarity == "cosine"
         and eqsim.hinge == "mean"
         and eqsim.v1 in ("all", None)
         and eqsim.v2 in ("close", None)
@@ -85,19 +88,18 @@ def has_triton() -> bool:
 @lru_cache(maxsize=8)
 def can_launch(device: torch.device) -> bool:
     """Whether a kernel runs on the device: Triton needs a C compiler and a supported GPU."""
-    rows, nce, eq, found = (torch.zeros(it, device=device) for it in (12, 1, 1, 3))
+    rows, nce, eq, weights = (torch.zeros(n, device=device) for n in (12, 1, 1, 3))
     try:
         from contrapose.losses import kernels
 
-        with _on(rows):
-            kernels.finish[(1,)](
-                rows, nce, eq, found, 2, 0.5, 0.5, 0.0, 0.0, N=1024, EVEN=True, CLOSE=True
+        with _launch_on(rows):
+            kernels.losses[(1,)](
+                rows, nce, eq, weights, 2, 0.5, 0.5, 0.0, 0.0, N=1024, V1=True, CLOSE=True
             )
-    except Exception as error:  # whatever it is, there is another way
-        why = str(error).strip().partition("\n")[0] or type(error).__name__
+    except Exception as error:  # whatever it is, tiles do the same
         warnings.warn(
-            f"Triton's kernels do not run on {device} ({why}); losses go by tiles, which is slower "
-            "for small batches.",
+            f"Triton's kernels do not run on {device} ({first_line(error)}); losses go by tiles, "
+            "which is slower for small batches.",
             stacklevel=2,
         )
         return False
@@ -107,16 +109,16 @@ def can_launch(device: torch.device) -> bool:
 def fused_losses(
     image: Tensor,
     text: Tensor,
-    terms: Sequence[object],
+    losses: Sequence[TiledLoss],
     *,
     scale: Tensor,
     same: Tensor | None,
     tile: int,
 ) -> tuple[Tensor, ...]:
     """Compute the losses with fused kernels; `tile` limits the gradient entries held at once."""
-    eqsim: EqSim | None = terms[1] if len(terms) > 1 else None  # type: ignore[assignment]
-    found: tuple[Tensor, ...] = _Fused.apply(image, text, scale, same, eqsim, tile)  # type: ignore[no-untyped-call]
-    return found[: len(terms)]
+    eqsim: EqSim | None = losses[1] if len(losses) > 1 else None  # type: ignore[assignment]
+    values: tuple[Tensor, ...] = _Fused.apply(image, text, scale, same, eqsim, tile)  # type: ignore[no-untyped-call]
+    return values[: len(losses)]
 
 
 class _Fused(torch.autograd.Function):
@@ -135,35 +137,35 @@ class _Fused(torch.autograd.Function):
         size, device = len(image), image.device
         blocks = -(-size // BLOCK_COLUMNS)
         count = min(eqsim.close, size - 1) if eqsim is not None and eqsim.v2 else 0
-        even = eqsim is not None and eqsim.v1 is not None
-        ctx.tile, ctx.count, ctx.even = max(1, tile // size), count, even
-        with _on(image):
+        has_v1 = eqsim is not None and eqsim.v1 is not None
+        ctx.tile, ctx.count, ctx.has_v1 = max(1, tile // size), count, has_v1
+        with _launch_on(image):
             cosines = image @ text.T
             rows = torch.empty(6, size, device=device)
-            found = torch.empty(3, device=device)
+            weights = torch.empty(3, device=device)
             nce, eq = torch.empty((), device=device), torch.empty((), device=device)
             peaks = torch.empty((2, size, blocks) if count else 0, device=device)
             apart = torch.empty((2, size, 2 * count), device=device)
             near = torch.empty((size, 2 * count), dtype=torch.int32, device=device)
             height = 32 if size >= 4096 else 16
-            kernels.look[(-(-size // height),)](
+            kernels.sums[(-(-size // height),)](
                 cosines, same, scale, rows, peaks, size, blocks,
-                R=height, C=BLOCK_COLUMNS, SAME=same is not None, EVEN=even, CLOSE=count > 0,
+                R=height, C=BLOCK_COLUMNS, SAME=same is not None, V1=has_v1, CLOSE=count > 0,
             )  # fmt: skip
             if count:
-                kernels.choose[(size,)](
+                kernels.close_pairs[(size,)](
                     cosines, peaks, rows, near, apart, size, blocks,
                     K=count, KP=_next_power_of_two(count), C=BLOCK_COLUMNS,
                     BLOCKS=_next_power_of_two(blocks),
                 )  # fmt: skip
             margin = eqsim.margin if eqsim is not None else 0.0
-            own = eqsim.margin_v1 if eqsim is not None else None
-            kernels.finish[(1,)](
-                rows, nce, eq, found, size, 1 / (size * (size - 1)), 1 / max(1, size * 2 * count),
-                margin if own is None else own, margin,
-                N=1024, EVEN=even, CLOSE=count > 0,
+            margin_v1 = eqsim.margin_v1 if eqsim is not None else None
+            kernels.losses[(1,)](
+                rows, nce, eq, weights, size, 1 / (size * (size - 1)), 1 / max(1, size * 2 * count),
+                margin if margin_v1 is None else margin_v1, margin,
+                N=1024, V1=has_v1, CLOSE=count > 0,
             )  # fmt: skip
-        ctx.save_for_backward(image, text, scale, same, cosines, rows, found, near, apart)
+        ctx.save_for_backward(image, text, scale, same, cosines, rows, weights, near, apart)
         return nce, eq
 
     @staticmethod
@@ -171,24 +173,25 @@ class _Fused(torch.autograd.Function):
     def backward(ctx: Any, by_nce: Tensor, by_eq: Tensor) -> tuple[Tensor | None, ...]:
         from contrapose.losses import kernels
 
-        image, text, scale, same, cosines, rows, found, near, apart = ctx.saved_tensors
+        image, text, scale, same, cosines, rows, weights, near, apart = ctx.saved_tensors
         size, pairs = len(image), near.numel()
         images = torch.empty_like(image)
         texts: Tensor | None = None
         by_scale: Tensor | None = None
-        with _on(image):
+        with _launch_on(image):
             for first in range(0, size, ctx.tile):
                 last = min(first + ctx.tile, size)
                 grid = (-(-(last - first) // 32), -(-size // BLOCK_COLUMNS))
                 out = torch.empty(last - first, size, device=image.device)
                 parts = torch.empty(grid, device=image.device)
-                kernels.slope[grid](
-                    cosines, same, scale, rows, found, by_nce, by_eq, out, parts, first, last, size,
-                    R=32, C=BLOCK_COLUMNS, SAME=same is not None, EVEN=ctx.even,
+                kernels.gradient[grid](
+                    cosines, same, scale, rows, weights, by_nce, by_eq, out, parts,
+                    first, last, size,
+                    R=32, C=BLOCK_COLUMNS, SAME=same is not None, V1=ctx.has_v1,
                 )  # fmt: skip
                 if pairs:
-                    kernels.scatter[(-(-pairs // 256),)](
-                        near, apart, found, by_eq, out, first, last, size, pairs,
+                    kernels.close_gradients[(-(-pairs // 256),)](
+                        near, apart, weights, by_eq, out, first, last, size, pairs,
                         K2=2 * ctx.count, N=256,
                     )  # fmt: skip
                 torch.mm(out, text, out=images[first:last])
@@ -202,7 +205,7 @@ class _Fused(torch.autograd.Function):
         return images, texts, by_scale, None, None, None
 
 
-class _on:  # noqa: N801 - reads as a phrase where it is used
+class _launch_on:  # noqa: N801 - a context, written as a function
     """Context that launches kernels on the tensor's device, with autocast off."""
 
     def __init__(self, like: Tensor):

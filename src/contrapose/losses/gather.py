@@ -1,10 +1,10 @@
 """Collective operations over the processes of a job, with gradients.
 
-Each process holds equally many rows of the batch. What is computed from gathered rows or summed
-totals has the same value in every process. Its gradients follow the rule of
-`DistributedDataParallel`, which averages those of the parameters over the processes: the average is
-the gradient of the whole batch's loss. A process's own features therefore get their gradient times
-the number of processes. Without `torch.distributed` all of this does nothing.
+Each process holds equally many rows of the batch. A loss of gathered rows or summed totals has the
+same value in every process. Gradients follow `DistributedDataParallel`, which averages those of the
+parameters over the processes: the average is the gradient of the loss of the whole batch, so the
+features of a process get their gradient times the number of processes. Without
+`torch.distributed` these operations do nothing.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Processes:
             dist.all_reduce(value)
         return value
 
-    def own(self, rows: Tensor) -> Tensor:
+    def local(self, rows: Tensor) -> Tensor:
         """This process's slice of gathered rows."""
-        each = len(rows) // self.count
-        return rows[self.rank * each : (self.rank + 1) * each]
+        count = len(rows) // self.count
+        return rows[self.rank * count : (self.rank + 1) * count]
 
     def require_equal_rows(self, rows: Tensor) -> None:
         """Raise `InputError` on unequal batch sizes, which would deadlock the collectives."""
@@ -98,8 +98,8 @@ class _AllGather(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:
-        return ctx.job.own(ctx.job.sum(slope.clone())), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.job.local(ctx.job.sum(gradient.clone())), None
 
 
 class _AllReduceSum(torch.autograd.Function):
@@ -110,5 +110,5 @@ class _AllReduceSum(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None]:
-        return ctx.job.sum(slope.clone()), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.job.sum(gradient.clone()), None

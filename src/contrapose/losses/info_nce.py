@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from contrapose.errors import InputError
-from contrapose.losses.batch import Batch, TileRows
-from contrapose.losses.tiled import pairwise
+from contrapose.losses.batch import LossBatch
+from contrapose.losses.registry import register_loss
+from contrapose.losses.tiled import CosineTiles, TileRows, pairwise
+
+MAX_EXPONENT = 40.0
+"""Logits within ± this need no maximum subtracted: exp(−2 · 40) is a normal float32."""
 
 
 class Temperature(nn.Module):
-    """Inverse temperature 1/τ, stored as its logarithm; calling it gives the scale of losses.
+    """Inverse temperature 1/τ as a module; calling it gives the `scale` of losses.
 
-    When to use: learnable where the towers are trained, as in CLIP; fixed for adaptation heads,
-    where τ decides what they are good for (SIMAT: 0.1 for deltas, 0.01 for retrieval).
+    It is stored as its logarithm, as in CLIP, and fixed with `learnable=False`.
 
     Example:
-        temperature = Temperature(0.07)
-        loss = InfoNCE()(image, text, scale=temperature())
+        >>> temperature = Temperature(0.07)
+        >>> loss = InfoNCE()(LossBatch(image, text, scale=temperature()))
     """
 
     def __init__(self, tau: float = 0.07, *, learnable: bool = True, most: float = 100.0):
@@ -32,100 +36,109 @@ class Temperature(nn.Module):
         self.log_scale = nn.Parameter(torch.tensor(-math.log(tau)), requires_grad=learnable)
 
     def forward(self) -> Tensor:
-        """The scale, clamped at `most`, beyond which CLIP found training unstable."""
+        """The scale, clamped at `most`."""
         return self.log_scale.exp().clamp(max=self.most)
 
 
+@register_loss
 @dataclass(frozen=True, slots=True)
 class InfoNCE:
     """Symmetric InfoNCE, the contrastive loss of CLIP.
 
-    When to use: fine-tuning of dual encoders and their heads; nearly always beside the others here.
-
-    Inputs: unit vectors (b, d) of images and captions; row i of one belongs to row i of the other.
-
-    Equation: −1/2B · Σ_i [log softmax_j(S_ij/τ)_i + log softmax_j(S_ji/τ)_i] (Radford et al. 2021,
-    figure 3), S the cosines and B the pairs of all processes.
+    Computes: −1/2B · Σ_i [log softmax_j(S_ij/τ)_i + log softmax_j(S_ji/τ)_i] (Radford et al. 2021,
+        figure 3); S are the cosines of images and captions, B the pairs of all processes.
+    Inputs: `image`, `text`, `scale`; `same` for rows that are no negatives of each other.
+    Requirements: at least two pairs in the batch.
+    When to use: fine-tuning of dual encoders and their heads, alone or beside other losses.
 
     Example:
-        loss = InfoNCE()(image, text, scale=temperature())   # learnt
-        loss = InfoNCE(tau=0.1)(image, text)                 # fixed
+        >>> loss = InfoNCE()(LossBatch(image, text, scale=14.3))
     """
 
-    tau: float = 0.07
-    """The temperature where the call gives no scale."""
+    name: ClassVar[str] = "infonce"
+    weight: ClassVar[float] = 1.0
+    needs: ClassVar[frozenset[str]] = frozenset()
+    contrastive: ClassVar[bool] = True
 
-    def __call__(
-        self,
-        image: Tensor,
-        text: Tensor,
-        *,
-        scale: Tensor | float | None = None,
-        same: Tensor | None = None,
-        tile: int | None = None,
-        keep: int | None = None,
-    ) -> Tensor:
-        """The loss of the whole batch; the arguments are those of `pairwise`."""
-        scale = 1 / self.tau if scale is None else scale
-        (loss,) = pairwise(image, text, [self], scale=scale, same=same, tile=tile, keep=keep)
-        return loss
+    def __call__(self, batch: LossBatch) -> Tensor:
+        """The loss of the whole batch."""
+        return pairwise(batch, [self])[0]
 
-    def begin(self, batch: Batch) -> _InfoNCEState:
-        """Create the state for a batch."""
-        return _InfoNCEState(batch)
+    def begin(self, tiles: CosineTiles) -> TiledInfoNCE:
+        """The tiled form of a batch."""
+        return TiledInfoNCE(tiles)
 
 
-class _InfoNCEState:
-    sees = True
+class TiledInfoNCE:
+    """InfoNCE on one batch, tile by tile.
 
-    def __init__(self, batch: Batch):
-        self.batch = batch
-        self.right = batch.texts.new_empty(batch.own)
-        self.rows = batch.texts.new_empty(batch.own)
+    Where all logits are known to be small, as with heads at τ ≥ 1/40, one exponential a pair gives
+    the sums of rows and of columns, and one more the gradient; otherwise each side has its own.
+    """
+
+    def __init__(self, tiles: CosineTiles):
+        self.tiles = tiles
+        self.right = tiles.texts.new_empty(tiles.rows)
+        self.rows = tiles.texts.new_empty(tiles.rows)
         self.columns: Tensor | None = None
-
-    def _logits(self, rows: TileRows, cosines: Tensor) -> Tensor:
-        logits = cosines * self.batch.scale
-        if self.batch.same is not None:
-            own = self.batch.same[self.batch.first + rows[0] : self.batch.first + rows[1]]
-            hidden = own[:, None] == self.batch.same
-            self.batch.diagonal(rows, hidden).fill_(False)
-            logits.masked_fill_(hidden, -torch.inf)
-        return logits
+        self.base: float | None = None
+        if not tiles.images.is_cuda:  # a GPU would be waited for
+            norms = [float(it.square().sum(1).max().sqrt()) for it in (tiles.images, tiles.texts)]
+            bound = abs(float(tiles.scale)) * math.prod(norms)
+            self.base = bound if bound <= MAX_EXPONENT * 1.001 else None
 
     def look(self, rows: TileRows, cosines: Tensor) -> None:
+        """Process a tile in the forward pass: log-sum-exps of rows and columns of logits."""
         here = slice(*rows)
         logits = self._logits(rows, cosines)
-        right = self.batch.diagonal(rows, logits)
-        self.right[here] = right
-        logs = logits.log_softmax(1)
-        torch.sub(right, self.batch.diagonal(rows, logs), out=self.rows[here])
-        if len(logits) == self.batch.size:
-            logs = logits.T.log_softmax(1) if logits.is_cuda else logits.log_softmax(0)
-            self.columns = right - logs.diagonal()
+        self.right[here] = self.tiles.diagonal(rows, logits)
+        if self.base is not None:
+            logits.sub_(self.base).exp_()
+            self.rows[here] = logits.sum(1)
+            columns = logits.sum(0)
+            self.columns = columns if self.columns is None else self.columns + columns
             return
+        self.rows[here] = logits.logsumexp(1)
         columns = logits.logsumexp(0)
         self.columns = columns if self.columns is None else self.columns.logaddexp(columns)
 
     def value(self) -> Tensor:
-        batch, job = self.batch, self.batch.job
-        assert self.columns is not None  # noqa: S101 - all tiles were seen
+        """The loss of the whole batch."""
+        tiles, job, columns = self.tiles, self.tiles.job, self.columns
+        assert columns is not None  # noqa: S101 - all tiles were seen
+        if self.base is not None:
+            self.rows = self.rows.log() + self.base
+            columns = columns.log() + self.base
         if job.count > 1:
-            self.columns = job.gather(self.columns[None]).logsumexp(0)
-        both = self.rows + job.own(self.columns) - 2 * self.right
-        return job.sum(both.sum()) / (2 * batch.size)
+            columns = job.gather(columns[None]).logsumexp(0)
+        self.columns = columns
+        total = (self.rows + job.local(columns) - 2 * self.right).sum()
+        return job.sum(total) / (2 * tiles.size)
 
-    def slope(self, rows: TileRows, cosines: Tensor, weight: Tensor, into: Tensor | None) -> Tensor:
-        batch = self.batch
-        assert self.columns is not None  # noqa: S101 - all tiles were seen
-        logits = self._logits(rows, cosines)
-        found = logits.softmax(1)
-        found += logits.sub_(self.columns).exp_()
-        batch.diagonal(rows, found).sub_(2)
-        weight = weight / (2 * batch.size)
-        batch.add("scale", weight * torch.dot(found.view(-1), cosines.reshape(-1)))
-        found *= weight * batch.scale
-        return found if into is None else into.add_(found)
+    def gradient(self, rows: TileRows, cosines: Tensor, weight: Tensor) -> Tensor:
+        """Gradient by a tile's cosines times `weight`."""
+        tiles, columns = self.tiles, self.columns
+        assert columns is not None  # noqa: S101 - all tiles were seen
+        logits, across = self._logits(rows, cosines), self.rows[slice(*rows), None]
+        factor = weight * tiles.scale / (2 * tiles.size)
+        if self.base is not None:
+            inverse = (self.base - across).exp() * factor + (self.base - columns).exp() * factor
+            gradient = logits.sub_(self.base).exp_().mul_(inverse)
+        else:
+            gradient = (logits - across).exp_()
+            gradient += logits.sub_(columns).exp_()
+            gradient *= factor
+        tiles.diagonal(rows, gradient).sub_(2 * factor)
+        by_logits = torch.dot(gradient.view(-1), cosines.reshape(-1))
+        tiles.add_gradient("scale", by_logits / tiles.scale)
+        return gradient
 
-    def aside(self, weight: Tensor) -> None:
-        return None
+    def _logits(self, rows: TileRows, cosines: Tensor) -> Tensor:
+        tiles = self.tiles
+        logits = cosines * tiles.scale
+        if tiles.same is not None:
+            here = tiles.same[tiles.first + rows[0] : tiles.first + rows[1]]
+            hidden = here[:, None] == tiles.same
+            tiles.diagonal(rows, hidden).fill_(False)
+            logits.masked_fill_(hidden, -torch.inf)
+        return logits

@@ -1,6 +1,6 @@
-"""Triton kernels of InfoNCE and EqSim on a whole matrix of cosines.
+"""Triton kernels of InfoNCE and EqSim on a matrix of cosines; equations in `eqsim`.
 
-S is the matrix of cosines, size × size, in float32. `rows` is a buffer of six numbers a row i of S:
+S is the (size, size) matrix of cosines in float32. `rows` is a buffer of six numbers a row i of S:
 log-sum-exp of the row and of the column of logits; the row's term of InfoNCE; Σ_j d_ij²; and
 Σ (e − d)², Σ (e + d)² over its close pairs, where d_ij = S_ij − S_ji and e_ij = S_ii − S_jj.
 """
@@ -14,15 +14,15 @@ INF = tl.constexpr(float("inf"))
 
 
 @triton.jit
-def look(
+def sums(
     s, same, scale, rows, peaks, size, blocks,
-    R: tl.constexpr, C: tl.constexpr, SAME: tl.constexpr, EVEN: tl.constexpr, CLOSE: tl.constexpr,
+    R: tl.constexpr, C: tl.constexpr, SAME: tl.constexpr, V1: tl.constexpr, CLOSE: tl.constexpr,
 ):  # fmt: skip
-    """R rows and the columns of the same numbers: their sums, and the largest of each C entries."""
+    """Log-sum-exps and Σ d² of R rows and columns, and the maximum of each block of C entries."""
     i = (tl.program_id(0) * R + tl.arange(0, R)).to(tl.int64)
     here = i < size
     z = tl.load(scale)
-    own = tl.load(same + i, mask=here, other=0) if SAME else i
+    group = tl.load(same + i, mask=here, other=0) if SAME else i
     top_row = tl.full((R,), -INF, tl.float32)
     top_column = tl.full((R,), -INF, tl.float32)
     sum_row = tl.zeros((R,), tl.float32)
@@ -34,7 +34,7 @@ def look(
         row = tl.load(s + i[:, None] * size + j[None, :], mask=both, other=0.0)
         column = tl.load(s + j[None, :] * size + i[:, None], mask=both, other=0.0)
         away = both & (i[:, None] != j[None, :])
-        if EVEN:
+        if V1:
             d = row - column
             skew += tl.sum(d * d, 1)
         if CLOSE:
@@ -46,7 +46,7 @@ def look(
         column = tl.where(both, column * z, -INF)
         if SAME:
             other = tl.load(same + j, mask=j < size, other=0)
-            hidden = away & (own[:, None] == other[None, :])
+            hidden = away & (group[:, None] == other[None, :])
             row = tl.where(hidden, -INF, row)
             column = tl.where(hidden, -INF, column)
         top = tl.maximum(top_row, tl.max(row, 1))
@@ -68,13 +68,14 @@ def look(
 
 
 @triton.jit
-def choose(
+def close_pairs(
     s, peaks, rows, near, apart, size, blocks,
     K: tl.constexpr, KP: tl.constexpr, C: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
-    """The close pairs of one row and of its column, their d and e, and the sums of both terms.
+    """The close pairs of one row and of its column, their d and e, and sums of both terms of v2.
 
-    The K largest lie in the K blocks with the largest maxima.
+    The K largest lie in the K blocks with the largest maxima; of equal values, the lowest column
+    comes first.
     """
     i = tl.program_id(0).to(tl.int64)
     right = tl.load(s + i * size + i)
@@ -82,25 +83,25 @@ def choose(
     image = 0.0
     slot = tl.arange(0, KP)
     block = tl.arange(0, BLOCKS)
-    entry = tl.arange(0, KP * C)
     for side in tl.static_range(2):
         tops = tl.load(peaks + (side * size + i) * blocks + block, mask=block < blocks, other=-INF)
         chosen = tl.full((KP,), -1, tl.int64)
         for turn in tl.static_range(K):
             best = tl.argmax(tops, 0)
-            found = tl.where(tl.max(tops, 0) > -INF, best, -1)
-            chosen = tl.where(slot == turn, found, chosen)
+            block_or_none = tl.where(tl.max(tops, 0) > -INF, best, -1)
+            chosen = tl.where(slot == turn, block_or_none, chosen)
             tops = tl.where(block == best, -INF, tops)
         j = chosen[:, None] * C + tl.arange(0, C)[None, :]
-        there = (chosen[:, None] >= 0) & (j < size) & (j != i)
-        place = i * size + j if side == 0 else j * size + i
-        values = tl.reshape(tl.load(s + place, mask=there, other=-INF), (KP * C,))
-        places = tl.reshape(j, (KP * C,))
+        valid = (chosen[:, None] >= 0) & (j < size) & (j != i)
+        entry = i * size + j if side == 0 else j * size + i
+        values = tl.reshape(tl.load(s + entry, mask=valid, other=-INF), (KP * C,))
+        columns = tl.reshape(j, (KP * C,))
         close = tl.zeros((KP,), tl.int64)
         for turn in tl.static_range(K):
-            best = tl.argmax(values, 0)
-            close = tl.where(slot == turn, tl.sum(tl.where(entry == best, places, 0), 0), close)
-            values = tl.where(entry == best, -INF, values)
+            # Of equal values the lowest column; the last one in place of none, if all are NaN.
+            best = tl.min(tl.where(values == tl.max(values, 0), columns, size - 1), 0)
+            close = tl.where(slot == turn, best, close)
+            values = tl.where(columns == best, -INF, values)
         taken = slot < K
         d = tl.load(s + i * size + close, mask=taken, other=0.0)
         d -= tl.load(s + close * size + i, mask=taken, other=0.0)
@@ -116,11 +117,11 @@ def choose(
 
 
 @triton.jit
-def finish(
-    rows, info_nce, eqsim, found, size, share_v1, share_v2, margin_v1, margin_v2,
-    N: tl.constexpr, EVEN: tl.constexpr, CLOSE: tl.constexpr,
+def losses(
+    rows, info_nce, eqsim, weights, size, share_v1, share_v2, margin_v1, margin_v2,
+    N: tl.constexpr, V1: tl.constexpr, CLOSE: tl.constexpr,
 ):  # fmt: skip
-    """The values of InfoNCE and EqSim, and weights of its three means: 0 within their margins."""
+    """Values of InfoNCE and EqSim, and weights of its three means: 0 within their margins."""
     nce = tl.zeros((N,), tl.float64)
     skew = tl.zeros((N,), tl.float64)
     text = tl.zeros((N,), tl.float64)
@@ -129,7 +130,7 @@ def finish(
         i = start + tl.arange(0, N)
         here = i < size
         nce += tl.load(rows + 2 * size + i, mask=here, other=0.0)
-        if EVEN:
+        if V1:
             skew += tl.load(rows + 3 * size + i, mask=here, other=0.0)
         if CLOSE:
             text += tl.load(rows + 4 * size + i, mask=here, other=0.0)
@@ -140,17 +141,17 @@ def finish(
     over_image = tl.sum(image, 0) * share_v2 - margin_v2
     loss = tl.maximum(over_v1, 0.0) + tl.maximum(over_text, 0.0) + tl.maximum(over_image, 0.0)
     tl.store(eqsim, loss.to(tl.float32))
-    tl.store(found, tl.where(over_v1 > 0, share_v1, 0.0).to(tl.float32))
-    tl.store(found + 1, tl.where(over_text > 0, share_v2, 0.0).to(tl.float32))
-    tl.store(found + 2, tl.where(over_image > 0, share_v2, 0.0).to(tl.float32))
+    tl.store(weights, tl.where(over_v1 > 0, share_v1, 0.0).to(tl.float32))
+    tl.store(weights + 1, tl.where(over_text > 0, share_v2, 0.0).to(tl.float32))
+    tl.store(weights + 2, tl.where(over_image > 0, share_v2, 0.0).to(tl.float32))
 
 
 @triton.jit
-def slope(
-    s, same, scale, rows, found, by_nce, by_eq, out, parts, first, last, size,
-    R: tl.constexpr, C: tl.constexpr, SAME: tl.constexpr, EVEN: tl.constexpr,
+def gradient(
+    s, same, scale, rows, weights, by_nce, by_eq, out, parts, first, last, size,
+    R: tl.constexpr, C: tl.constexpr, SAME: tl.constexpr, V1: tl.constexpr,
 ):  # fmt: skip
-    """The derivative by a tile of S, without that of close pairs, and a part of that by the scale.
+    """Gradient by a tile of S, without that of close pairs, and a part of that by the scale.
 
     Of InfoNCE: z/2B · (softmax of the row + softmax of the column − 2δ); of v1: 4 d / B(B − 1).
     """
@@ -165,25 +166,25 @@ def slope(
     p = tl.exp(logits - logs_row[:, None]) + tl.exp(logits - logs_column[None, :])
     away = i[:, None] != j[None, :]
     if SAME:
-        own = tl.load(same + i, mask=i < last, other=0)
+        group = tl.load(same + i, mask=i < last, other=0)
         other = tl.load(same + j, mask=j < size, other=0)
-        p = tl.where(away & (own[:, None] == other[None, :]), 0.0, p)
+        p = tl.where(away & (group[:, None] == other[None, :]), 0.0, p)
     p = tl.where(away, p, p - 2) * (tl.load(by_nce) / (2 * size))
     part = tl.sum(tl.sum(tl.where(both, p * row, 0.0), 1), 0)
     tl.store(parts + tl.program_id(0) * tl.num_programs(1) + tl.program_id(1), part)
     p *= z
-    if EVEN:
+    if V1:
         column = tl.load(s + j[None, :] * size + i[:, None], mask=both, other=0.0)
-        p += (row - column) * (4 * tl.load(found) * tl.load(by_eq))
+        p += (row - column) * (4 * tl.load(weights) * tl.load(by_eq))
     tl.store(out + (i - first)[:, None] * size + j[None, :], p, mask=both)
 
 
 @triton.jit
-def scatter(
-    near, apart, found, by_eq, out, first, last, size, pairs,
+def close_gradients(
+    near, apart, weights, by_eq, out, first, last, size, pairs,
     K2: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
-    """Adds the derivatives of close pairs to a tile: at (i, j), (j, i), (i, i) and (j, j)."""
+    """Add the gradients of close pairs to a tile: at (i, j), (j, i), (i, i) and (j, j)."""
     pair = tl.program_id(0) * N + tl.arange(0, N)
     here = pair < pairs
     i = (pair // K2).to(tl.int64)
@@ -191,8 +192,8 @@ def scatter(
     d = tl.load(apart + pair, mask=here, other=0.0)
     e = tl.load(apart + pairs + pair, mask=here, other=0.0)
     weight = 2 * tl.load(by_eq)
-    text = (e - d) * (weight * tl.load(found + 1))
-    image = (e + d) * (weight * tl.load(found + 2))
+    text = (e - d) * (weight * tl.load(weights + 1))
+    image = (e + d) * (weight * tl.load(weights + 2))
     mine = here & (i >= first) & (i < last)
     yours = here & (j >= first) & (j < last)
     tl.atomic_add(out + (i - first) * size + j, image - text, mask=mine)

@@ -1,18 +1,18 @@
 """Tiled losses: several losses in one pass over the cosine matrix of a batch.
 
-A loss on pairs (a `Term`) looks at each tile of cosines once on the way to its value, and once more
-on the way back, where it gives its derivative by them. So InfoNCE and EqSim together cost one
-product of images and captions forwards, and beyond the features the memory of a few tiles. A matrix
-that fits in `keep` bytes is kept for the way back; a larger one is computed again. On a GPU with
-Triton, `InfoNCE` and `EqSim` on cosines have kernels of their own where the matrix is kept
-(`fused`).
+A tiled loss sees each tile of cosines once for its value, and once more in the backward pass, where
+it gives its gradient by them. InfoNCE and EqSim together cost one product of images and captions
+forwards, and beyond the features the memory of a few tiles. A matrix that fits in `keep` bytes is
+cached for the backward pass; a larger one is computed again. On a GPU with Triton, `InfoNCE` and
+`EqSim` on cosines run as kernels where the matrix is cached (`fused`).
 
-In a job of several processes each has the rows of its own images and the captions of all.
+In a job of several processes each holds the rows of its images and the captions of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -20,22 +20,100 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from contrapose.errors import InputError
-from contrapose.losses.batch import Batch, TileRows
+from contrapose.losses.batch import LossBatch, accumulator_dtype
 from contrapose.losses.fused import can_fuse, fused_losses
-from contrapose.losses.gather import processes
+from contrapose.losses.gather import Processes, processes
 
 TILE_ELEMENTS = {"cpu": 2**21, "cuda": 2**25}
 """Elements of a tile: about a CPU's last cache; large enough to fill a GPU."""
 
 MAX_CACHED_BYTES = 2**30
-"""Bytes of cosines that are kept on a CPU; a CUDA device keeps up to 1/32 of its memory."""
+"""Bytes of cosines that are cached on a CPU; a CUDA device caches up to 1/32 of its memory."""
+
+TileRows = tuple[int, int]
+"""The first of a tile's rows, and the one after its last, among this process's rows."""
 
 
-class TermState(Protocol):
-    """State of one loss on one batch."""
+@dataclass(slots=True)
+class CosineTiles:
+    """The cosine matrix of a batch, tile by tile; this process has the rows from `first` on."""
 
-    sees: bool
-    """Whether it needs the tiles at all."""
+    images: Tensor
+    texts: Tensor
+    scale: Tensor
+    bias: Tensor
+    job: Processes
+    tile: int
+    caches: bool
+    same: Tensor | None = None
+    gradients: dict[str, Tensor] = field(default_factory=dict)
+    _cache: Tensor | None = None
+    _filled: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of pairs in the whole batch."""
+        return len(self.texts)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of this process."""
+        return self.size // self.job.count
+
+    @property
+    def first(self) -> int:
+        """Index of this process's first row."""
+        return self.job.rank * self.rows
+
+    @property
+    def wide(self) -> torch.dtype:
+        """The dtype of long sums."""
+        return accumulator_dtype(self.images.device)
+
+    def __iter__(self) -> Iterator[TileRows]:
+        for start in range(0, self.rows, self.tile):
+            yield start, min(start + self.tile, self.rows)
+
+    def cosines(self, rows: TileRows) -> Tensor:
+        """(t, B) cosines of a tile's images with all captions; read-only."""
+        if not self.caches:
+            return self._product(self.images, self.texts, rows)
+        if self._cache is None:
+            self._cache, self._filled = self.texts.new_empty(self.rows, self.size), 0
+        if rows[1] > self._filled:
+            left = self.images[self.first + self._filled : self.first + rows[1]]
+            torch.mm(left, self.texts.T, out=self._cache[self._filled : rows[1]])
+            self._filled = rows[1]
+        return self._cache[rows[0] : rows[1]]
+
+    def mirror(self, rows: TileRows) -> Tensor:
+        """(t, B) cosines of a tile's captions with all images: columns of the matrix; a new tensor.
+
+        On a CPU a panel is copied before it is transposed, which torch does faster.
+        """
+        if not self.caches or self.job.count > 1:
+            return self._product(self.texts, self.images, rows)
+        panel = self.cosines((0, self.rows))[:, rows[0] : rows[1]]
+        return (panel.contiguous() if panel.device.type == "cpu" else panel).T.contiguous()
+
+    def diagonal(self, rows: TileRows, tile: Tensor) -> Tensor:
+        """A view of the matched pairs of a tile."""
+        return tile.diagonal(self.first + rows[0])
+
+    def add_gradient(self, name: str, value: Tensor) -> None:
+        """Accumulate a gradient of `scale` or `bias`."""
+        self.gradients[name] = self.gradients[name] + value if name in self.gradients else value
+
+    def free(self) -> None:
+        """Drop the cached cosines; they are recomputed on demand."""
+        self._cache = None
+
+    def _product(self, left: Tensor, right: Tensor, rows: TileRows) -> Tensor:
+        return left[self.first + rows[0] : self.first + rows[1]] @ right.T
+
+
+class TileState(Protocol):
+    """A tiled loss on one batch."""
 
     def look(self, rows: TileRows, cosines: Tensor) -> None:
         """Process a tile in the forward pass."""
@@ -43,86 +121,63 @@ class TermState(Protocol):
     def value(self) -> Tensor:
         """The loss of the whole batch, after all tiles."""
 
-    def slope(self, rows: TileRows, cosines: Tensor, weight: Tensor, into: Tensor | None) -> Tensor:
-        """Gradient of a tile's cosines times `weight`, added to `into` if given."""
-
-    def aside(self, weight: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Gradients of this process's features that bypass the cosines, if any."""
+    def gradient(self, rows: TileRows, cosines: Tensor, weight: Tensor) -> Tensor:
+        """Gradient by a tile's cosines times `weight`; a new tensor."""
 
 
-class Term(Protocol):
-    """A loss on the pairs of a batch, computed tile by tile."""
+class TiledLoss(Protocol):
+    """A loss on the pairs of a batch that can be computed tile by tile."""
 
-    def begin(self, batch: Batch) -> TermState:
-        """Create the state for a batch."""
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    def begin(self, tiles: CosineTiles) -> TileState:
+        """The state of the loss on one batch."""
 
 
 def pairwise(
-    image: Tensor,
-    text: Tensor,
-    terms: Sequence[Term],
+    batch: LossBatch,
+    losses: Sequence[TiledLoss],
     *,
-    scale: Tensor | float = 1.0,
-    bias: Tensor | float = 0.0,
-    same: Tensor | None = None,
     tile: int | None = None,
     keep: int | None = None,
 ) -> tuple[Tensor, ...]:
     """Compute several losses on the pairs of one batch in one pass over its cosines.
 
     Args:
-        image: (b, d) unit vectors of this process's images.
-        text: (b, d) unit vectors of their captions.
-        terms: the losses; weigh and add what comes back.
-        scale: one over the temperature, for terms with logits.
-        bias: added to the scaled cosines, for terms that take one.
-        same: (b,) numbers; off the diagonal, pairs with the same number count as no negatives in
-            `InfoNCE` (captions that stand twice, images with several captions).
+        batch: the features.
+        losses: such as `InfoNCE`, `Sigmoid` and `EqSim`; weigh and add the values.
         tile: rows a tile; without it as many as suit the device.
-        keep: bytes of cosines to keep for the way back; without it 1 GiB, or a 32nd of the GPU.
+        keep: bytes of cosines to cache for the backward pass; without it 1 GiB, or a 32nd of the
+            GPU's memory.
 
     Returns:
-        One value a term, of the whole batch.
+        One value a loss, of the whole batch over all processes.
 
     Raises:
         InputError: the features are not two matrices of one shape, or the batch is too small.
     """
-    require_features(image, text)
-    if same is not None and same.shape != image.shape[:1]:
-        raise InputError(f"`same` has shape {tuple(same.shape)}; it needs one number a row.")
+    image, text = batch.pairs()
     if tile is not None and tile < 1:
         raise InputError(f"a tile of {tile} rows is not possible: give at least one.")
-    exact = torch.promote_types(torch.promote_types(image.dtype, text.dtype), torch.float32)
-    image, text = image.to(exact), text.to(exact)
-    scale = torch.as_tensor(scale, dtype=exact, device=image.device).reshape(())
-    if tile is None and can_fuse(image, text, terms, keep=cosine_budget(image.device, keep)):
-        return fused_losses(image, text, terms, scale=scale, same=same, tile=TILE_ELEMENTS["cuda"])
-    bias = torch.as_tensor(bias, dtype=exact, device=image.device).reshape(())
+    if keep is None:
+        keep = MAX_CACHED_BYTES
+        if image.is_cuda:
+            keep = torch.cuda.get_device_properties(image.device).total_memory // 32
+    scale, bias = (
+        torch.as_tensor(it, dtype=image.dtype, device=image.device).reshape(())
+        for it in (batch.scale, batch.bias)
+    )
+    if tile is None and can_fuse(image, text, losses, keep=keep):
+        return fused_losses(
+            image, text, losses, scale=scale, same=batch.same, tile=TILE_ELEMENTS["cuda"]
+        )
     with torch.autocast(image.device.type, enabled=False):
-        found: tuple[Tensor, ...] = _Pairwise.apply(  # type: ignore[no-untyped-call]
-            image, text, scale, bias, tuple(terms), same, tile, keep
+        values: tuple[Tensor, ...] = _Pairwise.apply(  # type: ignore[no-untyped-call]
+            image, text, scale, bias, tuple(losses), batch.same, tile, keep
         )
-    return found
-
-
-def cosine_budget(device: torch.device, asked: int | None) -> int:
-    """Number of bytes of cosines that may be cached for the backward pass."""
-    if asked is not None or device.type != "cuda":
-        return MAX_CACHED_BYTES if asked is None else asked
-    return torch.cuda.get_device_properties(device).total_memory // 32
-
-
-def require_features(image: Tensor, text: Tensor) -> None:
-    """Raise `InputError` unless features are two equal-shaped matrices of two or more pairs."""
-    if image.ndim != 2 or image.shape != text.shape:
-        raise InputError(
-            f"images have features of shape {tuple(image.shape)} and captions {tuple(text.shape)}: "
-            "both must be (batch, width)."
-        )
-    if not (image.is_floating_point() and text.is_floating_point()):
-        raise InputError(f"features must be floating point, not {image.dtype} and {text.dtype}.")
-    if len(image) * processes().count < 2:
-        raise InputError("a batch of one pair has nothing to compare with: give at least two.")
+    return values
 
 
 class _Pairwise(torch.autograd.Function):
@@ -133,78 +188,70 @@ class _Pairwise(torch.autograd.Function):
         text: Tensor,
         scale: Tensor,
         bias: Tensor,
-        terms: tuple[Term, ...],
+        losses: tuple[TiledLoss, ...],
         same: Tensor | None,
         tile: int | None,
-        keep: int | None,
+        keep: int,
     ) -> tuple[Tensor, ...]:
         job = processes()
         job.require_equal_rows(image)
         size = len(image) * job.count
-        device = image.device
-        tile = tile or max(64, TILE_ELEMENTS.get(device.type, TILE_ELEMENTS["cuda"]) // size)
-        keep = cosine_budget(device, keep)
-        batch = Batch(
+        elements = TILE_ELEMENTS.get(image.device.type, TILE_ELEMENTS["cuda"])
+        tile = tile or max(64, elements // size)
+        tiles = CosineTiles(
             images=job.gather(image),
             texts=job.gather(text),
             scale=scale,
             bias=bias,
             job=job,
             tile=min(tile, len(image)),
-            keeps=tile >= len(image) or len(image) * size * image.element_size() <= keep,
+            caches=tile >= len(image) or len(image) * size * image.element_size() <= keep,
             same=None if same is None else job.gather(same),
         )
-        ctx.batch, ctx.works = batch, [term.begin(batch) for term in terms]
-        seeing = [work for work in ctx.works if work.sees]
-        for rows in batch.tiles() if seeing else ():
-            cosines = batch.cosines(rows)
-            for work in seeing:
-                work.look(rows, cosines)
+        states = [loss.begin(tiles) for loss in losses]
+        for rows in tiles:
+            cosines = tiles.cosines(rows)
+            for state in states:
+                state.look(rows, cosines)
+        ctx.tiles, ctx.states = tiles, states
         ctx.set_materialize_grads(False)
-        return tuple(work.value().to(image.dtype) for work in ctx.works)
+        return tuple(state.value().to(image.dtype) for state in states)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *weights: Tensor | None) -> tuple[Tensor | None, ...]:
-        batch: Batch = ctx.batch
-        used = [
-            (work, weight)
-            for work, weight in zip(ctx.works, weights, strict=True)
+        tiles: CosineTiles = ctx.tiles
+        job = tiles.job
+        weighted = [
+            (state, job.sum(weight.clone()) if job.count > 1 else weight)
+            for state, weight in zip(ctx.states, weights, strict=True)
             if weight is not None
         ]
-        if batch.job.count > 1:
-            used = [(work, batch.job.sum(weight.clone())) for work, weight in used]
-        batch.slopes.clear()
-        with torch.autocast(batch.images.device.type, enabled=False):
-            images, texts = _backward_tiles(batch, used)
-        batch.forget()
+        tiles.gradients.clear()
+        with torch.autocast(tiles.images.device.type, enabled=False):
+            images, texts = _feature_gradients(tiles, weighted)
+        tiles.free()
         # The processes' parts of these are averaged with the other parameters, which sums them.
-        one = [
-            batch.slopes[name].to(like.dtype) if name in batch.slopes else None
-            for name, like in (("scale", batch.scale), ("bias", batch.bias))
+        numbers = [
+            tiles.gradients[name].to(like.dtype) if name in tiles.gradients else None
+            for name, like in (("scale", tiles.scale), ("bias", tiles.bias))
         ]
-        return images, texts, *one, None, None, None, None
+        return images, texts, *numbers, None, None, None, None
 
 
-def _backward_tiles(batch: Batch, used: list[tuple[TermState, Tensor]]) -> tuple[Tensor, Tensor]:
+def _feature_gradients(
+    tiles: CosineTiles, weighted: list[tuple[TileState, Tensor]]
+) -> tuple[Tensor, Tensor]:
     """Gradients of this process's image and caption features."""
-    own = batch.job.own
-    images = torch.zeros_like(own(batch.images))
-    texts = torch.zeros_like(batch.texts)
-    seeing = [(work, weight) for work, weight in used if work.sees]
-    for rows in batch.tiles() if seeing else ():
-        cosines = batch.cosines(rows)
-        into: Tensor | None = None
-        for work, weight in seeing:
-            into = work.slope(rows, cosines, weight, into)
-        assert into is not None  # noqa: S101 - some term sees
-        torch.mm(into, batch.texts, out=images[rows[0] : rows[1]])
-        texts.addmm_(into.T, batch.images[batch.first + rows[0] : batch.first + rows[1]])
-        del into
-    mine = own(batch.job.sum(texts)) if seeing else own(texts)
-    for work, weight in used:
-        found = work.aside(weight)
-        if found is not None:
-            images += found[0]
-            mine = mine + found[1]
-    return images, mine
+    images = torch.zeros_like(tiles.job.local(tiles.images))
+    texts = torch.zeros_like(tiles.texts)
+    for rows in tiles if weighted else ():
+        cosines = tiles.cosines(rows)
+        state, weight = weighted[0]
+        gradient = state.gradient(rows, cosines, weight)
+        for state, weight in weighted[1:]:
+            gradient += state.gradient(rows, cosines, weight)
+        torch.mm(gradient, tiles.texts, out=images[rows[0] : rows[1]])
+        texts.addmm_(gradient.T, tiles.images[tiles.first + rows[0] : tiles.first + rows[1]])
+        del gradient
+    return images, tiles.job.local(tiles.job.sum(texts))

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from contrapose import metrics
 from contrapose.errors import InputError
-from contrapose.losses.gather import global_mean
+from contrapose.losses import Distill, Loss, LossBatch
 from contrapose.metrics import FloatArray
 from contrapose.models import load_model
 from contrapose.tune.data.rows import IndexArray
@@ -85,30 +85,33 @@ class Distiller:
         }
 
     def loss(
-        self, student: Student, batch: TrainingBatch, image: Tensor, rows: slice = ALL_ROWS
+        self,
+        student: Student,
+        batch: TrainingBatch,
+        image: Tensor,
+        rows: slice = ALL_ROWS,
+        loss: Loss | None = None,
     ) -> Tensor:
-        """KL divergence of the student's distribution from the teacher's, averaged over images.
+        """A loss on the captions that the teacher chose from, averaged over images.
 
         Args:
             student: reads the captions.
             batch: of images, whose captions are those to choose from.
             image: (r, d) the student's vectors of the images of some rows.
             rows: which.
+            loss: the loss; `Distill` without it.
         """
         choices = self.choices(batch)[rows]
         exact = torch.promote_types(image.dtype, torch.float32)
-        aim = torch.from_numpy(self.aims(batch, choices, rows)).to(image.device, exact)
+        targets = torch.from_numpy(self.aims(batch, choices, rows)).to(image.device, exact)
         distinct, places = np.unique(np.maximum(choices, 0), return_inverse=True)
         tokens = self.feed.read(distinct)
         where = torch.from_numpy(places.reshape(choices.shape)).to(image.device)
-        vectors = student.read(tokens)[where]
-        scale, _ = student.scale()
-        with torch.autocast(image.device.type, enabled=False):
-            cosines = torch.einsum("bd,bkd->bk", image.to(exact), vectors.to(exact))
-            logits = scale.to(image.device, exact) * cosines
-            gone = torch.from_numpy(choices < 0).to(image.device)
-            told = logits.masked_fill(gone, -1e4).log_softmax(1)
-            return global_mean((aim * (aim.clamp(min=1e-12).log() - told)).sum(1))
+        absent = torch.from_numpy(choices < 0).to(image.device)
+        vectors = student.read(tokens)[where].masked_fill(absent[:, :, None], 0)
+        scale = student.scale()[0].to(image.device, exact)
+        inputs = LossBatch(image, vectors[:, 0], scale=scale, choices=vectors, targets=targets)
+        return (loss or Distill())(inputs)
 
     def choices(self, batch: TrainingBatch) -> IndexArray:
         """(b, 2 + others) candidate captions: own, hard negative, others'; −1 for none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.losses.gather import Processes
 from contrapose.tune.data.rows import IndexArray, TrainingSet
 from contrapose.tune.masked_batches import MAX_DEVICE_BYTES, MaskedBatch, PlayerTokens
@@ -24,18 +24,18 @@ class TrainingBatch:
     """The training batch of one process.
 
     Attributes:
-        rows: (b,) which images.
-        pixels: of them.
-        captions: (b,) places of their captions in the table of texts, where no text stands twice.
-        negatives: (b,) likewise, −1 where a caption has none.
-        positives: (b,) likewise.
+        rows: (b,) indices of the images.
+        pixels: inputs of the image encoder.
+        captions: (b,) indices of their captions in the table of distinct texts.
+        negatives: (b,) indices of hard negatives, −1 where a caption has none.
+        positives: (b,) indices of hard positives, −1 where a caption has none.
         text: tokens of the captions.
-        negative: tokens of the negatives, the caption's own where there is none; None where no loss
-            asks for them.
-        positive: likewise.
-        has_negative: (b,) whether there is one.
-        has_positive: (b,) likewise.
-        games: captions and negatives with words hidden; None where no loss asks for them.
+        negative: tokens of the negatives, those of the caption where there is none; None where no
+            loss needs them.
+        positive: tokens of the positives, in the same way.
+        has_negative: (b,) whether there is a negative.
+        has_positive: (b,) whether there is a positive.
+        masked: captions and negatives with words hidden; None where no loss needs them.
     """
 
     rows: IndexArray
@@ -48,7 +48,7 @@ class TrainingBatch:
     positive: Inputs | None
     has_negative: Tensor
     has_positive: Tensor
-    games: MaskedBatch | None = None
+    masked: MaskedBatch | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -63,37 +63,40 @@ class Feed:
         student: Student,
         settings: Settings,
         *,
-        negatives: bool = False,
-        positives: bool = False,
-        games: bool = False,
+        needs: Collection[str] = (),
         device: str = "cpu",
         job: Processes | None = None,
     ):
         """Tokenize the texts and check that the data suit the batch size and the losses.
 
+        Args:
+            rows: images and captions.
+            student: whose tokens and pixels are made.
+            settings: batch size and seed.
+            needs: what the losses need beyond images and captions: their `needs`.
+            device: where batches go.
+            job: the processes that share each batch.
+
         Raises:
             InputError: there are fewer images than a batch, the processes cannot share it evenly,
-                or a loss asks for changes that no caption has.
+                or a loss needs changed captions that the data do not have.
         """
         self.job = job or Processes()
         self.rows, self.student, self.settings, self.device = rows, student, settings, device
-        self.wanted = negatives, positives
+        self.needs = frozenset(needs)
         if settings.batch > len(rows):
             raise InputError(
                 f"a batch of {settings.batch} needs as many images, and the data has {len(rows)}: "
-                f"pass --batch-size {max(2, len(rows))} or less."
+                f"pass {option('batch_size')} {max(2, len(rows))} or less."
             )
         if settings.batch % self.job.count:
             raise InputError(
                 f"{self.job.count} processes cannot share a batch of {settings.batch} evenly."
             )
-        for wanted, made, name, loss in (
-            (negatives, rows.negatives, "negatives", "dividend" if games else "hn"),
-            (positives, rows.positives, "positives", "hp"),
-        ):
-            if wanted and not len(made.values):
+        for need, changes in (("negative", rows.negatives), ("positive", rows.positives)):
+            if need in self.needs and not len(changes.values):
                 raise InputError(
-                    f"--with {loss} needs {name}, and no caption of the data has any: "
+                    f"a loss needs {need}s, and no caption of the data has any: "
                     "contrapose build pairs makes them."
                 )
         key = student.model.fingerprint
@@ -103,8 +106,10 @@ class Feed:
             name: values.to(device) if values.nbytes < MAX_DEVICE_BYTES else values
             for name, values in rows.tokens[key].items()
         }
-        self.players = PlayerTokens(rows, student, rows.tokens[key], device) if games else None
-        self._round: tuple[int, tuple[IndexArray, ...]] | None = None
+        self.players: PlayerTokens | None = None
+        if "masked" in self.needs:
+            self.players = PlayerTokens(rows, student, rows.tokens[key], device)
+        self._epoch: tuple[int, tuple[IndexArray, ...]] | None = None
 
     def batches(self, first: int, stop: int) -> Iterator[TrainingBatch]:
         """Batches of steps `first` to `stop`, prefetched in a thread."""
@@ -121,36 +126,40 @@ class Feed:
     def batch(self, step: int) -> TrainingBatch:
         """The batch of a step."""
         size = self.settings.batch
-        round_, place = divmod(step, len(self.rows) // size)
-        columns = self._columns(round_)
-        each = size // self.job.count
-        start = place * size + self.job.rank * each
-        rows, captions, negatives, positives = (c[start : start + each] for c in columns)
+        epoch, number = divmod(step, len(self.rows) // size)
+        columns = self._columns(epoch)
+        share = size // self.job.count
+        start = number * size + self.job.rank * share
+        rows, captions, negatives, positives = (c[start : start + share] for c in columns)
         pixels = self.student.pixels(self.rows.images, rows.tolist())
         return TrainingBatch(
             rows=rows,
-            pixels={name: self._there(values) for name, values in pixels.items()},
-            captions=self._there(torch.from_numpy(captions)),
+            pixels={name: self._to_device(values) for name, values in pixels.items()},
+            captions=self._to_device(torch.from_numpy(captions)),
             negatives=negatives,
             positives=positives,
             text=self.read(captions),
-            negative=self._read_changes(captions, negatives) if self.wanted[0] else None,
-            positive=self._read_changes(captions, positives) if self.wanted[1] else None,
-            has_negative=self._there(torch.from_numpy(negatives >= 0)),
-            has_positive=self._there(torch.from_numpy(positives >= 0)),
-            games=self._masked_batch(captions, negatives),
+            negative=self._read_changes("negative", captions, negatives),
+            positive=self._read_changes("positive", captions, positives),
+            has_negative=self._to_device(torch.from_numpy(negatives >= 0)),
+            has_positive=self._to_device(torch.from_numpy(positives >= 0)),
+            masked=self._masked_batch(captions, negatives),
         )
 
     def read(self, texts: IndexArray) -> Inputs:
         """Tokens of some texts of the table, trimmed to the longest."""
-        found = {
-            name: self._there(values[torch.from_numpy(texts).to(values.device, non_blocking=True)])
+        tokens = {
+            name: self._to_device(
+                values[torch.from_numpy(texts).to(values.device, non_blocking=True)]
+            )
             for name, values in self.tokens.items()
         }
         # Processes gather tokens from each other, and must have them of one length.
-        return found if self.job.count > 1 else trim_padding(found)
+        return tokens if self.job.count > 1 else trim_padding(tokens)
 
-    def _read_changes(self, captions: IndexArray, changed: IndexArray) -> Inputs:
+    def _read_changes(self, need: str, captions: IndexArray, changed: IndexArray) -> Inputs | None:
+        if need not in self.needs:
+            return None
         return self.read(np.where(changed < 0, captions, changed))
 
     def _masked_batch(self, captions: IndexArray, negatives: IndexArray) -> MaskedBatch | None:
@@ -158,34 +167,31 @@ class Feed:
             return None
         both = np.stack([captions, np.where(negatives < 0, captions, negatives)], axis=1)
         tokens = self.read(both.reshape(-1))
-        return self.players.games(tokens, both, negatives >= 0, self.device)
+        return self.players.mask(tokens, both, negatives >= 0, self.device)
 
-    def _there(self, values: Tensor) -> Tensor:
+    def _to_device(self, values: Tensor) -> Tensor:
         return values.to(self.device, non_blocking=True)
 
-    def _columns(self, round_: int) -> tuple[IndexArray, ...]:
+    def _columns(self, epoch: int) -> tuple[IndexArray, ...]:
         """Of one epoch: the image order, and the texts drawn for each image."""
-        if self._round is None or self._round[0] != round_:
-            random = np.random.default_rng((self.settings.seed, round_, 7))
-            count = len(self.rows)
+        if self._epoch is None or self._epoch[0] != epoch:
+            random = np.random.default_rng((self.settings.seed, epoch, 7))
+            rows, count = self.rows, len(self.rows)
             order = random.permutation(count)
             chances: NDArray[np.float64] = random.random((3, count))
-            rows = self.rows
-            sayings = rows.captions.draw(order, chances[0])
+            captions = rows.captions.draw(order, chances[0])
             negatives, positives = (
-                np.where(
-                    (place := made.draw(sayings, chance)) < 0, -1, _take_values(made.values, place)
-                )
-                for made, chance in ((rows.negatives, chances[1]), (rows.positives, chances[2]))
-            )
-            columns = (order, rows.captions.values[sayings], negatives, positives)
-            self._round = round_, columns
-        return self._round[1]
+                np.where((index := changes.draw(captions, chance)) < 0, -1,
+                         _take_values(changes.values, index))
+                for changes, chance in ((rows.negatives, chances[1]), (rows.positives, chances[2]))
+            )  # fmt: skip
+            self._epoch = epoch, (order, rows.captions.values[captions], negatives, positives)
+        return self._epoch[1]
 
 
-def _take_values(values: IndexArray, places: IndexArray) -> IndexArray:
+def _take_values(values: IndexArray, indices: IndexArray) -> IndexArray:
     """Values at some indices; any value where an index is negative."""
-    return values[np.maximum(places, 0)] if len(values) else np.full_like(places, -1)
+    return values[np.maximum(indices, 0)] if len(values) else np.full_like(indices, -1)
 
 
 def trim_padding(tokens: Inputs) -> Inputs:

@@ -1,9 +1,9 @@
-"""Masked captions of a batch, as the dividend loss needs them.
+"""Masked captions of a batch, for losses that need `masked`.
 
 A caption and its negative are two games on their image. The players are the words for objects, O,
-and those that bind them, X: relations and attributes together. Four coalitions of each are read:
-the one of both players is the text itself, of which there are vectors anyway; the other three are
-made here, with zeros in place of hidden words' embeddings (methods of `diagnose`).
+and the words for relations and attributes, X. Each game has four coalitions: that of both players
+is the text itself, whose vectors are computed anyway; the other three are built here, with zeros in
+place of the embeddings of hidden words.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PLAYER_GROUPS = ((O,), (R, A))
 MASKED_COALITIONS = 3
 """Coalitions of a text that hide something: of nobody, of O alone, of X alone."""
 MAX_DEVICE_BYTES = 1 << 28
-"""Bytes of tokens, or of flags on them, that are kept on the device."""
+"""Bytes of tokens, or of masks on them, that are kept on the device."""
 
 
 class MaskedBatch(NamedTuple):
@@ -55,9 +55,9 @@ def complete_games(masked: Tensor, text: Tensor, negative: Tensor) -> tuple[Tens
     """(b, 4, d) text vectors of captions and of negatives, by coalition mask.
 
     Args:
-        masked: (b, 6, d) what `Games.read` gives.
-        text: (b, d) of whole captions.
-        negative: (b, d) of whole negatives.
+        masked: (b, 6, d) vectors of masked texts, from `MaskedBatch.read`.
+        text: (b, d) vectors of captions.
+        negative: (b, d) vectors of negatives.
     """
     right, wrong = masked.chunk(2, dim=1)
     return (
@@ -73,34 +73,34 @@ class PlayerTokens:
         """Tag every text that has or is a hard negative.
 
         Args:
-            rows: whose table it is.
-            student: whose tokens they are.
-            tokens: of the whole table, on the CPU.
-            device: where the flags are kept.
+            rows: the training set.
+            student: aligns words and tokens.
+            tokens: tokens of all texts of the training set, on the CPU.
+            device: where the masks are kept.
 
         Raises:
-            InputError: no caption that has a negative can be played.
+            InputError: no caption that has a negative has both players.
             MissingExtraError: captions must be tagged, and the tagger is not installed.
         """
         sizes = np.diff(rows.negatives.offsets)
         pairs = np.repeat(rows.captions.values, sizes), rows.negatives.values
-        places = np.unique(np.concatenate(pairs))
-        texts = [rows.texts[place] for place in places.tolist()]
+        indices = np.unique(np.concatenate(pairs))
+        texts = [rows.texts[index] for index in indices.tolist()]
         width = next(iter(tokens.values())).shape[1]
-        found = torch.zeros(len(PLAYER_GROUPS), len(rows.texts), width, dtype=torch.bool)
+        masks = torch.zeros(len(PLAYER_GROUPS), len(rows.texts), width, dtype=torch.bool)
         spans = [player_spans(text) for text in texts]
-        for player, flags in enumerate(found):
-            mine = [each[player] for each in spans]
-            flags[torch.from_numpy(places)] = _token_flags(student, texts, mine, tokens)
-        self.plays = found.any(dim=2).all(dim=0).numpy()
+        for player, mask in enumerate(masks):
+            of_player = [groups[player] for groups in spans]
+            mask[torch.from_numpy(indices)] = _token_masks(student, texts, of_player, tokens)
+        self.plays = masks.any(dim=2).all(dim=0).numpy()
         self.pairs = len(pairs[0])
         self.played = int((self.plays[pairs[0]] & self.plays[pairs[1]]).sum())
         if not self.played:
             raise InputError(
-                "--with dividend needs captions with words for objects and words for relations or "
+                "a loss needs captions with words for objects and words for relations or "
                 "attributes, in the caption and in its negative: the data has none."
             )
-        self.found = found.to(device) if found.nbytes < MAX_DEVICE_BYTES else found
+        self.masks = masks.to(device) if masks.nbytes < MAX_DEVICE_BYTES else masks
 
     @property
     def note(self) -> str:
@@ -110,20 +110,20 @@ class PlayerTokens:
             "objects and words that bind them"
         )
 
-    def games(
+    def mask(
         self, tokens: Inputs, texts: IndexArray, wrong: NDArray[np.bool_], device: str
     ) -> MaskedBatch:
         """Build the masked texts of a batch.
 
         Args:
-            tokens: (2b, l) of each caption and its negative, one after the other.
-            texts: (b, 2) their places; where there is no negative, the caption's twice.
+            tokens: (2b, l) tokens of each caption and its negative, one after the other.
+            texts: (b, 2) their indices; the caption's twice where there is no negative.
             wrong: (b,) whether there is a negative.
-            device: where the games are to be.
+            device: where the masked texts go.
         """
         shape = len(texts), 2 * MASKED_COALITIONS, next(iter(tokens.values())).shape[1]
-        places = torch.from_numpy(texts.reshape(-1)).to(self.found.device)
-        of_o, of_x = self.found[:, places, : shape[2]]
+        indices = torch.from_numpy(texts.reshape(-1)).to(self.masks.device)
+        of_o, of_x = self.masks[:, indices, : shape[2]]
         hidden = torch.stack([of_o | of_x, of_x, of_o], dim=1).reshape(shape)
         return MaskedBatch(
             {
@@ -146,14 +146,14 @@ def player_spans(text: str) -> tuple[list[Span], ...]:
 def mask_players(text: str) -> list[str] | None:
     """The three masked versions of a text; None where a player has no word."""
     of_o, of_x = player_spans(text)
-    return [hide(text, each) for each in (of_o + of_x, of_x, of_o)] if of_o and of_x else None
+    return [hide(text, spans) for spans in (of_o + of_x, of_x, of_o)] if of_o and of_x else None
 
 
-def _token_flags(
+def _token_masks(
     student: Student, texts: Sequence[str], spans: Sequence[Sequence[Span]], tokens: Inputs
 ) -> Tensor:
     """(n, l) token masks of some words; empty for texts whose words cannot be aligned."""
-    masked = [hide(text, each) for text, each in zip(texts, spans, strict=True)]
+    masked = [hide(text, some) for text, some in zip(texts, spans, strict=True)]
     try:
         return student.flags(masked, tokens)
     except InputError:
@@ -161,4 +161,4 @@ def _token_flags(
             return torch.zeros(1, next(iter(tokens.values())).shape[1], dtype=torch.bool)
     half = len(texts) // 2
     parts = (slice(None, half), slice(half, None))
-    return torch.cat([_token_flags(student, texts[some], spans[some], tokens) for some in parts])
+    return torch.cat([_token_masks(student, texts[part], spans[part], tokens) for part in parts])

@@ -4,128 +4,152 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
-
-import torch
-from torch import Tensor
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from typing import Any
 
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean
-from contrapose.losses import Dividend, HardNegative, InfoNCE, Sigmoid, pairwise
-from contrapose.losses.eqsim import EqSim
-from contrapose.losses.hard import HardPositive
-from contrapose.losses.tiled import Term
-from contrapose.tune.feed import TrainingBatch
-from contrapose.tune.masked_batches import complete_games
+from contrapose.losses import InfoNCE, Loss, Sigmoid, load_loss, loss_names
+from contrapose.losses.registry import implied_losses
 from contrapose.tune.students import Student
 
-LOSSES: Mapping[str, str] = {
-    "plain": "the model's own losses alone",
-    "hn": "each image tells its caption from a false change of it",
-    "hp": "each image keeps its caption and a true rewording together",
-    "hp-even": "a true rewording scores as the caption does, and nothing more",
-    "eqsim": "similarities change as the meaning does (cosines)",
-    "eqsim-paper": "the same as the paper writes it",
-    "eqsim-released": "the same as the authors' code computes it",
-    "dividend": "what changed is seen in objects together with what binds them, not in either",
-    "itm": "match of image and caption, for models that judge pairs",
-    "lm": "captions word by word, for models that write them",
-    "distill": "a captioner's likelihoods, with its language prior taken out",
-}
-"""Every part of an objective, and what it asks."""
+PLAIN = "plain"
+"""The objective of the model's contrastive loss and the losses that it implies."""
 HEADS = "heads"
-"""No part of an objective: the model stays as it is, and a map a side is learnt on its vectors."""
+"""Not a loss: the model stays as it is, and a head a side is trained on its vectors."""
 
-_REGULARIZERS = {
-    "eqsim": EqSim(),
-    "eqsim-paper": EqSim.paper(),
-    "eqsim-released": EqSim.released(),
+CAPABILITIES: Mapping[str, str] = {
+    "match": "it does not judge pairs",
+    "tokens": "it writes no captions",
+    "masked": "it cannot hide words",
 }
-_POSITIVES: Mapping[str, HardPositive] = {"hp": HardPositive(), "hp-even": HardPositive("even")}
-_DEFAULT_WEIGHTS = {
-    "hn": 1.0, "hp": 1.0, "eqsim": 0.5, "dividend": 0.1, "itm": 0.5, "lm": 1.0, "distill": 1.0,
-}  # fmt: skip
+"""What a loss may need of a model, and what is said of a model without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedLoss:
+    """A loss and its weight in an objective."""
+
+    loss: Loss
+    weight: float
+
+    @property
+    def name(self) -> str:
+        """The loss's name, under which it is logged."""
+        return self.loss.name
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What it needs beyond images and captions."""
+        return frozenset(self.loss.needs)
+
+    @property
+    def match_label(self) -> float | None:
+        """The label of its captions for a model that judges pairs, if it has one."""
+        return getattr(self.loss, "match_label", None)
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Weights of the losses; zero disables one.
+    """Losses with their weights, beside the contrastive loss of the model.
 
     Attributes:
         name: as it was written.
-        contrast: of images and captions over the batch, in the form of the model's own training.
-        hn: of hard negatives.
-        hp: of hard positives.
-        eqsim: of the equivariance regulariser.
-        dividend: of the interaction's share of what tells a caption from its negative.
-        itm: of matching; None where the model decides: some for one that judges pairs.
-        lm: of captioning; None likewise.
-        distill: of a teacher's likelihoods.
-        regulariser: which form of EqSim.
-        positive: which form of the loss on hard positives.
+        terms: the losses.
+        contrast: weight of the contrastive loss.
+        contrastive: the contrastive loss; None takes the one that the model was pretrained with.
     """
 
-    name: str = "plain"
+    name: str = PLAIN
+    terms: tuple[WeightedLoss, ...] = ()
     contrast: float = 1.0
-    hn: float = 0.0
-    hp: float = 0.0
-    eqsim: float = 0.0
-    dividend: float = 0.0
-    itm: float | None = None
-    lm: float | None = None
-    distill: float = 0.0
-    regulariser: EqSim = field(default_factory=EqSim)
-    positive: HardPositive = field(default_factory=HardPositive)
+    contrastive: Loss | None = None
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Everything that some loss needs."""
+        return frozenset().union(*(term.needs for term in self.terms))
+
+    def weight(self, name: str) -> float:
+        """Weight of a loss; zero where the objective does not have it."""
+        return sum(term.weight for term in self.terms if term.name == name)
+
+    def needing(self, need: str) -> list[WeightedLoss]:
+        """The losses that need something."""
+        return [term for term in self.terms if need in term.needs]
+
+    def contrastive_loss(self, student: Student) -> Loss:
+        """The contrastive loss of a student."""
+        if self.contrastive is not None:
+            return self.contrastive
+        return Sigmoid() if student.contrast == "sigmoid" else InfoNCE()
 
     def for_model(self, *, matches: bool, writes: bool, hides: bool = False) -> Objective:
-        """The objective with the model-dependent weights filled in.
+        """The objective with the losses that such a model implies.
 
         Raises:
-            InputError: the model lacks what a loss is for.
+            InputError: the model lacks what a loss needs.
         """
-        for name, can in (("itm", matches), ("lm", writes)):
-            if getattr(self, name) and not can:
-                raise InputError(f"the model has nothing that --with {name} could teach.")
-        if self.dividend and not hides:
-            raise InputError("the model cannot hide words, which --with dividend needs.")
-        return replace(
-            self,
-            itm=(_DEFAULT_WEIGHTS["itm"] if matches else 0.0) if self.itm is None else self.itm,
-            lm=(_DEFAULT_WEIGHTS["lm"] if writes else 0.0) if self.lm is None else self.lm,
-        )
+        capable = {"match": matches, "tokens": writes, "masked": hides}
+        for term in self.terms:
+            for need in sorted(term.needs & capable.keys()):
+                if not capable[need]:
+                    raise InputError(
+                        f"the loss {term.name} does not suit the model: {CAPABILITIES[need]}."
+                    )
+        named = {term.name for term in self.terms}
+        implied = [
+            WeightedLoss(loss, loss.weight)
+            for loss in implied_losses()
+            if loss.name not in named and all(capable.get(need, False) for need in loss.needs)
+        ]
+        return replace(self, terms=(*self.terms, *implied))
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON values for the log and for checkpoints."""
-        return asdict(self)
+        """JSON values for the log and for checkpoints: weights, and the losses' settings."""
+        losses = [term.loss for term in self.terms]
+        losses += [] if self.contrastive is None else [self.contrastive]
+        settings = {
+            loss.name: asdict(loss)  # type: ignore[call-overload]
+            for loss in losses
+            if is_dataclass(loss)
+        }
+        weights = {term.name: term.weight for term in self.terms}
+        return {"name": self.name, "contrast": self.contrast, **weights, "settings": settings}
 
 
 def parse_objective(text: str) -> Objective:
-    """Parse an objective: names joined by `+`, each with an optional weight.
+    """Parse an objective: names of losses joined by `+`, each with an optional weight.
 
     `plain`, `hp+hn`, `eqsim=0.2+hn`.
 
     Raises:
-        InputError: a part is not known, stands twice, or has a weight that is none.
+        InputError: a loss is not known, stands twice, or its weight is no number above zero.
     """
-    found: dict[str, Any] = {}
+    objective = Objective(text.lower())
+    names: set[str] = set()
     for part in text.lower().split("+"):
-        name, _, said = (each.strip() for each in part.partition("="))
+        name, _, weight = (it.strip() for it in part.partition("="))
         if name == HEADS:
-            raise InputError("heads leave the model as it is: --with heads stands alone.")
-        if name not in LOSSES:
-            raise InputError(f"there is no loss {name!r}: {did_you_mean(name, [*LOSSES, HEADS])}")
-        slot = name.partition("-")[0]
-        if slot in found:
-            raise InputError(f"--with {text} says {slot} twice.")
-        if slot == "plain":
+            raise InputError("heads leave the model as it is: heads stands alone, without losses.")
+        if name == PLAIN:
             continue
-        found[slot] = _parse_weight(said, name) if said else _DEFAULT_WEIGHTS[slot]
-        if name in _REGULARIZERS:
-            found["regulariser"] = _REGULARIZERS[name]
-        if name in _POSITIVES:
-            found["positive"] = _POSITIVES[name]
-    return Objective(text.lower(), **found)
+        known = loss_names()
+        if name not in known:
+            suggestion = did_you_mean(name, [*known, PLAIN, HEADS])
+            raise InputError(f"there is no loss {name!r}: {suggestion}")
+        loss = load_loss(name)
+        if loss.name in names:
+            raise InputError(f"the objective {text} has {loss.name} twice.")
+        names.add(loss.name)
+        number = _parse_weight(weight, name) if weight else loss.weight
+        if getattr(loss, "contrastive", False):
+            if objective.contrastive is not None:
+                raise InputError(f"the objective {text} has two contrastive losses.")
+            objective = replace(objective, contrastive=loss, contrast=number)
+        else:
+            objective = replace(objective, terms=(*objective.terms, WeightedLoss(loss, number)))
+    return objective
 
 
 def _parse_weight(text: str, name: str) -> float:
@@ -138,62 +162,16 @@ def _parse_weight(text: str, name: str) -> float:
     return weight
 
 
-class BatchVectors(NamedTuple):
-    """Encoder outputs of a batch; None where no loss needs them."""
-
-    image: Tensor
-    text: Tensor
-    negative: Tensor | None = None
-    positive: Tensor | None = None
-    masked: Tensor | None = None
-
-
-def vector_losses(
-    student: Student, objective: Objective, vectors: BatchVectors, batch: TrainingBatch
-) -> dict[str, Tensor]:
-    """Contrastive, EqSim, hard-negative, hard-positive and dividend losses of the whole batch."""
-    scale, bias = student.scale()
-    image, text = vectors.image, vectors.text
-    scale = scale.to(image.device)
-    terms: list[Term] = [Sigmoid() if student.contrast == "sigmoid" else InfoNCE()]
-    if objective.eqsim:
-        terms.append(objective.regulariser)
-    found = pairwise(image, text, terms, scale=scale, bias=bias, same=batch.captions)
-    losses = {"contrast": found[0]}
-    if objective.eqsim:
-        losses["eqsim"] = found[1]
-    if vectors.negative is not None and objective.hn:
-        losses["hn"] = HardNegative()(
-            image, text, vectors.negative, has=batch.has_negative, scale=scale
-        )
-    if vectors.positive is not None and objective.hp:
-        losses["hp"] = objective.positive(
-            image, text, vectors.positive, has=batch.has_positive, scale=scale
-        )
-    if vectors.masked is not None and vectors.negative is not None and batch.games is not None:
-        games = complete_games(vectors.masked, text, vectors.negative)
-        losses["dividend"] = Dividend()(image[:, None], *games, has=batch.games.has)
-    return losses
-
-
 def loss_weights(objective: Objective) -> Mapping[str, float]:
-    """Weight of each loss by name."""
-    itm = objective.itm or 0.0
-    return {
-        "contrast": objective.contrast,
-        "eqsim": objective.eqsim,
-        "hn": objective.hn,
-        "hp": objective.hp,
-        "dividend": objective.dividend,
-        "itm": itm,
-        "itm_hn": itm * objective.hn,
-        "itm_hp": itm * objective.hp,
-        "lm": objective.lm or 0.0,
-        "distill": objective.distill,
-    }
+    """Weight of each loss by the name it is logged under.
 
-
-def weighted_sum(objective: Objective, losses: Mapping[str, Tensor]) -> Tensor:
-    """Weighted sum of the losses."""
-    each = loss_weights(objective)
-    return torch.stack([each[name] * loss for name, loss in losses.items()]).sum()
+    A model that judges pairs also judges hard captions, logged as `itm_hn`: their weight is the
+    product of both.
+    """
+    weights = {"contrast": objective.contrast}
+    weights |= {term.name: term.weight for term in objective.terms}
+    for judge in objective.needing("match"):
+        for term in objective.terms:
+            if term.match_label is not None:
+                weights[f"{judge.name}_{term.name}"] = judge.weight * term.weight
+    return weights

@@ -1,40 +1,41 @@
 """Losses of one batch on image-caption pairs: matching, captioning and distillation.
 
-A batch may be looked at piece by piece. What a piece gives are its shares of the whole batch's
-losses, so that pieces add up to them: each pair weighs as much as in one go. Wrong pairs to judge
-are drawn from the whole batch by its vectors; each is judged with the piece, and in the process,
-that has its image. So no image's states are needed anywhere but where they were made.
+A batch may be processed in micro-batches. Each gives its shares of the losses of the whole batch,
+so that micro-batches add up to them: a pair weighs as much as in one go. Wrong pairs to judge are
+drawn from the whole batch by its vectors; each is judged in the micro-batch, and in the process,
+that has its image. So image states are needed only where they were computed.
 
-In a job of several processes a loss is the mean of what they give, and gradients follow the rule of
+In a job of several processes a loss is the mean over processes, and gradients follow the rule of
 `losses.gather`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
-from contrapose.losses import Captioning, Match, global_mean, processes
-from contrapose.losses.batch import accumulator_dtype
+from contrapose.losses import Loss, LossBatch, global_mean, processes
+from contrapose.losses.batch import accumulator_dtype, at_least_float32
 from contrapose.tune.feed import TrainingBatch
-from contrapose.tune.objective import BatchVectors, Objective
+from contrapose.tune.objective import Objective, WeightedLoss
 from contrapose.tune.students import ImageOutputs, Inputs, Student, slice_rows
 
 PendingLoss = tuple[str, Callable[[], Tensor]]
-"""The name of a loss, and what computes it."""
+"""The name of a loss, and the function that computes it."""
 
 
 class Teacher(Protocol):
-    """A teacher model that adds a distillation loss; see `distill.Distiller`.
+    """A teacher model for losses that need one; see `distill.Distiller`.
 
     Attributes:
-        memory: what it has found out about texts so far. With what stands in it a run asks for the
-            rest in the same batches, and so gets the same digits.
+        memory: priors of texts computed so far. A run that resumes with them asks for the rest in
+            the same batches, and so gets the same digits.
     """
 
     memory: dict[int, float]
@@ -44,13 +45,29 @@ class Teacher(Protocol):
         """Settings that a resumed run must share, as JSON values."""
 
     def loss(
-        self, student: Student, batch: TrainingBatch, image: Tensor, rows: slice = ...
+        self,
+        student: Student,
+        batch: TrainingBatch,
+        image: Tensor,
+        rows: slice = ...,
+        loss: Loss = ...,
     ) -> Tensor:
         """Mean loss of some rows of a batch, given the student's image vectors."""
 
 
+@runtime_checkable
+class MatchLoss(Protocol):
+    """A loss that needs `match` and can be computed in micro-batches, one pair at a time."""
+
+    def pairs(self, batch: LossBatch) -> tuple[Tensor, Tensor]:
+        """(3b,) image and caption indices to judge, in the whole batch; matched pairs first."""
+
+    def of_logits(self, logits: Tensor, rights: int) -> Tensor:
+        """Loss of each match logit; the first `rights` are matched pairs."""
+
+
 class PairLosses:
-    """Matching, captioning and distillation losses of one batch."""
+    """Losses of one batch that need `match`, `tokens` or a `teacher`."""
 
     def __init__(
         self,
@@ -58,134 +75,151 @@ class PairLosses:
         objective: Objective,
         teacher: Teacher | None,
         batch: TrainingBatch,
-        vectors: BatchVectors,
-        pieces: Sequence[slice],
+        vectors: LossBatch,
+        micro_batches: Sequence[slice],
     ):
         """Draw the pairs to judge, and compute the share of each micro-batch.
 
         Args:
             student: judges and writes.
             objective: which losses.
-            teacher: where the objective has one.
-            batch: this process's.
-            vectors: of all of it.
-            pieces: the rows of each piece.
+            teacher: where a loss needs one.
+            batch: the batch of this process.
+            vectors: its features.
+            micro_batches: the rows of each micro-batch.
         """
         self.student, self.objective, self.teacher = student, objective, teacher
-        self.batch, self.pieces = batch, pieces
+        self.batch, self.vectors, self.micro_batches = batch, vectors, micro_batches
         self._shares = self._micro_batch_shares()
-        if objective.itm:
+        self._judged: dict[str, tuple[Tensor, Tensor]] = {}
+        if objective.needing("match"):
             self._tokens = {name: processes().gather(it) for name, it in batch.text.items()}
-            self._judged = _draw_pairs(student, vectors, batch)
+        for term in objective.needing("match"):
+            if isinstance(term.loss, MatchLoss):
+                self._judged[term.name] = _local_pairs(term.loss, vectors)
 
-    def of(self, number: int, seen: ImageOutputs, most: int | None = None) -> Iterator[PendingLoss]:
+    def of(
+        self, number: int, outputs: ImageOutputs, most: int | None = None
+    ) -> Iterator[PendingLoss]:
         """Losses of one micro-batch; a loss may be yielded several times.
 
         Args:
-            number: which piece.
-            seen: its images.
+            number: which micro-batch.
+            outputs: of its images.
             most: pairs to judge at once.
         """
-        rows, states = self.pieces[number], seen.states
+        rows, states = self.micro_batches[number], outputs.states
         if states is not None:
-            if self.objective.itm:
-                for some in self._matching_chunks(rows, most):
-                    yield "itm", partial(self._match, rows, states, some)
-            for name, tokens, has, right in self._hard_captions():
-                ask = partial(self._hard_match_loss, rows, states, tokens, has, right)
-                yield name, partial(self._share, name, number, ask)
-            if self.objective.lm:
-                yield (
-                    "lm",
-                    partial(self._share, "lm", number, partial(self._caption_loss, rows, states)),
-                )
+            for term in self.objective.needing("match"):
+                if not isinstance(term.loss, MatchLoss):
+                    yield term.name, partial(self._sampled_match, term.loss, states)
+                    continue
+                for chunk in self._matching_chunks(term.name, rows, most):
+                    yield term.name, partial(self._match, term.loss, rows, states, chunk)
+            for name, tokens, has, label in self._hard_captions():
+                compute = partial(self._hard_match_loss, rows, states, tokens, has, label)
+                yield name, partial(self._share, name, number, compute)
+            for term in self.objective.needing("tokens"):
+                compute = partial(self._caption_loss, term.loss, rows, states)
+                yield term.name, partial(self._share, term.name, number, compute)
         if self.teacher is not None:
-            ask = partial(self.teacher.loss, self.student, self.batch, seen.vectors, rows)
-            yield "distill", partial(self._share, "distill", number, ask)
+            for term in self.objective.needing("teacher"):
+                compute = partial(
+                    self.teacher.loss, self.student, self.batch, outputs.vectors, rows, term.loss
+                )
+                yield term.name, partial(self._share, term.name, number, compute)
 
     def _hard_captions(self) -> Iterator[tuple[str, Inputs, Tensor, float]]:
+        """Hard captions to judge: the name of their loss, tokens, presence and label."""
         batch = self.batch
-        for name, tokens, has, right in (
-            ("itm_hn", batch.negative, batch.has_negative, 0.0),
-            ("itm_hp", batch.positive, batch.has_positive, 1.0),
-        ):
-            if self.objective.itm and tokens is not None and getattr(self.objective, name[-2:]):
-                yield name, tokens, has, right
+        for judge in self.objective.needing("match"):
+            for term in sorted(self.objective.terms, key=_name):
+                label = term.match_label
+                if label is None or not isinstance(judge.loss, MatchLoss):
+                    continue
+                tokens = batch.positive if label else batch.negative
+                has = batch.has_positive if label else batch.has_negative
+                if tokens is not None:
+                    yield f"{judge.name}_{term.name}", tokens, has, label
 
     def _micro_batch_shares(self) -> dict[str, Tensor]:
-        """(pieces,) share of each loss's terms, over all processes, in a micro-batch."""
-        counted = {name: has for name, _, has, _ in self._hard_captions()}
-        if self.objective.lm:
-            counted["lm"] = (self.student.targets(self.batch.text)[:, 1:] != -100).sum(1)
-        if self.teacher is not None:
-            counted["distill"] = torch.ones_like(self.batch.captions)
-        if not counted:
+        """Share of each loss's terms, over all processes, in each micro-batch."""
+        counts = {name: has for name, _, has, _ in self._hard_captions()}
+        for term in self.objective.needing("tokens"):
+            counts[term.name] = (self.student.targets(self.batch.text)[:, 1:] != -100).sum(1)
+        for term in self.objective.needing("teacher"):
+            counts[term.name] = torch.ones_like(self.batch.captions)
+        if not counts:
             return {}
         exact = accumulator_dtype(self.batch.captions.device)
-        terms = [[it[rows].sum() for rows in self.pieces] for it in counted.values()]
+        terms = [[it[rows].sum() for rows in self.micro_batches] for it in counts.values()]
         sums = processes().sum(torch.stack([torch.stack(it) for it in terms]).to(exact))
-        return dict(zip(counted, sums / sums.sum(1, keepdim=True).clamp(min=1), strict=True))
+        return dict(zip(counts, sums / sums.sum(1, keepdim=True).clamp(min=1), strict=True))
 
-    def _share(self, name: str, number: int, ask: Callable[[], Tensor]) -> Tensor:
-        loss = ask()
+    def _share(self, name: str, number: int, compute: Callable[[], Tensor]) -> Tensor:
+        loss = compute()
         return loss * self._shares[name][number].to(loss.dtype)
 
     def _matching_chunks(
-        self, rows: slice, most: int | None
+        self, name: str, rows: slice, most: int | None
     ) -> Iterator[tuple[Tensor, Tensor, int]]:
         """Chunks of a micro-batch's pairs: images, captions, number of matching pairs."""
-        images, texts = self._judged
+        images, texts = self._judged[name]
         rights = rows.stop - rows.start
         if rights < len(self.batch):
             here = (images >= rows.start) & (images < rows.stop)
             images, texts = images[here], texts[here]
         step = most or len(images)
         for start in range(0, len(images), step):
-            some = slice(start, start + step)
-            yield images[some], texts[some], min(max(rights - start, 0), step)
+            chunk = slice(start, start + step)
+            yield images[chunk], texts[chunk], min(max(rights - start, 0), step)
 
-    def _match(self, rows: slice, states: Tensor, some: tuple[Tensor, Tensor, int]) -> Tensor:
-        images, texts, rights = some
+    def _match(
+        self, loss: MatchLoss, rows: slice, states: Tensor, chunk: tuple[Tensor, Tensor, int]
+    ) -> Tensor:
+        images, texts, rights = chunk
+        logits = self._match_logits(states, images - rows.start, texts)
+        return loss.of_logits(logits, rights).sum() / (3 * len(self.batch))
+
+    def _sampled_match(self, loss: Loss, states: Tensor) -> Tensor:
+        """A loss that judges pairs of its choice, on a batch that is not split."""
+        return loss(replace(self.vectors, match=partial(self._match_logits, states)))
+
+    def _match_logits(self, states: Tensor, images: Tensor, texts: Tensor) -> Tensor:
         tokens = {name: it[texts] for name, it in self._tokens.items()}
-        answers = self.student.match(states[images - rows.start], tokens)
-        return Match().each(answers, rights).sum() / (3 * len(self.batch))
+        return self.student.match(states[images], tokens)
 
     def _hard_match_loss(
-        self, rows: slice, states: Tensor, tokens: Inputs, has: Tensor, right: float
+        self, rows: slice, states: Tensor, tokens: Inputs, has: Tensor, label: float
     ) -> Tensor:
         """Matching loss of hard captions."""
-        answers = self.student.match(states, slice_rows(tokens, rows))
-        answers = answers.to(torch.promote_types(answers.dtype, torch.float32))
-        aim = torch.full_like(answers, right)
-        each = F.binary_cross_entropy_with_logits(answers, aim, reduction="none")
-        return global_mean(each, has[rows].to(each.dtype))
+        logits = self.student.match(states, slice_rows(tokens, rows))
+        logits = logits.to(at_least_float32(logits.dtype))
+        labels = torch.full_like(logits, label)
+        losses = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+        return global_mean(losses, has[rows].to(losses.dtype))
 
-    def _caption_loss(self, rows: slice, states: Tensor) -> Tensor:
+    def _caption_loss(self, loss: Loss, rows: slice, states: Tensor) -> Tensor:
         tokens = slice_rows(self.batch.text, rows)
-        return Captioning()(self.student.write(states, tokens), self.student.targets(tokens))
+        logits, targets = self.student.write(states, tokens), self.student.targets(tokens)
+        return loss(replace(self.vectors, token_logits=logits, tokens=targets))
+
+
+def _name(term: WeightedLoss) -> str:
+    return term.name
 
 
 @torch.no_grad()
-def _draw_pairs(
-    student: Student, vectors: BatchVectors, batch: TrainingBatch
-) -> tuple[Tensor, Tensor]:
-    """Matching and hard wrong pairs with this process's images: image rows, caption indices."""
+def _local_pairs(loss: MatchLoss, vectors: LossBatch) -> tuple[Tensor, Tensor]:
+    """Pairs to judge with this process's images: image rows here, captions in the whole batch."""
     job = processes()
-    size, first = len(batch), job.rank * len(batch)
-    scale = student.scale()[0].to(vectors.image.device)
-    images, texts = job.gather(vectors.image), job.gather(vectors.text)
-    same = job.gather(batch.captions)
-    twice = batch.captions[:, None] == same
-    twice.diagonal(first).fill_(False)
-    logits = (
-        (scale * a.float() @ b.float().T).masked_fill(twice, -1e4)
-        for a, b in ((vectors.image, texts), (vectors.text, images))
-    )
-    pictures, captions = Match().pairs(*logits)
+    size = len(vectors.image)
+    first = job.rank * size
+    images, captions = loss.pairs(vectors)
     if job.count == 1:
-        return pictures, captions
+        return images, captions
     # Of wrong images with captions, those where the image is here, whosever the caption is.
-    wrong = job.gather(pictures[2 * size :])
+    wrong = job.gather(images[2 * size :])
     (here,) = torch.nonzero((wrong >= first) & (wrong < first + size), as_tuple=True)
-    pictures = torch.cat([pictures[: 2 * size], wrong[here]]) - first
-    return pictures, torch.cat([captions[: 2 * size], here])
+    images = torch.cat([images[: 2 * size], wrong[here]]) - first
+    return images, torch.cat([captions[: 2 * size], here])

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.losses.gather import processes
 from contrapose.models import load_model
 from contrapose.tune import checkpoint
@@ -49,8 +49,8 @@ def tune(
     if request.for_heads:
         return tune_heads(request, on_step=on_step, progress=progress)
     objective = parse_objective(request.objective)
-    if bool(objective.distill) != (request.teacher is not None):
-        raise InputError("--with distill and --teacher MODEL go together.")
+    if ("teacher" in objective.needs) != (request.teacher is not None):
+        raise InputError(f"distill and {option('teacher')} go together.")
     if request.heads is not None:
         raise InputError("--tau, --epochs and --head are for --with heads.")
     require_output(request)
@@ -72,14 +72,14 @@ def _tune_model(
         torch.manual_seed(settings.seed)
         add_lora(student, settings)
     rows, panel = load_datasets(request, student.model, device, progress)
-    evaluator = Evaluator(panel, progress=progress, interaction_share=bool(objective.dividend))
+    evaluator = Evaluator(panel, progress=progress, interaction_share="masked" in objective.needs)
     before = evaluator.measure_all(student.model, matches=student.matches)
     guard = None
     if request.guards or request.best:
         guard = Guard(evaluator, student.model, before, request.guards, request.best)
     teacher = None
     if request.teacher is not None:
-        feed = Feed(rows, student, settings, negatives=True, device=device)
+        feed = Feed(rows, student, settings, needs={"negative"}, device=device)
         teacher = Distiller(
             load_teacher(request.teacher, device),
             feed,

@@ -1,24 +1,81 @@
-"""One training step up to the gradients: forward, losses, backward, whole or in micro-batches."""
+"""One training step up to the gradients: forward, losses, backward, in one go or micro-batches."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from contrapose.errors import InputError
-from contrapose.losses.gather import processes
+from contrapose.errors import InputError, option
+from contrapose.losses import LossBatch, processes
+from contrapose.losses.tiled import TiledLoss, pairwise
 from contrapose.tune.feed import Feed, TrainingBatch
 from contrapose.tune.grad_cache import Encode, EncoderOutputs, backward_in_micro_batches, split_rows
-from contrapose.tune.objective import (
-    BatchVectors,
-    Objective,
-    loss_weights,
-    vector_losses,
-    weighted_sum,
-)
-from contrapose.tune.pair_losses import PairLosses, Teacher
+from contrapose.tune.masked_batches import complete_games
+from contrapose.tune.objective import Objective, loss_weights
+from contrapose.tune.pair_losses import MatchLoss, PairLosses, Teacher
 from contrapose.tune.settings import Settings
 from contrapose.tune.students import ImageOutputs, Inputs, Student, slice_rows
+
+PAIR_NEEDS = frozenset({"match", "tokens", "teacher"})
+"""Needs of losses on pairs, which see image states or a teacher and not only vectors."""
+
+
+class BatchVectors(NamedTuple):
+    """Encoder outputs of a batch; None where no loss needs them."""
+
+    image: Tensor
+    text: Tensor
+    negative: Tensor | None = None
+    positive: Tensor | None = None
+    masked: Tensor | None = None
+
+
+def loss_batch(student: Student, vectors: BatchVectors, batch: TrainingBatch) -> LossBatch:
+    """The inputs of the losses on a batch's vectors."""
+    scale, bias = student.scale()
+    inputs = LossBatch(
+        image=vectors.image,
+        text=vectors.text,
+        scale=scale.to(vectors.image.device),
+        bias=bias,
+        same=batch.captions,
+        negative=vectors.negative,
+        has_negative=batch.has_negative,
+        positive=vectors.positive,
+        has_positive=batch.has_positive,
+    )
+    if vectors.masked is None or vectors.negative is None or batch.masked is None:
+        return inputs
+    right, wrong = complete_games(vectors.masked, vectors.text, vectors.negative)
+    return replace(inputs, masked=right, masked_negative=wrong, has_masked=batch.masked.has)
+
+
+def vector_losses(student: Student, objective: Objective, inputs: LossBatch) -> dict[str, Tensor]:
+    """The contrastive loss, and all losses on vectors alone, of the whole batch.
+
+    Tiled losses are computed together from the same cosines.
+    """
+    terms = [term for term in objective.terms if not term.needs & PAIR_NEEDS]
+    terms.sort(key=lambda term: (len(term.needs), term.name))
+    losses = {"contrast": objective.contrastive_loss(student)}
+    losses |= {term.name: term.loss for term in terms}
+    tiled: dict[str, TiledLoss] = {
+        name: loss  # type: ignore[misc]
+        for name, loss in losses.items()
+        if hasattr(loss, "begin")
+    }
+    values = dict(zip(tiled, pairwise(inputs, list(tiled.values())), strict=True))
+    return {name: values[name] if name in values else loss(inputs) for name, loss in losses.items()}
+
+
+def weighted_sum(objective: Objective, losses: Mapping[str, Tensor]) -> Tensor:
+    """Weighted sum of the losses."""
+    weights = loss_weights(objective)
+    return torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
 
 
 class TrainingStep:
@@ -36,85 +93,86 @@ class TrainingStep:
         """A step for any batch of the feed.
 
         Raises:
-            InputError: the objective cannot be taught in this way.
+            InputError: the objective cannot be trained in this way.
         """
         self.student, self.objective, self.settings = student, objective, settings
         self.feed, self.teacher, self.device = feed, teacher, device
-        if bool(objective.distill) != (teacher is not None):
-            raise InputError("--with distill and --teacher MODEL go together.")
-        self.pairs = bool(objective.itm or objective.lm or teacher is not None)
+        if ("teacher" in objective.needs) != (teacher is not None):
+            raise InputError(f"distill and {option('teacher')} go together.")
+        if settings.pieces > 1 or processes().count > 1:
+            for term in objective.needing("match"):
+                if not isinstance(term.loss, MatchLoss):
+                    raise InputError(f"{term.name} needs the whole batch in one piece and process.")
+        self.pairs = bool(objective.needs & PAIR_NEEDS)
 
     def backward(self, batch: TrainingBatch) -> dict[str, Tensor]:
         """Accumulate gradients; returns the losses."""
-        found = (
-            self._backward_in_micro_batches(batch)
-            if self.settings.pieces > 1
-            else self._whole(batch)
-        )
+        if self.settings.pieces > 1:
+            losses = self._backward_in_micro_batches(batch)
+        else:
+            losses = self._backward_at_once(batch)
         job = processes()
         if self.pairs and job.count > 1:  # processes have parts of losses on pairs
-            values = job.sum(torch.stack([loss.float() for loss in found.values()])) / job.count
-            return dict(zip(found, values, strict=True))
-        return found
+            values = job.sum(torch.stack([loss.float() for loss in losses.values()])) / job.count
+            return dict(zip(losses, values, strict=True))
+        return losses
 
-    def _whole(self, batch: TrainingBatch) -> dict[str, Tensor]:
+    def _backward_at_once(self, batch: TrainingBatch) -> dict[str, Tensor]:
         with self._cast():
-            seen = self.student.see(batch.pixels)
-            vectors = self._vectors(seen.vectors, batch)
-            losses = vector_losses(self.student, self.objective, vectors, batch)
+            outputs = self.student.see(batch.pixels)
+            inputs = loss_batch(self.student, self._encode(outputs.vectors, batch), batch)
+            losses = vector_losses(self.student, self.objective, inputs)
             if self.pairs:
-                every = [slice(0, len(batch))]
-                asked = self._paired(batch, vectors, every).of(0, seen)
-                losses |= {name: ask() for name, ask in asked}
+                pending = self._pair_losses(batch, inputs, [slice(0, len(batch))]).of(0, outputs)
+                losses |= {name: compute() for name, compute in pending}
         weighted_sum(self.objective, losses).backward()  # type: ignore[no-untyped-call]
         return {name: loss.detach() for name, loss in losses.items()}
 
-    def _vectors(self, image: Tensor, batch: TrainingBatch) -> BatchVectors:
+    def _encode(self, image: Tensor, batch: TrainingBatch) -> BatchVectors:
         """Encode captions, negatives and positives in one forward pass."""
-        given = [batch.text, batch.negative, batch.positive]
-        there = [tokens for tokens in given if tokens is not None]
-        lengths = {next(iter(tokens.values())).shape[1] for tokens in there}
+        texts = [batch.text, batch.negative, batch.positive]
+        given = [tokens for tokens in texts if tokens is not None]
+        lengths = {next(iter(tokens.values())).shape[1] for tokens in given}
         if len(lengths) > 1:
-            read = [self.student.read(tokens) for tokens in there]
+            vectors = [self.student.read(tokens) for tokens in given]
         else:
-            together = {name: torch.cat([each[name] for each in there]) for name in there[0]}
-            read = list(self.student.read(together).chunk(len(there)))
-        parts = iter(read)
-        text, negative, positive = (None if it is None else next(parts) for it in given)
+            joined = {name: torch.cat([tokens[name] for tokens in given]) for name in given[0]}
+            vectors = list(self.student.read(joined).chunk(len(given)))
+        parts = iter(vectors)
+        text, negative, positive = (None if it is None else next(parts) for it in texts)
         assert text is not None  # noqa: S101 - a batch has captions
-        masked = None if batch.games is None else batch.games.read(self.student)
+        masked = None if batch.masked is None else batch.masked.read(self.student)
         return BatchVectors(image, text, negative, positive, masked)
 
     def _backward_in_micro_batches(self, batch: TrainingBatch) -> dict[str, Tensor]:
-        some = split_rows(len(batch), self.settings.pieces)
-        found: dict[str, Tensor] = {}
-        paired: list[PairLosses] = []
+        micro_batches = split_rows(len(batch), self.settings.pieces)
+        values: dict[str, Tensor] = {}
+        pair_losses: list[PairLosses] = []
 
         def losses(vectors: dict[str, Tensor]) -> Tensor:
-            each = BatchVectors(**vectors)
-            made = vector_losses(self.student, self.objective, each, batch)
-            found.update({name: loss.detach() for name, loss in made.items()})
+            inputs = loss_batch(self.student, BatchVectors(**vectors), batch)
+            losses = vector_losses(self.student, self.objective, inputs)
+            values.update({name: loss.detach() for name, loss in losses.items()})
             if self.pairs:
                 with self._cast():
-                    paired.append(self._paired(batch, each, some))
-            return weighted_sum(self.objective, made)
+                    pair_losses.append(self._pair_losses(batch, inputs, micro_batches))
+            return weighted_sum(self.objective, losses)
 
-        def beside(number: int, made: EncoderOutputs) -> None:
-            """Each loss there and back before the next, so that memory holds one."""
-            counts = loss_weights(self.objective)
-            most = 3 * (some[number].stop - some[number].start)
-            for name, ask in paired[0].of(
-                number, ImageOutputs(made[0], *(made[1:] or [None])), most
-            ):
+        def further_losses(number: int, outputs: EncoderOutputs) -> None:
+            """Forward and backward of one loss before the next, so that memory holds one."""
+            weights = loss_weights(self.objective)
+            most = 3 * (micro_batches[number].stop - micro_batches[number].start)
+            image = ImageOutputs(outputs[0], *(outputs[1:] or [None]))
+            for name, compute in pair_losses[0].of(number, image, most):
                 with self._cast():
-                    loss = ask()
+                    loss = compute()
                 if loss.requires_grad:  # all that it goes through may be frozen
-                    (counts[name] * loss).backward()  # type: ignore[no-untyped-call]
-                found[name] = found.get(name, 0) + loss.detach()
+                    (weights[name] * loss).backward()  # type: ignore[no-untyped-call]
+                values[name] = values.get(name, 0) + loss.detach()
 
-        encoders = self._encoders(batch)
-        backward_in_micro_batches(encoders, some, losses, {"image": beside} if self.pairs else None)
-        return found
+        further = {"image": further_losses} if self.pairs else None
+        backward_in_micro_batches(self._encoders(batch), micro_batches, losses, further)
+        return values
 
     def _encoders(self, batch: TrainingBatch) -> dict[str, Encode]:
         """Encoders of micro-batches, with image states where pair losses need them."""
@@ -131,17 +189,20 @@ class TrainingStep:
 
             return read
 
-        def play(rows: slice) -> EncoderOutputs:
-            assert batch.games is not None  # noqa: S101 - asked only where there are some
+        def read_masked(rows: slice) -> EncoderOutputs:
+            assert batch.masked is not None  # noqa: S101 - called only where there are some
             with self._cast():
-                return (batch.games.read(self.student, rows),)
+                return (batch.masked.read(self.student, rows),)
 
         texts = {"text": batch.text, "negative": batch.negative, "positive": batch.positive}
-        found = {name: reads(it) for name, it in texts.items() if it is not None}
-        return {"image": see, **found, **({} if batch.games is None else {"masked": play})}
+        encoders = {name: reads(it) for name, it in texts.items() if it is not None}
+        masked = {} if batch.masked is None else {"masked": read_masked}
+        return {"image": see, **encoders, **masked}
 
-    def _paired(self, batch: TrainingBatch, vectors: BatchVectors, some: list[slice]) -> PairLosses:
-        return PairLosses(self.student, self.objective, self.teacher, batch, vectors, some)
+    def _pair_losses(
+        self, batch: TrainingBatch, inputs: LossBatch, micro_batches: list[slice]
+    ) -> PairLosses:
+        return PairLosses(self.student, self.objective, self.teacher, batch, inputs, micro_batches)
 
     def _cast(self) -> torch.autocast:
         kind = torch.device(self.device).type

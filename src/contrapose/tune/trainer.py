@@ -294,11 +294,7 @@ def train(
     """
     job = processes()
     objective = fit_objective(objective, student)
-    feed = Feed(
-        rows, student, settings,
-        negatives=bool(objective.hn or objective.distill or objective.dividend),
-        positives=bool(objective.hp), games=bool(objective.dividend), device=device, job=job,
-    )  # fmt: skip
+    feed = Feed(rows, student, settings, needs=objective.needs, device=device, job=job)
     learner = Trainer(student, objective, settings, feed, folder, teacher, device)
     if begin is not None:
         begin()

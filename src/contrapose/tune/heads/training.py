@@ -1,9 +1,4 @@
-"""Training of two heads on cached features: InfoNCE at a fixed temperature, frozen encoders.
-
-Cosines lie in −1 … 1, so at τ ≥ 1/40 the number exp((S − 1)/τ) needs no maximum taken out first:
-its sums over rows and columns give the loss, and the same numbers the derivative. That is one
-exponential a pair, where the usual way takes a softmax of each side, forwards and backwards.
-"""
+"""Training of two heads on cached features: InfoNCE at a fixed temperature, frozen encoders."""
 
 from __future__ import annotations
 
@@ -12,18 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import normalize
 
 from contrapose.errors import InputError
-from contrapose.losses.info_nce import InfoNCE
-from contrapose.losses.tiled import MAX_CACHED_BYTES
+from contrapose.losses import InfoNCE, LossBatch
 from contrapose.models.joined.spec import HIDDEN_KEYS, apply_head
 from contrapose.results.summary import build_statistics
 from contrapose.tune.data.rows import split_indices
@@ -38,47 +31,6 @@ from contrapose.tune.heads.vectors import FeatureModel, feature_gallery
 from contrapose.tune.panels import make_panel
 from contrapose.tune.report import Evaluator
 from contrapose.tune.settings import HeadSettings, ProgressCallback, learning_rate_factor
-
-MAX_SCALE = 40.0
-"""The largest 1/τ: exp(−2·40) is far above the least float32."""
-
-
-def fast_info_nce(image: Tensor, text: Tensor, tau: float, same: Tensor | None = None) -> Tensor:
-    """InfoNCE at a fixed temperature, with one exponential per pair where possible.
-
-    Args:
-        image: (b, d) unit vectors in float32 of one process's batch, the whole of it.
-        text: (b, d) those of their captions.
-        tau: the temperature.
-        same: as in `InfoNCE`.
-    """
-    if same is not None or tau * MAX_SCALE < 1 or 4 * len(image) ** 2 > MAX_CACHED_BYTES:
-        return InfoNCE(tau=tau)(image, text, same=same)
-    found: Tensor = _FastInfoNCE.apply(image, text, 1 / tau)  # type: ignore[no-untyped-call]
-    return found
-
-
-class _FastInfoNCE(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, image: Tensor, text: Tensor, scale: float) -> Tensor:
-        scaled = image * scale
-        pairs = (scaled @ text.T).sub_(scale).exp_()
-        across, down = pairs.sum(1), pairs.sum(0)
-        ctx.save_for_backward(image, text, pairs, across, down)
-        ctx.scale = scale
-        right = (scaled * text).sum()
-        return (across.log() + down.log() - 2 * right / len(image)).mean() / 2 + scale
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor, Tensor, None]:
-        image, text, pairs, across, down = ctx.saved_tensors
-        slopes = (across.reciprocal()[:, None] + down.reciprocal()).mul_(pairs)
-        factor = weight * (ctx.scale / (2 * len(image)))
-        left = (slopes @ text).sub_(text, alpha=2).mul_(factor)
-        right = (slopes.T @ image).sub_(image, alpha=2).mul_(factor)
-        return left, right, None
-
 
 CaptionRows = NDArray[np.int64]
 
@@ -303,7 +255,8 @@ class HeadTrainer:
             normalize(apply_head(self._drop_features(given), self.heads, side), dim=1)
             for side, given in zip(SIDES, (self.images[own], self.texts[taken]), strict=True)
         )
-        loss = fast_info_nce(image, text, settings.tau, own if twice else None)
+        same = own if twice else None
+        loss = InfoNCE()(LossBatch(image, text, scale=1 / settings.tau, same=same))
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()

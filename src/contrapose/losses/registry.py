@@ -1,0 +1,121 @@
+"""Losses by name: the built-in ones, those of installed packages, and those of included files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import ClassVar, Protocol, TypeVar
+
+from torch import Tensor
+
+from contrapose.errors import InputError, first_line
+from contrapose.files import did_you_mean
+from contrapose.losses.batch import NEEDS, LossBatch
+
+ENTRY_POINT_GROUP = "contrapose.losses"
+
+
+class Loss(Protocol):
+    """A loss of one batch; `register_loss` gives it a name for `contrapose tune --with`.
+
+    Optional class attributes: `implied` (add it to every objective of a model that has what it
+    needs), `contrastive` (it takes the place of the model's contrastive loss), `match_label` (the
+    label of its captions, 0 or 1, for a model that judges pairs).
+    """
+
+    name: ClassVar[str]
+    weight: ClassVar[float]
+    """Default weight in an objective."""
+    needs: ClassVar[frozenset[str]]
+    """What it needs beyond images and captions: keys of `NEEDS`."""
+
+    def __call__(self, batch: LossBatch, /) -> Tensor:
+        """The loss of the whole batch, over all processes; a number with gradients."""
+
+
+LossFactory = Callable[[], Loss]
+T = TypeVar("T", bound=LossFactory)
+
+_FACTORIES: dict[str, LossFactory] = {}
+
+
+def register_loss(factory: T, name: str | None = None) -> T:
+    """Register a loss class, or a function that makes a loss; usable as a decorator.
+
+    Args:
+        factory: called without arguments.
+        name: the name to register it by; without it, the loss's own.
+
+    Raises:
+        InputError: it is no loss, or the name is taken.
+    """
+    name = name or getattr(factory, "name", None)
+    _require_loss(factory(), name)
+    assert name is not None  # noqa: S101 - checked in the line above
+    if _FACTORIES.setdefault(name, factory) is not factory:
+        raise InputError(f"there is already a loss named {name!r}.")
+    return factory
+
+
+def loss_names() -> list[str]:
+    """Names of all losses: built-in, registered, and of entry points."""
+    _load_built_in()
+    return sorted({*_FACTORIES, *_entry_points()})
+
+
+def load_loss(name: str) -> Loss:
+    """The loss of a name, with its default settings.
+
+    Raises:
+        InputError: there is no such loss, or an entry point does not give one.
+    """
+    _load_built_in()
+    if name not in _FACTORIES and name in _entry_points():
+        entry = _entry_points()[name]
+        try:
+            factory = entry.load()
+        except Exception as error:  # an installed package may fail in any way
+            raise InputError(
+                f"the loss {name!r} of {entry.value} cannot be loaded: {first_line(error)}"
+            ) from error
+        _FACTORIES.setdefault(name, factory)
+    if name not in _FACTORIES:
+        raise InputError(f"there is no loss {name!r}: {did_you_mean(name, loss_names())}")
+    loss = _FACTORIES[name]()
+    _require_loss(loss, name)
+    return loss
+
+
+def implied_losses() -> list[Loss]:
+    """Losses of every objective of a model that has what they need: captioning and matching."""
+    _load_built_in()
+    losses = [make() for _, make in sorted(_FACTORIES.items())]
+    return [loss for loss in losses if getattr(loss, "implied", False)]
+
+
+@cache
+def _entry_points() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+@cache
+def _load_built_in() -> None:
+    """Import the modules of this package, which register their losses."""
+    import_module("contrapose.losses")
+
+
+def _require_loss(loss: object, name: object) -> None:
+    """Raise `InputError` unless an object has what a loss has."""
+    if not isinstance(name, str) or not name or set(name) & set("+= ,"):
+        raise InputError(f"a loss needs a name without spaces, commas, + and =, not {name!r}.")
+    if not callable(loss) or not isinstance(getattr(loss, "name", None), str):
+        raise InputError(f"the loss {name!r} must be callable and have a `name`.")
+    weight, needs = getattr(loss, "weight", None), getattr(loss, "needs", None)
+    if not isinstance(weight, int | float) or weight <= 0:
+        raise InputError(f"the loss {name!r} needs a default `weight` above zero, not {weight!r}.")
+    if not isinstance(needs, set | frozenset) or not needs <= NEEDS.keys():
+        raise InputError(
+            f"the `needs` of the loss {name!r} must be a set of {', '.join(NEEDS)}, not {needs!r}."
+        )

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from contrapose.errors import InputError
+from contrapose.losses import HardPositive, LossBatch
+from tests.losses import naive
+from tests.losses.checks import assert_same, leaves, number
+
+
+def test_hard_positives_as_an_analogy() -> None:
+    image, text = leaves(*naive.features(6))
+    (positive,) = leaves(naive.features(6, seed=2)[0])
+    scale = number(4.0)
+    has = torch.tensor([True, True, False, True, True, True])
+    ours = HardPositive()(LossBatch(image, text, positive=positive, has_positive=has, scale=scale))
+    filled = torch.where(has[:, None], positive, text)
+    theirs = naive.info_nce(image, filled, scale) + naive.info_nce(text, filled, scale)
+    assert_same(ours, theirs / 2, (image, text, positive, scale))
+
+
+def test_even_hard_positives() -> None:
+    image, text = leaves(*naive.features(6))
+    (positive,) = leaves(naive.features(6, seed=2)[0])
+    scale = number(4.0)
+    ours = HardPositive(form="even")(LossBatch(image, text, positive=positive, scale=scale))
+    total = torch.zeros((), dtype=torch.float64)
+    for i in range(6):
+        scores = scale * torch.stack([(image[i] * it[i]).sum() for it in (text, positive)])
+        total = total + torch.nn.functional.kl_div(
+            scores.log_softmax(0), torch.full_like(scores, 0.5), reduction="sum"
+        )
+    assert_same(ours, total / 6, (image, text, positive, scale))
+    same = HardPositive(form="even")(LossBatch(image, text, positive=text))
+    assert abs(float(same.detach())) < 1e-15
+
+
+def test_bad_shapes() -> None:
+    image, text = naive.features(4)
+    with pytest.raises(InputError, match="one a caption"):
+        HardPositive()(LossBatch(image, text, positive=text[:, None]))
