@@ -14,8 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from contrapose.evaluation.evaluate import evaluate_models
-from contrapose.evaluation.parts import EvalRequest
+import contrapose as cp
 from contrapose.report.html.failure_cards import render_failure, worst_failures
 from contrapose.report.html.page import element, style_sheet
 
@@ -39,11 +38,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--out", type=Path, default=Path("docs/failure-card.png"))
     options = parser.parse_args(arguments)
-    request = EvalRequest(
-        ("scenes",), scores=(options.score,), subsets=(options.part,), limit=options.limit
+    runs = cp.evaluate(
+        options.model, "scenes", score=options.score, subset=options.part, limit=options.limit
     )
-    runs = evaluate_models((options.model,), request)
-    failures = worst_failures(runs, per_part=options.rank)
+    failures = worst_failures([run.record for run in runs], per_part=options.rank)
     if len(failures) < options.rank:
         print(f"{options.model} has only {len(failures)} failures on {options.part}.")
         return 1

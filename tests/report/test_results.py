@@ -1,4 +1,4 @@
-"""What `contrapose metrics` prints of results."""
+"""Tables that `contrapose metrics` prints."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def test_few_parts_keep_their_order() -> None:
 
 
 def test_very_many_parts_are_cut_to_the_largest() -> None:
-    _, parts, said, _ = results_tables(results(55))
+    _, parts, sentence, _ = results_tables(results(55))
     assert isinstance(parts, Table)
     assert [row[0] for row in parts.rows] == [f"part {i}" for i in range(54, 14, -1)]
-    assert isinstance(said, str)
-    assert "15 more" in said
+    assert isinstance(sentence, str)
+    assert "15 more" in sentence
 
 
 def test_no_parts() -> None:

@@ -1,4 +1,4 @@
-"""Tables: lines in a terminal, spaces in a pipe, nothing cut and nothing interpreted."""
+"""Tables: rules in a terminal, spaces in a pipe, no text cut and no markup interpreted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ import io
 from rich.console import Console
 
 from contrapose.report import Table, show
-from contrapose.report.tables import format_interval, format_p_value, format_value
+from contrapose.report.tables import (
+    format_bounds,
+    format_interval,
+    format_metric,
+    format_number,
+    format_p_value,
+    format_percent,
+    format_value,
+    strongest,
+)
+from contrapose.results import MetricValue
 
 TABLE = Table("Title", ("<name", "value"), (("[red]a[/red]", "1.00"), ("b" * 120, "10.00")))
 
@@ -45,3 +55,22 @@ def test_numbers() -> None:
     assert format_interval((0.1, 0.2), share=True) == "10.00 to 20.00"
     assert format_p_value(0.0) == "<0.0001"
     assert format_p_value(0.04567) == "0.0457"
+
+
+def test_missing_numbers_are_dashes_and_minus_signs_are_typographic() -> None:
+    assert [format_number(None), format_percent(None), format_bounds(None)] == ["–"] * 3
+    assert format_metric(None) == "–"
+    assert format_number(-0.12345, "+.2f") == "−0.12"
+    assert format_percent(0.4567) == "45.7"
+    assert format_bounds((-0.5, 0.25)) == "−0.5 to 0.25"
+    assert format_bounds((0.1, 0.25), ".1f", scale=100) == "10.0 to 25.0"
+    metric = MetricValue(value=0.5, ci95=(0.25, 0.75), n=4)
+    assert format_metric(metric) == "50.00 (25.00–75.00)"
+    assert format_metric(metric, digits=1) == "50.0 (25.0–75.0)"
+
+
+def test_strongest_keeps_the_order() -> None:
+    first, second = {"a": 0.1, "b": -0.9, "c": 0.5}, {"a": 0.8, "b": 0.0, "c": 0.0}
+    assert strongest([first], 2) == ["b", "c"]
+    assert strongest([first, second], 2) == ["a", "b"]
+    assert strongest([first], 5) == ["a", "b", "c"]

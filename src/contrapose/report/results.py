@@ -74,7 +74,7 @@ def part_rows(runs: Sequence[Results]) -> list[PartRow]:
                 parts.setdefault(part, {})[run_label(run)] = metrics
     rows = []
     for part, by_run in parts.items():
-        metric = main_metric(next(iter(by_run.values())))
+        metric = _row_metric(next(iter(by_run.values())))
         values = {label: metrics[metric] for label, metrics in by_run.items() if metric in metrics}
         if values:
             rows.append(PartRow(part, metric, values))
@@ -90,12 +90,12 @@ def largest_parts(rows: Sequence[PartRow]) -> Sequence[PartRow]:
 
 def overall_row(runs: Sequence[Results]) -> PartRow | None:
     """Row of the headline metric of every run."""
-    metric = main_metric(runs[0].metrics) if runs else ""
+    metric = _row_metric(runs[0].metrics) if runs else ""
     values = {run_label(run): run.metrics[metric] for run in runs if metric in run.metrics}
     return PartRow(AVERAGE if metric == AVERAGE else "all", metric, values) if values else None
 
 
-def main_metric(metrics: Mapping[str, MetricValue]) -> str:
+def _row_metric(metrics: Mapping[str, MetricValue]) -> str:
     """Main metric of a part: its shape's, or the first share."""
     shares = (name for name, value in metrics.items() if is_share(value))
     return shapes.main_metric(metrics) or next(shares, next(iter(metrics), ""))

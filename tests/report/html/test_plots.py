@@ -1,4 +1,4 @@
-"""Plots: every series is there, numbers are finite, odd data is drawn too."""
+"""Plots: every series is drawn, coordinates are finite, unusual data is drawn too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from contrapose.report.html.plots import (
     alpha_plot,
     dot_plot,
     equivariance_plot,
+    histogram_plot,
     kernel_density,
+    sensitivity_plot,
 )
 from contrapose.report.html.svg import Scale, ticks
 from tests.report.html.checks import Balanced, alpha, finite
@@ -51,9 +53,9 @@ def test_alpha() -> None:
 
 
 def test_a_flat_alpha_curve_is_drawn() -> None:
-    whole = {"raw": 1.0, "pmi": 1.0, "cross_validated": 1.0, "std": 0.0, "oracle": 1.0}
+    all_right = {"raw": 1.0, "pmi": 1.0, "cross_validated": 1.0, "std": 0.0, "oracle": 1.0}
     report = alpha()
-    values = report.metrics["accuracy"].model_copy(update=whole)
+    values = report.metrics["accuracy"].model_copy(update=all_right)
     flat = report.model_copy(
         update={
             "curve": tuple((at, 1.0) for at, _ in report.curve),
@@ -72,7 +74,7 @@ def test_equivariance() -> None:
     words = " ".join(page.text)
     assert all(f"{name} (sd " in words for name in series)
     assert "one (sd" not in words
-    curves = [str(each.get("class")) for tag, each in page.tags if tag == "polyline"]
+    curves = [str(attributes.get("class")) for tag, attributes in page.tags if tag == "polyline"]
     assert curves.count("curve s1") == 2  # "a" is second in the order of the report
     assert equivariance_plot("Nothing", {}) == ""
 
@@ -96,7 +98,7 @@ def test_scale_keeps_to_its_ends() -> None:
 
 
 def test_numbers_of_a_drawing() -> None:
-    assert [format_coordinate(each) for each in (1.0, 0.126, -0.001, -2.5, 100)] == [
+    assert [format_coordinate(value) for value in (1.0, 0.126, -0.001, -2.5, 100)] == [
         "1", "0.13", "0", "-2.5", "100",
     ]  # fmt: skip
     with pytest.raises(ValueError, match="nan"):
@@ -104,3 +106,22 @@ def test_numbers_of_a_drawing() -> None:
     assert element("p", "x", class_="a", hidden=True, open=False, id=None) == (
         '<p class="a" hidden>x</p>'
     )
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-9, 0.3, 20.0])
+def test_sensitivities_of_any_size(value: float) -> None:
+    markup = sensitivity_plot("T", {"Q_O": {"m": Dot(value, value, value)}}, ["m"], ["Q_O"])
+    assert f"Q_O, m: {value:.3g}" in markup
+    assert sensitivity_plot("T", {"Q_O": {}}, ["m"], []) == ""
+
+
+def test_histogram_has_both_outlines_and_a_description() -> None:
+    markup = histogram_plot("A <score>", [0.0, 1.0, 2.0], [1, 3], [4, 0], "log P")
+    assert markup.count("<polyline") == 4  # two outlines, two symbols in the legend
+    assert "mean of right captions 1.25, of wrong ones 0.50" in markup
+    assert "A &lt;score&gt;" in markup
+
+
+def test_empty_histogram() -> None:
+    assert histogram_plot("t", [0.0, 1.0], [1], [0], "x") == ""
+    assert histogram_plot("t", [1.0, 1.0], [1], [1], "x") == ""

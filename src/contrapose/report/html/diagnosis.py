@@ -94,7 +94,8 @@ def render_diagnosis(run: DiagnosisRun) -> str:
     names = ", ".join(model_label(model) for model in report.models)
     sources = sources_line(report.words, report.regions, report.baseline_words)
     lead = f"{report.examples:,} examples of {report.benchmark}. {sources}"
-    return render_page(f"What do {names} react to?", lead, sections, _footer(report))
+    verb = "does" if len(report.models) == 1 else "do"
+    return render_page(f"What {verb} {names} react to?", lead, sections, _footer(report))
 
 
 def _findings_list(report: DiagnosisReport) -> str:
