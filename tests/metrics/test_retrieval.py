@@ -137,7 +137,7 @@ def test_classify_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     scores, labels = rng.normal(size=(100, 30)), rng.integers(0, 30, size=100)
     whole = top_k(scores, labels, 5).values
-    monkeypatch.setattr("contrapose.metrics.retrieval.TOP_K_CHUNK", 100)
+    monkeypatch.setattr("contrapose.metrics.retrieval.CHUNK", 100)
     np.testing.assert_array_equal(top_k(scores, labels, 5).values, whole)
 
 
@@ -187,7 +187,7 @@ def test_edits_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     scores, own = rng.normal(size=(100, 30)), rng.integers(0, 30, size=100)
     whole = rank_edits(scores, own, 5)
-    monkeypatch.setattr("contrapose.metrics.retrieval.EDIT_CHUNK", 100)
+    monkeypatch.setattr("contrapose.metrics.retrieval.CHUNK", 100)
     np.testing.assert_array_equal(rank_edits(scores, own, 5), whole)
 
 

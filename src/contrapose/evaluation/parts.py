@@ -50,13 +50,13 @@ from contrapose.results.tables import ScoreTable, answers_table, grid_table
 from contrapose.scores import Answers, Skip
 
 DEBIASED: Mapping[str, str] = {f"{score}-alpha": score for score in LIKELIHOOD_SCORES}
-"""Likelihoods with the prior taken out of choices among captions, and what they are made of."""
+"""Likelihoods with the prior removed where captions are compared → the plain likelihoods."""
 
 TOKENS = ("lm", "blind")
-"""Scores that are made of token log-probabilities."""
+"""Scores with token log-probabilities."""
 
 HALF = math.log(0.5)
-"""Above it a yes is likelier than not."""
+"""Threshold of `vqa`: above it a yes is likelier than not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +65,24 @@ class EvalRequest:
 
     Attributes:
         benchmarks: names as `find_benchmark` knows them, benchmarks, or their data.
-        scores: none means all that a model can do.
+        scores: names of scores; none means all that a model gives.
         root: the benchmark's folder, or one that holds a folder of each benchmark's name.
         subsets: parts of a suite or values of the tag `subset`; none means all.
         limit: at most so many examples of each subset.
-        device: where models compute; `auto` takes CUDA where there is some.
-        dtype: what they compute in; None is as the model's name says.
+        device: device of the models; `auto` takes CUDA where there is some.
+        dtype: number format of the models; None takes that of the model's name.
         batch_size: None begins with each model's suggestion, and finds what memory allows.
-        workers: threads that decode images; None takes one a core.
-        cache: where answers are kept, a folder or a URL; None keeps them in memory alone.
+        workers: threads that decode images; None takes one per core.
+        cache: folder or URL of the store; None keeps scores in memory alone.
         cache_use: `reuse` scores of the cache, `refresh` them, or use `only` them.
         strict: refuse to skip anything.
         long: skip captions that are longer than a model reads, or cut them.
-        rerank: how many of each query of a gallery `itm` and `lm` are asked, 0 for all; None
+        rerank: candidates of each query of a gallery that `itm` and `lm` score, 0 for all; None
             decides by its size.
         trust_remote_code: run code that comes with a model's weights.
-        prior: also report `lm` and `vqa` with this prior taken out, as `lm-alpha`, `vqa-alpha`.
-        alpha: how much of it.
-        question: what `vqa` asks.
+        prior: also report `lm` and `vqa` with this prior removed, as `lm-alpha`, `vqa-alpha`.
+        alpha: share of the prior that is removed.
+        question: the question of `vqa`.
         tokens: also put the token log-probabilities of `lm` and `blind` into the score tables.
         resamples: of the bootstrap.
         seed: of everything random.

@@ -36,7 +36,7 @@ class Selection:
         name: as the user typed it, or that of its card.
         suite: whether it has parts.
         parts: by name, the empty name for a benchmark without parts: the benchmark and its data.
-        named: the parts that the user asked for by name.
+        named: the parts that the user named.
         root: the folder it was read from; None when it needs none.
     """
 
@@ -142,24 +142,24 @@ def _select_examples(
 ) -> list[Example]:
     if not subsets and limit is None:
         return list(examples)
-    kept: list[Example] = []
+    chosen: list[Example] = []
     counted: Counter[str] = Counter()
-    only = len(benchmark.card.counts) <= 1 and not subsets
+    one_subset = len(benchmark.card.counts) <= 1 and not subsets
     for example in examples:
         subset = str(example.tags.get("subset", ""))
         counted[subset] += 1
         if subsets and subset not in subsets:
             continue
         if limit is not None and counted[subset] > limit:
-            if only and len(counted) == 1:
+            if one_subset and len(counted) == 1:
                 break  # one subset: nothing that follows would be taken
             continue
-        kept.append(example)
+        chosen.append(example)
     for subset in subsets:
         if subset not in counted:
             near = did_you_mean(subset, counted)
             raise InputError(f"{benchmark.card.name} has no subset {subset!r}: {near}")
-    return kept
+    return chosen
 
 
 def _truncate(data: Gallery | EditSet, limit: int) -> Gallery | EditSet:
@@ -170,12 +170,12 @@ def _truncate(data: Gallery | EditSet, limit: int) -> Gallery | EditSet:
         pairs = tuple(pair for pair in data.pairs if pair[0] < limit)
         return replace(data, images=data.images[:limit], pairs=pairs)
     texts = sorted({text for image, text in data.pairs if image < limit})
-    place = {text: i for i, text in enumerate(texts)}
+    position = {text: i for i, text in enumerate(texts)}
     return replace(
         data,
         images=data.images[:limit],
         texts=tuple(data.texts[text] for text in texts),
-        pairs=tuple((i, place[text]) for i, text in data.pairs if i < limit),
+        pairs=tuple((i, position[text]) for i, text in data.pairs if i < limit),
     )
 
 
@@ -195,9 +195,11 @@ def sample_selection(selection: Selection, count: int, seed: int) -> Selection:
 
 
 def _draw_examples(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
-    places: dict[str, list[int]] = {}
+    positions: dict[str, list[int]] = {}
     for i, example in enumerate(examples):
-        places.setdefault(str(example.tags.get("subset", "")), []).append(i)
+        positions.setdefault(str(example.tags.get("subset", "")), []).append(i)
     random = np.random.default_rng(seed)
-    chosen = [int(i) for some in places.values() for i in random.permutation(some)[:count].tolist()]
+    chosen = [
+        int(i) for some in positions.values() for i in random.permutation(some)[:count].tolist()
+    ]
     return [examples[i] for i in sorted(chosen)]

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from contrapose.data import EditSet, Gallery
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.results.schema import SkipReport
 from contrapose.scores import ScoreMatrix, Skip, count_reasons
 
 SkipReasons = Mapping[str, Skip]
-"""Examples (queries of a gallery) that could not be asked, and why."""
+"""Skipped examples (queries of a gallery), and the reason of each."""
 
 UNREACHABLE_SCORE = -2.0
-"""Below every cosine: an image that cannot be seen is never found."""
+"""Score of an unreadable image: below every cosine, so that it is never retrieved."""
 
 
 class NothingLeftError(InputError):
@@ -62,7 +62,7 @@ def require_no_skips(skipped: SkipReasons, name: str) -> None:
         are = f"{len(skipped):,} examples" if len(skipped) > 1 else "1 example"
         raise InputError(
             f"{are} of {name} cannot be asked, the first is {unit}: {first.detail}; put it right, "
-            "or leave out --strict to skip them."
+            f"or leave out {option('strict')} to skip them."
         )
 
 

@@ -5,21 +5,23 @@ example; a `Statistic` is a number of the whole set that can be resampled; `alph
 parameter of debiasing.
 """
 
-from contrapose.metrics.alpha import (
-    AlphaCurve,
+from contrapose.metrics.alpha.intervals import (
     AlphaIntervals,
-    AlphaOptimum,
-    CrossValidation,
-    HeldOutMeans,
     augmented_intervals,
     brittle_intervals,
-    cross_validate,
     first_intervals,
     group_intervals,
     original_intervals,
     refuse_own_images,
-    sweep,
     text_intervals,
+)
+from contrapose.metrics.alpha.selection import (
+    AlphaCurve,
+    AlphaOptimum,
+    CrossValidation,
+    HeldOutMeans,
+    cross_validate,
+    sweep,
 )
 from contrapose.metrics.audit import Audit, Histogram, audit, histogram, solvable_blind
 from contrapose.metrics.boundaries import (
@@ -68,26 +70,29 @@ from contrapose.metrics.retrieval import (
     simat_score,
     top_k,
 )
-from contrapose.metrics.statistics import (
-    McNemar,
-    PairedDifference,
-    Statistic,
+from contrapose.metrics.statistics.bootstrap import (
     auroc,
     auroc_interval,
-    clusters_of,
-    combine,
-    correlation_of,
-    has_repeats,
-    holm,
     interval,
     intervals,
-    macro_mean,
-    mcnemar,
-    mean_of,
-    minimum_of_means,
-    paired_bootstrap,
     percentile_interval,
     replicates,
+)
+from contrapose.metrics.statistics.resampling import clusters_of, has_repeats
+from contrapose.metrics.statistics.significance import (
+    McNemar,
+    PairedDifference,
+    holm,
+    mcnemar,
+    paired_bootstrap,
+)
+from contrapose.metrics.statistics.statistic import (
+    Statistic,
+    combine,
+    correlation_of,
+    macro_mean,
+    mean_of,
+    minimum_of_means,
     standard_deviation,
 )
 from contrapose.metrics.types import BoolArray, FloatArray, IntArray, Outcome

@@ -3,12 +3,12 @@
 A game of n players is its 2**n values along the last axis: bit i of index s says that player i is
 present. All functions take any number of games at once, along the leading axes.
 
-The dividend of a coalition is `w(S) = Σ_{S'⊆S} (−1)^{|S|−|S'|} v(S')`: what S has that no part of
-it has. Taken literally that is 3**n terms a game; the butterfly does one player after the other,
-`w(S ∪ {i}) −= w(S)`, in place.
+The dividend of a coalition is `w(S) = Σ_{S'⊆S} (−1)^{|S|−|S'|} v(S')`: the worth of S beyond that
+of its parts. Taken literally that is 3**n terms a game; the butterfly does one player after the
+other, `w(S ∪ {i}) −= w(S)`, in place.
 
-NaN stands for a coalition that was not asked: the dividends of its supersets are NaN, the others
-are not touched.
+NaN stands for a coalition that was not evaluated: the dividends of its supersets are NaN, the
+others are not touched.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def pattern_mask(players: Sequence[str], pattern: str) -> int | None:
 
 
 MOST_PLAYERS = 16
-"""More players than this have too many coalitions to ask them all."""
+"""More players than this have too many coalitions to evaluate them all."""
 
 BLOCK = 1 << 15
 """Values worked on at a time: 256 KiB stay in a processor's second cache."""
 
 NARROW = 16
-"""Runs shorter than this are gathered into one long operation for each place in the run."""
+"""Runs shorter than this are gathered into one long operation for each position in the run."""
 
 Half = NDArray[np.floating[Any]]
 Step = Callable[[Half, Half], object]
@@ -140,12 +140,10 @@ def check_games(values: ArrayLike, dtype: DTypeLike) -> NDArray[np.floating[Any]
         InputError: as in `moebius`.
     """
     given, kind = np.asarray(values), np.dtype(dtype)
-    for what, found in (("a game's values are", given.dtype), ("dividends are computed", kind)):
-        whole = found is given.dtype and found.kind in "iub"
-        if not whole and (found.kind != "f" or found.itemsize < 4):
-            raise InputError(
-                f"{what} in float32 or wider, not {found}: half precision drowns them."
-            )
+    for what, used in (("a game's values are", given.dtype), ("dividends are computed", kind)):
+        integer = used is given.dtype and used.kind in "iub"
+        if not integer and (used.kind != "f" or used.itemsize < 4):
+            raise InputError(f"{what} in float32 or wider, not {used}: half precision drowns them.")
     if not given.ndim:
         raise InputError("a game has 2**n values, one a coalition; one number is none.")
     players_of(given.shape[-1])
@@ -166,8 +164,8 @@ def butterfly(games: NDArray[np.floating[Any]], step: Step) -> FloatArray:
         while run < coalitions:
             pairs = block.reshape(-1, 2, run)
             if run < NARROW:
-                for place in range(run):
-                    step(pairs[:, 0, place], pairs[:, 1, place])
+                for offset in range(run):
+                    step(pairs[:, 0, offset], pairs[:, 1, offset])
             else:
                 step(pairs[:, 0], pairs[:, 1])
             run *= 2
@@ -180,9 +178,6 @@ def _subtract(without: Half, with_: Half) -> object:
 
 def _add(without: Half, with_: Half) -> object:
     return np.add(with_, without, out=with_)
-
-
-HalfGames = NDArray[np.floating[Any]]
 
 
 def shapley_values(dividends: ArrayLike) -> FloatArray:
@@ -242,6 +237,6 @@ def _coalition_sizes(players: int) -> IntArray:
     return np.asarray((masks >> np.arange(players) & 1).sum(axis=1))
 
 
-def _add_supersets(without: HalfGames, with_: HalfGames) -> object:
+def _add_supersets(without: Half, with_: Half) -> object:
     """Sum over supersets: add the coalitions with the player to those without."""
     return np.add(without, with_, out=without)

@@ -2,7 +2,7 @@
 
 Scores are (k, 2), caption then foil. The released script works on match logits, asks `caption > ½`
 and `foil ≤ ½` of the match probability, and drops the items whose foil lies exactly on ½ from all
-of its numbers: `kept_officially` says which it keeps. (Parcalabescu et al., VALSE, 2022.)
+of its numbers: `official_mask` tells which it keeps. (Parcalabescu et al., VALSE, 2022.)
 
 Each example is one image with the original caption c, a hard negative n and a hard positive p, a
 rewording of c that keeps its meaning; its scores are (k, 3) in the order c, n, p.
@@ -47,14 +47,14 @@ def p_f(scores: ArrayLike, threshold: float = 0.5, *, protocol: FoilProtocol = "
 
     Args:
         scores: (k, 2) caption, foil.
-        threshold: what parts fitting from not fitting.
+        threshold: separates fitting from not fitting.
         protocol: "official" asks `s(foil) ≤ threshold`.
     """
     if protocol not in ("strict", "official"):
         raise InputError(f"protocol must be 'strict' or 'official', not {protocol!r}.")
     _, foil = _foil_columns(scores)
-    found = foil <= threshold if protocol == "official" else foil < threshold
-    return binary_outcome(found, foil == threshold, 1 / 2)
+    fits = foil <= threshold if protocol == "official" else foil < threshold
+    return binary_outcome(fits, foil == threshold, 1 / 2)
 
 
 def acc(scores: ArrayLike, threshold: float = 0.5, *, protocol: FoilProtocol = "strict") -> Outcome:

@@ -79,7 +79,7 @@ class NGram:
         return _check_words(words, self.vocabulary)
 
     def _probabilities(self, windows: IntArray) -> FloatArray:
-        found: FloatArray = np.full(len(windows), 1 / self.vocabulary)
+        probabilities: FloatArray = np.full(len(windows), 1 / self.vocabulary)
         for length, level in enumerate(self.levels, start=1):
             codes = _encode(windows[:, -length:], self.vocabulary)
             base = self.vocabulary + 1
@@ -89,8 +89,9 @@ class NGram:
             seen = totals > 0
             scale = np.where(seen, totals, 1.0)
             kept = np.maximum(counts - level.discount, 0) / scale
-            found = np.where(seen, kept + level.discount * kinds / scale * found, found)
-        return found
+            backed_off = kept + level.discount * kinds / scale * probabilities
+            probabilities = np.where(seen, backed_off, probabilities)
+        return probabilities
 
 
 def fit_ngram(

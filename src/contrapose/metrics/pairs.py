@@ -213,7 +213,7 @@ class Equivariance:
 def equivariance(scores: ArrayLike) -> Equivariance:
     """Equivariance scores of 2 × 2 examples.
 
-    The scores are standardised first, so that models with other scales can be compared: by the mean
+    The scores are standardized first, so that models with other scales can be compared: by the mean
     and standard deviation of all scores given. Give all of a model's scores on a benchmark at once,
     and take subsets afterwards with `Equivariance.only`.
 

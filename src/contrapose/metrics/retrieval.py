@@ -3,7 +3,7 @@
 A query is a hit at k when fewer than k things that do not belong to it score as high as the best
 one that does: among equals the wrong ones come first, so that ties are never wins.
 
-The score is Σ μᵢ·1[oracle(Jᵢ, Tᵢ) > ½], μ normalised to one (Couairon et al., Embedding Arithmetic
+The score is Σ μᵢ·1[oracle(Jᵢ, Tᵢ) > ½], μ normalized to one (Couairon et al., Embedding Arithmetic
 of Multimodal Queries for Image Retrieval, 2022, equation 1); with n > 1 the best of the first n
 images counts.
 """
@@ -30,7 +30,7 @@ from contrapose.metrics.types import (
 )
 
 CHUNK = 1 << 22
-"""Scores looked at together."""
+"""Scores compared at a time."""
 
 WAYS = ("image_to_text", "text_to_image")
 
@@ -43,7 +43,7 @@ def recalls(
     Args:
         scores: (N, M) scores of every image with every text; may be memory-mapped.
         pairs: (P, 2) positions (image, text) that belong together, as many as there are.
-        ks: how far down to look.
+        ks: cutoffs of the ranking.
 
     Returns:
         `image_to_text_r1` … `text_to_image_r10`, each with one value a query: the images (or texts)
@@ -86,7 +86,7 @@ def mean_recall(outcomes: Mapping[str, Outcome], pairs: ArrayLike) -> tuple[Stat
     captions are drawn together.
 
     Args:
-        outcomes: what `recalls` gave.
+        outcomes: the result of `recalls`.
         pairs: the same pairs as there.
     """
     pairs_ = np.asarray(pairs, dtype=np.int64)
@@ -117,12 +117,15 @@ class _MatchRanks:
 def _rank_matches(gallery: FloatArray, pairs: IntArray) -> tuple[_MatchRanks, _MatchRanks]:
     """Match ranks of the images, then of the texts, in one pass over the scores."""
     n, m = gallery.shape
-    own = widen(gallery[pairs[:, 0], pairs[:, 1]])
-    best_text, best_image = np.full(n, np.inf, own.dtype), np.full(m, np.inf, own.dtype)
+    right = widen(gallery[pairs[:, 0], pairs[:, 1]])
+    best_text, best_image = (
+        np.full(n, np.inf, right.dtype),
+        np.full(m, np.inf, right.dtype),
+    )
     for best, side in ((best_text, 0), (best_image, 1)):
         queries = pairs[:, side]
         best[queries] = -np.inf
-        np.maximum.at(best, queries, own)
+        np.maximum.at(best, queries, right)
     texts = np.zeros((2, n), dtype=np.int64)
     images = np.zeros((2, m), dtype=np.int64)
     for rows, block in _blocks(gallery):
@@ -130,15 +133,16 @@ def _rank_matches(gallery: FloatArray, pairs: IntArray) -> tuple[_MatchRanks, _M
         texts[1, rows] = np.count_nonzero(block > best_text[rows, None], axis=1)
         images[0] += np.count_nonzero(block >= best_image, axis=0)
         images[1] += np.count_nonzero(block > best_image, axis=0)
-    found = []
+    ranks = []
     for counts, best, side in ((texts, best_text, 0), (images, best_image, 1)):
         queries = pairs[:, side]
         matches = np.bincount(queries, minlength=len(best))
-        asked = matches > 0
+        queried = matches > 0
         # No match scores above the best one; those that equal it are not wrong.
-        equal = np.bincount(queries[own == best[queries]], minlength=len(best))
-        found.append(_MatchRanks((counts[0] - equal)[asked], counts[1][asked], matches[asked]))
-    return found[0], found[1]
+        equal = np.bincount(queries[right == best[queries]], minlength=len(best))
+        at_least, above = counts[0] - equal, counts[1]
+        ranks.append(_MatchRanks(at_least[queried], above[queried], matches[queried]))
+    return ranks[0], ranks[1]
 
 
 def _blocks(gallery: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
@@ -158,17 +162,13 @@ def _check_pairs(pairs: ArrayLike, shape: tuple[int, ...]) -> IntArray:
     return np.unique(array, axis=0)
 
 
-TOP_K_CHUNK = 1 << 22
-"""Scores looked at together."""
-
-
 def top_k(scores: ArrayLike, labels: ArrayLike, k: int = 1) -> Outcome:
     """Top-k accuracy: fewer than k other classes score as high as the right one; ties never win.
 
     Args:
         scores: (N, C) scores of every image with every class.
         labels: (N,) position of each image's right class.
-        k: how many guesses are allowed. Chance k/C.
+        k: number of guesses. Chance k/C.
 
     Raises:
         InputError: a shape does not fit, a label is not a class, or a score is NaN.
@@ -182,22 +182,19 @@ def top_k(scores: ArrayLike, labels: ArrayLike, k: int = 1) -> Outcome:
     if n and not (right.min() >= 0 and right.max() < classes):
         raise InputError(f"labels must lie in 0 … {classes - 1}.")
     at_least, above = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    rows = max(1, TOP_K_CHUNK // max(1, classes))
+    rows = max(1, CHUNK // max(1, classes))
     for start in range(0, n, rows):
         part = slice(start, start + rows)
         block = widen(array[part])
-        own = np.take_along_axis(block, right[part, None], axis=1)
-        at_least[part] = np.count_nonzero(block >= own, axis=1) - 1
-        above[part] = np.count_nonzero(block > own, axis=1)
+        correct = np.take_along_axis(block, right[part, None], axis=1)
+        at_least[part] = np.count_nonzero(block >= correct, axis=1) - 1
+        above[part] = np.count_nonzero(block > correct, axis=1)
     return binary_outcome(
         at_least < k, (above < k) & (at_least >= k), min(1.0, k / classes) if n else None
     )
 
 
 SkipRule = Literal["always", "if first"]
-
-EDIT_CHUNK = 1 << 22
-"""Scores ranked together."""
 
 
 def rank_edits(
@@ -217,21 +214,21 @@ def rank_edits(
     Raises:
         InputError: a shape does not fit, there are too few images, or a score is not finite.
     """
-    array, own = np.asarray(scores), np.asarray(query_image, dtype=np.int64)
-    if array.ndim != 2 or own.shape != array.shape[:1]:
-        raise InputError(f"{own.shape} query images do not fit scores of shape {array.shape}.")
+    array, start = np.asarray(scores), np.asarray(query_image, dtype=np.int64)
+    if array.ndim != 2 or start.shape != array.shape[:1]:
+        raise InputError(f"{start.shape} query images do not fit scores of shape {array.shape}.")
     if skip not in ("always", "if first"):
         raise InputError(f"skip must be 'always' or 'if first', not {skip!r}.")
     queries, images = array.shape
     if not 1 <= n < images:
         raise InputError(f"n must be from 1 to {images - 1}, the images beside the query's own.")
-    if queries and not (own.min() >= 0 and own.max() < images):
+    if queries and not (start.min() >= 0 and start.max() < images):
         raise InputError(f"query images must lie in 0 … {images - 1}.")
     ranked = np.empty((queries, n), dtype=np.int64)
-    rows = max(1, EDIT_CHUNK // images)
-    for start in range(0, queries, rows):
-        part = slice(start, start + rows)
-        ranked[part] = _rank_block(require_finite(array[part], "scores"), own[part], n, skip)
+    rows = max(1, CHUNK // images)
+    for first in range(0, queries, rows):
+        part = slice(first, first + rows)
+        ranked[part] = _rank_block(require_finite(array[part], "scores"), start[part], n, skip)
     return ranked
 
 
@@ -245,8 +242,8 @@ def best_of(hits: ArrayLike, n: int) -> Outcome:
     array = np.asarray(hits, dtype=np.bool_)
     if array.ndim != 2 or not 1 <= n <= array.shape[1]:
         raise InputError(f"the best of {n} cannot be taken from hits of shape {array.shape}.")
-    found = np.asarray(array[:, :n].any(axis=1))
-    return binary_outcome(found, np.zeros(len(array), dtype=np.bool_), None)
+    hit = np.asarray(array[:, :n].any(axis=1))
+    return binary_outcome(hit, np.zeros(len(array), dtype=np.bool_), None)
 
 
 def simat_score(hits: ArrayLike, weights: ArrayLike, n: int = 1) -> Statistic:
@@ -254,24 +251,24 @@ def simat_score(hits: ArrayLike, weights: ArrayLike, n: int = 1) -> Statistic:
 
     Args:
         hits: (q, at least n) whether the oracle takes each answer, best ranked first.
-        weights: (q,) μ before normalisation, 1/sqrt(norm2).
+        weights: (q,) μ before normalization, 1/sqrt(norm2).
         n: how many answers count, 1 or 5 in the paper.
     """
     return mean_of(best_of(hits, n).values, weights)
 
 
 def _rank_block(
-    scores: FloatArray, own: NDArray[np.int64], n: int, skip: SkipRule
+    scores: FloatArray, start: NDArray[np.int64], n: int, skip: SkipRule
 ) -> NDArray[np.int64]:
     left = scores.copy()
     rows = np.arange(len(left))
     if skip == "always":
-        left[rows, own] = -np.inf
+        left[rows, start] = -np.inf
     else:
-        first = left.argmax(axis=1) == own
-        left[rows[first], own[first]] = -np.inf
+        first = left.argmax(axis=1) == start
+        left[rows[first], start[first]] = -np.inf
     ranked = np.empty((len(left), n), dtype=np.int64)
-    for place in range(n):
-        ranked[:, place] = left.argmax(axis=1)
-        left[rows, ranked[:, place]] = -np.inf
+    for rank in range(n):
+        ranked[:, rank] = left.argmax(axis=1)
+        left[rows, ranked[:, rank]] = -np.inf
     return ranked

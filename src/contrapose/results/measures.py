@@ -25,12 +25,12 @@ class Measure:
         values: k numbers, 0 or 1 for accuracies.
         where: the units it is defined for.
         ties: the units with a tied comparison; None when nothing is compared.
-        chance: what guessing gets, unit by unit; None when guessing has no meaning.
-        weights: how much each unit counts; None when all count alike.
-        summary: what is reported of the values.
-        better: which way is better; None when neither is.
-        grouped: whether means of group means make sense of it.
-        shown: whether it is reported itself, or only feeds a derived number.
+        chance: chance level of each unit; None when guessing has no meaning.
+        weights: weight of each unit; None when all count alike.
+        summary: the statistic that is reported.
+        better: whether higher or lower is better; None when neither is.
+        grouped: whether a mean of group means makes sense.
+        shown: whether it is reported, or only the source of a derived metric.
     """
 
     values: FloatArray
@@ -83,7 +83,7 @@ class DerivedMetric:
         kind: "average" and "minimum" of the sources' summaries; "auroc" of the first source's
             values (right captions) against the second's (foils).
         sources: names of measures.
-        chance: what guessing gets.
+        chance: chance level.
     """
 
     kind: Literal["average", "minimum", "auroc"]
@@ -101,7 +101,7 @@ class Measurements:
         clusters: for each unit its cluster; None when images are unknown.
         measures: by name, in the order of the report.
         derived: by name, in the order of the report.
-        notes: what a reader should know.
+        notes: sentences for the reader.
     """
 
     ids: tuple[str, ...]
@@ -187,19 +187,19 @@ def units_by_tag(measured: Measurements, by: Sequence[str]) -> dict[str, IntArra
     Raises:
         InputError: no unit has the tag.
     """
-    found: dict[tuple[str, str], list[int]] = {}
+    by_value: dict[tuple[str, str], list[int]] = {}
     for tag in by:
         if tag not in measured.tags:
             known = ", ".join(measured.tags) or "none"
             raise InputError(f"no example has the tag {tag!r}; tags here: {known}.")
         for i, value in enumerate(measured.tags[tag]):
             for one in tag_values(value):
-                found.setdefault((tag, one), []).append(i)
+                by_value.setdefault((tag, one), []).append(i)
     named: dict[str, IntArray] = {}
-    for (tag, value), positions in found.items():
+    for (tag, value), positions in by_value.items():
         clash = any(
             other != tag and name == value and where != positions
-            for (other, name), where in found.items()
+            for (other, name), where in by_value.items()
         )
         named[f"{tag}={value}" if clash else value] = np.array(positions, dtype=np.int64)
     return named

@@ -56,13 +56,13 @@ class AlphaReport(SchemaModel):
     """Report of the α sweep of one run.
 
     Attributes:
-        prior: the images that the prior was taken under, in words; empty when it came from a file.
+        prior: description of the prior's images; empty when the prior came from a file.
         chosen_by: the metric that α was chosen by.
         applied: α of the headline metrics: a number, or "cross-validated".
         alphas: the α that each repeat chose on its half.
         oracle_alpha: the α that is best on the test data; the middle of `oracle_segment`.
-        oracle_segment: the whole open interval of α that does as well.
-        metrics: what each metric becomes.
+        oracle_segment: the open interval of α that does as well.
+        metrics: values of each metric.
         curve: (α, value of `chosen_by`) on an even grid; the optimum is found on the exact end
             points, not on this grid.
     """
@@ -101,7 +101,7 @@ class SkipReport(SchemaModel):
     Attributes:
         examples: how many examples (queries of a gallery).
         reasons: how many for each reason.
-        first: the whole sentence on the first of them.
+        first: the sentence on the first of them.
     """
 
     examples: int
@@ -116,8 +116,8 @@ class Results(SchemaModel):
         schema_version: version of this shape.
         contrapose: version of the program.
         benchmark: name of the benchmark.
-        model: the model that was asked; null when the scores came from a file.
-        score: what it was asked for.
+        model: name of the model; null when the scores came from a file.
+        score: name of the score.
         scores: the score file as the user named it; null when a model was asked.
         protocol: "strict" (ties are never wins) or "official".
         aggregation: how the headline adds up, in words.
@@ -129,9 +129,9 @@ class Results(SchemaModel):
         subsets: the same for parts of the examples.
         alpha: the α sweep, when a prior was given.
         part_alphas: the same for each part of a suite.
-        skipped: what could not be asked; null when everything was.
-        usage: what the questions of `chat` took; null for other scores.
-        notes: what a reader should know.
+        skipped: the skipped examples; null when there are none.
+        usage: tokens and cost of `chat`; null for other scores.
+        notes: sentences for the reader.
     """
 
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -331,7 +331,7 @@ class AuditReport(SchemaModel):
         likelihoods_from: the file of likelihoods that was compared.
         likelihoods: the comparison, part by part.
         verdict: in words, a sentence each.
-        notes: what a reader should know.
+        notes: sentences for the reader.
     """
 
     schema_version: Literal[1] = AUDIT_VERSION

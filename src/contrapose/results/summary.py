@@ -9,6 +9,7 @@ import numpy as np
 
 from contrapose import metrics
 from contrapose.data import Card, Macro
+from contrapose.errors import option
 from contrapose.metrics import FloatArray, IntArray, Statistic
 from contrapose.results.measures import (
     DerivedMetric,
@@ -42,7 +43,8 @@ def summarize_headline(
     if over is None:
         note = (
             f"the headline of {card.name} is a mean over its {aggregation.tag} values, which the "
-            "score file does not name: these are means over examples; --root DIR gives the other"
+            "score file does not name: these are means over examples; "
+            f"{option('root', 'DIR')} gives the other"
             if isinstance(aggregation, Macro)
             else ""
         )
@@ -64,7 +66,7 @@ def summarize_subsets(
     seed: int = 0,
 ) -> dict[str, dict[str, MetricValue]]:
     """Metrics of every subset, and of the groups of subsets that the paper counts as one."""
-    found = {
+    subsets = {
         name: summarize(measured.take(positions), resamples=resamples, seed=seed)
         for name, positions in units_by_tag(measured, by).items()
     }
@@ -75,8 +77,8 @@ def summarize_subsets(
             inside = measured.take(np.flatnonzero(np.isin(values, members)))
             over = group_units(inside, Macro(aggregation.tag)) if len(inside) else None
             if over is not None:
-                found[group] = summarize(inside, over=over, resamples=resamples, seed=seed)
-    return found
+                subsets[group] = summarize(inside, over=over, resamples=resamples, seed=seed)
+    return subsets
 
 
 def summarize(
@@ -95,39 +97,39 @@ def summarize(
     bounds = metrics.intervals(
         list(statistics.values()), clusters=measured.clusters, resamples=resamples, seed=seed
     )
-    found = {
+    values = {
         name: MetricValue(
-            value=each.value(),
+            value=statistic.value(),
             ci95=ci95,
             n=count_units(measured, name),
             chance=_chance_level(measured, name, over),
             ties=_tie_rate(measured, name, over),
         )
-        for (name, each), ci95 in zip(statistics.items(), bounds, strict=True)
+        for (name, statistic), ci95 in zip(statistics.items(), bounds, strict=True)
     }
     for name, derived in measured.derived.items():
         if derived.kind == "auroc":
-            found[name] = _auroc_value(measured, derived, over, resamples, seed)
-    return found
+            values[name] = _auroc_value(measured, derived, over, resamples, seed)
+    return values
 
 
 def build_statistics(measured: Measurements, over: Grouping | None = None) -> dict[str, Statistic]:
     """Build the statistic of every metric, so that it can be resampled."""
-    found = {
+    statistics = {
         name: _measure_statistic(measure, over)
         for name, measure in measured.measures.items()
         if measure.shown and measure.where.any() and (over is None or measure.grouped)
     }
     for name, derived in measured.derived.items():
-        if derived.kind != "auroc" and all(source in found for source in derived.sources):
-            found[name] = _derived_statistic(measured, derived, over)
-    return found
+        if derived.kind != "auroc" and all(source in statistics for source in derived.sources):
+            statistics[name] = _derived_statistic(measured, derived, over)
+    return statistics
 
 
 def count_units(measured: Measurements, name: str) -> int:
     """Number of units that a metric is defined on."""
-    sources = _sources(measured, name)
-    return int(np.logical_or.reduce([measured.measures[each].where for each in sources]).sum())
+    masks = [measured.measures[source].where for source in _sources(measured, name)]
+    return int(np.logical_or.reduce(masks).sum())
 
 
 def is_share(measured: Measurements, name: str) -> bool:

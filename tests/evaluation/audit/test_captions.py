@@ -40,7 +40,7 @@ def test_captions_are_laid_where_they_came_from(tmp_path: Path) -> None:
     selection = select(str(benchmarks.longer_is_wrong(tmp_path / "a.jsonl")))
     captions, balanced = collect_captions(selection)
     assert balanced == ()
-    laid = captions.lay(np.arange(len(captions.distinct), dtype=float))[""]
+    laid = captions.by_part(np.arange(len(captions.distinct), dtype=float))[""]
     frame = captions.frames[""]
     for example, texts in zip(laid, frame.texts or (), strict=True):
         assert [captions.distinct[int(i)] for i in example] == list(texts)

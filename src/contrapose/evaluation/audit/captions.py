@@ -1,4 +1,4 @@
-"""Audit request, and the captions under audit, part by part."""
+"""Audit request, and the captions of the audited parts."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class AuditRequest:
 
     Attributes:
         benchmark: a name as `find_benchmark` knows it, a benchmark, or its examples.
-        models: captioners whose own prior is taken.
+        models: captioners whose prior is computed.
         lm: the blind language model; None for none.
-        lm_needed: whether it is an error when that one cannot be loaded, or only a note.
+        lm_needed: whether a language model that cannot be loaded is an error, or only a note.
         root: the benchmark's folder.
         subsets: parts of a suite or values of the tag `subset`; none means all.
         limit: at most so many examples of each subset, the first ones.
@@ -36,10 +36,10 @@ class AuditRequest:
         ngram_corpus: captions to fit the n-gram model to, a line each; None takes the benchmark's
             own, cross-fitted.
         likelihoods: a captioner's scores under the images, to compare with.
-        device: where models compute.
-        dtype: what they compute in; None is as the model's name says.
+        device: device of the models.
+        dtype: number format of the models; None takes that of the model's name.
         batch_size: None takes each model's suggestion.
-        cache: where answers are kept; None keeps them in memory alone.
+        cache: folder or URL of the store; None keeps scores in memory alone.
         cache_use: `reuse` scores of the cache, `refresh` them, or use `only` them.
         trust_remote_code: run code that comes with a model's weights.
         resamples: of the bootstrap.
@@ -75,7 +75,7 @@ class AuditCaptions:
         cards: of the parts, by name; the empty name for a benchmark without parts.
         frames: their examples.
         distinct: every caption once.
-        at: for every caption of every example, part after part, its place in `distinct`.
+        at: for every caption of every example, part after part, its position in `distinct`.
     """
 
     cards: Mapping[str, Card]
@@ -83,23 +83,23 @@ class AuditCaptions:
     distinct: tuple[str, ...]
     at: IntArray
 
-    def lay(self, values: FloatArray) -> dict[str, FloatArray]:
-        """Lay out one value per distinct caption as (k, n) per part, NaN without a caption."""
-        found: dict[str, FloatArray] = {}
+    def by_part(self, values: FloatArray) -> dict[str, FloatArray]:
+        """Values of the distinct captions as (k, n) arrays by part, NaN without a caption."""
+        parts: dict[str, FloatArray] = {}
         start = 0
         for name, frame in self.frames.items():
             sizes = np.array([len(texts) for texts in frame.texts or ()])
             laid = np.full((len(frame), frame.match.shape[2]), np.nan)
             end = start + int(sizes.sum())
             laid[np.arange(laid.shape[1]) < sizes[:, None]] = values[self.at[start:end]]
-            found[name], start = laid, end
-        return found
+            parts[name], start = laid, end
+        return parts
 
 
 def collect_captions(selection: Selection) -> tuple[AuditCaptions, tuple[str, ...]]:
     """Collect the captions of the parts that a blind score can solve, and list the other parts.
 
-    No image is looked at, and none need be there.
+    No image is opened, and none need exist.
 
     Raises:
         InputError: there is no choice among captions at all.
@@ -134,13 +134,13 @@ def is_solvable(frame: Frame) -> BoolArray:
     """
     right, wrong = frame.match & frame.present, ~frame.match & frame.present
     deciding = np.any(right, axis=2) & np.any(wrong, axis=2)
-    found = np.asarray(np.any(deciding, axis=1))
+    solvable = np.asarray(np.any(deciding, axis=1))
     for i in range(right.shape[1]):
         for j in range(i):
             ahead = (right[:, i] & wrong[:, j]).any(axis=1)
             behind = (right[:, j] & wrong[:, i]).any(axis=1)
-            found &= ~(ahead & behind)
-    return found
+            solvable &= ~(ahead & behind)
+    return solvable
 
 
 def count_examples(frames: Sequence[Frame]) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from contrapose import metrics
 from contrapose.data import Card, Micro
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.evaluation.audit.captions import AuditCaptions, AuditRequest
 from contrapose.evaluation.audit.scores import BlindScore
 from contrapose.evaluation.selection import select
@@ -107,12 +107,12 @@ def summarize_blind(
     return _drop_equal_aggregations(summary.metrics), summary.subsets
 
 
-def _drop_equal_aggregations(found: Metrics) -> Metrics:
+def _drop_equal_aggregations(values: Metrics) -> Metrics:
     """Drop a second aggregation that equals the first but for rounding."""
     return {
         name: value
-        for name, value in found.items()
-        if (first := found.get(name.removesuffix("_micro").removesuffix("_macro"))) is None
+        for name, value in values.items()
+        if (first := values.get(name.removesuffix("_micro").removesuffix("_macro"))) is None
         or first is value
         or abs(first.value - value.value) > 1e-9
     }
@@ -125,11 +125,11 @@ def _spread_scores(score: BlindScore, captions: AuditCaptions) -> ScoreSpread:
         there = frame.present.any(axis=1) & ~np.isnan(score.captions[name])
         values.append(score.captions[name][there])
         right.append(np.asarray(np.any(frame.match & frame.present, axis=1))[there])
-    found = metrics.histogram(np.concatenate(values), np.concatenate(right), bins=BINS)
+    counts = metrics.histogram(np.concatenate(values), np.concatenate(right), bins=BINS)
     return ScoreSpread(
-        edges=tuple(found.edges.tolist()),
-        right=tuple(found.right.tolist()),
-        wrong=tuple(found.wrong.tolist()),
+        edges=tuple(counts.edges.tolist()),
+        right=tuple(counts.right.tolist()),
+        wrong=tuple(counts.wrong.tolist()),
     )
 
 
@@ -146,13 +146,15 @@ def read_likelihoods(
     """
     path = request.likelihoods
     if path is None or frame.match.shape[1] != 1:
-        raise InputError(f"--likelihoods compares captions of one image, which {card.name} is not.")
-    whole = select(request.benchmark, root=request.root).parts[""][1]
-    if not isinstance(whole, list):
-        raise InputError(f"{card.name} takes no --likelihoods.")
-    answers = read_scores(path, card, build_frame(whole), partial=True)
-    place = {name: i for i, name in enumerate(answers.frame.ids)}
-    at = [(k, place[name]) for k, name in enumerate(frame.ids) if name in place]
+        raise InputError(
+            f"{option('likelihoods')} compares captions of one image, which {card.name} is not."
+        )
+    examples = select(request.benchmark, root=request.root).parts[""][1]
+    if not isinstance(examples, list):
+        raise InputError(f"{card.name} takes no {option('likelihoods')}.")
+    answers = read_scores(path, card, build_frame(examples), partial=True)
+    position = {name: i for i, name in enumerate(answers.frame.ids)}
+    at = [(k, position[name]) for k, name in enumerate(frame.ids) if name in position]
     if not at:
         raise InputError("holds none of the examples that are audited.", file=path)
     mine, theirs = np.array(at, dtype=np.int64).T
@@ -179,19 +181,19 @@ def compare_likelihoods(
     metric = find_shape(card).blind[0]
     likelihood = _keep_metric(likelihood, metric)
     by = tuple(tag for tag in card.by if any(likelihood.tags.get(tag, ())))
-    places = _drop_duplicate_parts(
+    parts = _drop_duplicate_parts(
         {WHOLE: np.arange(len(likelihood)), **units_by_tag(likelihood, by)}
     )
     sides = [
         (
-            each.result.label,
-            *align_units(_keep_metric(each.measured[""], metric), likelihood, partial=True),
+            score.result.label,
+            *align_units(_keep_metric(score.measured[""], metric), likelihood, partial=True),
         )
-        for each in blind
-        if "" in each.measured
+        for score in blind
+        if "" in score.measured
     ]
-    found: list[LikelihoodPart] = []
-    for name, positions in places.items():
+    compared: list[LikelihoodPart] = []
+    for name, positions in parts.items():
         wanted = {likelihood.ids[i] for i in positions.tolist()}
         rows = []
         for label, a, b in sides:
@@ -203,7 +205,7 @@ def compare_likelihoods(
         label, a, b = max(rows, key=lambda row: row[1].measures[metric].values.mean())
         wrong = b.take(np.flatnonzero(a.measures[metric].values == 0))
         change = compare(a, b, Micro(), names=(metric,), resamples=resamples, seed=seed)[0][metric]
-        found.append(
+        compared.append(
             LikelihoodPart(
                 part=name,
                 metric=metric,
@@ -221,17 +223,17 @@ def compare_likelihoods(
                 verdict="undecided",
             )
         )
-    adjusted = holm([each.p for each in found])
+    adjusted = holm([part.p for part in compared])
     return [
-        each.model_copy(update={"p_holm": float(p), "verdict": _likelihood_verdict(each, float(p))})
-        for each, p in zip(found, adjusted, strict=True)
+        part.model_copy(update={"p_holm": float(p), "verdict": _likelihood_verdict(part, float(p))})
+        for part, p in zip(compared, adjusted, strict=True)
     ]
 
 
-def _drop_duplicate_parts(places: Mapping[str, IntArray]) -> dict[str, IntArray]:
+def _drop_duplicate_parts(parts: Mapping[str, IntArray]) -> dict[str, IntArray]:
     """Drop parts that hold the same units as an earlier one."""
-    seen = {positions.tobytes(): name for name, positions in reversed(list(places.items()))}
-    return {name: places[name] for name in places if seen[places[name].tobytes()] == name}
+    first = {units.tobytes(): name for name, units in reversed(list(parts.items()))}
+    return {name: units for name, units in parts.items() if first[units.tobytes()] == name}
 
 
 def _likelihood_verdict(part: LikelihoodPart, p_holm: float) -> LikelihoodVerdict:

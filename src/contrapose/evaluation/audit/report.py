@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from contrapose import __version__
 from contrapose.engine import Progress
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.evaluation.audit.captions import (
     AuditCaptions,
     AuditRequest,
@@ -33,6 +33,8 @@ from contrapose.results.schema import (
     LikelihoodPart,
     MetricValue,
 )
+from contrapose.results.shapes import AVERAGE
+from contrapose.results.summary import SUITE_AGGREGATION
 
 NAMED = 12
 """Parts that a sentence names."""
@@ -41,13 +43,13 @@ NAMED = 12
 def build_parts(results: Sequence[BlindResult]) -> list[AuditPart]:
     """List every part and the scores that solve it, the whole benchmark first."""
     names = dict.fromkeys([WHOLE, *(name for result in results for name in result.subsets)])
-    found = []
+    parts = []
     for name in names:
         rows = [(result.label, value) for result in results if (value := part_value(result, name))]
         if not rows or rows[0][1].chance is None:
             continue
         metric = blind_metric(_part_metrics(results[0], name)) or ""
-        found.append(
+        parts.append(
             AuditPart(
                 name=name,
                 metric=metric,
@@ -61,14 +63,14 @@ def build_parts(results: Sequence[BlindResult]) -> list[AuditPart]:
                 ),
             )
         )
-    return found
+    return parts
 
 
 def part_value(result: BlindResult, part: str) -> MetricValue | None:
     """Value of a part's main metric."""
-    found = _part_metrics(result, part)
-    metric = blind_metric(found)
-    return None if metric is None else found[metric]
+    values = _part_metrics(result, part)
+    metric = blind_metric(values)
+    return None if metric is None else values[metric]
 
 
 def write_verdict(
@@ -79,41 +81,44 @@ def write_verdict(
     likelihoods: Sequence[LikelihoodPart],
 ) -> list[str]:
     """Write the verdict in sentences: the whole, flagged parts, and those nobody can solve."""
-    said: list[str] = []
-    whole = next((part for part in parts if part.name == WHOLE), None)
-    if whole is not None:
-        said.append(_headline_sentence(benchmark, results, whole))
+    sentences: list[str] = []
+    overall = next((part for part in parts if part.name == WHOLE), None)
+    if overall is not None:
+        sentences.append(_headline_sentence(benchmark, results, overall))
     inner = [part for part in parts if part.name != WHOLE]
     flagged = [part for part in inner if part.solved_by]
     if len(inner) > 1:
         if flagged:
             named = [_describe_best(part.name, results) for part in flagged]
-            said.append(f"Flagged, {len(flagged)} of {len(inner)} parts: {_join_names(named)}.")
+            sentences.append(
+                f"Flagged, {len(flagged)} of {len(inner)} parts: {_join_names(named)}."
+            )
         else:
-            said.append(f"None of its {len(inner)} parts is solved better than by guessing.")
+            sentences.append(f"None of its {len(inner)} parts is solved better than by guessing.")
     turned = [part for part in (inner if len(inner) > 1 else parts) if _is_only_reversed(part)]
     if turned:
         named = [_describe_reversed(part, results) for part in turned]
-        said.append(
+        sentences.append(
             f"Solved the other way round, by what a score likes less: {_join_names(named)}."
         )
     for name in balanced:
-        said.append(
+        sentences.append(
             f"{name}: both captions are right once, so a blind score cannot solve it: its text and "
             "image scores are 0 by construction."
         )
     if likelihoods:
-        said += _likelihood_sentences(
-            [each for each in likelihoods if each.part != WHOLE] or likelihoods
+        sentences += _likelihood_sentences(
+            [part for part in likelihoods if part.part != WHOLE] or likelihoods
         )
-    return said
+    return sentences
 
 
-def _headline_sentence(benchmark: str, results: Sequence[BlindResult], whole: AuditPart) -> str:
+def _headline_sentence(benchmark: str, results: Sequence[BlindResult], overall: AuditPart) -> str:
     label, value = _find_best(WHOLE, results)
-    chance = f"{100 * whole.chance:.1f} %"
-    metric = "" if whole.metric in ("accuracy", "average") else f" ({_metric_words(whole.metric)})"
-    if whole.solved_by:
+    chance = f"{100 * overall.chance:.1f} %"
+    plain = overall.metric in ("accuracy", AVERAGE)
+    metric = "" if plain else f" ({overall.metric.replace('_', ' ')})"
+    if overall.solved_by:
         return (
             f"A score that never looks solves {_format_share(value)} of {benchmark}{metric}, where "
             f"guessing gets {chance}: {label}."
@@ -125,7 +130,7 @@ def _headline_sentence(benchmark: str, results: Sequence[BlindResult], whole: Au
 
 
 def _likelihood_sentences(parts: Sequence[LikelihoodPart]) -> list[str]:
-    said = []
+    sentences = []
     for kind, words in (
         ("won by prior alone", "The likelihood wins by prior alone on"),
         ("beyond blind", "It does better than every blind score here on"),
@@ -133,13 +138,13 @@ def _likelihood_sentences(parts: Sequence[LikelihoodPart]) -> list[str]:
         ("not above chance", "It is not above chance on"),
     ):
         named = [
-            f"{each.part} ({100 * each.likelihood.value:.1f} against {100 * each.blind.value:.1f})"
-            for each in parts
-            if each.verdict == kind
+            f"{part.part} ({100 * part.likelihood.value:.1f} against {100 * part.blind.value:.1f})"
+            for part in parts
+            if part.verdict == kind
         ]
         if named:
-            said.append(f"{words} {_join_names(named)}.")
-    return said
+            sentences.append(f"{words} {_join_names(named)}.")
+    return sentences
 
 
 def _find_best(part: str, results: Sequence[BlindResult]) -> tuple[str, MetricValue]:
@@ -180,16 +185,12 @@ def _join_names(named: Sequence[str]) -> str:
     return shown if len(named) <= NAMED else f"{shown} and {len(named) - NAMED} more"
 
 
-def _metric_words(metric: str) -> str:
-    return metric.replace("_", " ")
-
-
 def audit_benchmark(request: AuditRequest, *, progress: Progress | None = None) -> AuditReport:
     """Audit how much of a benchmark blind scores solve; none of its images is opened.
 
     Args:
-        request: what to audit, and by which scores.
-        progress: told after each batch of a model's answers.
+        request: the benchmark, the blind scores and the options.
+        progress: called after each batch of a model's scores.
 
     Raises:
         InputError: an unknown name, no choice among captions, or a file that cannot be used.
@@ -205,7 +206,9 @@ def audit_benchmark(request: AuditRequest, *, progress: Progress | None = None) 
     likelihood, notes = None, _note_left_out(selection, captions, balanced)
     if request.likelihoods is not None:
         if list(captions.frames) != [""]:
-            raise InputError(f"{selection.name} takes no --likelihoods: it is no set of one kind.")
+            raise InputError(
+                f"{selection.name} takes no {option('likelihoods')}: it is no set of one kind."
+            )
         likelihood, more = read_likelihoods(request, captions.cards[""], captions.frames[""])
         notes += more
     if not captions.frames:
@@ -216,13 +219,13 @@ def audit_benchmark(request: AuditRequest, *, progress: Progress | None = None) 
         for score in scores
     ]
     notes += more
-    for each in achieved:
-        if each.result.left_out:
+    for score in achieved:
+        if score.result.left_out:
             notes.append(
-                f"{each.result.left_out:,} examples have a caption without {each.result.label}, "
+                f"{score.result.left_out:,} examples have a caption without {score.result.label}, "
                 "and are left out of it"
             )
-    achieved = [each for each in achieved if each.result.metrics]
+    achieved = [score for score in achieved if score.result.metrics]
     compared: list[LikelihoodPart] = []
     if likelihood is not None:
         compared = compare_likelihoods(
@@ -244,12 +247,12 @@ def _build_report(
     compared: list[LikelihoodPart],
     notes: list[str],
 ) -> AuditReport:
-    results = tuple(each.result for each in achieved)
+    results = tuple(score.result for score in achieved)
     parts = build_parts(results) if results else []
-    data = [each for _, each in selection.parts.values() if isinstance(each, list)]
+    data = [part for _, part in selection.parts.values() if isinstance(part, list)]
     examples, clusters = count_examples(list(captions.frames.values()))
     cards = list(captions.cards.values())
-    words = "mean over parts of their main metric"
+    words = SUITE_AGGREGATION
     if not selection.suite:
         words = describe_aggregation(cards[0].aggregation) if cards else "none"
     cells = sum(part_value(result, part.name) is not None for result in results for part in parts)

@@ -20,7 +20,7 @@ from contrapose.engine import (
     require_score,
     score_missing,
 )
-from contrapose.errors import ContraposeError, InputError
+from contrapose.errors import ContraposeError, InputError, option
 from contrapose.evaluation.audit.captions import AuditCaptions, AuditRequest
 from contrapose.metrics import FloatArray, IntArray, fit_ngram
 from contrapose.models import Model, load_model
@@ -70,11 +70,11 @@ def ngram_scores(corpus: Sequence[Sequence[str]], texts: Sequence[str]) -> Float
     """
     numbers = {word: i + 1 for i, word in enumerate(sorted({w for line in corpus for w in line}))}
     model = fit_ngram([[numbers[word] for word in line] for line in corpus], len(numbers) + 1)
-    found = np.zeros(len(texts))
+    scores = np.zeros(len(texts))
     for i, text in enumerate(texts):
         sentence = [numbers.get(word, UNKNOWN_WORD) for word in split_words(text)] or [UNKNOWN_WORD]
-        found[i] = model.logprobs(sentence).mean()
-    return found
+        scores[i] = model.logprobs(sentence).mean()
+    return scores
 
 
 def assign_folds(clusters: IntArray, seed: int, folds: int = FOLDS) -> IntArray:
@@ -100,7 +100,7 @@ def cross_fit_ngram(frame: Frame, seed: int) -> FloatArray | None:
     fold = assign_folds(clusters, seed)
     if not fold.any():
         return None
-    found = np.full((len(frame), frame.match.shape[2]), np.nan)
+    scores = np.full((len(frame), frame.match.shape[2]), np.nan)
     for one in range(int(fold.max()) + 1):
         others = np.flatnonzero(fold != one).tolist()
         seen = dict.fromkeys(text for k in others for text in texts[k])
@@ -112,9 +112,9 @@ def cross_fit_ngram(frame: Frame, seed: int) -> FloatArray | None:
         start = 0
         for k in inside:
             end = start + len(texts[k])
-            found[k, : len(texts[k])] = flat[start:end]
+            scores[k, : len(texts[k])] = flat[start:end]
             start = end
-    return found
+    return scores
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,10 +145,11 @@ def blind_scores(
     """
     if isinstance(request.prior, OtherImages):
         raise InputError(
-            "an audit looks at none of the benchmark's images: take --prior noise:3 or images:DIR."
+            f"an audit looks at none of the benchmark's images: take {option('prior', 'noise:3')} "
+            "or images:DIR."
         )
     store = AnswerStore(request.cache)
-    found: list[BlindScore] = []
+    scores: list[BlindScore] = []
     notes: list[str] = []
 
     def context(model: Model) -> ScoringContext:
@@ -165,7 +166,7 @@ def blind_scores(
     plain = [*_score_ngram(captions, request, notes), _score_length(captions)]
     loaded = {name: _load_audit_model(name, request) for name in dict.fromkeys(request.models)}
     for name, model in loaded.items():
-        _require_option_score(model, "prior", f"--model {name}")
+        _require_option_score(model, "prior", option("model", name))
     if request.lm is not None:
         try:
             model = _load_audit_model(request.lm, request)
@@ -174,10 +175,10 @@ def blind_scores(
                 raise
             notes.append(f"no language model was asked: {str(error).rstrip('.')}")
         else:
-            _require_option_score(model, "blind", f"--lm {request.lm}")
-            found += _score_language(captions, context(model))
-    found += [_score_prior(captions, context(model)) for model in loaded.values()]
-    return [*found, *plain], notes
+            _require_option_score(model, "blind", option("lm", request.lm))
+            scores += _score_language(captions, context(model))
+    scores += [_score_prior(captions, context(model)) for model in loaded.values()]
+    return [*scores, *plain], notes
 
 
 def _load_audit_model(name: str, request: AuditRequest) -> Model:
@@ -189,11 +190,11 @@ def _load_audit_model(name: str, request: AuditRequest) -> Model:
     )
 
 
-def _require_option_score(model: Model, score: str, option: str) -> None:
+def _require_option_score(model: Model, score: str, source: str) -> None:
     try:
         require_score(model, score)
     except InputError as error:
-        raise InputError(f"{option}: {error.message}") from None
+        raise InputError(f"{source}: {error.message}") from None
 
 
 def _score_language(captions: AuditCaptions, context: ScoringContext) -> list[BlindScore]:
@@ -204,8 +205,8 @@ def _score_language(captions: AuditCaptions, context: ScoringContext) -> list[Bl
     return [
         BlindScore(name, context.model.name, f"{how} {words}; counted: {tokens}", laid)
         for name, how, laid in (
-            ("blind", "mean", captions.lay(question.table.values(rows))),
-            ("blind-sum", "sum of", captions.lay(question.table.values(rows, "sum"))),
+            ("blind", "mean", captions.by_part(question.table.values(rows))),
+            ("blind-sum", "sum of", captions.by_part(question.table.values(rows, "sum"))),
         )
     ]
 
@@ -213,13 +214,13 @@ def _score_language(captions: AuditCaptions, context: ScoringContext) -> list[Bl
 def _score_prior(captions: AuditCaptions, context: ScoringContext) -> BlindScore:
     meaning = f"log of the mean probability under {describe_prior(context.prior, context.model)}"
     values = compute_priors(context, captions.distinct)
-    return BlindScore("prior", context.model.name, meaning, captions.lay(values))
+    return BlindScore("prior", context.model.name, meaning, captions.by_part(values))
 
 
 def _score_length(captions: AuditCaptions) -> BlindScore:
     meaning = "number of words, the shorter caption preferred; equal lengths tie and never win"
     return BlindScore(
-        "length", "fewer words", meaning, captions.lay(length_scores(captions.distinct))
+        "length", "fewer words", meaning, captions.by_part(length_scores(captions.distinct))
     )
 
 
@@ -229,20 +230,21 @@ def _score_ngram(
     kind = "mean log P of a word under a Kneser–Ney trigram model"
     if request.ngram_corpus is not None:
         corpus = read_corpus(request.ngram_corpus)
-        laid: Mapping[str, FloatArray] = captions.lay(ngram_scores(corpus, captions.distinct))
+        laid: Mapping[str, FloatArray] = captions.by_part(ngram_scores(corpus, captions.distinct))
         meaning = f"{kind} fitted to {len(corpus):,} lines of {request.ngram_corpus.name}"
         return [BlindScore("ngram", request.ngram_corpus.name, meaning, laid)]
-    own: dict[str, FloatArray] = {}
+    by_part: dict[str, FloatArray] = {}
     for name, frame in captions.frames.items():
         scores = cross_fit_ngram(frame, request.seed)
         if scores is None:
             notes.append(
-                f"{name or request.benchmark} has too few examples for an n-gram model of its own"
+                f"{name or captions.cards[name].name} has too few examples for an n-gram model of "
+                "its own"
             )
             return []
-        own[name] = scores
+        by_part[name] = scores
     meaning = (
         f"{kind} fitted to the benchmark's own captions, right and wrong alike, cross-fitted in "
         f"{FOLDS} folds of images"
     )
-    return [BlindScore("ngram", f"own captions, {FOLDS}-fold", meaning, own)]
+    return [BlindScore("ngram", f"own captions, {FOLDS}-fold", meaning, by_part)]

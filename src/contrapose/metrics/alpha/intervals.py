@@ -8,9 +8,8 @@ an open half-line of α, or all of it or nothing where p_r = p_w. An example is 
 comparisons hold, on an open interval. The prior of a caption is the same for every image, so no
 comparison between images moves, and the image score does not depend on α.
 
-With log s_α = lm − α·log P(T), the right text r of an image beats a wrong one on an open half-line
-of α, and all wrong ones on an open interval; an image with several right texts is right on the
-union of theirs.
+In a gallery the right text r of an image beats each wrong one on an open half-line of α, and all of
+them on an open interval; an image with several right texts is right on the union of theirs.
 """
 
 from __future__ import annotations
@@ -72,17 +71,17 @@ def text_intervals(
     """
     scores, prior, right, standing = _check_choices(lm, log_prior, match, present)
     wrong = standing & ~right
-    lower, upper = _whole_line(len(scores))
+    lower, upper = _real_line(len(scores))
     for r in range(scores.shape[2]):
         # All wrong captions of every image against caption r, where r is right.
-        asked = wrong & right[:, :, r : r + 1]
-        if not asked.any():
+        compared = wrong & right[:, :, r : r + 1]
+        if not compared.any():
             continue
         with np.errstate(invalid="ignore"):
             gain = scores[:, :, r : r + 1] - scores
         low, high = half_lines(gain, (prior[:, r : r + 1] - prior)[:, None, :])
-        lower = np.maximum(lower, np.where(asked, low, -np.inf).max(axis=(1, 2)))
-        upper = np.minimum(upper, np.where(asked, high, np.inf).min(axis=(1, 2)))
+        lower = np.maximum(lower, np.where(compared, low, -np.inf).max(axis=(1, 2)))
+        upper = np.minimum(upper, np.where(compared, high, np.inf).min(axis=(1, 2)))
     return AlphaIntervals(lower, upper)
 
 
@@ -126,7 +125,7 @@ IntervalEnds = tuple[FloatArray, FloatArray]
 
 
 def half_lines(gain: FloatArray, cost: FloatArray) -> IntervalEnds:
-    """End points of {α : gain > α·cost}: a half-line, the whole line, or the empty set.
+    """End points of {α : gain > α·cost}: a half-line, all of the line, or the empty set.
 
     A gain that is NaN (both likelihoods zero) is a tie, and holds nowhere.
     """
@@ -151,7 +150,7 @@ def _intersect(a: IntervalEnds, b: IntervalEnds) -> IntervalEnds:
     return np.maximum(a[0], b[0]), np.minimum(a[1], b[1])
 
 
-def _whole_line(k: int) -> IntervalEnds:
+def _real_line(k: int) -> IntervalEnds:
     return np.full(k, -np.inf), np.full(k, np.inf)
 
 
@@ -184,7 +183,7 @@ def _check_triples(lm: ArrayLike, log_prior: ArrayLike) -> tuple[FloatArray, Flo
 
 
 CELLS = 1 << 22
-"""Scores looked at together."""
+"""Scores compared at a time."""
 
 
 def first_intervals(lm: ArrayLike, log_prior: ArrayLike, pairs: ArrayLike) -> AlphaIntervals:
@@ -284,10 +283,10 @@ def refuse_own_images(
     images = standing.sum(axis=1)
     # Cells that do not stand add nothing to the mean, which is then over those that do.
     with np.errstate(divide="ignore", invalid="ignore"):
-        own = prior_of(checked.transpose(1, 0, 2)) + np.log(m / images)
-        same = np.abs(own - prior) <= PRIOR_TOLERANCE
-    asked = images >= 2
-    if asked.any() and same[asked].all():
+        of_images = prior_of(checked.transpose(1, 0, 2)) + np.log(m / images)
+        same = np.abs(of_images - prior) <= PRIOR_TOLERANCE
+    several = images >= 2
+    if several.any() and same[several].all():
         raise InputError(
             "the prior is made from each example's own images, which makes the two comparisons of "
             "a text score one and raises chance from 25 % to 50 %; take noise images, other real "

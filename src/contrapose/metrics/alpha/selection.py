@@ -90,7 +90,7 @@ def sweep(lower: ArrayLike, upper: ArrayLike, weights: ArrayLike | None = None) 
     """Compute the accuracy as a function of α from the examples' intervals; O(k log k).
 
     Args:
-        lower: (k,) or (k, u) as in `Intervals`.
+        lower: (k,) or (k, u) as in `AlphaIntervals`.
         upper: shaped alike.
         weights: (k,) of the examples; None counts each alike. Weights of 1/(groups × size of the
             example's group) give a macro average.
@@ -104,15 +104,15 @@ def sweep(lower: ArrayLike, upper: ArrayLike, weights: ArrayLike | None = None) 
     share = np.ones(len(low)) if weights is None else np.asarray(weights, dtype=np.float64)
     if share.shape != (len(low),):
         raise InputError(f"{len(low)} examples but {share.shape} weights.")
-    each = share if low.ndim == 1 else np.broadcast_to(share[:, None], low.shape)
+    interval_weights = share if low.ndim == 1 else np.broadcast_to(share[:, None], low.shape)
     alive = low < high
-    low, high, each = low[alive], high[alive], each[alive]
+    low, high, interval_weights = low[alive], high[alive], interval_weights[alive]
     begin, end = np.argsort(low, kind="stable"), np.argsort(high, kind="stable")
     return AlphaCurve(
         lower=low[begin],
         upper=high[end],
-        entered=np.concatenate([[0.0], np.cumsum(each[begin])]),
-        left=np.concatenate([[0.0], np.cumsum(each[end])]),
+        entered=np.concatenate([[0.0], np.cumsum(interval_weights[begin])]),
+        left=np.concatenate([[0.0], np.cumsum(interval_weights[end])]),
         total=float(share.sum()),
     )
 

@@ -1,5 +1,7 @@
 """Bootstrap intervals: resample examples, or clusters of them, by their totals alone.
 
+The area under the ROC curve is no function of totals: it is resampled by reweighting ranks.
+
 A `Statistic` depends on the examples through column totals, so a resample is a vector of counts
 times the matrix of what each unit (an example, or a cluster of examples that share an image) adds.
 That leaves two exact ways, and the cheaper one is taken:
@@ -24,11 +26,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
-from contrapose.metrics.statistics.resampling import ResamplingUnits, draw_counts, find_units
-from contrapose.metrics.statistics.statistic import Statistic, join
-from contrapose.metrics.types import FloatArray, IntArray
+from contrapose.metrics.statistics.resampling import (
+    ResamplingUnits,
+    cluster_codes,
+    draw_counts,
+    find_units,
+)
+from contrapose.metrics.statistics.statistic import Statistic, divide, join
+from contrapose.metrics.types import FloatArray, IntArray, require_shape, widen
 
 T = TypeVar("T")
 
@@ -98,14 +106,14 @@ def intervals(
     They are drawn together where that is cheaper, so an interval may differ from the one drawn
     alone by the scatter of the resamples.
     """
-    found = [(float("nan"), float("nan"))] * len(statistics)
+    bounds = [(float("nan"), float("nan"))] * len(statistics)
     for batch in _batches(statistics, clusters):
         drawn = joint_replicates(
             [statistics[i] for i in batch], clusters=clusters, resamples=resamples, seed=seed
         )
         for i, values in zip(batch, drawn, strict=True):
-            found[i] = percentile_interval(values, level)
-    return found
+            bounds[i] = percentile_interval(values, level)
+    return bounds
 
 
 def percentile_interval(values: FloatArray, level: float = 0.95) -> tuple[float, float]:
@@ -204,3 +212,89 @@ def _draw_units(rng: np.random.Generator, units: ResamplingUnits, resamples: int
         part = slice(start, start + step)
         totals += counts[:, part].astype(np.float64) @ units.rows[part]
     return totals
+
+
+AUROC_WORK = 8
+"""Passes over the examples that one resample of the AUROC costs, beside drawing it."""
+
+
+def auroc(scores: ArrayLike, groups: ArrayLike | None = None) -> float:
+    """AUROC: how often a right caption, of any example, beats a wrong one; a tie counts ½.
+
+    The mean over all k × k pairs of a caption and a foil, computed from ranks. Chance ½.
+
+    Args:
+        scores: (k, 2) scores of captions and of foils.
+        groups: (k,) codes from 0, −1 for what is not counted; the mean over groups of the area
+            within each is then given.
+    """
+    pairs, parts = _rank_groups(scores, groups)
+    return float(_mean_area(parts, np.ones((1, len(pairs))))[0])
+
+
+def auroc_interval(
+    scores: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    clusters: IntArray | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    level: float = 0.95,
+) -> tuple[float, float]:
+    """Percentile interval of the AUROC; examples, or clusters of them, are drawn together.
+
+    Arguments are those of `auroc` and of `replicates`.
+    """
+    pairs, parts = _rank_groups(scores, groups)
+    if not len(pairs):
+        return float("nan"), float("nan")
+    codes, units = cluster_codes(clusters, len(pairs))
+
+    def areas(rng: np.random.Generator, rows: int) -> FloatArray:
+        counts = draw_counts(rng, units, rows).astype(np.float64)
+        return _mean_area(parts, counts if codes is None else counts[:, codes])
+
+    work = AUROC_WORK * len(pairs)
+    resamples = limit_resamples(work, resamples)
+    blocks = map_blocks(areas, rows=BLOCK // work, resamples=resamples, seed=seed)
+    return percentile_interval(np.concatenate(blocks), level)
+
+
+class _GroupRanks:
+    """Examples of one group: foils sorted, and the rank of each caption among them."""
+
+    def __init__(self, members: IntArray, pairs: FloatArray):
+        captions, foils = pairs[members].T
+        order = np.argsort(foils)
+        self._captions = members
+        self._foils = members[order]
+        self._below = np.searchsorted(foils[order], captions, side="left")
+        self._not_above = np.searchsorted(foils[order], captions, side="right")
+
+    def area(self, weights: FloatArray) -> FloatArray:
+        """(r,) AUROC of the group with the examples weighted by each row of `weights` (r, k)."""
+        reached = np.zeros((len(weights), len(self._foils) + 1))
+        np.cumsum(weights[:, self._foils], axis=1, out=reached[:, 1:])
+        beaten = (reached[:, self._below] + reached[:, self._not_above]) / 2
+        won = (weights[:, self._captions] * beaten).sum(axis=1)
+        return divide(won, reached[:, -1] ** 2)
+
+
+def _mean_area(parts: list[_GroupRanks], weights: FloatArray) -> FloatArray:
+    """(r,) mean AUROC over the groups that have weight."""
+    if not parts:
+        return np.full(len(weights), np.nan)
+    areas = np.stack([part.area(weights) for part in parts], axis=1)
+    alive = ~np.isnan(areas)
+    return divide(np.where(alive, areas, 0.0).sum(axis=1), alive.sum(axis=1))
+
+
+def _rank_groups(
+    scores: ArrayLike, groups: ArrayLike | None
+) -> tuple[FloatArray, list[_GroupRanks]]:
+    pairs = require_shape(widen(scores), (None, 2), "scores of captions and foils")
+    codes = np.zeros(len(pairs), dtype=np.int64) if groups is None else np.asarray(groups)
+    if codes.shape != (len(pairs),):
+        raise InputError(f"{len(pairs)} examples but {codes.shape} group codes.")
+    members = (np.flatnonzero(codes == code) for code in np.unique(codes[codes >= 0]))
+    return pairs, [_GroupRanks(positions, pairs) for positions in members]

@@ -237,14 +237,14 @@ def _draw_poisson(rng: np.random.Generator, rate: float, shape: tuple[int, int])
 def _poisson_table(rate: float) -> tuple[NDArray[np.uint16], FloatArray]:
     """Thresholds of Poisson counts on 16 bits, and the distribution of the leftover patterns.
 
-    The remainder is what Poisson probabilities have beyond whole cells, normalised; counts too rare
+    The remainder is what Poisson probabilities have beyond full cells, normalized; counts too rare
     for a cell of their own are all in it.
     """
     most = 32  # P(count > 32) < 10⁻³⁷, below what a double can add to 1
     j = np.arange(most + 1)
     log_factorial = np.array([math.lgamma(i + 1.0) for i in j])
     cells = np.exp(j * math.log(rate) - rate - log_factorial) * _CELLS
-    whole = np.floor(cells)
-    remainder = (cells - whole) / (cells - whole).sum()
-    whole = whole[: int(np.flatnonzero(whole)[-1]) + 1]
-    return np.cumsum(whole).astype(np.uint16), remainder
+    full = np.floor(cells)
+    remainder = (cells - full) / (cells - full).sum()
+    full = full[: int(np.flatnonzero(full)[-1]) + 1]
+    return np.cumsum(full).astype(np.uint16), remainder

@@ -69,15 +69,15 @@ def mean_of(values: ArrayLike, weights: ArrayLike | None = None) -> Statistic:
         kinds = kinds * len(heights) + kinds_of_weight
         v, w = np.repeat(levels, len(heights)), np.tile(heights, len(levels))
         return Statistic(np.stack([w * v, w], axis=1), _ratio, kinds)
-    centre, centred = _center(array)
-    columns = np.stack([share * centred, share], axis=1)
-    return Statistic(columns, lambda totals: centre + _ratio(totals))
+    center, centered = _center(array)
+    columns = np.stack([share * centered, share], axis=1)
+    return Statistic(columns, lambda totals: center + _ratio(totals))
 
 
 def standard_deviation(values: ArrayLike) -> Statistic:
     """Population standard deviation of one value per example."""
-    _, centred = _center(_check_values(values))
-    columns = np.stack([centred, centred**2, np.ones_like(centred)], axis=1)
+    _, centered = _center(_check_values(values))
+    columns = np.stack([centered, centered**2, np.ones_like(centered)], axis=1)
 
     def formula(totals: FloatArray) -> FloatArray:
         mean, square = divide(totals[:, :2], totals[:, 2:]).T
@@ -165,8 +165,8 @@ def _membership(parents: Sequence[int]) -> NDArray[np.float64]:
 
 def _center(values: FloatArray) -> tuple[float, FloatArray]:
     """Mean, and the values less the mean: sums of squares far from zero would lose digits."""
-    centre = float(values.mean()) if values.size else 0.0
-    return centre, values - centre
+    center = float(values.mean()) if values.size else 0.0
+    return center, values - center
 
 
 def _check_values(values: ArrayLike, length: int | None = None) -> FloatArray:
@@ -212,19 +212,19 @@ class JointStatistic:
         columns: as in `Statistic`, for all of them.
         kinds: as in `Statistic`.
         formulas: each statistic's formula.
-        places: the columns that each formula takes.
+        positions: the columns that each formula takes.
     """
 
     columns: FloatArray
     kinds: IntArray | None
     formulas: tuple[Formula, ...]
-    places: tuple[IntArray, ...]
+    positions: tuple[IntArray, ...]
 
     def values(self, totals: FloatArray) -> list[FloatArray]:
         """Each statistic's values (r,) from the joint totals (r, c)."""
         return [
-            formula(totals[:, place])
-            for formula, place in zip(self.formulas, self.places, strict=True)
+            formula(totals[:, columns])
+            for formula, columns in zip(self.formulas, self.positions, strict=True)
         ]
 
 
@@ -240,19 +240,19 @@ def join(statistics: Sequence[Statistic]) -> JointStatistic:
     kinds, rows = _common_kinds(statistics)
     kept: dict[bytes, int] = {}
     columns: list[FloatArray] = []
-    places: list[IntArray] = []
+    positions: list[IntArray] = []
     for statistic, row in zip(statistics, rows, strict=True):
         block = statistic.columns if row is None else statistic.columns[row]
-        place = []
+        taken = []
         for column in block.T:
             name = column.tobytes()
             if name not in kept:
                 kept[name] = len(columns)
                 columns.append(column)
-            place.append(kept[name])
-        places.append(np.array(place, dtype=np.int64))
+            taken.append(kept[name])
+        positions.append(np.array(taken, dtype=np.int64))
     formulas = tuple(statistic.formula for statistic in statistics)
-    return JointStatistic(np.stack(columns, axis=1), kinds, formulas, tuple(places))
+    return JointStatistic(np.stack(columns, axis=1), kinds, formulas, tuple(positions))
 
 
 def combine(statistics: Sequence[Statistic], weights: Sequence[float] | None = None) -> Statistic:
@@ -298,12 +298,12 @@ def _common_kinds(
         return None, [s.kinds for s in statistics]
     kinds: IntArray = np.zeros(statistics[0].examples, dtype=np.int64)
     size = 1
-    for statistic, own in zip(statistics, given, strict=True):
+    for statistic, codes in zip(statistics, given, strict=True):
         rows = len(statistic.columns)
-        kinds, size = renumber(kinds * rows + own, size * rows)
+        kinds, size = renumber(kinds * rows + codes, size * rows)
     an_example = np.zeros(size, dtype=np.int64)
     an_example[kinds] = np.arange(len(kinds))
-    return kinds, [own[an_example] for own in given]
+    return kinds, [codes[an_example] for codes in given]
 
 
 NO_SPREAD = 1e-12
@@ -335,8 +335,8 @@ def correlation_of(x: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None)
         mean_a, mean_b, square_a, square_b, product = divide(totals[:, :5], totals[:, 5:]).T
         spread_a = _variance(square_a, mean_a)
         spread_b = _variance(square_b, mean_b)
-        found = (product - mean_a * mean_b) / np.sqrt(spread_a * spread_b)
-        return np.asarray(np.clip(found, -1.0, 1.0))
+        rho = (product - mean_a * mean_b) / np.sqrt(spread_a * spread_b)
+        return np.asarray(np.clip(rho, -1.0, 1.0))
 
     return Statistic(columns, formula)
 
@@ -352,9 +352,9 @@ def _standardize(values: FloatArray, share: FloatArray) -> FloatArray:
     total = share.sum()
     if total <= 0:
         return np.zeros_like(values)
-    centred = values - (share @ values) / total
-    deviation = float(np.sqrt(share @ centred**2 / total))
+    centered = values - (share @ values) / total
+    deviation = float(np.sqrt(share @ centered**2 / total))
     scale = float(np.sqrt(share @ values**2 / total))
     if deviation <= np.sqrt(NO_SPREAD) * scale:
         return np.zeros_like(values)
-    return np.asarray(centred / deviation)
+    return np.asarray(centered / deviation)

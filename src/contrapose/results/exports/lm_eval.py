@@ -1,8 +1,8 @@
 """Export to lm-eval: `results_<time>.json`, and `samples_<task>_<time>.jsonl` beside it.
 
 One folder for each model and score. A benchmark with parts is a group, each part a task of it;
-`accuracy` is called `acc` as there. What lm-eval says of prompts and tokens has no meaning here and
-is left out or null.
+`accuracy` is called `acc` as there. Fields of lm-eval on prompts and tokens have no meaning here,
+and are left out or null.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from contrapose.results.exports.tasks import (
 )
 
 FILTER = "none"
-"""lm-eval names a metric with the filter that answers went through; here they go through none."""
+"""lm-eval names a metric with the filter of its answers; here there is none."""
 
 Json = dict[str, Any]
 
@@ -40,9 +40,9 @@ class LmEvalExport:
 
     Attributes:
         folder: its folder's name.
-        results: what goes into `results_<time>.json`.
-        samples: task → a line for each example.
-        stamp: the time as file names have it.
+        results: content of `results_<time>.json`.
+        samples: for each task one line per example.
+        stamp: the time in file names.
     """
 
     folder: str
@@ -57,7 +57,7 @@ def lm_eval_exports(source: RunFolder) -> list[LmEvalExport]:
     for run in source.runs:
         grouped.setdefault((run.model, run.score), []).append(run)
     taken: set[str] = set()
-    found = []
+    exports = []
     for (model, score), runs in grouped.items():
         folder = unique_name(sanitize_name("/".join(filter(None, (model, score)))), taken)
         results, samples = _build_results(runs, source)
@@ -66,8 +66,8 @@ def lm_eval_exports(source: RunFolder) -> list[LmEvalExport]:
             "model_name": model,
             "model_name_sanitized": folder,
         }
-        found.append(LmEvalExport(folder, results, samples, format_stamp(source.time)))
-    return found
+        exports.append(LmEvalExport(folder, results, samples, format_stamp(source.time)))
+    return exports
 
 
 def sanitize_name(name: str) -> str:
@@ -94,7 +94,8 @@ def _build_results(
     for run in runs:
         tasks = list_tasks(run)
         for task in tasks:
-            _add_task(tables, run, task, [each.name for each in tasks if each.parent == task.name])
+            children = [child.name for child in tasks if child.parent == task.name]
+            _add_task(tables, run, task, children)
         for name, units in units_by_task(run, tasks).items():
             samples[name] = [_build_sample(run, number, unit) for number, unit in enumerate(units)]
     if not tables["groups"]:
@@ -169,7 +170,7 @@ def _build_sample(run: FolderRun, number: int, unit: int) -> Json:
     example = measured.ids[unit]
     pairs = run.pairs.get(example, ())
     doc = {"example": example, **{tag: values[unit] for tag, values in measured.tags.items()}}
-    asked = [[f"image {pair.image}", f"caption {pair.text}"] for pair in pairs]
+    requests = [[f"image {pair.image}", f"caption {pair.text}"] for pair in pairs]
     target = [[pair.image, pair.text] for pair in pairs if pair.match]
     metrics = {_metric_name(name): value for name, value in unit_metrics(measured, unit).items()}
     return {
@@ -178,14 +179,14 @@ def _build_sample(run: FolderRun, number: int, unit: int) -> Json:
         "target": json.dumps(target),
         "arguments": {
             f"gen_args_{i}": {f"arg_{j}": word for j, word in enumerate(words)}
-            for i, words in enumerate(asked)
+            for i, words in enumerate(requests)
         },
         "resps": [[repr(pair.value)] for pair in pairs],
         "filtered_resps": [repr(pair.value) for pair in pairs],
         "filter": FILTER,
         "metrics": list(metrics),
         "doc_hash": _hash(json.dumps(doc, indent=2, ensure_ascii=False)),
-        "prompt_hash": _hash(asked[0][0] if asked else example),
+        "prompt_hash": _hash(requests[0][0] if requests else example),
         "target_hash": _hash(json.dumps(target)),
         **metrics,
     }

@@ -1,7 +1,7 @@
 """Export to mteb: `<model>/<revision>/<Task>.json`, and `model_meta.json` beside it.
 
-A benchmark is a task, and each of its parts is one: mteb takes the mean over what one file holds,
-which need not be the benchmark's own headline. mteb knows one score a model; what is not `itc` is
+A benchmark is a task, and each of its parts is one: mteb takes the mean over the scores of a file,
+which need not be the benchmark's headline. mteb knows one score per model; every score but `itc` is
 an experiment there.
 """
 
@@ -27,7 +27,7 @@ LANGUAGES = ("eng-Latn",)
 """The captions of every public benchmark here are English."""
 
 PLAIN = ("", "itc")
-"""Scores that lie in the model's own folder."""
+"""Scores that are written to the model's folder."""
 
 Json = dict[str, Any]
 
@@ -38,7 +38,7 @@ class MtebBenchmark:
 
     Attributes:
         task: its name there.
-        metrics: mteb's name of a metric → ours, the first that is there.
+        metrics: mteb's name of a metric → names here, of which the first present counts.
         main: mteb's main score.
     """
 
@@ -61,27 +61,29 @@ MTEB_BENCHMARKS = {
 
 def mteb_exports(source: RunFolder, languages: Sequence[str] = LANGUAGES) -> dict[str, Json]:
     """Export every run of a folder to mteb: path → content of the file."""
-    found: dict[str, Json] = {}
+    files: dict[str, Json] = {}
     for run in source.runs:
         name, revision = model_identity(run)
-        place = f"{name.replace('/', '__').replace(' ', '_')}/{_safe_name(revision)}"
+        folder = f"{name.replace('/', '__').replace(' ', '_')}/{_safe_name(revision)}"
         if run.score not in PLAIN:
-            place += f"/experiments/score_{_safe_name(run.score)}"
-        found.setdefault(f"{place}/model_meta.json", _build_meta(run, name, revision, source))
-        taken = {path.rpartition("/")[2] for path in found if path.startswith(f"{place}/")}
-        for task in (each for each in list_tasks(run) if each.metrics):
-            title = unique_name(
-                f"{_task_title(run, task)}", {each.removesuffix(".json") for each in taken}
-            )
-            taken.add(f"{title}.json")
-            found[f"{place}/{title}.json"] = _build_task(run, task, title, source, languages)
-    return found
+            folder += f"/experiments/score_{_safe_name(run.score)}"
+        files.setdefault(f"{folder}/model_meta.json", _build_meta(run, name, revision, source))
+        taken = {
+            path.rpartition("/")[2].removesuffix(".json")
+            for path in files
+            if path.startswith(f"{folder}/")
+        }
+        for task in list_tasks(run):
+            if task.metrics:
+                title = unique_name(_task_title(run, task), taken)
+                files[f"{folder}/{title}.json"] = _build_task(run, task, title, source, languages)
+    return files
 
 
 def model_identity(run: FolderRun) -> tuple[str, str]:
-    """Name of a model with an organization, and its revision: mteb wants both.
+    """Name of a model with an organization, and its revision: mteb needs both.
 
-    The revision is the one that was asked for, or else the fingerprint of the weights.
+    The revision is that of the model's name, or else the fingerprint of the weights.
     """
     family, colon, rest = run.model.partition(":")
     name, at, revision = (rest if colon else run.model).partition("?")[0].partition("@")
@@ -115,9 +117,9 @@ def _build_task(
     known = MTEB_BENCHMARKS.get(run.results.benchmark)
     if known is not None and not task.part:
         for theirs, ours in known.metrics.items():
-            there = next((name for name in ours if name in task.metrics), None)
-            if there is not None:
-                scores[theirs] = task.metrics[there].value
+            name = next((name for name in ours if name in task.metrics), None)
+            if name is not None:
+                scores[theirs] = task.metrics[name].value
         main = scores.get(known.main, main)
     scores |= {
         "main_score": main,
