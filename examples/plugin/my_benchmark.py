@@ -1,19 +1,19 @@
-"""A benchmark of one's own: which colour is this? Every image is named after the right one."""
+"""A benchmark of your own: which color is this? Every image is named after the right one."""
 
 from contrapose.data import Benchmark, Card, Example, ImageRef, Micro, register_benchmark
 from contrapose.data.examples import single_match
 
-COLOURS = ("red", "green", "blue", "yellow")
+COLORS = ("red", "green", "blue", "yellow")
 CARD = Card(
-    name="colours",
-    title="Colours: one image, four colour words",
+    name="colors",
+    title="Colors: one image, four color words",
     paper="none",
     licence="Apache-2.0",
-    source="examples/plugin/colours",
-    layout="<colour>.png",
+    source="examples/plugin/colors",
+    layout="<color>.png",
     shape="1 × 4",
     family="choice",
-    counts={"colours": 4},
+    counts={"colors": 4},
     aggregation=Micro(),
     chance={"accuracy": 1 / 4},
     by=(),
@@ -21,10 +21,10 @@ CARD = Card(
 
 
 def read(root, problems):
-    for right, colour in enumerate(COLOURS):
-        image = ImageRef(colour, root / f"{colour}.png")
-        texts = tuple(f"something {word}" for word in COLOURS)
-        yield Example(colour, (image,), texts, single_match(len(COLOURS), right), {})
+    for right, color in enumerate(COLORS):
+        image = ImageRef(color, root / f"{color}.png")
+        texts = tuple(f"something {word}" for word in COLORS)
+        yield Example(color, (image,), texts, single_match(len(COLORS), right), {})
 
 
 register_benchmark(Benchmark(CARD, read))

@@ -48,8 +48,8 @@ def scores() -> dict[str, str]:
 
     Example:
         >>> import contrapose as cp
-        >>> sorted(cp.scores())[:3]
-        ['blind', 'chat', 'itc']
+        >>> list(cp.scores())[:3]
+        ['itc', 'itm', 'lm']
     """
     from contrapose.engine import SCORES
 

@@ -59,8 +59,8 @@ def compare(
         >>> import contrapose as cp
         >>> runs = cp.evaluate(["tiny", "tiny-clip"], on="scenes/swap-relation", score="itc",
         ...     limit=20)
-        >>> list(cp.compare(*runs, metric="text").metrics)
-        ['text']
+        >>> list(cp.compare(*runs, metric="accuracy").metrics)
+        ['accuracy']
     """
     return compare_runs(
         _side(a),

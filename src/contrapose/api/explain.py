@@ -75,8 +75,8 @@ def explain(
 
     Example:
         >>> import contrapose as cp
-        >>> explained = cp.explain("tiny-clip", "examples/shapes/images/0.png",
-        ...     "a red cube left of a blue ball")
+        >>> image = "examples/shapes/images/replace-colour-00-0.png"
+        >>> explained = cp.explain("tiny-clip", image, "a green cube and a blue ball")
         >>> len(explained.value.pairs)
         1
     """

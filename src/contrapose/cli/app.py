@@ -4,23 +4,56 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from contrapose import __version__
-from contrapose.cli import build, check, compare, listing, metrics, tune
-from contrapose.cli.audit import audit
-from contrapose.cli.demo import demo
-from contrapose.cli.diagnose import diagnose
-from contrapose.cli.eval import evaluate
-from contrapose.cli.explain import explain
-from contrapose.cli.export import export
-from contrapose.cli.tune_heads import tune_heads
 from contrapose.errors import ContraposeError, command_line_names
+
+VERBS = {
+    "demo": "demo",
+    "eval": "eval",
+    "metrics": "metrics",
+    "compare": "compare",
+    "audit": "audit",
+    "diagnose": "diagnose",
+    "explain": "explain",
+    "export": "export",
+    "list": "listing",
+    "check": "check",
+    "build": "build",
+    "tune": "tune",
+}
+"""Verb → its module in `contrapose.cli`, whose `app` it is, in the order of the help."""
+
+
+class _Verbs(TyperGroup):
+    """Command group that imports a verb's module when the verb is named."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of the verbs."""
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Command of a verb; None where there is none."""
+        if cmd_name not in VERBS:
+            for name in VERBS:  # a name that comes near is looked for among all
+                self.get_command(ctx, name)
+            return None
+        if cmd_name not in self.commands:
+            module = import_module(f"contrapose.cli.{VERBS[cmd_name]}")
+            command = typer.main.get_command(module.app)
+            command.name = cmd_name
+            self.commands[cmd_name] = command
+        return self.commands[cmd_name]
+
 
 app = typer.Typer(
     name="contrapose",
+    cls=_Verbs,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -28,19 +61,6 @@ app = typer.Typer(
     help="Measures compositional understanding in vision-language models: does the model notice "
     "the small change that flips the meaning?",
 )
-app.command("demo")(demo)
-app.command("eval")(evaluate)
-app.command("metrics")(metrics.metrics)
-app.command("compare")(compare.compare)
-app.command("audit")(audit)
-app.command("diagnose")(diagnose)
-app.command("explain")(explain)
-app.command("export")(export)
-app.add_typer(listing.app, name="list")
-app.add_typer(check.app, name="check")
-app.add_typer(build.app, name="build")
-tune.app.command("heads")(tune_heads)
-app.add_typer(tune.app, name="tune")
 
 BAD_INPUT = 2
 """Exit status for input that cannot be used; 1 is kept for a check or a gate that fails."""

@@ -26,7 +26,10 @@ from contrapose.cli.options import (
     words_option,
 )
 
+app = typer.Typer(add_completion=False)
 
+
+@app.command()
 def audit(
     benchmark: Annotated[
         str, typer.Argument(help="A benchmark's name, or your own .jsonl, .csv or .parquet file.")

@@ -126,7 +126,9 @@ def _manifest_lines(manifest: dict[str, Any]) -> list[str]:
     return lines
 
 
-app = typer.Typer(no_args_is_help=True, help="Build benchmarks, and pairs to learn from.")
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="Build benchmarks, and pairs to learn from."
+)
 app.command("pairs")(pairs)
 
 

@@ -13,7 +13,7 @@ from contrapose.cli.console import error_console, output_console, show
 
 CHECK_FAILED = 1
 
-app = typer.Typer(no_args_is_help=True, help="Check data and models.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Check data and models.")
 
 
 @app.command("data")

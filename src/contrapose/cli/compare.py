@@ -11,7 +11,10 @@ from contrapose.cli.console import output_console, show
 
 GATE_FAILED = 1
 
+app = typer.Typer(add_completion=False)
 
+
+@app.command()
 def compare(
     a: Annotated[Path, typer.Argument(help="The first score file or run folder: the baseline.")],
     b: Annotated[Path, typer.Argument(help="The second, of the same examples: the candidate.")],

@@ -26,7 +26,10 @@ LEAD = (
     "tiny-clip to contrast alone. Both were trained on the same kind of images."
 )
 
+app = typer.Typer(add_completion=False)
 
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="The folder for the report and the run.")] = Path(
         "contrapose-demo"

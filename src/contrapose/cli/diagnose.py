@@ -53,6 +53,10 @@ class TaggerOption(StrEnum):
     spacy = "spacy"
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
 def diagnose(
     models: Annotated[list[str], typer.Argument(help="The models to diagnose.")],
     on: Annotated[str, typer.Option(help="A benchmark: its name, or your own file.")],

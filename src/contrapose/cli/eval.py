@@ -37,6 +37,10 @@ class LongCaptions(StrEnum):
     cut = "cut"
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
 def evaluate(
     models: Annotated[list[str], typer.Argument(help="The models to ask.")],
     on: Annotated[

@@ -22,7 +22,10 @@ from contrapose.cli.options import (
     include_files,
 )
 
+app = typer.Typer(add_completion=False)
 
+
+@app.command()
 def explain(
     model: Annotated[str, typer.Argument(help="The model to ask.")],
     image: Annotated[Path, typer.Option(help="A picture.")],

@@ -9,7 +9,10 @@ import typer
 
 from contrapose.cli.console import output_console, show
 
+app = typer.Typer(add_completion=False)
 
+
+@app.command()
 def export(
     run: Annotated[
         Path, typer.Argument(help="A run folder, as --out of eval and metrics writes it.")

@@ -14,7 +14,7 @@ from contrapose.cli.console import output_console, show
 if TYPE_CHECKING:
     from contrapose.data import Benchmark, Suite
 
-app = typer.Typer(no_args_is_help=True, help="List what there is.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="List what there is.")
 
 MODULES = {
     "torch": ("torch", "safetensors"),

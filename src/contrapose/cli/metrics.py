@@ -11,7 +11,10 @@ from contrapose.cli.console import output_console, say_written, show
 
 LikelihoodScale = Literal["log", "probability", "inverse-nll"]
 
+app = typer.Typer(add_completion=False)
 
+
+@app.command()
 def metrics(
     benchmark: Annotated[
         str, typer.Argument(help="A benchmark's name, or your own .jsonl, .csv or .parquet file.")

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from contrapose.cli.console import error_console, output_console, show, show_progress
 from contrapose.cli.options import HeadOption, Include, include_files, words_option
+from contrapose.cli.tune_heads import tune_heads
 
 if TYPE_CHECKING:
     from contrapose.tune.trainer import LossCallback
@@ -64,6 +65,7 @@ class _TuneGroup(TyperGroup):
 
 app = typer.Typer(
     cls=_TuneGroup,
+    add_completion=False,
     no_args_is_help=True,
     help="Repair a model: `contrapose tune MODEL --data PAIRS --with hp+hn --out DIR`.",
 )
@@ -262,3 +264,6 @@ def tune(
         show(output_console(), bill_table(tuned.bill))
     if not quiet:
         error_console().print(f"Written to {out}: use it as a model by this name.")
+
+
+app.command("heads")(tune_heads)

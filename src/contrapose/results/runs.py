@@ -126,10 +126,10 @@ def is_run(folder: Path) -> bool:
 
 def split_choice(path: Path) -> tuple[Path, tuple[str, ...]]:
     """Split a path into run folder and choice: `runs/a@tiny,lm` is the run of tiny and lm."""
-    if path.exists() or "@" not in path.name:
+    before, at, words = str(path).rpartition("@")
+    if path.exists() or not at or not (Path(before).is_dir() or "@" in path.name):
         return path, ()
-    name, _, words = path.name.rpartition("@")
-    return path.with_name(name) if name else path, tuple(filter(None, words.split(",")))
+    return Path(before) if before else path, tuple(filter(None, words.split(",")))
 
 
 def read_run(folder: Path, choice: Sequence[str] = ()) -> tuple[str, Measurements]:

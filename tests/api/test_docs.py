@@ -1,0 +1,77 @@
+"""The examples of the API page, of the docstrings and of `examples/` run."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import contrapose as cp
+from tests.conftest import ROOT
+
+NO_FUNCTIONS = ("Example", "Run", "Runs", "losses", "metrics")
+FUNCTIONS = [name for name in cp.__all__ if name not in NO_FUNCTIONS]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_page(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {"SHAPES": ROOT / "examples" / "shapes"}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "docs/api.md", "exec"), names)  # noqa: S102 - the page is ours
+    run = names["run"]
+    assert run.model == "tiny"
+    assert (tmp_path / "accuracy.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert {file.name for file in (tmp_path / "runs" / "two").iterdir()} >= {"report.html"}
+
+
+def test_the_page_names_every_function() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for name in FUNCTIONS:
+        assert f"`{name}`" in page, name
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_docstrings(name: str, tmp_path: Path) -> None:
+    if name == "tune_heads":
+        _write_features(tmp_path / "features")
+    function = cp._public(name)
+    assert inspect.getdoc(function)
+    parser = doctest.DocTestParser()
+    test = parser.get_doctest(inspect.getdoc(function) or "", {}, name, None, None)
+    assert test.examples, f"{name} has no example"
+    printed: list[str] = []
+    results = doctest.DocTestRunner().run(test, out=printed.append)
+    assert results.failed == 0, "".join(printed)
+
+
+def _write_features(folder: Path) -> None:
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    for split in ("train", "test"):
+        np.save(folder / f"{split}_images.npy", random.normal(size=(40, 8)).astype(np.float32))
+        np.save(folder / f"{split}_texts.npy", random.normal(size=(80, 12)).astype(np.float32))
+        np.save(folder / f"{split}_image_of_text.npy", np.arange(80) // 2)
+
+
+def test_quickstart(capsys: pytest.CaptureFixture[str]) -> None:
+    script = ROOT / "examples" / "quickstart.py"
+    imported = re.findall(r"^\s*(?:from|import) (contrapose\S*)", script.read_text(), re.MULTILINE)
+    assert imported == ["contrapose"]
+    runpy.run_path(str(script), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "color_match: " in printed
+    assert "True" in printed
+    assert "swaps/accuracy" in printed
