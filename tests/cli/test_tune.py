@@ -151,7 +151,7 @@ def test_bad_input_is_one_sentence(
 def test_a_model_that_cannot_hide_words(
     cli: Cli, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from contrapose.tune.students.tiny import TinyStudent
+    from contrapose.tune.students import TinyStudent
 
     asked = command(root, tmp_path / "out", "--quiet", "--with", "dividend+hn")
     monkeypatch.setattr(TinyStudent, "hides", False)

@@ -16,7 +16,7 @@ from contrapose.models.tiny.model import Tiny, TinyClip
 from contrapose.models.tiny.network import TinyConfig, TinyNetwork
 from contrapose.models.tiny.tokenizer import Tokenizer
 from contrapose.tune.data.rows import TrainingCaption, TrainingSet, pixel_fingerprint
-from contrapose.tune.students.tiny import TinyStudent
+from contrapose.tune.students import TinyStudent
 
 COLOURS = ("red", "green", "blue", "white")
 SHAPES = ("ball", "cube", "cone", "tube")

@@ -16,7 +16,7 @@ from contrapose.tune.masked_batches import complete_games, mask_players, player_
 from contrapose.tune.objective import parse_objective
 from contrapose.tune.settings import Settings
 from contrapose.tune.step import TrainingStep
-from contrapose.tune.students.tiny import TinyStudent
+from contrapose.tune.students import TinyStudent
 from contrapose.tune.trainer import train
 from tests.tune.small import COLOURS, SHAPES, Painted, small_rows, small_student
 

@@ -15,7 +15,7 @@ from contrapose.tune import run as running
 from contrapose.tune.report import Guard
 from contrapose.tune.run import tune
 from contrapose.tune.settings import Settings, TuneRequest
-from contrapose.tune.students.tiny import TinyStudent
+from contrapose.tune.students import TinyStudent
 from tests.tune.small import class_folders, small_student, write_pairs
 
 SETTINGS = Settings(steps=4, batch=4, rate=1e-2, save_every=2, log_every=1)
@@ -93,7 +93,7 @@ def test_killed_and_resumed(
 
     with pytest.raises(KeyboardInterrupt):
         tune(request(model, pairs, part), on_step=kill)
-    with pytest.raises(InputError, match="pass --resume to go on, or --overwrite"):
+    with pytest.raises(InputError, match=r"resume.*overwrite"):
         tune(request(model, pairs, part))
     tune(request(model, pairs, part, resume=True))
     name = "contrapose-tiny.safetensors"
@@ -182,7 +182,7 @@ def test_nothing_is_left_when_it_cannot_begin(model: Path, pairs: Path, tmp_path
         ({"data": str(pairs.parent / "gone.jsonl")}, "is not there"),
         ({"objective": "distill"}, "go together"),
         ({"guards": {"nonsense": 0.1}}, "no metric"),
-        ({"held_out": 1.5}, "--held-out"),
+        ({"held_out": 1.5}, "held_out is a share"),
         ({"resume": True}, "no run to resume"),
     ):
         with pytest.raises(InputError, match=said):
@@ -197,7 +197,7 @@ def test_a_folder_of_something_else_is_not_touched(
     out.mkdir()
     Image.new("RGB", (2, 2)).save(out / "photo.png")
     for overwrite in (False, True):
-        with pytest.raises(InputError, match="choose another --out"):
+        with pytest.raises(InputError, match="choose another out"):
             tune(request(model, pairs, out, overwrite=overwrite))
     assert [each.name for each in out.iterdir()] == ["photo.png"]
 
@@ -207,7 +207,7 @@ def test_a_full_disk_at_the_end(
 ) -> None:
     import errno
 
-    from contrapose.tune.students.tiny import TinyStudent
+    from contrapose.tune.students import TinyStudent
 
     def full(self: Any, folder: Path, recipe: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -215,7 +215,7 @@ def test_a_full_disk_at_the_end(
     out = tmp_path / "tuned"
     with monkeypatch.context() as patch:
         patch.setattr(TinyStudent, "save", full)
-        with pytest.raises(InputError, match=r"No space left.*--resume"):
+        with pytest.raises(InputError, match=r"No space left.*resume"):
             tune(request(model, pairs, out))
     assert {each.name for each in out.iterdir()} == {"training"}
     tuned = tune(request(model, pairs, out, resume=True))
@@ -244,7 +244,7 @@ def test_zero_shot_is_a_line_and_can_be_guarded(model: Path, pairs: Path, tmp_pa
     assert held.trained.step == 4
     without = tune(request(model, pairs, tmp_path / "d"))
     assert without.bill is not None
-    assert any("--zero-shot DIR" in note for note in without.bill.notes)
+    assert any("zero_shot" in note for note in without.bill.notes)
 
 
 def _right(model: Path, folder: Path, template: str) -> float:
@@ -263,9 +263,9 @@ def _right(model: Path, folder: Path, template: str) -> float:
 def test_a_run_of_another_kind_is_not_resumed(model: Path, pairs: Path, tmp_path: Path) -> None:
     out = tmp_path / "tuned"
     tune(request(model, pairs, out))
-    with pytest.raises(InputError, match=r"holds a run --with hp\+hn"):
+    with pytest.raises(InputError, match=r"holds a run .*hp\+hn"):
         tune(request(model, pairs, out, objective="heads", settings=Settings(), resume=True))
     tune(request(model, pairs, out, objective="heads", settings=Settings(), overwrite=True))
     assert {each.name for each in out.iterdir()} == {"training", "joined.json", "heads.safetensors"}
-    with pytest.raises(InputError, match="holds a run --with heads"):
+    with pytest.raises(InputError, match=r"holds a run .*heads"):
         tune(request(model, pairs, out, resume=True))

@@ -215,7 +215,7 @@ def test_a_loss_that_is_no_number(tmp_path: Path) -> None:
             with torch.no_grad():
                 student.network.text.project.weight[0, 0] = torch.nan
 
-    with pytest.raises(InputError, match=r"no number at step 4; .*step-00000002.*lower --lr"):
+    with pytest.raises(InputError, match=r"no number at step 4; .*step-00000002.*lower lr"):
         train(
             student,
             small_rows(),

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 
 FORMAT = "contrapose-tune-1"
 BEST = "best.safetensors"
@@ -30,9 +30,8 @@ class CheckpointState:
 
     Attributes:
         step: how many are done.
-        tensors: weights that are taught, moments of the optimiser, running means, what
-            teachers have found out.
-        about: what else is to be known, as JSON values.
+        tensors: trainable weights, moments of the optimizer, EMA weights, the teacher's cache.
+        about: settings of the run, as JSON values.
     """
 
     step: int
@@ -48,15 +47,15 @@ def architecture_hash(network: nn.Module) -> str:
 
 def capture(
     step: int,
-    taught: Mapping[str, nn.Parameter],
-    optimiser: torch.optim.Optimizer,
+    trainable: Mapping[str, nn.Parameter],
+    optimizer: torch.optim.Optimizer,
     mean: Mapping[str, Tensor] | None,
     about: Mapping[str, Any],
 ) -> CheckpointState:
     """State of a run after a step."""
-    tensors = {f"weights.{name}": weight.detach() for name, weight in taught.items()}
-    for name, weight in taught.items():
-        for key, value in optimiser.state[weight].items():
+    tensors = {f"weights.{name}": weight.detach() for name, weight in trainable.items()}
+    for name, weight in trainable.items():
+        for key, value in optimizer.state[weight].items():
             tensors[f"optimiser.{key}.{name}"] = torch.as_tensor(value)
     tensors |= {f"mean.{name}": value for name, value in (mean or {}).items()}
     return CheckpointState(step, tensors, dict(about))
@@ -64,32 +63,32 @@ def capture(
 
 def restore(
     state: CheckpointState,
-    taught: Mapping[str, nn.Parameter],
-    optimiser: torch.optim.Optimizer,
+    trainable: Mapping[str, nn.Parameter],
+    optimizer: torch.optim.Optimizer,
     mean: dict[str, Tensor] | None,
 ) -> None:
     """Load a state into parameters, optimizer and EMA."""
     with torch.no_grad():
-        for name, weight in taught.items():
+        for name, weight in trainable.items():
             weight.copy_(state.tensors[f"weights.{name}"])
-            own: dict[str, Tensor] = {}
+            moments: dict[str, Tensor] = {}
             for key in ("step", "exp_avg", "exp_avg_sq"):
                 value = state.tensors[f"optimiser.{key}.{name}"].clone()
                 # As torch keeps it: the count on the CPU unless the optimiser is a fused one.
-                fused = bool(optimiser.defaults.get("fused"))
-                own[key] = value if key == "step" and not fused else value.to(weight.device)
-            optimiser.state[weight] = own
+                fused = bool(optimizer.defaults.get("fused"))
+                moments[key] = value if key == "step" and not fused else value.to(weight.device)
+            optimizer.state[weight] = moments
         for name in mean or ():
             mean[name].copy_(state.tensors[f"mean.{name}"])  # type: ignore[index]
 
 
 def pack_teacher_memories(memories: Sequence[Mapping[int, float]]) -> dict[str, Tensor]:
     """Pack each process's teacher cache into tensors of a state."""
-    found = {}
+    tensors = {}
     for rank, memory in enumerate(memories):
-        found[f"teacher.texts.{rank}"] = torch.tensor(list(memory), dtype=torch.int64)
-        found[f"teacher.found.{rank}"] = torch.tensor(list(memory.values()), dtype=torch.float64)
-    return found
+        tensors[f"teacher.texts.{rank}"] = torch.tensor(list(memory), dtype=torch.int64)
+        tensors[f"teacher.found.{rank}"] = torch.tensor(list(memory.values()), dtype=torch.float64)
+    return tensors
 
 
 def teacher_memory(state: CheckpointState, rank: int) -> dict[int, float]:
@@ -121,7 +120,8 @@ def write_state(file: Path, state: CheckpointState) -> None:
         last = latest_checkpoint(file.parent)
         kept = f"the last checkpoint, {last.name}, is whole" if last else "there is none yet"
         raise InputError(
-            f"the checkpoint cannot be written ({why}); {kept}. Make room and pass --resume.",
+            f"the checkpoint cannot be written ({why}); {kept}. Make room and pass "
+            f"{option('resume', True)}.",
             file=file,
         ) from None
 
@@ -140,8 +140,8 @@ def read_state(file: Path, network: nn.Module) -> CheckpointState:
             about = json.loads(header["about"])
             if about["architecture"] != architecture_hash(network):
                 raise InputError(
-                    "is a checkpoint of another architecture; --resume needs the model that the "
-                    "run began with.",
+                    f"is a checkpoint of another architecture; {option('resume')} needs the "
+                    "model that the run began with.",
                     file=file,
                 )
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118

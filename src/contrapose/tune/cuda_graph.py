@@ -35,11 +35,11 @@ class GraphReplay:
         if self.taken <= WARMUP_STEPS:
             return self._aside(inputs)
         if not self.inputs:
-            self.inputs = tuple(each.clone() for each in inputs)
+            self.inputs = tuple(tensor.clone() for tensor in inputs)
             with torch.cuda.graph(self.graph):
                 self.outputs = self.step(*self.inputs)
-        for mine, given in zip(self.inputs, inputs, strict=True):
-            mine.copy_(given)
+        for buffer, tensor in zip(self.inputs, inputs, strict=True):
+            buffer.copy_(tensor)
         self.graph.replay()
         return self.outputs
 
@@ -48,9 +48,9 @@ class GraphReplay:
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            found = self.step(*inputs)
+            outputs = self.step(*inputs)
         torch.cuda.current_stream().wait_stream(stream)
-        return found
+        return outputs
 
 
 INPUT_FIELDS = ("pixels", "text", "negative", "positive")
@@ -102,17 +102,17 @@ class CudaGraphStep:
 
 def _flatten_batch(batch: TrainingBatch) -> list[Tensor]:
     """All tensors of a batch, in a fixed order."""
-    found = [getattr(batch, name) for name in TENSOR_FIELDS]
+    tensors = [getattr(batch, name) for name in TENSOR_FIELDS]
     for name in INPUT_FIELDS:
         inputs: Inputs = getattr(batch, name) or {}
-        found += inputs.values()
-    return found
+        tensors += inputs.values()
+    return tensors
 
 
 def _rebuild_batch(like: TrainingBatch, tensors: Iterator[Tensor]) -> TrainingBatch:
     """A batch of the same structure from other tensors."""
-    found: dict[str, Tensor | Inputs | None] = {name: next(tensors) for name in TENSOR_FIELDS}
+    fields: dict[str, Tensor | Inputs | None] = {name: next(tensors) for name in TENSOR_FIELDS}
     for name in INPUT_FIELDS:
         inputs: Inputs | None = getattr(like, name)
-        found[name] = None if inputs is None else {each: next(tensors) for each in inputs}
-    return replace(like, **found)  # type: ignore[arg-type]
+        fields[name] = None if inputs is None else {key: next(tensors) for key in inputs}
+    return replace(like, **fields)  # type: ignore[arg-type]

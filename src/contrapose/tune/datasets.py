@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.nn.functional import normalize
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.models.joined.spec import SPEC, JoinedSpec, Side, read_joined_spec
 from contrapose.models.names import parse_name
 from contrapose.models.registry import model_names
@@ -34,7 +34,6 @@ from contrapose.tune.heads.features import (
 from contrapose.tune.heads.vectors import VectorPanel, encode_panel, feature_gallery
 from contrapose.tune.panels import (
     MAX_HELD_OUT_IMAGES,
-    ZERO_SHOT_NOTE,
     EvaluationPanel,
     make_pairs_panel,
     make_panel,
@@ -57,7 +56,7 @@ def load_datasets(
         request: names both.
         model: as it is before; finds captions that read alike.
         device: where scenes are drawn.
-        progress: told how many are.
+        progress: called with how many are done.
 
     Raises:
         InputError: something cannot be read, or there is too little of it.
@@ -72,7 +71,12 @@ def load_datasets(
 
 def zero_shot_notes(request: TuneRequest) -> tuple[str, ...]:
     """Note on zero-shot classification when it is not measured; scenes have `naming`."""
-    return () if request.zero_shot is not None or request.data == SCENES else (ZERO_SHOT_NOTE,)
+    if request.zero_shot is not None or request.data == SCENES:
+        return ()
+    return (
+        f"zero-shot classification was not measured: {option('zero_shot')} does it, a folder with "
+        "a folder of images for each class",
+    )
 
 
 def has_cached_features(request: TuneRequest) -> bool:
@@ -83,7 +87,9 @@ def has_cached_features(request: TuneRequest) -> bool:
 def require_held_out_share(request: TuneRequest) -> None:
     """Raise `InputError` unless the held-out share lies between 0 and 1."""
     if not 0 < request.held_out < 1:
-        raise InputError(f"--held-out is a share between 0 and 1, not {request.held_out}.")
+        raise InputError(
+            f"{option('held_out')} is a share between 0 and 1, not {request.held_out}."
+        )
 
 
 def _load_pairs(
@@ -102,7 +108,8 @@ def _load_pairs(
     require_held_out_share(request)
     if has_cached_features(request):
         raise InputError(
-            "holds cached features, and not pairs: pass --with heads, which learns from them.",
+            f"holds cached features, and not pairs: pass {option('losses', 'heads')}, which learns "
+            "from them.",
             file=Path(request.data),
         )
     rows = read_training_set(Path(request.data), request.images)
@@ -119,7 +126,7 @@ def _load_pairs(
 FEATURES_FOLDER = "features"
 """The folder of a run's vectors, beside its log."""
 FEATURES_KEY_FILE = "asked.json"
-"""Which model was asked about which data, beside the vectors."""
+"""The model and the data that the vectors are of, beside them."""
 IMAGE_THREADS = 8
 """Threads that prepare images."""
 
@@ -144,7 +151,7 @@ class FeatureSource(Protocol):
     def require(self) -> None:
         """Raise `InputError` where there is too little to train on."""
 
-    def kept(self, folder: Path) -> bool:
+    def is_cached(self, folder: Path) -> bool:
         """Whether an earlier run cached the same features in its folder."""
 
     def features(self, folder: Path, progress: ProgressCallback | None) -> Features:
@@ -182,30 +189,30 @@ class _ModelFeatures:
         self.rows, self.joining, self.model, self.notes = rows, joining, model, notes
         self.panels, self.source = [view], source
         self.width: int = model.embed_texts([rows.texts[0]]).shape[1]
-        asked = {"model": model.fingerprint, "data": training_set_fingerprint(rows)}
-        self.asked = json.dumps(asked, indent=2) + "\n"
+        key = {"model": model.fingerprint, "data": training_set_fingerprint(rows)}
+        self.key = json.dumps(key, indent=2) + "\n"
 
     def require(self) -> None:
         if len(self.rows) < 2:
             raise InputError("heads need two images or more to learn from.")
 
-    def kept(self, folder: Path) -> bool:
+    def is_cached(self, folder: Path) -> bool:
         try:
             return (folder / FEATURES_FOLDER / FEATURES_KEY_FILE).read_text(
                 encoding="utf-8"
-            ) == self.asked
+            ) == self.key
         except OSError:
             return False
 
     def features(self, folder: Path, progress: ProgressCallback | None) -> Features:
-        if not self.kept(folder):
-            captions = [[said.caption for said in sayings] for sayings in self.rows.image_captions]
+        if not self.is_cached(folder):
+            captions = [[it.caption for it in captions] for captions in self.rows.image_captions]
             cache_features(
                 folder / FEATURES_FOLDER, self.joining,
                 {"train": CaptionedImages(self._prepared(), captions)},
                 self.model.embed_images, self.model.embed_texts,
                 overwrite=True, batch=max(1, self.model.batch_size),
-                more={FEATURES_KEY_FILE: self.asked},
+                more={FEATURES_KEY_FILE: self.key},
                 progress=progress,
             )  # fmt: skip
         return read_features(folder / FEATURES_FOLDER, "train")
@@ -255,7 +262,7 @@ class _CachedFeatures:
         if len(self.learnt.images) < 2:
             raise InputError("heads need two images or more to learn from.", file=self.folder)
 
-    def kept(self, folder: Path) -> bool:
+    def is_cached(self, folder: Path) -> bool:
         return self.folder.resolve() == (folder / FEATURES_FOLDER).resolve()
 
     def features(self, folder: Path, progress: ProgressCallback | None) -> Features:
@@ -269,7 +276,7 @@ class _CachedFeatures:
         if made != joining:
             raise InputError(
                 f"was made by {made.image.source} and {made.text.source}, not by {model.name}: "
-                f"contrapose tune heads --features {self.folder} joins those.",
+                f"contrapose tune heads {option('features', str(self.folder))} joins those.",
                 file=self.folder,
             )
 
@@ -278,8 +285,8 @@ class _CachedFeatures:
         if wide != (self.width, self.width):
             raise InputError(
                 f"has vectors of {wide[0]} numbers for images and {wide[1]} for captions, and the "
-                f"model gives {self.width}: contrapose tune heads --features {self.folder} joins "
-                "any two encoders.",
+                f"model gives {self.width}: contrapose tune heads "
+                f"{option('features', str(self.folder))} joins any two encoders.",
                 file=self.folder,
             )
 
@@ -288,10 +295,12 @@ def _make_joining(request: TuneRequest) -> JoinedSpec:
     """The model as the encoder of both sides, by absolute name."""
     parsed = parse_name(request.model, model_names())
     if parsed.scheme in ("folder", "joined"):
-        place = Path(parsed.body).expanduser().resolve()
-        if place == request.out.resolve():
-            raise InputError("is the model itself: heads need another --out.", file=request.out)
-        parsed = replace(parsed, body=str(place))
+        folder = Path(parsed.body).expanduser().resolve()
+        if folder == request.out.resolve():
+            raise InputError(
+                f"is the model itself: heads need another {option('out')}.", file=request.out
+            )
+        parsed = replace(parsed, body=str(folder))
     side = Side(str(parsed), kind="model")
     return JoinedSpec(side, side)
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from contrapose import metrics
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.losses import Distill, Loss, LossBatch
 from contrapose.metrics import FloatArray
 from contrapose.models import load_model
@@ -63,7 +63,9 @@ class Distiller:
             InputError: it gives no likelihoods, or a number is out of range.
         """
         if not (hasattr(teacher, "token_logprobs") and hasattr(teacher, "noise_images")):
-            raise InputError(f"{teacher.name} gives no likelihoods: --teacher needs a captioner.")
+            raise InputError(
+                f"{teacher.name} gives no likelihoods: {option('teacher')} needs a captioner."
+            )
         if not 0 <= alpha <= 1:
             raise InputError(f"α lies between 0 and 1, and is {alpha}.")
         if not 0 < sharpness < math.inf:
@@ -115,23 +117,23 @@ class Distiller:
 
     def choices(self, batch: TrainingBatch) -> IndexArray:
         """(b, 2 + others) candidate captions: own, hard negative, others'; −1 for none."""
-        own = batch.captions.cpu().numpy()
-        found = [own, batch.negatives]
-        for step in range(1, min(self.others, len(own) - 1) + 1):
-            other = np.roll(own, step)
-            found.append(np.where(other == own, -1, other))
-        return np.stack(found, axis=1)
+        captions = batch.captions.cpu().numpy()
+        candidates = [captions, batch.negatives]
+        for step in range(1, min(self.others, len(captions) - 1) + 1):
+            other = np.roll(captions, step)
+            candidates.append(np.where(other == captions, -1, other))
+        return np.stack(candidates, axis=1)
 
     def aims(self, batch: TrainingBatch, choices: IndexArray, rows: slice = ALL_ROWS) -> FloatArray:
         """(r, k) the teacher's distribution over the candidates of some rows."""
-        pictures = [
+        images = [
             self.teacher.prepare_image(image)
             for image in self.feed.rows.images.open(batch.rows[rows].tolist())
         ]
         places = np.nonzero(choices >= 0)
         texts = choices[places]
         scores = np.full(choices.shape, -np.inf)
-        means = self._means([pictures[row] for row in places[0]], texts)
+        means = self._means([images[row] for row in places[0]], texts)
         scores[places] = means - self.alpha * self._priors(texts)
         scores = self.sharpness * (scores - scores.max(axis=1, keepdims=True))
         chances = np.exp(scores)
@@ -142,21 +144,23 @@ class Distiller:
             return np.zeros(len(texts))
         fresh = [text for text in np.unique(texts).tolist() if text not in self.memory]
         if fresh:
-            each = [self._means([noise] * len(fresh), np.array(fresh)) for noise in self._noise]
-            logs = metrics.log_prior(np.stack(each))
+            means = [self._means([noise] * len(fresh), np.array(fresh)) for noise in self._noise]
+            logs = metrics.log_prior(np.stack(means))
             self.memory |= dict(zip(fresh, logs.tolist(), strict=True))
         return np.array([self.memory[text] for text in texts.tolist()])
 
-    def _means(self, pictures: list[Any], texts: IndexArray) -> FloatArray:
+    def _means(self, images: list[Any], texts: IndexArray) -> FloatArray:
         """Mean token log-probabilities of image-caption pairs."""
         captions = [self.feed.rows.texts[text] for text in texts.tolist()]
         size = self.teacher.batch_size
         parts = []
         for start in range(0, len(captions), size):
             some = slice(start, start + size)
-            found = self.teacher.token_logprobs(pictures[some], captions[some])
+            logprobs = self.teacher.token_logprobs(images[some], captions[some])
             parts.append(
-                metrics.token_mean(found.values.float().cpu().numpy(), np.asarray(found.offsets))
+                metrics.token_mean(
+                    logprobs.values.float().cpu().numpy(), np.asarray(logprobs.offsets)
+                )
             )
         return np.concatenate(parts).astype(np.float64)
 

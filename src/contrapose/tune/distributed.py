@@ -54,9 +54,9 @@ def broadcast_object(mine: T) -> T:
     """Broadcast an object from the first process."""
     if processes().count == 1:
         return mine
-    found = [mine]
-    dist.broadcast_object_list(found, src=0)
-    return found[0]
+    objects = [mine]
+    dist.broadcast_object_list(objects, src=0)
+    return objects[0]
 
 
 def gather_objects(mine: T) -> list[T]:
@@ -64,6 +64,6 @@ def gather_objects(mine: T) -> list[T]:
     count = processes().count
     if count == 1:
         return [mine]
-    found: list[T] = [mine] * count
-    dist.all_gather_object(found, mine)
-    return found
+    objects: list[T] = [mine] * count
+    dist.all_gather_object(objects, mine)
+    return objects

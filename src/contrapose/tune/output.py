@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from contrapose import __version__
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.files import write_text
 from contrapose.tune.objective import parse_objective
 from contrapose.tune.report import Bill
@@ -65,22 +65,28 @@ def require_output(request: TuneRequest) -> None:
     """Check, before any work, that the output folder can be written.
 
     Raises:
-        InputError: the place is taken, or there is nothing of the kind to resume.
+        InputError: the folder is taken, or there is nothing of the kind to resume.
     """
     out, there = request.out, (request.out / TRAINING_FOLDER).is_dir()
     if request.resume:
         if not there:
-            raise InputError("holds no run to resume: leave out --resume.", file=out)
+            raise InputError(f"holds no run to resume: leave out {option('resume')}.", file=out)
         earlier = _read_objective(out / TRAINING_FOLDER / REQUEST_FILE)
         if earlier is not None and (earlier == HEADS) != request.for_heads:
             raise InputError(
-                f"holds a run --with {earlier}: name that, or pass --overwrite.", file=out
+                f"holds a run {option('losses', earlier)}: name that, or pass "
+                f"{option('overwrite', True)}.",
+                file=out,
             )
         return
     if out.exists() and not out.is_dir():
-        raise InputError("is there already and is not a folder; choose another --out.", file=out)
+        raise InputError(
+            f"is there already and is not a folder; choose another {option('out')}.", file=out
+        )
     if out.is_dir() and any(out.iterdir()) and not (request.overwrite and there):
-        what = "pass --resume to go on, or --overwrite" if there else "choose another --out"
+        what = f"choose another {option('out')}"
+        if there:
+            what = f"pass {option('resume', True)} to go on, or {option('overwrite', True)}"
         raise InputError(f"is not empty: {what}.", file=out)
 
 
@@ -88,8 +94,8 @@ def prepare_output(request: TuneRequest, kept: Collection[str] = ()) -> None:
     """Create the output folder, or empty it for a new run, and write the request.
 
     Args:
-        request: what was asked.
-        kept: what of an earlier run's training is not thrown away.
+        request: of the run.
+        kept: files of an earlier run's training folder that stay.
 
     Raises:
         InputError: it cannot be written.
@@ -97,13 +103,13 @@ def prepare_output(request: TuneRequest, kept: Collection[str] = ()) -> None:
     folder = request.out / TRAINING_FOLDER
     try:
         if not request.resume and request.out.is_dir():
-            for each in [*request.out.iterdir(), *(folder.iterdir() if folder.is_dir() else ())]:
-                if each == folder or (each.parent == folder and each.name in kept):
+            for path in [*request.out.iterdir(), *(folder.iterdir() if folder.is_dir() else ())]:
+                if path == folder or (path.parent == folder and path.name in kept):
                     continue
-                if each.is_dir() and not each.is_symlink():
-                    shutil.rmtree(each)
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
                 else:
-                    each.unlink()
+                    path.unlink()
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / REQUEST_FILE, json.dumps(request_as_dict(request), indent=2) + "\n")
     except OSError as error:
@@ -128,14 +134,14 @@ def write_model(out: Path, write: Callable[[Path], None]) -> None:
     except OSError as error:
         raise InputError(
             f"the model cannot be written ({error.strerror or error}); its checkpoints are whole: "
-            "make room and pass --resume.",
+            f"make room and pass {option('resume', True)}.",
             file=out,
         ) from None
 
 
-def write_bill(out: Path, found: Bill) -> None:
+def write_bill(out: Path, bill: Bill) -> None:
     """Write the bill beside the log."""
-    write_text(out / TRAINING_FOLDER / "bill.json", json.dumps(found.as_dict(), indent=2) + "\n")
+    write_text(out / TRAINING_FOLDER / "bill.json", json.dumps(bill.as_dict(), indent=2) + "\n")
 
 
 def _read_objective(file: Path) -> str | None:

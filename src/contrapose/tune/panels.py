@@ -55,10 +55,6 @@ MAX_HELD_OUT_IMAGES = 1000
 """Images at most; more would not change a verdict."""
 MAX_ZERO_SHOT_IMAGES = 5000
 """Images at most, drawn from all; more would not change a verdict."""
-ZERO_SHOT_NOTE = (
-    "zero-shot classification was not measured: --zero-shot DIR does it, a folder with a folder of "
-    "images a class"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,13 +208,13 @@ def make_zero_shot_panel(root: Path, seed: int = 0) -> EvaluationPanel:
             len(pairs), MAX_ZERO_SHOT_IMAGES, replace=False
         )
         pairs = tuple(pairs[i] for i in sorted(drawn.tolist()))
-    kept = replace(
+    sampled = replace(
         gallery,
         images=tuple(gallery.images[image] for image, _ in pairs),
         pairs=tuple((i, label) for i, (_, label) in enumerate(pairs)),
     )
     source = f"{len(pairs):,} images of {len(gallery.texts):,} classes in {root}"
-    return make_panel(source, {"zero-shot": kept})
+    return make_panel(source, {"zero-shot": sampled})
 
 
 def _family(data: Sequence[Example] | Gallery | EditSet) -> Family | None:

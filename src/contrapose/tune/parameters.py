@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from contrapose.errors import InputError, MissingExtraError
+from contrapose.errors import InputError, MissingExtraError, option
 from contrapose.tune.settings import Settings
 from contrapose.tune.students import Student
 
@@ -25,19 +25,19 @@ def select_trainable(student: Student, settings: Settings) -> dict[str, nn.Param
         for module in student.towers[side]
         for weight in module.parameters()
     }
-    found = {}
+    trainable = {}
     for name, weight in network.named_parameters():
         free = id(weight) not in frozen and (settings.lora is None or "lora_" in name)
         weight.requires_grad_(free)
         if free:
-            found[name] = weight
-    if not found:
+            trainable[name] = weight
+    if not trainable:
         raise InputError("nothing is left to teach: thaw a tower.")
     network.train()
     for side in settings.freeze:
         for module in student.towers[side]:
             module.eval()
-    return found
+    return trainable
 
 
 def make_optimizer(
@@ -63,7 +63,7 @@ def add_lora(student: Student, settings: Settings) -> None:
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError:
-        raise MissingExtraError("peft", "tune", "--lora") from None
+        raise MissingExtraError("peft", "tune", option("lora")) from None
     rank = settings.lora or 1
     wanted = {id(m) for side, modules in student.towers.items() if side not in settings.freeze
               for module in modules for m in module.modules()}  # fmt: skip
@@ -73,7 +73,7 @@ def add_lora(student: Student, settings: Settings) -> None:
         if isinstance(module, nn.Linear) and id(module) in wanted
     ]
     if not names:
-        raise InputError("the model has no linear layer for --lora.")
+        raise InputError(f"the model has no linear layer for {option('lora')}.")
     config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=names)
     inject_adapter_in_model(config, student.network)
 

@@ -21,7 +21,7 @@ from contrapose.engine import (
     distinct_images,
     embed_distinct,
 )
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.evaluation.parts import EvalRequest, find_misfit, run_part, score_parts
 from contrapose.evaluation.selection import select
 from contrapose.files import did_you_mean
@@ -80,7 +80,7 @@ class Evaluator:
             if not find_misfit(benchmark, data, model, score, named=False)
         ]
         answers = score_parts(context, self.selection, score, names)
-        found: dict[str, Measurements] = {}
+        measured: dict[str, Measurements] = {}
         for name in names:
             run = run_part(context, self.selection, name, score, EvalRequest(()), answers.get(name))
             for skip in run.skipped.values():
@@ -89,23 +89,23 @@ class Evaluator:
             if self.interaction_share and name == SWAPS and score == "itc":
                 assert isinstance(data, list)  # noqa: S101 - swaps are choices
                 more = _interaction_share(context, data)
-            found[name] = _with_direction(run.part.measured, more)
-        return found
+            measured[name] = _with_direction(run.part.measured, more)
+        return measured
 
     def measure_all(self, model: Model, *, matches: bool) -> dict[str, Measurements]:
         """Measure with `itc`, and with `itm` where the model has a matching head."""
-        found = self.measure(model)
+        measured = self.measure(model)
         if matches:
-            found |= {f"itm/{name}": part for name, part in self.measure(model, "itm").items()}
-        return found
+            measured |= {f"itm/{name}": part for name, part in self.measure(model, "itm").items()}
+        return measured
 
 
 def _with_direction(measured: Measurements, more: Mapping[str, Measure]) -> Measurements:
     """Measurements in which a lower mean score of right captions is worse: of one model it is."""
-    found = {**measured.measures, **more}
-    if "mean_score" in found:
-        found["mean_score"] = replace(found["mean_score"], better="higher")
-    return replace(measured, measures=found)
+    measures = {**measured.measures, **more}
+    if "mean_score" in measures:
+        measures["mean_score"] = replace(measures["mean_score"], better="higher")
+    return replace(measured, measures=measures)
 
 
 def _interaction_share(context: ScoringContext, swaps: Sequence[Example]) -> dict[str, Measure]:
@@ -127,12 +127,12 @@ def _interaction_share(context: ScoringContext, swaps: Sequence[Example]) -> dic
             for caption in (*(masked[text] or ()), text)
         ]
     )
-    seen, read = embed_distinct(context, images.refs, images.ids, captions)
-    if np.isnan(read).any():  # the tokens of a word cannot be told from others
+    image_vectors, text_vectors = embed_distinct(context, images.refs, images.ids, captions)
+    if np.isnan(text_vectors).any():  # the tokens of a word cannot be told from others
         return {}
-    vectors = torch.from_numpy(read[at]).reshape(len(played), 2, MASKED_COALITIONS + 1, -1)
+    vectors = torch.from_numpy(text_vectors[at]).reshape(len(played), 2, MASKED_COALITIONS + 1, -1)
     games = complete_games(vectors[:, :, :-1].flatten(1, 2), vectors[:, 0, -1], vectors[:, 1, -1])
-    shares = Dividend().shares(torch.from_numpy(seen[images.index])[:, None], *games)
+    shares = Dividend().shares(torch.from_numpy(image_vectors[images.index])[:, None], *games)
     values = np.zeros(len(swaps))
     values[where] = shares.numpy()
     return {"interaction_share": Measure(values, where, ties=np.zeros(len(swaps), dtype=np.bool_))}
@@ -149,9 +149,10 @@ def read_metrics(measured: PanelMeasurements) -> dict[str, MetricReading]:
     """Read the metrics of a panel by `PART/METRIC`."""
     return {
         f"{part}/{name}": MetricReading(statistic.value(), better)
-        for part, each in measured.items()
-        for name, statistic in build_statistics(each).items()
-        if name in each.measures and (better := each.measures[name].better) is not None
+        for part, part_measured in measured.items()
+        for name, statistic in build_statistics(part_measured).items()
+        if name in part_measured.measures
+        and (better := part_measured.measures[name].better) is not None
     }
 
 
@@ -263,7 +264,7 @@ def make_bill(
 
 def _compare_part(first: Measurements, second: Measurements, seed: int) -> dict[str, Difference]:
     """Compare the metrics of a part, each on the units (examples, queries) it is defined for."""
-    found: dict[str, Difference] = {}
+    differences: dict[str, Difference] = {}
     for names, units in group_by_units(first):
         some = [name for name in names if first.measures[name].better is not None]
         if not some:
@@ -274,8 +275,8 @@ def _compare_part(first: Measurements, second: Measurements, seed: int) -> dict[
         for name, change in changes.items():
             unsure = few and change.test == "paired-bootstrap"
             update = {"test": "too few", "p": 1.0} if unsure else {}
-            found[name] = change.model_copy(update=update)
-    return found
+            differences[name] = change.model_copy(update=update)
+    return differences
 
 
 def group_by_units(measured: Measurements) -> list[tuple[list[str], IntArray]]:
@@ -284,12 +285,12 @@ def group_by_units(measured: Measurements) -> list[tuple[list[str], IntArray]]:
     Image queries and text queries of a gallery are units of one `Measurements`; a resample of all
     would also draw those that a metric is not defined for.
     """
-    found: dict[bytes, tuple[list[str], IntArray]] = {}
+    groups: dict[bytes, tuple[list[str], IntArray]] = {}
     for name in build_statistics(measured):
         if name in measured.measures:
             where = measured.measures[name].where
-            found.setdefault(where.tobytes(), ([], np.flatnonzero(where)))[0].append(name)
-    return list(found.values())
+            groups.setdefault(where.tobytes(), ([], np.flatnonzero(where)))[0].append(name)
+    return list(groups.values())
 
 
 def _verdict(difference: float, p: float, better: Better) -> Verdict:
@@ -350,7 +351,7 @@ class Guard:
             if sign * (first.value - value) > allowed:
                 return (
                     f"{name} went from {first.value:.3f} to {value:.3f} by step {step}, more "
-                    f"than the {allowed:g} that --guard allows"
+                    f"than the {allowed:g} that {option('guard')} allows"
                 ), False
         if self.best is None:
             return "", False
@@ -383,7 +384,7 @@ def parse_guards(texts: Sequence[str]) -> dict[str, float]:
     Raises:
         InputError: it is not of this form.
     """
-    found = {}
+    drops = {}
     for text in texts:
         name, equals, drop = (part.strip() for part in text.partition("="))
         try:
@@ -391,6 +392,8 @@ def parse_guards(texts: Sequence[str]) -> dict[str, float]:
         except ValueError:
             value = math.nan
         if not equals or not math.isfinite(value) or value < 0:
-            raise InputError(f"--guard is written METRIC=DROP, as swaps=0.02, not {text!r}.")
-        found[name] = value
-    return found
+            raise InputError(
+                f"{option('guard')} is written METRIC=DROP, as swaps=0.02, not {text!r}."
+            )
+        drops[name] = value
+    return drops

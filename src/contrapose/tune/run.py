@@ -50,9 +50,12 @@ def tune(
         return tune_heads(request, on_step=on_step, progress=progress)
     objective = parse_objective(request.objective)
     if ("teacher" in objective.needs) != (request.teacher is not None):
-        raise InputError(f"distill and {option('teacher')} go together.")
+        raise InputError(f"{option('losses', 'distill')} and {option('teacher')} go together.")
     if request.heads is not None:
-        raise InputError("--tau, --epochs and --head are for --with heads.")
+        raise InputError(
+            f"{option('tau')}, {option('epochs')} and {option('head')} are for "
+            f"{option('losses', 'heads')}."
+        )
     require_output(request)
     with process_group(request.device) as device:
         return _tune_model(request, objective, device, on_step, progress)
@@ -99,7 +102,7 @@ def _tune_model(
         merge_lora(student)
     if first:
         recipe = {"tuned_from": request.model, "with": request.objective, "steps": trained.step}
-        write_model(request.out, lambda place: student.save(place, recipe))
+        write_model(request.out, lambda folder: student.save(folder, recipe))
     if processes().count > 1:
         dist.barrier()
     if not first:
@@ -125,7 +128,8 @@ def _load_chosen_weights(
         file = file or checkpoint.latest_checkpoint(folder / "checkpoints")
         if file is None:
             raise InputError(
-                f"{trained.stopped}, and no checkpoint was within it: lower --lr or --save-every."
+                f"{trained.stopped}, and no checkpoint was within it: lower {option('lr')} or "
+                f"{option('save_every')}."
             )
     if file is not None:
         state = checkpoint.read_state(file, student.network)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.models import load_model
 from contrapose.models.joined.model import require_dual_encoder
 from contrapose.models.joined.spec import JoinedSpec, read_joined, save_joined
@@ -33,7 +33,7 @@ from contrapose.tune.settings import HeadSettings, ProgressCallback, Settings, T
 from contrapose.tune.trainer import LossCallback, TrainingLog, TrainingResult
 
 GUARD_CHECKS = 20
-"""How often the heads are looked at, with --guard or --best."""
+"""How often heads are evaluated during training, under a guard."""
 LOG_EVERY = 10
 """Steps between two times that the loss is said."""
 
@@ -46,8 +46,8 @@ def tune_heads(
 ) -> TuneResult:
     """Train heads on a model's own features, save both as one model, and compare.
 
-    The model is asked once for everything that is learnt from; its vectors are kept in
-    `training/features`, and taken from there as long as model and data are the same.
+    The training images and captions are encoded once; their vectors are cached in
+    `training/features`, and reused as long as model and data are the same.
 
     Raises:
         InputError: something cannot be used; nothing is left half-written.
@@ -65,13 +65,13 @@ def tune_heads(
         guard = Guard(evaluator, None, before, request.guards, request.best)
     folder = request.out / TRAINING_FOLDER
     source.require()
-    prepare_output(request, (FEATURES_FOLDER,) if source.kept(folder) else ())
+    prepare_output(request, (FEATURES_FOLDER,) if source.is_cached(folder) else ())
     learnt = source.features(folder, progress)
     trained, heads, notes = _train_with_guard(
         learnt, settings, request, evaluator, guard, device, on_step
     )
     joining = source.joining
-    write_model(request.out, lambda place: _save_joined_files(place, joining, heads))
+    write_model(request.out, lambda files: _save_joined_files(files, joining, heads))
     after = evaluator.measure_saved(request.out, device)
     bill = make_bill(
         before, after, model=request.model, objective="heads", source=source.source,
@@ -83,30 +83,32 @@ def tune_heads(
 
 def _refuse_options(request: TuneRequest) -> None:
     """Raise `InputError` for options that have no meaning with a frozen model."""
-    asked, plain = request.settings, Settings()
+    settings, plain = request.settings, Settings()
     options = {
-        "--lora": asked.lora != plain.lora,
-        "--freeze": asked.freeze != plain.freeze,
-        "--accumulate": asked.pieces != plain.pieces,
-        "--ema": asked.ema != plain.ema,
-        "--dtype": asked.dtype != plain.dtype,
-        "--save-every": asked.save_every != plain.save_every,
-        "--teacher": request.teacher is not None,
+        "lora": settings.lora != plain.lora,
+        "freeze": settings.freeze != plain.freeze,
+        "accumulate": settings.pieces != plain.pieces,
+        "ema": settings.ema != plain.ema,
+        "dtype": settings.dtype != plain.dtype,
+        "save_every": settings.save_every != plain.save_every,
+        "teacher": request.teacher is not None,
     }
-    wrong = [name for name, given in options.items() if given]
+    wrong = [option(name) for name, given in options.items() if given]
     if wrong:
         raise InputError(
-            f"{' and '.join(wrong)} cannot go with --with heads, which leaves the model as it is "
-            "and learns from its vectors."
+            f"{' and '.join(wrong)} cannot go with {option('losses', 'heads')}, which leaves the "
+            "model as it is and learns from its vectors."
         )
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise InputError("heads are learnt in one process: run --with heads without torchrun.")
+        raise InputError(
+            f"heads are trained in one process: run {option('losses', 'heads')} without torchrun."
+        )
 
 
 def _head_settings(request: TuneRequest, source: FeatureSource) -> HeadSettings:
     """Head settings of the request, in the model's own width."""
-    asked = request.heads or HeadSettings(seed=request.settings.seed)
-    return replace(asked, width=source.width, start=asked.start or "own")
+    settings = request.heads or HeadSettings(seed=request.settings.seed)
+    return replace(settings, width=source.width, start=settings.start or "own")
 
 
 def _train_with_guard(
@@ -120,7 +122,7 @@ def _train_with_guard(
 ) -> tuple[TrainingResult, Heads, tuple[str, ...]]:
     """Train heads under the guard; returns the result, the chosen heads and notes."""
     training = HeadTrainer(features, settings, torch.device(device))
-    journal = TrainingLog(request.out / TRAINING_FOLDER / "log.jsonl")
+    log = TrainingLog(request.out / TRAINING_FOLDER / "log.jsonl")
     every = max(1, training.total // GUARD_CHECKS)
     good: tuple[int, Heads] | None = None
     best: tuple[int, Heads] | None = None
@@ -130,7 +132,7 @@ def _train_with_guard(
         last = training.done == training.total
         if training.done % LOG_EVERY == 0 or last:
             trained.losses = {"contrast": float(loss)}
-            journal.say({"step": training.done, **trained.losses})
+            log.write({"step": training.done, **trained.losses})
             if on_step is not None:
                 on_step(training.done, training.total, trained.losses)
         if guard is None or not (training.done % every == 0 or last):
@@ -142,23 +144,23 @@ def _train_with_guard(
         good = training.done, evaluator.heads
         best = good if found_best else best
     heads = training.trained().heads  # refuses a loss that is no number
-    kept = best or (good if trained.stopped else None)
+    chosen = best or (good if trained.stopped else None)
     notes = [f"stopped early: {trained.stopped}"] if trained.stopped else []
-    if trained.stopped and kept is None:
-        raise InputError(f"{trained.stopped}, and no heads were within it: lower --lr.")
-    if kept is not None:
-        heads = dict(kept[1])
-        if kept[0] != trained.step:
-            notes.append(f"the heads are those of step {kept[0]}")
+    if trained.stopped and chosen is None:
+        raise InputError(f"{trained.stopped}, and no heads were within it: lower {option('lr')}.")
+    if chosen is not None:
+        heads = dict(chosen[1])
+        if chosen[0] != trained.step:
+            notes.append(f"the heads are those of step {chosen[0]}")
     return trained, heads, tuple(notes)
 
 
-def _save_joined_files(place: Path, joining: JoinedSpec, heads: Heads) -> None:
+def _save_joined_files(folder: Path, joining: JoinedSpec, heads: Heads) -> None:
     """Write the two files of a joined model into an existing folder."""
-    save_joined(place / "joined", joining, heads)
-    for file in (place / "joined").iterdir():
-        file.replace(place / file.name)
-    (place / "joined").rmdir()
+    save_joined(folder / "joined", joining, heads)
+    for file in (folder / "joined").iterdir():
+        file.replace(folder / file.name)
+    (folder / "joined").rmdir()
 
 
 class HeadEvaluator:
@@ -174,19 +176,19 @@ class HeadEvaluator:
 
     def measure(self, model: Any = None) -> dict[str, Measurements]:
         """Measure the current heads."""
-        found: dict[str, Measurements] = {}
+        measured: dict[str, Measurements] = {}
         for panel in self.panels:
-            found |= panel.measure(self.heads)
-        return found
+            measured |= panel.measure(self.heads)
+        return measured
 
     def measure_saved(self, folder: Path, device: str) -> dict[str, Measurements]:
         """Measure the saved model."""
         saved = load_model(str(folder), device=device, cut=True)
         heads = read_joined(folder)[1]
-        found: dict[str, Measurements] = {}
+        measured: dict[str, Measurements] = {}
         for panel in self.panels:
             if panel.panel is None:
-                found |= panel.measure(heads)
+                measured |= panel.measure(heads)
             else:
-                found |= Evaluator(panel.panel, progress=self.progress).measure(saved)
-        return found
+                measured |= Evaluator(panel.panel, progress=self.progress).measure(saved)
+        return measured

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.files import write_text
 from contrapose.losses.gather import processes
 from contrapose.tune import checkpoint
@@ -39,14 +39,14 @@ class TrainingLog:
         self.file = file
         if file is None:
             return
-        kept = ""
+        earlier = ""
         if done and file.is_file():
             lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line]
-            kept = "".join(f"{line}\n" for line in lines if _step_of_line(line) <= done)
+            earlier = "".join(f"{line}\n" for line in lines if _step_of_line(line) <= done)
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_text(file, kept)
+        write_text(file, earlier)
 
-    def say(self, what: Mapping[str, Any]) -> None:
+    def write(self, record: Mapping[str, Any]) -> None:
         """Append a record.
 
         Raises:
@@ -56,7 +56,7 @@ class TrainingLog:
             return
         try:
             with self.file.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(what, ensure_ascii=False) + "\n")
+                stream.write(json.dumps(record, ensure_ascii=False) + "\n")
         except OSError as error:
             raise InputError(
                 f"the log cannot be written ({error.strerror}).", file=self.file
@@ -144,8 +144,8 @@ class Trainer:
                     self.mean[name].lerp_(weight, 1 - decay)
         return losses
 
-    def kept(
-        self, step: int, check: CheckpointCallback | None, best: Path | None, journal: TrainingLog
+    def save_checkpoint(
+        self, step: int, check: CheckpointCallback | None, best: Path | None, log: TrainingLog
     ) -> tuple[str, Path | None]:
         """Run the checkpoint callback and write a checkpoint."""
         why, better = "", False
@@ -155,7 +155,7 @@ class Trainer:
             why, better = broadcast_object((why, better))
         if self.folder is None:
             return why, None
-        place = self.folder / "checkpoints"
+        folder = self.folder / "checkpoints"
         teacher = self.training_step.teacher
         memories = [] if teacher is None else gather_objects(teacher.memory)
         if processes().rank == 0 and not why:
@@ -163,13 +163,13 @@ class Trainer:
             state = checkpoint.capture(step, self.trainable, self.optimizer, self.mean, about)
             state.tensors |= checkpoint.pack_teacher_memories(memories)
             if better:
-                checkpoint.write_state(place / checkpoint.BEST, state)
-            checkpoint.write_state(place / checkpoint.checkpoint_name(step), state)
-            checkpoint.prune(place)
+                checkpoint.write_state(folder / checkpoint.BEST, state)
+            checkpoint.write_state(folder / checkpoint.checkpoint_name(step), state)
+            checkpoint.prune(folder)
         if processes().count > 1:
             dist.barrier()
-        journal.say({"checkpoint": step, "best": better, "stopped": why})
-        return why, place / checkpoint.BEST if better else best
+        log.write({"checkpoint": step, "best": better, "stopped": why})
+        return why, folder / checkpoint.BEST if better else best
 
     def resume_from_checkpoint(self, check: CheckpointCallback | None) -> tuple[int, Path | None]:
         """Restore the newest checkpoint; returns its step, and the best checkpoint."""
@@ -184,7 +184,7 @@ class Trainer:
                 raise InputError(
                     f"is of a run with other {name} "
                     f"({_describe_difference(state.about.get(name), mine)}): "
-                    "--resume needs the same command.",
+                    f"{option('resume')} needs the same command.",
                     file=file,
                 )
         checkpoint.restore(state, self.trainable, self.optimizer, self.mean)
@@ -207,22 +207,22 @@ class Trainer:
 class _EvaluationMode:
     """Context with EMA weights in evaluation mode; restores the training state on exit."""
 
-    def __init__(self, learner: Trainer):
-        self.learner = learner
+    def __init__(self, trainer: Trainer):
+        self.trainer = trainer
 
     def __enter__(self) -> None:
         self.last = {
-            name: weight.detach().clone() for name, weight in self.learner.trainable.items()
+            name: weight.detach().clone() for name, weight in self.trainer.trainable.items()
         }
         self.modes = [
-            (module, module.training) for module in self.learner.student.network.modules()
+            (module, module.training) for module in self.trainer.student.network.modules()
         ]
-        self.learner.load_ema()
-        self.learner.student.network.eval()
+        self.trainer.load_ema()
+        self.trainer.student.network.eval()
 
     def __exit__(self, *error: object) -> None:
         with torch.no_grad():
-            for name, weight in self.learner.trainable.items():
+            for name, weight in self.trainer.trainable.items():
                 weight.copy_(self.last[name])
         for module, mode in self.modes:
             module.training = mode
@@ -237,7 +237,7 @@ def _describe_difference(one: Any, other: Any) -> str:
 
 
 LossCallback = Callable[[int, int, Mapping[str, float]], None]
-"""Told after some steps: how many are done, of how many, and the losses."""
+"""Called after some steps with how many are done, of how many, and the losses."""
 
 
 @dataclass(slots=True)
@@ -247,9 +247,9 @@ class TrainingResult:
     Attributes:
         step: how many steps were done.
         stopped: why it ended early; empty when it did not.
-        losses: at the end.
-        best: the checkpoint that was found best, where that was looked for.
-        notes: what of the data was learnt from, where that is not all of it.
+        losses: of the last step.
+        best: the best checkpoint, where one was selected.
+        notes: which part of the data was used, where it is not all.
     """
 
     step: int
@@ -276,16 +276,16 @@ def train(
     """Train a student in place; it ends with its EMA weights if EMA is on.
 
     Args:
-        student: on its device; taught in place.
-        rows: what it learns from.
-        objective: what is minimised.
-        settings: how.
+        student: on its device; trained in place.
+        rows: the training set.
+        objective: the losses and their weights.
+        settings: hyperparameters.
         folder: where checkpoints and the log go; without one, nothing is written.
         resume: go on from the newest checkpoint there.
-        check: asked at every checkpoint.
+        check: called at every checkpoint.
         teacher: where the objective has one.
         device: where the student is.
-        on_step: told the losses now and then.
+        on_step: called with the losses every `log_every` steps.
         begin: called once all is known to fit together, before anything is written.
 
     Raises:
@@ -295,17 +295,17 @@ def train(
     job = processes()
     objective = fit_objective(objective, student)
     feed = Feed(rows, student, settings, needs=objective.needs, device=device, job=job)
-    learner = Trainer(student, objective, settings, feed, folder, teacher, device)
+    trainer = Trainer(student, objective, settings, feed, folder, teacher, device)
     if begin is not None:
         begin()
-    done, best = learner.resume_from_checkpoint(check) if resume else (0, None)
+    done, best = trainer.resume_from_checkpoint(check) if resume else (0, None)
     begun = time.perf_counter()
-    journal = TrainingLog(folder / "log.jsonl" if folder and job.rank == 0 else None, done)
+    log = TrainingLog(folder / "log.jsonl" if folder and job.rank == 0 else None, done)
     notes = () if feed.players is None else (feed.players.note,)
     trained = TrainingResult(done, best=best, notes=notes)
     fine = torch.ones((), dtype=torch.bool, device=device)
     for step, batch in enumerate(feed.batches(done, settings.steps), start=done):
-        losses = learner.step(step, batch)
+        losses = trainer.step(step, batch)
         fine = fine & torch.stack([loss.isfinite() for loss in losses.values()]).all()
         trained.step = step + 1
         last = trained.step == settings.steps
@@ -315,16 +315,18 @@ def train(
             raise _not_finite_error(trained.step, losses, folder)
         if speak:
             trained.losses = {name: float(value) for name, value in losses.items()}
-            rate = learner.rate * settings.learning_rate_factor(step)
+            rate = trainer.rate * settings.learning_rate_factor(step)
             seconds = round(time.perf_counter() - begun, 3)
-            journal.say({"step": trained.step, "rate": rate, "seconds": seconds, **trained.losses})
+            log.write({"step": trained.step, "rate": rate, "seconds": seconds, **trained.losses})
             if on_step is not None and job.rank == 0:
                 on_step(trained.step, settings.steps, trained.losses)
         if save:
-            trained.stopped, trained.best = learner.kept(trained.step, check, trained.best, journal)
+            trained.stopped, trained.best = trainer.save_checkpoint(
+                trained.step, check, trained.best, log
+            )
             if trained.stopped:
                 break
-    learner.load_ema()
+    trainer.load_ema()
     student.network.eval()
     return trained
 
@@ -341,8 +343,9 @@ def fit_objective(objective: Objective, student: Student) -> Objective:
 def _not_finite_error(step: int, losses: Mapping[str, Tensor], folder: Path | None) -> InputError:
     bad = [name for name, value in losses.items() if not math.isfinite(float(value))]
     last = checkpoint.latest_checkpoint(folder / "checkpoints") if folder else None
-    kept = f"; the last good checkpoint is {last}" if last else ""
-    said = f"of {', '.join(bad)} is" if bad else "was"
+    fallback = f"; the last good checkpoint is {last}" if last else ""
+    which = f"of {', '.join(bad)} is" if bad else "was"
     return InputError(
-        f"the loss {said} no number at step {step}{kept}: try a lower --lr, or --dtype fp32."
+        f"the loss {which} no number at step {step}{fallback}: try a lower {option('lr')}, or "
+        f"{option('dtype', 'fp32')}."
     )

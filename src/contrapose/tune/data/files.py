@@ -1,16 +1,19 @@
-"""Training pairs from tables (.jsonl, .csv, .tsv, .parquet) and from COCO captions."""
+"""Training pairs from tables (.jsonl, .csv, .tsv, .parquet), COCO captions and webdataset tars."""
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrapose.data import ImageRef, open_images
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.files import (
+    IMAGE_SUFFIXES,
     MalformedError,
     Record,
     StrictProblems,
@@ -21,7 +24,6 @@ from contrapose.files import (
     safe_join,
 )
 from contrapose.tune.data.rows import TrainingCaption, TrainingSet, file_fingerprint
-from contrapose.tune.data.tars import is_tar, read_tars
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -37,7 +39,7 @@ class _TableLine:
     """A parsed line of a table: an image path and its captions."""
 
     image: Path
-    image_captions: tuple[TrainingCaption, ...]
+    captions: tuple[TrainingCaption, ...]
 
 
 class ImageFiles:
@@ -76,15 +78,17 @@ def read_training_set(path: Path, images: Path | None = None) -> TrainingSet:
     if is_tar(path):
         return read_tars(path)
     if not path.is_file():
-        raise InputError("is not there: --data is a file of pairs, or scenes.", file=path)
+        raise InputError(
+            f"is not there: {option('data')} is a file of pairs, or scenes.", file=path
+        )
     root = images or path.parent
     if not root.is_dir():
         raise InputError("is no folder of images.", file=root)
     suffix = path.suffix.lower()
     if suffix == ".json":
-        said = _read_coco(path, root)
+        lines = _read_coco(path, root)
     elif suffix in TABLES:
-        said = parse_records(
+        lines = parse_records(
             read_table_records(path, StrictProblems()),
             lambda record: _parse_line(record, root),
             StrictProblems(),
@@ -94,12 +98,12 @@ def read_training_set(path: Path, images: Path | None = None) -> TrainingSet:
             "must be a .jsonl, .csv, .tsv or .parquet file of pairs, COCO's .json, or a .tar.",
             file=path,
         )
-    found: dict[Path, list[TrainingCaption]] = {}
-    for each in said:
-        found.setdefault(each.image, []).extend(each.image_captions)
-    if not found:
+    captions: dict[Path, list[TrainingCaption]] = {}
+    for line in lines:
+        captions.setdefault(line.image, []).extend(line.captions)
+    if not captions:
         raise InputError("holds nothing to learn from: it has no line.", file=path)
-    return TrainingSet(ImageFiles(list(found)), list(found.values()))
+    return TrainingSet(ImageFiles(list(captions)), list(captions.values()))
 
 
 def _parse_line(record: Record, root: Path) -> _TableLine:
@@ -127,8 +131,8 @@ def _find_image(record: Record, root: Path) -> Path:
         raise MalformedError(
             f"record {record.key}: the caption has no image; each needs one to learn from."
         )
-    place = safe_join(root, record.text(name))
-    path = place if place.is_file() else resolve_name(place)
+    joined = safe_join(root, record.text(name))
+    path = joined if joined.is_file() else resolve_name(joined)
     if path is None:
         raise MalformedError(
             f"record {record.key}: the image {record.value[name]!r} is not in {root}."
@@ -177,10 +181,10 @@ def _parse_cell(value: Any) -> Any:
 
 
 def _read_coco(path: Path, root: Path) -> Iterator[_TableLine]:
-    whole = read_json(path)
+    content = read_json(path)
     try:
-        names = {each["id"]: str(each["file_name"]) for each in whole["images"]}
-        captions = [(each["image_id"], each["caption"]) for each in whole["annotations"]]
+        names = {entry["id"]: str(entry["file_name"]) for entry in content["images"]}
+        captions = [(entry["image_id"], entry["caption"]) for entry in content["annotations"]]
     except (TypeError, KeyError):
         raise InputError(
             "is not COCO's captions: it needs images and annotations.", file=path
@@ -190,3 +194,121 @@ def _read_coco(path: Path, root: Path) -> Iterator[_TableLine]:
         for i, (image, caption) in enumerate(captions)
     )
     return parse_records(lines, lambda record: _parse_line(record, root), StrictProblems())
+
+
+MAX_CAPTION_BYTES = 1 << 20
+"""Bytes of a caption file that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TarMember:
+    """Position of an image's bytes in a tar file."""
+
+    tar: Path
+    start: int
+    size: int
+    name: str
+
+
+class TarImages:
+    """Images read from tar files in place."""
+
+    pixels: Tensor | None = None
+
+    def __init__(self, members: Sequence[_TarMember]):
+        self.members = members
+
+    def open(self, rows: Sequence[int]) -> list[Image]:
+        """Decode the images of some rows.
+
+        Raises:
+            InputError: one cannot be decoded.
+        """
+        return [_open_image(self.members[row]) for row in rows]
+
+    def mark(self, row: int) -> str:
+        """Fingerprint of an image, which changes with its tar file."""
+        member = self.members[row]
+        return f"{file_fingerprint(member.tar)} {member.start} {member.size}"
+
+
+def is_tar(path: Path) -> bool:
+    """Whether a path is a tar file, or a folder that holds some."""
+    return (path.suffix == ".tar" and path.is_file()) or (path.is_dir() and any(path.glob("*.tar")))
+
+
+def read_tars(path: Path) -> TrainingSet:
+    """Read a training set from tar files without unpacking them.
+
+    A caption is a `.txt`, or a `.json` with `caption` and perhaps `negatives` and `positives`.
+
+    Raises:
+        InputError: a file is damaged, a caption has no image, or there is nothing to learn from.
+    """
+    members: list[_TarMember] = []
+    captions: list[list[TrainingCaption]] = []
+    for tar in [path] if path.is_file() else sorted(path.glob("*.tar")):
+        images: dict[str, _TarMember] = {}
+        captions_of: dict[str, TrainingCaption] = {}
+        try:
+            with tarfile.open(tar, "r:") as stream:
+                for member in stream:
+                    key, ending = _split_name(member.name)
+                    if not member.isfile():
+                        continue
+                    if ending in IMAGE_SUFFIXES:
+                        images[key] = _TarMember(tar, member.offset_data, member.size, member.name)
+                    elif ending in (".txt", ".json"):
+                        content = stream.extractfile(member)
+                        text = b"" if content is None else content.read(MAX_CAPTION_BYTES)
+                        caption = _parse_caption(text.decode("utf-8", "replace"), ending)
+                        if caption is not None:
+                            captions_of[key] = caption
+        except (tarfile.TarError, OSError) as error:
+            raise InputError(f"is not a whole tar file ({error}).", file=tar) from None
+        for key, caption in captions_of.items():
+            if key not in images:
+                raise InputError(f"the caption {key!r} has no image beside it.", file=tar)
+            members.append(images[key])
+            captions.append([caption])
+    if not members:
+        raise InputError("holds nothing to learn from: no image with a caption.", file=path)
+    return TrainingSet(TarImages(members), captions)
+
+
+def _split_name(name: str) -> tuple[str, str]:
+    """Split a member name at the first dot of the file name, as webdataset does."""
+    folder, _, file = name.rpartition("/")
+    stem, dot, ending = file.partition(".")
+    return f"{folder}/{stem}", f"{dot}{ending.lower()}"
+
+
+def _parse_caption(text: str, ending: str) -> TrainingCaption | None:
+    if ending == ".txt":
+        return TrainingCaption(" ".join(text.split())) if text.strip() else None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(value, dict) or not isinstance(value.get("caption"), str):
+        return None
+    sides = {
+        side: tuple((text, "change") for text in value.get(side) or () if isinstance(text, str))
+        for side in ("negatives", "positives")
+    }
+    return TrainingCaption(value["caption"], **sides)
+
+
+def _open_image(member: _TarMember) -> Image:
+    from PIL import Image
+
+    try:
+        with member.tar.open("rb") as stream:
+            stream.seek(member.start)
+            content = stream.read(member.size)
+        with Image.open(io.BytesIO(content)) as image:
+            return image.convert("RGB")
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"the image {member.name} cannot be decoded ({error}).", file=member.tar
+        ) from None

@@ -41,9 +41,9 @@ class TrainingCaption:
     """A caption of an image with its hard negatives and hard positives.
 
     Attributes:
-        caption: what is true.
-        negatives: small changes of it that are false, and of what kind each is.
-        positives: rewordings of it that are as true, and of what kind each is.
+        caption: a true caption.
+        negatives: small changes that make it false, with the kind of change.
+        positives: rewordings that stay true, with the kind of change.
     """
 
     caption: str
@@ -56,8 +56,8 @@ class TrainingSet:
     """A training set: images and their captions, with a table of distinct texts.
 
     Attributes:
-        images: in order.
-        sayings: of each image, at least one.
+        images: the images.
+        image_captions: captions of each image, at least one.
         texts: every text once.
         kinds: every kind of change once.
         tokens: of all texts, by the fingerprint of the model whose they are.
@@ -82,7 +82,7 @@ class TrainingSet:
         def number(text: str) -> int:
             return table.setdefault(text, len(table))
 
-        flat = [saying for row in self.image_captions for saying in row]
+        flat = [caption for row in self.image_captions for caption in row]
         self.captions = Ragged.of([[number(s.caption) for s in row] for row in self.image_captions])
         self.negatives = Ragged.of([[number(text) for text, _ in s.negatives] for s in flat])
         self.positives = Ragged.of([[number(text) for text, _ in s.positives] for s in flat])
@@ -103,18 +103,18 @@ class TrainingSet:
 class ImageSubset:
     """A subset of an image source."""
 
-    def __init__(self, whole: TrainingImages, rows: Sequence[int]):
-        self.whole, self.rows = whole, rows
-        found = whole.pixels
-        self.pixels: Tensor | None = None if found is None else found[list(rows)]
+    def __init__(self, images: TrainingImages, rows: Sequence[int]):
+        self.images, self.rows = images, rows
+        pixels = images.pixels
+        self.pixels: Tensor | None = None if pixels is None else pixels[list(rows)]
 
     def open(self, rows: Sequence[int]) -> list[Image]:
         """Decode the images of some rows."""
-        return self.whole.open([self.rows[row] for row in rows])
+        return self.images.open([self.rows[row] for row in rows])
 
     def mark(self, row: int) -> str:
         """Fingerprint of an image."""
-        return self.whole.mark(self.rows[row])
+        return self.images.mark(self.rows[row])
 
 
 def held_out_count(count: int, share: float) -> int:
@@ -133,10 +133,10 @@ def split_indices(
 def file_fingerprint(file: Path) -> str:
     """Fingerprint of a file by path, size and modification time, as `make` uses."""
     try:
-        found = file.stat()
+        stat = file.stat()
     except OSError:
         return str(file)
-    return f"{file.resolve()} {found.st_size} {found.st_mtime_ns}"
+    return f"{file.resolve()} {stat.st_size} {stat.st_mtime_ns}"
 
 
 def pixel_fingerprint(pixels: Tensor) -> str:
@@ -147,11 +147,11 @@ def pixel_fingerprint(pixels: Tensor) -> str:
 
 def training_set_fingerprint(rows: TrainingSet) -> str:
     """Fingerprint of all images and captions, without negatives and positives."""
-    whole = hashlib.blake2b(digest_size=16)
-    for row, sayings in enumerate(rows.image_captions):
-        parts = [rows.images.mark(row), *(saying.caption for saying in sayings), ""]
-        whole.update("\0".join(parts).encode())
-    return whole.hexdigest()
+    digest = hashlib.blake2b(digest_size=16)
+    for row, captions in enumerate(rows.image_captions):
+        parts = [rows.images.mark(row), *(it.caption for it in captions), ""]
+        digest.update("\0".join(parts).encode())
+    return digest.hexdigest()
 
 
 def filter_kinds(rows: TrainingSet, kinds: Sequence[str]) -> TrainingSet:
@@ -171,25 +171,25 @@ def filter_kinds(rows: TrainingSet, kinds: Sequence[str]) -> TrainingSet:
             raise InputError(
                 f"no caption has a change of kind {name!r}: {did_you_mean(name, there)}"
             )
-    flat = [saying for row in rows.image_captions for saying in row]
+    flat = [caption for row in rows.image_captions for caption in row]
     chosen = [
-        any(_is_kind(kind, name) for saying in flat for _, kind in side(saying) for name in kinds)
+        any(_is_kind(kind, name) for caption in flat for _, kind in side(caption) for name in kinds)
         for side in (_negatives_of, _positives_of)
     ]
 
-    def kept(saying: TrainingCaption) -> TrainingCaption:
+    def filter_caption(caption: TrainingCaption) -> TrainingCaption:
         sides = [
             tuple(
                 (text, kind) for text, kind in made if any(_is_kind(kind, name) for name in kinds)
             )
             if some
             else made
-            for made, some in zip((saying.negatives, saying.positives), chosen, strict=True)
+            for made, some in zip((caption.negatives, caption.positives), chosen, strict=True)
         ]
-        return TrainingCaption(saying.caption, *sides)
+        return TrainingCaption(caption.caption, *sides)
 
     return TrainingSet(
-        rows.images, [[kept(saying) for saying in row] for row in rows.image_captions]
+        rows.images, [[filter_caption(caption) for caption in row] for row in rows.image_captions]
     )
 
 
@@ -197,9 +197,9 @@ def _is_kind(kind: str, name: str) -> bool:
     return kind == name or kind.startswith(f"{name}-")
 
 
-def _negatives_of(saying: TrainingCaption) -> tuple[tuple[str, str], ...]:
-    return saying.negatives
+def _negatives_of(caption: TrainingCaption) -> tuple[tuple[str, str], ...]:
+    return caption.negatives
 
 
-def _positives_of(saying: TrainingCaption) -> tuple[tuple[str, str], ...]:
-    return saying.positives
+def _positives_of(caption: TrainingCaption) -> tuple[tuple[str, str], ...]:
+    return caption.positives

@@ -75,33 +75,33 @@ def make_scene_set(
         world: whose odds to use; `skewed` is what the built-in models were trained on.
         size: pixels a side.
         workers: processes that make captions; does not change what comes.
-        progress: told how many are there.
+        progress: called with how many there are.
 
     Raises:
         InputError: none are asked for.
     """
     if count < 1:
         raise InputError(f"at least one scene is needed to learn from, not {count}.")
-    pictures: list[Tensor] = []
-    sayings: list[list[TrainingCaption]] = []
+    images: list[Tensor] = []
+    captions: list[list[TrainingCaption]] = []
     block = min(BLOCK, 2 * count)
     with closing(_make_blocks(seed + SEED_OFFSET, world, block, workers)) as blocks:
-        for packed, said in blocks:
+        for packed, block_captions in blocks:
             there = packed.to(device)
             fine = zip(
                 are_visible(there, fraction=MIN_VISIBLE, pixels=MIN_PIXELS).tolist(),
-                said,
+                block_captions,
                 strict=True,
             )
             keep = [i for i, (good, some) in enumerate(fine) if good and some]
-            keep = keep[: count - len(sayings)]
-            pictures.append(render_packed(there, size).images[keep])
-            sayings += [said[i] for i in keep]
+            keep = keep[: count - len(captions)]
+            images.append(render_packed(there, size).images[keep])
+            captions += [block_captions[i] for i in keep]
             if progress is not None:
-                progress("scenes", len(sayings), count)
-            if len(sayings) >= count:
+                progress("scenes", len(captions), count)
+            if len(captions) >= count:
                 break
-    return TrainingSet(RenderedImages(torch.cat(pictures)), sayings)
+    return TrainingSet(RenderedImages(torch.cat(images)), captions)
 
 
 def _make_blocks(
@@ -120,8 +120,8 @@ def _make_blocks(
                 waiting.append(pool.submit(job, next(firsts)))
                 yield ready
         finally:
-            for each in waiting:
-                each.cancel()
+            for future in waiting:
+                future.cancel()
 
 
 def _describe_block(first: int, count: int, seed: int, world: World) -> SceneBlock:
@@ -137,13 +137,13 @@ def describe_scene(
 ) -> list[TrainingCaption]:
     """Distinct captions of a scene with every hard negative and positive it allows."""
     names, weights = tuple(TRAINING_KIND_WEIGHTS), tuple(TRAINING_KIND_WEIGHTS.values())
-    found: dict[str, TrainingCaption] = {}
+    captions: dict[str, TrainingCaption] = {}
     for _ in range(count):
         kind = names[int(rng.choice(len(names), p=weights))]
         caption = describe(scene, rng, kind) or describe(scene, rng)
-        if caption is not None and caption.text not in found:
-            found[caption.text] = _annotate_caption(caption, scene, rng)
-    return list(found.values())
+        if caption is not None and caption.text not in captions:
+            captions[caption.text] = _annotate_caption(caption, scene, rng)
+    return list(captions.values())
 
 
 def _annotate_caption(caption: Caption, scene: Scene, rng: np.random.Generator) -> TrainingCaption:

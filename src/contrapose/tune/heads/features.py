@@ -80,14 +80,14 @@ def read_features(folder: Path, split: str) -> Features:
     if file.is_file():
         owners = _read_array(file)
     else:
-        each = len(texts) // max(1, len(images))
-        if not each or each * len(images) != len(texts):
+        count = len(texts) // max(1, len(images))
+        if not count or count * len(images) != len(texts):
             raise InputError(
                 f"there are {len(images)} images and {len(texts)} captions: the image of each must "
                 f"stand in {file.name}.",
                 file=folder,
             )
-        owners = np.repeat(np.arange(len(images)), each)
+        owners = np.repeat(np.arange(len(images)), count)
     try:
         return Features(images, texts, owners)
     except InputError as error:
@@ -141,12 +141,12 @@ def _read_array(file: Path) -> NDArray[Any]:
             file=file,
         )
     try:
-        found: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+        array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"is no array of numbers ({error}).", file=file) from None
-    if not found.ndim:
+    if not array.ndim:
         raise InputError("is one number and no array.", file=file)
-    return found
+    return array
 
 
 T = TypeVar("T")
@@ -226,7 +226,7 @@ def cache_features(
         InputError: images and captions are not equally many, or nothing can be written.
     """
     report = progress or ignore_progress
-    with new_folder(folder, overwrite=overwrite) as place:
+    with new_folder(folder, overwrite=overwrite) as target:
         for split, pairs in splits.items():
             owners = np.repeat(np.arange(len(pairs.captions)), [len(it) for it in pairs.captions])
             count = len(pairs.captions)
@@ -245,11 +245,11 @@ def cache_features(
                 )
             made = Features(images, texts, owners)
             for name in ("images", "texts", "image_of_text"):
-                write_bytes(place / f"{split}_{name}.npy", _array_bytes(getattr(made, name)))
+                write_bytes(target / f"{split}_{name}.npy", _array_bytes(getattr(made, name)))
         said = {"format": FORMAT, **asdict(joining.resolve_paths(Path()))}
-        write_text(place / SPEC, json.dumps(said, indent=2) + "\n")
+        write_text(target / SPEC, json.dumps(said, indent=2) + "\n")
         for name, text in (more or {}).items():
-            write_text(place / name, text)
+            write_text(target / name, text)
 
 
 def ignore_progress(what: str, done: int, total: int) -> None:
@@ -264,14 +264,14 @@ def _encode_rows(
     total: int,
 ) -> NDArray[np.float32]:
     left = iter(inputs)
-    found: list[NDArray[np.float32]] = []
+    parts: list[NDArray[np.float32]] = []
     done = 0
     progress(0, total)
     while part := list(islice(left, batch)):
-        found.append(encode(part).float().cpu().numpy())
+        parts.append(encode(part).float().cpu().numpy())
         done += len(part)
         progress(done, total)
-    return np.concatenate(found) if found else np.zeros((0, 0), dtype=np.float32)
+    return np.concatenate(parts) if parts else np.zeros((0, 0), dtype=np.float32)
 
 
 def _array_bytes(array: NDArray[np.generic]) -> bytes:

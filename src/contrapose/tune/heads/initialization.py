@@ -78,24 +78,24 @@ def canonical_initialization(
         InputError: a side's features are all alike.
     """
     # On the CPU, whose sums are always in the same order: the same start on every device.
-    place = images.device
+    device = images.device
     images, texts, owners = images.cpu(), texts.cpu(), owners.cpu()
     count = torch.bincount(owners, minlength=len(images)).double()
     left, image_mean = _center(images, count)
     right, text_mean = _center(texts, torch.ones(len(texts)).double())
     sums = torch.zeros(len(images), texts.shape[1]).double().index_add_(0, owners, right)
-    own = _inverse_root((left.T * count) @ left / len(texts), ridges[0], "images")
-    theirs = _inverse_root(right.T @ right / len(texts), ridges[1], "captions")
-    both = own @ (left.T @ sums / len(texts)) @ theirs
+    image_root = _inverse_root((left.T * count) @ left / len(texts), ridges[0], "images")
+    text_root = _inverse_root(right.T @ right / len(texts), ridges[1], "captions")
+    both = image_root @ (left.T @ sums / len(texts)) @ text_root
     across, strength, down = torch.linalg.svd(both, full_matrices=False)
     kept = min(width, len(strength))
     weight = strength[:kept, None] ** power
     heads = [_scale_to_rms(across[:, :kept].T * weight), _scale_to_rms(down[:kept] * weight)]
     heads = [_pad_with_noise(head, width, generator) for head in heads]
     return HeadInitialization(
-        Whitening(image_mean.float().to(place), own.float().to(place)),
-        Whitening(text_mean.float().to(place), theirs.float().to(place)),
-        *(head.float().contiguous().to(place) for head in heads),
+        Whitening(image_mean.float().to(device), image_root.float().to(device)),
+        Whitening(text_mean.float().to(device), text_root.float().to(device)),
+        *(head.float().contiguous().to(device) for head in heads),
     )
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch.nn.functional import normalize
 
 from contrapose.data import EditQuery, EditSet, Gallery
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.files import new_folder, require_free, write_bytes, write_text
 from contrapose.models.joined.spec import (
     HEADS,
@@ -79,17 +79,17 @@ def measure(
         queries = delta_queries(features)
         parts |= {f"delta {scale!r}": replace(queries, scale=scale) for scale in scales}
     model = FeatureModel(*embed_features(heads, features))
-    found: dict[str, dict[str, MetricValue]] = {}
+    values: dict[str, dict[str, MetricValue]] = {}
     for name, measured in Evaluator(make_panel("features", parts)).measure(model).items():
-        found[name] = summarize(measured, resamples=resamples, seed=seed)
+        values[name] = summarize(measured, resamples=resamples, seed=seed)
         for _, units in group_by_units(measured):
-            found[name] |= summarize(measured.take(units), resamples=resamples, seed=seed)
+            values[name] |= summarize(measured.take(units), resamples=resamples, seed=seed)
     others = len(features.images) - 1
     return HeadMetrics(
-        found["retrieval"],
+        values["retrieval"],
         {
             scale: {
-                f"r{k}": found[f"delta {scale!r}"][f"simat_n{k}"].model_copy(
+                f"r{k}": values[f"delta {scale!r}"][f"simat_n{k}"].model_copy(
                     update={"chance": k / others}
                 )
                 for k in KS
@@ -239,10 +239,10 @@ def sweep_folder(request: SweepRequest, progress: ProgressCallback | None = None
     counts = {"train_images": len(learnt.images), "train_captions": len(learnt.texts)}
     if test is not None:
         counts |= {"test_images": len(test.images), "test_captions": len(test.texts)}
-    found = Sweep(runs, joining, counts)
+    result = Sweep(runs, joining, counts)
     if request.out is not None:
-        _write_sweep(found, request.out, overwrite=request.overwrite)
-    return found
+        _write_sweep(result, request.out, overwrite=request.overwrite)
+    return result
 
 
 def sweep(
@@ -267,20 +267,20 @@ def sweep(
     if any(scale < 0 for scale in scales):
         raise InputError("the scale of a delta must not be negative.")
     runs = []
-    for each in wanted:
+    for trial in wanted:
         start = time.perf_counter()
-        trained = train_heads(features, each, device=device, progress=progress)
+        trained = train_heads(features, trial, device=device, progress=progress)
         seconds = time.perf_counter() - start
         measured = None
         if test is not None:
-            measured = measure(trained, test, scales=tuple(dict.fromkeys(scales)), seed=each.seed)
+            measured = measure(trained, test, scales=tuple(dict.fromkeys(scales)), seed=trial.seed)
         runs.append(SweepRun(trained, measured, seconds))
     return tuple(runs)
 
 
 def _run_as_dict(run: SweepRun) -> dict[str, Any]:
     trained, measured = run.trained, run.measured
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "folder": run.folder,
         "settings": asdict(trained.settings),
         "epoch": trained.epoch,
@@ -289,14 +289,14 @@ def _run_as_dict(run: SweepRun) -> dict[str, Any]:
         "seconds": run.seconds,
     }
     if measured is not None:
-        found["retrieval"] = {
+        values["retrieval"] = {
             name: _value_as_dict(value) for name, value in measured.retrieval.items()
         }
-        found["deltas"] = [
+        values["deltas"] = [
             {"scale": scale} | {name: _value_as_dict(value) for name, value in values.items()}
             for scale, values in measured.deltas.items()
         ]
-    return found
+    return values
 
 
 def _value_as_dict(value: MetricValue) -> dict[str, Any]:
@@ -309,7 +309,10 @@ def _value_as_dict(value: MetricValue) -> dict[str, Any]:
 def _find_encoders(request: SweepRequest) -> JoinedSpec | None:
     """The encoders by name, or from the features' own `joined.json`."""
     if (request.image is None) != (request.text is None):
-        raise InputError("name both encoders, --image-encoder and --text-encoder, or neither.")
+        raise InputError(
+            f"name both encoders, {option('image_encoder')} and {option('text_encoder')}, "
+            "or neither."
+        )
     if request.image is not None and request.text is not None:
         return JoinedSpec(Side(request.image), Side(request.text)).resolve_paths(Path())
     spec = request.features / SPEC
@@ -320,7 +323,7 @@ def _find_encoders(request: SweepRequest) -> JoinedSpec | None:
 
 def _require_same_width(learnt: Features, test: Features, folder: Path) -> None:
     for name in ("images", "texts"):
-        wide = [getattr(each, name).shape[1] for each in (learnt, test)]
+        wide = [getattr(features, name).shape[1] for features in (learnt, test)]
         if wide[0] != wide[1]:
             raise InputError(
                 f"{name} have {wide[0]} numbers a row to learn from and {wide[1]} to measure on: "
@@ -336,15 +339,15 @@ def _require_output(out: Path, *, overwrite: bool) -> None:
         raise InputError("holds no heads, and is not written over; choose another.", file=out)
 
 
-def _write_sweep(found: Sweep, out: Path, *, overwrite: bool) -> None:
+def _write_sweep(result: Sweep, out: Path, *, overwrite: bool) -> None:
     """Write a folder per temperature and the results, atomically."""
     from safetensors.torch import save
 
-    with new_folder(out, overwrite=overwrite) as place:
-        for run in found.runs:
+    with new_folder(out, overwrite=overwrite) as target:
+        for run in result.runs:
             heads = {name: head.cpu().contiguous() for name, head in run.trained.heads.items()}
-            if found.joining is None:
-                write_bytes(place / run.folder / HEADS, save(heads))
+            if result.joining is None:
+                write_bytes(target / run.folder / HEADS, save(heads))
             else:
-                save_joined(place / run.folder, found.joining, heads)
-        write_text(place / RESULTS, json.dumps(found.as_dict(), indent=2) + "\n")
+                save_joined(target / run.folder, result.joining, heads)
+        write_text(target / RESULTS, json.dumps(result.as_dict(), indent=2) + "\n")

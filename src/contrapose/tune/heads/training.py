@@ -249,13 +249,13 @@ class HeadTrainer:
         for group in self.optimizer.param_groups:
             group["lr"] = settings.lr * learning_rate_factor(self.done, self.total)
         taken = torch.from_numpy(rows).to(self.owners.device)
-        own = self.owners[taken]
+        images = self.owners[taken]
         twice = len(np.unique(self.learnt.image_of_text[rows])) < len(rows)
         image, text = (
             normalize(apply_head(self._drop_features(given), self.heads, side), dim=1)
-            for side, given in zip(SIDES, (self.images[own], self.texts[taken]), strict=True)
+            for side, given in zip(SIDES, (self.images[images], self.texts[taken]), strict=True)
         )
-        same = own if twice else None
+        same = images if twice else None
         loss = InfoNCE()(LossBatch(image, text, scale=1 / settings.tau, same=same))
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -298,19 +298,24 @@ def to_float_rows(rows: Tensor, *, unit: bool) -> Tensor:
 
 def fold_whitening(heads: Mapping[str, Tensor], start: HeadInitialization) -> Heads:
     """Fold the whitening into the heads, so that they apply to raw features."""
-    found: Heads = {}
+    heads_on_features: Heads = {}
     sides: dict[str, Whitening] = {"image": start.image, "text": start.text}
     for side, whitening in sides.items():
         for name in ("", "hidden."):
             weight = heads.get(f"{side}.{name}weight")
             if weight is None:
                 continue
-            own = weight.detach().double() @ whitening.matrix.double().T
-            bias = heads[f"{side}.{name}bias"].detach().double() - own @ whitening.mean.double()
-            found |= {f"{side}.{name}weight": own.float(), f"{side}.{name}bias": bias.float()}
+            folded = weight.detach().double() @ whitening.matrix.double().T
+            bias = heads[f"{side}.{name}bias"].detach().double() - folded @ whitening.mean.double()
+            heads_on_features |= {
+                f"{side}.{name}weight": folded.float(),
+                f"{side}.{name}bias": bias.float(),
+            }
         if f"{side}.{HIDDEN_KEYS[2]}" in heads:
-            found[f"{side}.{HIDDEN_KEYS[2]}"] = heads[f"{side}.{HIDDEN_KEYS[2]}"].detach().clone()
-    return found
+            heads_on_features[f"{side}.{HIDDEN_KEYS[2]}"] = (
+                heads[f"{side}.{HIDDEN_KEYS[2]}"].detach().clone()
+            )
+    return heads_on_features
 
 
 def _initial_heads(
@@ -322,15 +327,15 @@ def _initial_heads(
         ("image", start.image_head, start.image_bias),
         ("text", start.text_head, start.text_bias),
     ):
-        place, (width, given) = first.device, first.shape
-        moved = torch.zeros(width, device=place) if bias is None else bias.clone()
+        device, (width, given) = first.device, first.shape
+        moved = torch.zeros(width, device=device) if bias is None else bias.clone()
         heads |= {f"{side}.weight": first.clone(), f"{side}.bias": moved}
         if settings.kind == "mlp":
             weight = torch.randn(settings.hidden, given, generator=draw) / given**0.5
             layer = (
-                weight.to(place),
-                torch.zeros(settings.hidden, device=place),
-                torch.zeros(width, settings.hidden, device=place),
+                weight.to(device),
+                torch.zeros(settings.hidden, device=device),
+                torch.zeros(width, settings.hidden, device=device),
             )
             heads |= {f"{side}.{name}": it for name, it in zip(HIDDEN_KEYS, layer, strict=True)}
     return {name: head.requires_grad_() for name, head in heads.items()}

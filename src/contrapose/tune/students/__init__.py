@@ -6,13 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+import torch
 from torch import Tensor, nn
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.models import load_model
 from contrapose.models.capabilities import Model
+from contrapose.models.masking.embeddings import make_zero_flags, zero_embeddings
 from contrapose.models.names import parse_name
 from contrapose.models.registry import model_names
+from contrapose.models.tiny.model import TinyClip, scale_pixels
+from contrapose.models.tiny.tokenizer import MATCH, PAD, START
+from contrapose.models.tiny.weights import WEIGHT_FILE, write_weights
 from contrapose.tune.data.rows import TrainingImages
 
 Inputs = dict[str, Tensor]
@@ -92,7 +97,7 @@ class Student(Protocol):
             tokens: such as `tokens` gives, which tell the length of a row.
 
         Raises:
-            InputError: the words of a text cannot be told apart.
+            InputError: the tokens of a word cannot be identified.
         """
 
     def read(self, tokens: Inputs, hidden: Tensor | None = None) -> Tensor:
@@ -119,24 +124,90 @@ class Student(Protocol):
         """Write the model in its own format into an existing folder, for `load_model`."""
 
 
-__all__ = ["ImageOutputs", "Inputs", "Student", "load_student"]
+class TinyStudent:
+    """`tiny`, `tiny-clip`, or a model of the same architecture as a student."""
+
+    rate = 2e-4
+    contrast: Literal["softmax", "sigmoid"] = "softmax"
+    steady = hides = True
+
+    def __init__(self, model: TinyClip):
+        self.model = model
+        self.network = model.network
+        self.matches = self.writes = model.network.fusion is not None
+
+    @property
+    def towers(self) -> Mapping[str, Sequence[nn.Module]]:
+        """The two encoders; the fusion network belongs to neither."""
+        return {"image": [self.network.image], "text": [self.network.text]}
+
+    def tokens(self, texts: Sequence[str]) -> Inputs:
+        """Token ids, padded."""
+        return {"tokens": self.model.tokens(texts, START).cpu()}
+
+    def pixels(self, images: TrainingImages, rows: Sequence[int]) -> Inputs:
+        """Bytes if in memory at the right size, else preprocessed pixels."""
+        kept, size = images.pixels, self.network.config.image_size
+        if kept is not None and kept.shape[1:3] == (size, size):
+            return {"pixels": kept[torch.as_tensor(rows).to(kept.device, non_blocking=True)]}
+        return {"pixels": torch.stack([self.model.prepare_image(i) for i in images.open(rows)])}
+
+    def see(self, pixels: Inputs) -> ImageOutputs:
+        """Image vectors, and image tokens if the model has a fusion network."""
+        x = pixels["pixels"]
+        tokens: Tensor = self.network.image(scale_pixels(x) if x.dtype == torch.uint8 else x)
+        return ImageOutputs(self.network.image.embed(tokens), tokens if self.matches else None)
+
+    def flags(self, texts: Sequence[str], tokens: Inputs) -> Tensor:
+        """Mask of the tokens of hidden words."""
+        width = tokens["tokens"].shape[1]
+        flags = make_zero_flags([self.model.hidden(text) for text in texts], texts, width)
+        return torch.zeros(len(texts), width, dtype=torch.bool) if flags is None else flags
+
+    def read(self, tokens: Inputs, hidden: Tensor | None = None) -> Tensor:
+        """Unit vectors of captions."""
+        with zero_embeddings(self.network.text.words, hidden):
+            vectors: Tensor = self.network.text(tokens["tokens"])
+        return vectors
+
+    def scale(self) -> tuple[Tensor, float]:
+        """The learned logit scale, clamped at 100."""
+        return self.network.log_scale.exp().clamp(max=100), 0.0
+
+    def match(self, states: Tensor, tokens: Inputs) -> Tensor:
+        """Match logits."""
+        assert self.network.fusion is not None  # noqa: S101 - `matches` says so
+        judged = tokens["tokens"].clone()
+        judged[:, 0] = MATCH
+        return self.network.fusion.match(judged, states)
+
+    def write(self, states: Tensor, tokens: Inputs) -> Tensor:
+        """Next-token logits."""
+        assert self.network.fusion is not None  # noqa: S101 - `writes` says so
+        return self.network.fusion.logits(tokens["tokens"], states)
+
+    def targets(self, tokens: Inputs) -> Tensor:
+        """Target tokens, with padding ignored."""
+        return tokens["tokens"].masked_fill(tokens["tokens"] == PAD, -100)
+
+    def save(self, folder: Path, recipe: Mapping[str, Any]) -> None:
+        """Write the weight file of a built-in model."""
+        write_weights(folder / WEIGHT_FILE, self.network, self.model.tokenizer.words, recipe)
 
 
 def load_student(name: str, *, device: str = "cpu") -> Student:
     """Load a model by name for training, in float32.
 
     Raises:
-        InputError: there is no such model, or it is of a kind that cannot be taught here.
+        InputError: there is no such model, or it is of a kind that cannot be tuned.
     """
     parsed = parse_name(name, model_names())
     if parsed.settings.get("dtype", "fp32") != "fp32":
-        raise InputError(f"{name}: weights are taught in float32; --dtype bf16 computes in bf16.")
+        raise InputError(
+            f"{name}: weights are trained in float32; {option('dtype', 'bf16')} computes in bf16."
+        )
     model = load_model(name, device=device, cut=True)
-    from contrapose.models.tiny.model import TinyClip
-
     if isinstance(model, TinyClip):
-        from contrapose.tune.students.tiny import TinyStudent
-
         return TinyStudent(model)
     if parsed.scheme in ("hf", "folder"):
         from contrapose.models.hf.blip import Blip

@@ -36,8 +36,8 @@ class _HfStudent:
     source: Path
     steady = False
 
-    def __init__(self, captions: TextInputs, pictures: ImageInputs, model: DualEncoder | Blip):
-        self._captions, self._pictures = captions, pictures
+    def __init__(self, texts: TextInputs, images: ImageInputs, model: DualEncoder | Blip):
+        self._texts, self._images = texts, images
         self._words, self.hides = model._words, ZERO in model.text_masks
 
     @cached_property
@@ -46,18 +46,18 @@ class _HfStudent:
 
     def tokens(self, texts: Sequence[str]) -> Inputs:
         """Token ids and attention masks."""
-        return self._captions.tensors(texts, "cpu")
+        return self._texts.tensors(texts, "cpu")
 
     def flags(self, texts: Sequence[str], tokens: Inputs) -> Tensor:
         """Mask of the tokens of hidden words."""
-        found = self._captions.zeros(texts, tokens)
+        flags = self._texts.zeros(texts, tokens)
         shape = len(texts), tokens["input_ids"].shape[1]
-        return torch.zeros(shape, dtype=torch.bool) if found is None else found
+        return torch.zeros(shape, dtype=torch.bool) if flags is None else flags
 
     def pixels(self, images: TrainingImages, rows: Sequence[int]) -> Inputs:
         """Normalized pixels, by the library's image processor."""
-        prepared = list(self._pool.map(self._pictures.prepare, images.open(rows)))
-        return dict(self._pictures.stack(prepared, "cpu", torch.float32))
+        prepared = list(self._pool.map(self._images.prepare, images.open(rows)))
+        return dict(self._images.stack(prepared, "cpu", torch.float32))
 
     def save(self, folder: Path, recipe: Mapping[str, Any]) -> None:
         """Write the library's files; tokenizer and image processor are copied unchanged."""
