@@ -25,7 +25,7 @@ from tests.models.hf.vlm.small_vlm import FAMILIES, opened
 
 
 def ask(context: ScoringContext, examples: Sequence[Example] | None = None) -> ReplyTable:
-    return collect_replies(context, EQBEN, "pairs", examples or pairs())
+    return collect_replies(context, EQBEN, examples or pairs())
 
 
 def test_every_question_is_asked_once() -> None:
@@ -47,9 +47,7 @@ def test_every_question_is_asked_once() -> None:
 
 
 def test_rows_stand_in_the_order_of_the_examples() -> None:
-    sheet = collect_replies(
-        ScoringContext(Chatter(likes_the_first)), SUGARCREPE, "choice", choices(3)
-    )
+    sheet = collect_replies(ScoringContext(Chatter(likes_the_first)), SUGARCREPE, choices(3))
     assert sheet.example.tolist() == [0] * 3 + [1] * 3 + [2] * 3
     assert sheet.order.tolist() == [0, 1, 2] * 3
     # The first caption of a turn: the right one, then each of those before it in the circle.
@@ -214,7 +212,7 @@ def test_the_engine_gets_what_the_model_says(tmp_path: Path) -> None:
     examples = [
         Example(f"e{i}", (patch(i),), ("a cat", "a dog"), single_match(2, 0), {}) for i in range(4)
     ]
-    sheet = collect_replies(ScoringContext(model, batch_size=2), SUGARCREPE, "choice", examples)
+    sheet = collect_replies(ScoringContext(model, batch_size=2), SUGARCREPE, examples)
     images = [open_image(examples[k].images[0]) for k in sheet.example.tolist()]
     direct = model.reply(
         [Prompt((image,), text) for image, text in zip(images, sheet.prompts, strict=True)]

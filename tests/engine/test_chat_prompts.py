@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from contrapose.data import Example, Family, ImageRef, content_id, open_image
+from contrapose.data import Example, ImageRef, content_id, open_image
 from contrapose.data.examples import diagonal_match, single_match
 from contrapose.engine import chat_prompts
 from contrapose.engine.chat_prompts import (
@@ -27,12 +27,18 @@ from contrapose.engine.chat_prompts import (
     parse_pairing,
 )
 from contrapose.errors import InputError
+from contrapose.results.shapes import shapes
 from tests.chatting import captions_in
 from tests.fakes import pairs, patch
 
 
+def build(example: Example, score: str, family: str) -> tuple[ChatRound, ...] | str:
+    chat = shapes()[family].chat
+    return build_rounds(example, find_template(score, tuple(chat.metrics)), chat.options)
+
+
 def rounds(example: Example, template: str, family: str) -> tuple[ChatRound, ...]:
-    found = build_rounds(example, find_template(template, family), family)
+    found = build(example, template, family)
     assert not isinstance(found, str), found
     return found
 
@@ -120,36 +126,34 @@ def test_a_triple_is_each_right_caption_against_the_wrong_one() -> None:
         (("a", "b"), ((True, True),), "chat", "choice", "not exactly one right"),
         (("a",), ((True,),), "chat", "choice", "not exactly one right"),
         (("a", "b"), single_match(2, 0), "chat:eqben", "pairs", "not two images"),
-        (("a", "b"), single_match(2, 0), "chat", "triple", "hard positive"),
+        (("a", "b"), single_match(2, 0), "chat", "triple", "not exactly 3 captions"),
     ],
 )
 def test_examples_that_have_no_such_question(
     texts: tuple[str, ...], match: tuple[tuple[bool, ...], ...], score: str, family: str, why: str
 ) -> None:
     example = Example("x", (patch(0),), texts, match, {})
-    found = build_rounds(example, find_template(score, family), family)
+    found = build(example, score, family)
     assert isinstance(found, str)
     assert why in found
 
 
 def test_both_captions_for_both_images_are_no_pairing() -> None:
     example = Example("x", (patch(0), patch(1)), ("a", "b"), ((True, True), (True, True)), {})
-    assert isinstance(build_rounds(example, EQBEN, "pairs"), str)
-    assert not isinstance(build_rounds(pairs(1)[0], EQBEN, "images"), str)
+    assert isinstance(build_rounds(example, EQBEN), str)
+    assert not isinstance(build_rounds(pairs(1)[0], EQBEN), str)
     assert diagonal_match(2) == pairs(1)[0].match
 
 
 def test_families_that_cannot_be_asked() -> None:
-    assert explain_unfit("chat:eqben", EQBEN, "choice") == (
-        "chat:eqben shows two images with two captions"
-    )
-    others: tuple[Family, ...] = ("retrieval", "classes", "edits")
-    for family in others:
-        why = explain_unfit("chat", find_template("chat", family), family)
-        assert "which of a few captions" in why
-    able: tuple[Family, ...] = ("choice", "foil", "triple", "pairs", "images")
-    for family in able:
-        assert explain_unfit("chat", find_template("chat", family), family) == ""
+    assert "two images with two captions" in explain_unfit("chat:eqben", EQBEN, ("sugarcrepe",))
+    for family, shape in shapes().items():
+        fitting = tuple(shape.chat.metrics)
+        why = explain_unfit("chat", find_template("chat", fitting), fitting)
+        if family in ("retrieval", "classes", "edits"):
+            assert "which of a few captions" in why
+        else:
+            assert why == ""
 
 
 def test_side_by_side_without_a_gap() -> None:

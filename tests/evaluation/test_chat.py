@@ -162,7 +162,7 @@ def test_against_a_count_by_hand() -> None:
         return ("1;2", "2;1", "1;1", "neither")[np.random.default_rng(seed).integers(0, 4)]
 
     model = Chatter(muses)
-    sheet = collect_replies(ScoringContext(model), EQBEN, "pairs", pairs())
+    sheet = collect_replies(ScoringContext(model), EQBEN, pairs())
     chosen = sheet.chosen.reshape(12, 4)
     found = results(model, "plain").metrics
     assert found["group"].value == pytest.approx((chosen == 0).mean())

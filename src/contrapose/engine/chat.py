@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from contrapose.data import Example, Family, ImageRef
+from contrapose.data import Example, ImageRef
 from contrapose.engine.batches import score_missing
 from contrapose.engine.chat_prompts import (
     CHAT,
@@ -115,9 +115,18 @@ class ChatRequest(ScoreRequest):
 
 
 def collect_replies(
-    context: ScoringContext, template: ChatTemplate, family: Family, examples: Sequence[Example]
+    context: ScoringContext,
+    template: ChatTemplate,
+    examples: Sequence[Example],
+    options: Sequence[tuple[int, int]] = (),
 ) -> ReplyTable:
     """Collect the replies to every prompt of every example; each distinct one is sent once.
+
+    Args:
+        context: the chat model, the store and the options of scoring.
+        template: the prompt's template.
+        examples: images and captions.
+        options: right and wrong caption of each question; see `build_rounds`.
 
     Raises:
         InputError: the model cannot chat, or gives no replies.
@@ -127,7 +136,7 @@ def collect_replies(
     if not isinstance(model, Chat):
         raise InputError(f"{model.name} cannot chat.")
     frame = build_frame(examples)
-    built = [build_rounds(example, template, family) for example in examples]
+    built = [build_rounds(example, template, options) for example in examples]
     skipped = {
         frame.ids[k]: Skip(why, f"{why}: {frame.ids[k]}")
         for k, why in enumerate(built)

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from contrapose.data import Example, Family, ImageRef, open_images
+from contrapose.data import Example, ImageRef, open_images
 from contrapose.errors import InputError
 from contrapose.metrics.chat import UNPARSABLE
 
@@ -94,19 +94,21 @@ TEMPLATES: Mapping[str, ChatTemplate] = {
 CHAT = "chat"
 """The score; a template's name may follow after a colon."""
 
-PAIRED_FAMILIES: tuple[Family, ...] = ("pairs", "images")
-"""Families of examples with two images and two captions."""
-
 
 def is_chat(score: str) -> bool:
     """Whether a score is a multiple-choice chat prompt."""
     return score.partition(":")[0] == CHAT
 
 
-def find_template(score: str, family: Family) -> ChatTemplate:
-    """Find the template of a score; `chat` alone leaves it to the benchmark's family."""
+def find_template(score: str, fitting: Sequence[str]) -> ChatTemplate:
+    """Find the template of a score.
+
+    Args:
+        score: `chat`, or `chat:` and the name of a template.
+        fitting: names of the templates that fit the benchmark; the first is the default.
+    """
     _, _, name = score.partition(":")
-    return TEMPLATES[name] if name else EQBEN if family in PAIRED_FAMILIES else SUGARCREPE
+    return TEMPLATES[name or next(iter(fitting), SUGARCREPE.name)]
 
 
 MAX_PIXELS = 178_956_970
@@ -157,9 +159,6 @@ def join_images(left: Image, right: Image) -> Image:
     return canvas
 
 
-CHOICE_FAMILIES: tuple[Family, ...] = ("choice", "foil", "triple", "pairs")
-"""Families in which an image has captions to choose among."""
-
 BOTH_ORDERS = ((0, 1), (1, 0))
 
 
@@ -193,26 +192,33 @@ class ChatRound:
     options: int
 
 
-def explain_unfit(score: str, template: ChatTemplate, family: Family) -> str:
-    """Explain why a template does not fit a benchmark family; empty when it does."""
-    if template is EQBEN and family not in PAIRED_FAMILIES:
+def explain_unfit(score: str, template: ChatTemplate, fitting: Sequence[str]) -> str:
+    """Explain why a template is not among the fitting ones; empty when it is."""
+    if template.name in fitting:
+        return ""
+    if template is EQBEN:
         return f"{score} shows two images with two captions"
-    if template is not EQBEN and family not in CHOICE_FAMILIES:
-        return f"{score} asks which of a few captions describes one image"
-    return ""
+    return f"{score} asks which of a few captions describes one image"
 
 
 def build_rounds(
-    example: Example, template: ChatTemplate, family: Family
+    example: Example, template: ChatTemplate, options: Sequence[tuple[int, int]] = ()
 ) -> tuple[ChatRound, ...] | str:
-    """Build the questions about an example, or return why there are none."""
+    """Build the questions about an example, or return why there are none.
+
+    Args:
+        example: the images and captions.
+        template: the prompt's template.
+        options: right and wrong caption of each question; none asks about every image with all
+            captions.
+    """
     if template is EQBEN:
         return _pairing_rounds(example)
-    if family == "triple":
-        if len(example.texts) != 3:
-            return "it is not an original, a hard negative and a hard positive"
-        # Each of the two right captions against the wrong one.
-        return tuple(_choice_round(example, template, 0, (right, 1), right) for right in (0, 2))
+    if options:
+        count = 1 + max(map(max, options))
+        if len(example.texts) != count:
+            return f"it has not exactly {count} captions"
+        return tuple(_choice_round(example, template, 0, pair, pair[0]) for pair in options)
     captions = tuple(range(len(example.texts)))
     rounds: list[ChatRound] = []
     for image, row in enumerate(example.match):

@@ -12,7 +12,6 @@ from contrapose.data import Card, Example
 from contrapose.engine import ScoringContext
 from contrapose.engine.chat import ReplyTable, collect_replies
 from contrapose.engine.chat_prompts import ChatTemplate, find_template
-from contrapose.errors import InputError
 from contrapose.evaluation.skips import NothingLeftError, SkipReasons
 from contrapose.metrics import Choices, IntArray
 from contrapose.results.measures import (
@@ -59,8 +58,9 @@ def measure_chat(
     Raises:
         NothingLeftError: all examples were skipped.
     """
-    template = find_template(score, card.family)
-    sheet = collect_replies(context, template, card.family, examples)
+    chat = find_shape(card).chat
+    template = find_template(score, tuple(chat.metrics))
+    sheet = collect_replies(context, template, examples, chat.options)
     if not len(sheet.frame):
         raise NothingLeftError(card.name, sheet.skipped)
     usage = UsageReport.model_validate(sheet.usage, from_attributes=True)
@@ -71,8 +71,6 @@ def measure_chat(
 def measure_replies(sheet: ReplyTable, card: Card, template: ChatTemplate) -> Measurements:
     """Measure the answers of every example."""
     frame, chat = sheet.frame, find_shape(card).chat
-    if chat is None:
-        raise InputError(f"{card.name} has no question for a chat model.")
     parts: list[tuple[IntArray, dict[str, Measure]]] = []
     for positions, answers, right, options in _group_by_shape(sheet):
         choices = metrics.joint_choice(answers, right, options)

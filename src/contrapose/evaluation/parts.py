@@ -152,8 +152,8 @@ def find_misfit(
 ) -> str:
     """Reason why a part cannot be evaluated with a score; empty when it can."""
     if is_chat(score):
-        family = benchmark.card.family
-        return explain_unfit(score, find_template(score, family), family)
+        templates = tuple(find_shape(benchmark.card).chat.metrics)
+        return explain_unfit(score, find_template(score, templates), templates)
     if isinstance(data, EditSet) and (score != "itc" or has_pooling(model)):
         several = f"edit queries add one vector an image, and {model.name} gives several"
         return several if score == "itc" else "edit queries need vectors, which only itc has"

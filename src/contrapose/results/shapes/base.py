@@ -159,7 +159,7 @@ class ChatMeasures:
             and the right options (examples × questions).
     """
 
-    metrics: Mapping[str, str]
+    metrics: Mapping[str, str] = field(default_factory=dict)
     options: tuple[tuple[int, int], ...] = ()
     more: Callable[[dict[str, Measure], IntArray, IntArray], dict[str, Measure]] | None = None
 
@@ -178,7 +178,7 @@ class Shape:
         debiasing: how a prior is removed; None where no captions are compared.
         blind: metrics that an order of captions alone decides, the main one first; a score that
             sees no image is measured by them.
-        chat: how chat replies are measured; None where there is no such question.
+        chat: how chat replies are measured; no templates where there is no such question.
         official_mask: examples that the official script counts; None counts all.
         contains: main metrics of other shapes that are metrics here too.
     """
@@ -190,7 +190,7 @@ class Shape:
     in_average: bool = True
     debiasing: Debiasing | None = None
     blind: tuple[str, ...] = ()
-    chat: ChatMeasures | None = None
+    chat: ChatMeasures = field(default_factory=ChatMeasures)
     official_mask: Callable[[MeasureInput], BoolArray] | None = None
     contains: tuple[str, ...] = ()
 
