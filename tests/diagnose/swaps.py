@@ -1,4 +1,4 @@
-"""A small benchmark of one's own whose captions are swaps, with pictures and regions."""
+"""A small benchmark of one's own whose captions are swaps, with images and regions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
 
 
 def benchmark(folder: Path, count: int = len(CAPTIONS)) -> Path:
-    """Two pictures and two captions an example: a light patch at the left, or at the right."""
+    """Two images and two captions an example: a light patch at the left, or at the right."""
     rows = []
     for i, (one, other) in enumerate(CAPTIONS[:count]):
         for j in range(2):
@@ -44,7 +44,7 @@ def benchmark(folder: Path, count: int = len(CAPTIONS)) -> Path:
 
 
 def region_rows(count: int = len(CAPTIONS)) -> list[dict[str, Any]]:
-    """Two boxes for every picture."""
+    """Two boxes for every image."""
     left, right = [4, 10, 16, 20], [26, 10, 16, 20]
     return [
         {"id": str(i), "image": j, "regions": {"O1": (left, right)[j], "O2": (right, left)[j]}}

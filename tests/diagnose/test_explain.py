@@ -16,7 +16,7 @@ def groups(typed: str, text: str) -> dict[str, list[str]]:
     return {name: [text[a:b] for a, b in spans] for name, spans in found.items()}
 
 
-def test_words_are_found_wherever_they_stand() -> None:
+def test_typed_words_match_every_occurrence() -> None:
     assert groups("O=cat, mat ; R=sits on", "the Cat sits on a mat with a catalogue") == {
         "O": ["Cat", "mat"],
         "R": ["sits on"],
@@ -36,12 +36,12 @@ def test_words_are_found_wherever_they_stand() -> None:
         (";".join(f"P{i}=cat" for i in range(17)), "there are 17 groups of words"),
     ],
 )
-def test_what_cannot_be_used_is_said(typed: str, says: str) -> None:
+def test_bad_typed_groups_are_refused(typed: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
         groups(typed, "the cat sat")
 
 
-def test_boxes_and_mask_files() -> None:
+def test_typed_boxes_and_mask_files() -> None:
     found = parse_typed_regions("O1=1,2,3,4.5;O2=masks/a.png", "e").regions["e", 0][0]
     assert found["O1"] == [1, 2, 3, 4.5]
     assert found["O2"].endswith("masks/a.png")

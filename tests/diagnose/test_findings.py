@@ -19,7 +19,7 @@ from tests.diagnose.scorers import additive, bag_of_words, conjunction, play, ra
 FEW_FINDINGS = 400
 
 
-def found(*played: GameBlock) -> dict[str, Finding]:
+def findings_of(*played: GameBlock) -> dict[str, Finding]:
     diagnosis = diagnose_blocks(played, resamples=FEW_FINDINGS)
     return {one.interaction: one for one in derive_findings(diagnosis, resamples=FEW_FINDINGS)}
 
@@ -30,7 +30,7 @@ def test_claims_are_about_metrics_of_their_family() -> None:
 
 
 def test_a_conjunction_dominates_on_every_side() -> None:
-    all_found = found(play(conjunction, 30))
+    all_found = findings_of(play(conjunction, 30))
     for key in ("Q_R&O", "D_O1&O2", "Q_T:R&O->I:O1&O2", "D_I:O1&O2->T:R&O"):
         one = all_found[key]
         assert one.verdict == "dominates"
@@ -42,7 +42,7 @@ def test_a_conjunction_dominates_on_every_side() -> None:
 
 
 def test_the_sentence_has_the_numbers() -> None:
-    sentence = found(play(conjunction, 30))["Q_R&O"].sentence
+    sentence = findings_of(play(conjunction, 30))["Q_R&O"].sentence
     assert sentence.startswith(
         "text side: the interaction of relation and object words dominates, as it should when "
         "objects change places: Q_R&O = "
@@ -52,20 +52,20 @@ def test_the_sentence_has_the_numbers() -> None:
 
 
 def test_an_additive_scorer_is_dominated_by_its_parts() -> None:
-    one = found(play(additive, 30))["Q_R&O"]
+    one = findings_of(play(additive, 30))["Q_R&O"]
     assert one.verdict == "does not dominate"
     assert one.share == pytest.approx(0)
     assert "does not dominate, though it should when objects change places" in one.sentence
 
 
-def test_noise_has_about_half_of_it_in_the_interaction() -> None:
-    for one in found(play(random, 150)).values():
+def test_interaction_share_of_noise_is_about_one_half() -> None:
+    for one in findings_of(play(random, 150)).values():
         if one.verdict != "absent":
             assert one.share == pytest.approx(NOISE_PERCENT / 100, abs=0.06)
 
 
-def test_nothing_is_shown_of_a_bag_of_words() -> None:
-    one = found(play(bag_of_words, 30))["Q_R&O"]
+def test_bag_of_words_is_undecided() -> None:
+    one = findings_of(play(bag_of_words, 30))["Q_R&O"]
     assert one.verdict == "undecided"
     assert one.share is None
     assert [test.p for test in one.tests] == [1, 1]
@@ -73,16 +73,16 @@ def test_nothing_is_shown_of_a_bag_of_words() -> None:
     assert "%" not in one.sentence
 
 
-def test_what_cannot_be_tested_says_why() -> None:
-    all_found = found(play(random, 8))
+def test_absent_finding_gives_the_reason() -> None:
+    all_found = findings_of(play(random, 8))
     absent = all_found["Q_A&O"]
     assert absent.verdict == "absent"
     assert absent.sentence == (
         "text side: Q_A&O was not tested: no example has the players A and O."
     )
     one = play(random, 1)
-    assert found(one)["Q_R&O"].sentence.endswith("all comparisons share one image.")
-    assert [finding.verdict for finding in found().values()] == 5 * ["absent"]
+    assert findings_of(one)["Q_R&O"].sentence.endswith("all comparisons share one image.")
+    assert [finding.verdict for finding in findings_of().values()] == 5 * ["absent"]
 
 
 def test_p_values_are_corrected_over_all_comparisons_of_a_model() -> None:
@@ -111,7 +111,7 @@ def test_p_values_are_corrected_over_all_comparisons_of_a_model() -> None:
 def test_only_comparisons_with_all_three_are_tested() -> None:
     with_r = play(conjunction, 10)
     without = play(random, 10, words=("O", "A"), start=10)
-    one = found(with_r, without)["Q_R&O"]
+    one = findings_of(with_r, without)["Q_R&O"]
     assert (one.count, one.examples) == (20, 10)
 
 
@@ -119,14 +119,14 @@ FEW_DIFFERENCES = 400
 NAMES = ("bag", "and")
 
 
-def diagnosed(*played: GameBlock) -> Diagnosis:
+def diagnose(*played: GameBlock) -> Diagnosis:
     return diagnose_blocks(played, resamples=FEW_DIFFERENCES)
 
 
 def test_two_models_that_differ() -> None:
-    bag, conj = diagnosed(play(bag_of_words, 30)), diagnosed(play(conjunction, 30))
-    found = compare_diagnoses(bag, conj, NAMES, resamples=FEW_DIFFERENCES)
-    by_key = {test.key: test for test in found.tests}
+    bag, conj = diagnose(play(bag_of_words, 30)), diagnose(play(conjunction, 30))
+    change = compare_diagnoses(bag, conj, NAMES, resamples=FEW_DIFFERENCES)
+    by_key = {test.key: test for test in change.tests}
     assert list(by_key) == [key for key in METRIC_KEYS if key in by_key]
     test = by_key["Q_R&O"]
     assert test.first == 0
@@ -134,34 +134,34 @@ def test_two_models_that_differ() -> None:
     assert test.difference == pytest.approx(test.second)
     assert test.p < 0.05
     assert by_key["Q_O"].p == 1
-    assert found.count == 60
-    assert found.sentence.startswith("and differs from bag in Q_R&O (")
-    assert "no difference is shown in Q_O and Q_R" in found.sentence
-    assert found.sentence.endswith("; on up to 60 comparisons that both have, p after Holm.")
+    assert change.count == 60
+    assert change.sentence.startswith("and differs from bag in Q_R&O (")
+    assert "no difference is shown in Q_O and Q_R" in change.sentence
+    assert change.sentence.endswith("; on up to 60 comparisons that both have, p after Holm.")
 
 
 def test_scores_of_another_scale_are_not_another_model() -> None:
-    plain = diagnosed(play(random, 20))
-    scaled = diagnosed(play(lambda *cell: 100 * random(*cell), 20))
-    found = compare_diagnoses(plain, scaled, ("plain", "scaled"), resamples=FEW_DIFFERENCES)
-    assert {test.p for test in found.tests} == {1.0}
-    assert found.sentence.startswith("scaled is not shown to differ from plain in any metric, ")
+    plain = diagnose(play(random, 20))
+    scaled = diagnose(play(lambda *cell: 100 * random(*cell), 20))
+    change = compare_diagnoses(plain, scaled, ("plain", "scaled"), resamples=FEW_DIFFERENCES)
+    assert {test.p for test in change.tests} == {1.0}
+    assert change.sentence.startswith("scaled is not shown to differ from plain in any metric, ")
 
 
-def test_they_are_paired_by_example_whatever_the_order() -> None:
-    whole = diagnosed(play(additive, 20))
-    blocks = diagnosed(play(additive, 8, start=12), play(additive, 10))
-    found = compare_diagnoses(whole, blocks, ("one", "two"), resamples=FEW_DIFFERENCES)
-    assert found.count == 36
-    assert max(abs(test.difference) for test in found.tests) == pytest.approx(0, abs=1e-12)
+def test_models_are_paired_by_example_in_any_order() -> None:
+    whole = diagnose(play(additive, 20))
+    blocks = diagnose(play(additive, 8, start=12), play(additive, 10))
+    change = compare_diagnoses(whole, blocks, ("one", "two"), resamples=FEW_DIFFERENCES)
+    assert change.count == 36
+    assert max(abs(test.difference) for test in change.tests) == pytest.approx(0, abs=1e-12)
 
 
 def test_no_examples_in_common() -> None:
-    found = compare_diagnoses(
-        diagnosed(play(random, 4)),
-        diagnosed(play(random, 4, start=4)),
+    change = compare_diagnoses(
+        diagnose(play(random, 4)),
+        diagnose(play(random, 4, start=4)),
         NAMES,
         resamples=FEW_DIFFERENCES,
     )
-    assert found.tests == ()
-    assert found.sentence == "bag and and have no comparisons in common to tell them apart by."
+    assert change.tests == ()
+    assert change.sentence == "bag and and have no comparisons in common to tell them apart by."

@@ -15,20 +15,20 @@ from tests.diagnose.scorers import play, random
 from tests.fakes import patch
 
 
-def examples(played: GameBlock) -> dict[str, Example]:
+def examples(block: GameBlock) -> dict[str, Example]:
     return {
         id_: Example(id_, (patch(1), patch(2)), ("one", "two"), diagonal_match(2))
-        for id_ in played.ids
+        for id_ in block.ids
     }
 
 
 def test_dividends_and_shapley_values_add_up_to_the_score() -> None:
-    played = play(random, 3, words=("O", "R", "A"))
-    games = GameIndex([played], examples(played))
-    for (k, i, j), _ in np.ndenumerate(played.values[..., 0, 0]):
+    block = play(random, 3, words=("O", "R", "A"))
+    games = GameIndex([block], examples(block))
+    for (k, i, j), _ in np.ndenumerate(block.values[..., 0, 0]):
         cell = games.cell(f"e{k}", i, j)
         assert cell is not None
-        whole = played.values[k, i, j]
+        whole = block.values[k, i, j]
         assert cell.score == whole[-1, -1]
         assert cell.nobody == whole[0, 0]
         assert sum(cell.words.values()) == pytest.approx(whole[-1, -1] - whole[-1, 0])
@@ -38,7 +38,7 @@ def test_dividends_and_shapley_values_add_up_to_the_score() -> None:
         assert list(cell.regions) == ["O1", "O2", "O1&O2"]
 
 
-def test_games_of_single_captions_are_put_together() -> None:
+def test_index_merges_games_of_single_captions() -> None:
     both = play(random, 1)
     each = [
         GameBlock(
@@ -58,10 +58,10 @@ def test_games_of_single_captions_are_put_together() -> None:
     assert GameIndex([], {}).cell("e0", 0, 0) is None
 
 
-def test_the_most_telling_have_the_largest_margins() -> None:
-    played = play(random, 40)
-    chosen = worst_cases(GameIndex([played], examples(played)), worst=2, best=1)
-    plain = played.values[..., -1, -1]
+def test_worst_cases_have_the_largest_margins() -> None:
+    block = play(random, 40)
+    chosen = worst_cases(GameIndex([block], examples(block)), worst=2, best=1)
+    plain = block.values[..., -1, -1]
     by_caption = np.concatenate([plain[:, 0, 0] - plain[:, 0, 1], plain[:, 1, 1] - plain[:, 1, 0]])
     captions = [each for each in chosen if each.exchanged == "captions"]
     assert [each.margin > 0 for each in captions] == [False, False, True]
@@ -73,17 +73,17 @@ def test_the_most_telling_have_the_largest_margins() -> None:
         assert each.margin == pytest.approx(right - wrong)
 
 
-def test_some_examples_alone() -> None:
-    played = dataclasses.replace(
+def test_only_restricts_a_block() -> None:
+    block = dataclasses.replace(
         play(random, 5), left_out=(UnplayedExample("e9", "no groups."),), naive=7
     )
-    some = played.only(["e3", "e1", "e8"])
+    some = block.only(["e3", "e1", "e8"])
     assert some.ids == ("e1", "e3")
-    assert some.images == (played.images[1], played.images[3])
-    np.testing.assert_array_equal(some.values, played.values[[1, 3]])
+    assert some.images == (block.images[1], block.images[3])
+    np.testing.assert_array_equal(some.values, block.values[[1, 3]])
     assert some.match.shape == (2, 2, 2)
-    assert (some.left_out, some.naive) == (played.left_out, 7)
-    assert played.only([]).values.shape == (0, 2, 2, 4, 4)
+    assert (some.left_out, some.naive) == (block.left_out, 7)
+    assert block.only([]).values.shape == (0, 2, 2, 4, 4)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_some_examples_alone() -> None:
         ({"images": (("a",), ("b",), ("c",))}, "2 images for each of 3"),
     ],
 )
-def test_refuses_what_does_not_fit(change: dict[str, object], words: str) -> None:
-    played = play(random, 3)
+def test_blocks_of_wrong_shape_are_refused(change: dict[str, object], words: str) -> None:
+    block = play(random, 3)
     with pytest.raises(InputError, match=words):
-        dataclasses.replace(played, **change)  # type: ignore[arg-type]
+        dataclasses.replace(block, **change)  # type: ignore[arg-type]

@@ -46,14 +46,14 @@ def scene_games(
 
 
 @pytest.mark.parametrize("score", ["itc", "itm", "lm"])
-def test_with_all_players_it_is_the_plain_score(score: str, tiny: Any) -> None:
+def test_full_coalition_is_the_plain_score(score: str, tiny: Any) -> None:
     examples = [*part("location", 1), *[_renamed(each) for each in part("swap-relation", 1)]]
     context = ScoringContext(tiny, batch_size=16)
     plain = score_examples(context, score, examples)
     place = {name: k for k, name in enumerate(plain.frame.ids)}
-    played = scene_games(context, score, examples)
-    assert {id_ for block in played for id_ in block.ids} == set(place)
-    for block in played:
+    blocks = scene_games(context, score, examples)
+    assert {id_ for block in blocks for id_ in block.ids} == set(place)
+    for block in blocks:
         assert block.values.dtype == np.float64
         _, m, n, *_ = block.values.shape
         for k, id_ in enumerate(block.ids):
@@ -66,7 +66,7 @@ def _renamed(example: Example) -> Example:
 
 
 @pytest.mark.parametrize("score", ["itc", "itm", "lm"])
-def test_every_cell_is_what_the_pair_is_given(score: str, tiny: Any) -> None:
+def test_every_cell_is_the_score_of_its_pair(score: str, tiny: Any) -> None:
     """The product of an encoder's vectors, and planned pairs, against one pair after another."""
     (example,) = part("location", 1)
     (block,) = scene_games(ScoringContext(tiny), score, [example])
@@ -98,7 +98,7 @@ def _shown(model: Any, ref: ImageRef, masks: RegionMasks, coalition: int) -> tor
     return pixels
 
 
-def test_hidden_words_of_a_captioner_add_nothing(tiny: Any) -> None:
+def test_hidden_words_of_a_captioner_have_no_likelihood(tiny: Any) -> None:
     """Log P of the present tokens, divided by the number of all."""
     (example,) = part("location", 1)
     (block,) = scene_games(ScoringContext(tiny), "lm", [example], side="text")
@@ -168,7 +168,7 @@ def black_box(model: Any, score: str, examples: Sequence[Example], **how: Any) -
     )
 
 
-def test_a_black_box_is_asked_by_deletion_and_colour() -> None:
+def test_black_box_gets_deletion_and_color() -> None:
     model = Tower()
     (block,) = black_box(model, "itc", patches(3))
     assert block.values.shape == (3, 2, 2, 4, 8)
@@ -177,11 +177,11 @@ def test_a_black_box_is_asked_by_deletion_and_colour() -> None:
     assert len(set(model.texts)) == len(model.texts)
     assert block.naive == 2 * block.values.size
     assert block.encodings < block.naive / 10
-    with pytest.raises(InputError, match="tower cannot hide words by 'zero' for itc: use --base"):
+    with pytest.raises(InputError, match=r"tower cannot hide words by 'zero'.*baseline"):
         play_games(ScoringContext(Tower()), "itc", patches(1), choose_words(), Halves())
 
 
-def test_pairs_are_asked_once() -> None:
+def test_each_pair_is_scored_once() -> None:
     model = Fake()
     (block,) = black_box(model, "itm", patches(3))
     assert block.pairs == len(model.pairs) < block.values.size
@@ -189,7 +189,7 @@ def test_pairs_are_asked_once() -> None:
     assert block.encodings == 0
 
 
-def test_blocks_count_what_no_block_before_had() -> None:
+def test_blocks_count_only_new_pairs() -> None:
     one, two = patches(1), patches(1, "whole")
     first, second = black_box(Tower(), "itc", [*one, *two])
     assert second.image_players == ()
@@ -198,7 +198,7 @@ def test_blocks_count_what_no_block_before_had() -> None:
     assert [left.reason for left in first.left_out] == ["only its words play: it has no halves"]
 
 
-def test_a_second_time_nothing_is_asked(tmp_path: Path) -> None:
+def test_second_run_scores_nothing(tmp_path: Path) -> None:
     first, second = Fake(), Fake()
     for score in ("itc", "itm", "lm"):
         (one,) = black_box(first, score, patches(2), store=AnswerStore(tmp_path))
@@ -208,13 +208,13 @@ def test_a_second_time_nothing_is_asked(tmp_path: Path) -> None:
     assert not second.images
 
 
-def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+def test_unreadable_images_are_left_out(tmp_path: Path) -> None:
     good, lost = patches(1)[0], patches(1, "lost")[0]
     gone = Example("gone", (ImageRef("x", tmp_path / "x.png"),), good.texts, ((True, False),))
     empty = Example("empty", lost.images, ("cube", "ball"), diagonal_match(2))
-    played = black_box(Tower(), "itc", [good, gone, empty])
-    assert [id_ for block in played for id_ in block.ids] == [good.id]
-    reasons = {left.id: left.reason for left in played[0].left_out}
+    blocks = black_box(Tower(), "itc", [good, gone, empty])
+    assert [id_ for block in blocks for id_ in block.ids] == [good.id]
+    reasons = {left.id: left.reason for left in blocks[0].left_out}
     assert reasons.keys() == {"gone", "empty"}
     assert "is not there" in reasons["gone"]
     assert reasons["empty"] == "nothing is left of a caption when all players are deleted"
@@ -222,7 +222,7 @@ def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
         black_box(Tower(), "itc", [gone])
 
 
-def test_every_word_and_every_patch_may_play(tmp_path: Path) -> None:
+def test_single_words_and_superpixels_play(tmp_path: Path) -> None:
     values = np.random.default_rng(0).integers(0, 256, (9, 12, 3), dtype=np.uint8)
     Image.fromarray(values).save(tmp_path / "photo.png")
     ref = ImageRef("photo", tmp_path / "photo.png")
@@ -244,11 +244,11 @@ def test_more_players_than_can_be_played() -> None:
     long = " ".join(f"w{i}" for i in range(17))
     example = Example("7", patches(1)[0].images[:1], (long,), ((True,),))
     model = ScoringContext(load_model("tiny-clip"))
-    with pytest.raises(InputError, match="it has 17 players, and 16 is the most"):
+    with pytest.raises(InputError, match=r"17 players.*16"):
         play_games(model, "itc", [example], SingleWords(), None, side="text")
 
 
-def test_what_a_side_needs_is_said() -> None:
+def test_missing_players_are_refused() -> None:
     examples = patches(1)
     context = ScoringContext(Tower())
     with pytest.raises(InputError, match=r"side all needs regions.*side"):
@@ -257,15 +257,15 @@ def test_what_a_side_needs_is_said() -> None:
         )
     with pytest.raises(InputError, match="side text needs word groups"):
         play_games(context, "itc", examples, None, None, side="text", baseline=DELETE)
-    with pytest.raises(InputError, match="there is no side 'left'"):
+    with pytest.raises(InputError, match="no side 'left'"):
         play_games(context, "itc", examples, None, None, side="left", baseline=DELETE)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="'prior' is no score of an image with a caption"):
+    with pytest.raises(InputError, match=r"'prior' is no score.*itc"):
         play_games(ScoringContext(Fake()), "prior", examples, choose_words(), None, baseline=DELETE)
-    with pytest.raises(InputError, match="two examples have the same id"):
+    with pytest.raises(InputError, match="same id"):
         play_games(
             context, "itc", [*examples, *examples], choose_words(), Halves(), baseline=DELETE
         )
-    with pytest.raises(InputError, match="there are no examples"):
+    with pytest.raises(InputError, match="no examples"):
         play_games(context, "itc", [], choose_words(), Halves(), baseline=DELETE)
 
 

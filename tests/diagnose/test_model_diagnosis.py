@@ -47,6 +47,6 @@ def test_kinds_of_change(texts: tuple[str, ...], found: set[str]) -> None:
     assert kinds(*texts) == found
 
 
-def test_every_caption_must_differ_so() -> None:
+def test_every_caption_must_differ_in_the_same_way() -> None:
     one = "a red cube left of a blue ball"
     assert kinds(one, "a blue ball left of a red cube", "a red cube left of a pink ball") == set()

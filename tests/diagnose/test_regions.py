@@ -1,4 +1,4 @@
-"""Regions: what the renderer drew, what the user marked, and patches of like colour."""
+"""Regions: what the renderer drew, what the user marked, and patches of like color."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def masks(found: Any) -> list[RegionMasks]:
 
 
 @pytest.mark.parametrize("name", ["location", "swap-relation", "attribute"])
-def test_the_renderer_knows_where_the_two_things_are(name: str) -> None:
+def test_scene_regions_are_the_renderer_masks(name: str) -> None:
     played = 0
     examples = part(name)
     for example, found in zip(examples, SceneRegions().find(examples), strict=True):
@@ -57,7 +57,7 @@ def test_the_renderer_knows_where_the_two_things_are(name: str) -> None:
     assert played >= 3
 
 
-def test_in_both_images_o1_is_the_same_thing() -> None:
+def test_o1_is_the_same_thing_in_both_images() -> None:
     examples = part("location")
     for example, found in zip(examples, SceneRegions().find(examples), strict=True):
         for image, each in enumerate(masks(found)):
@@ -66,7 +66,7 @@ def test_in_both_images_o1_is_the_same_thing() -> None:
             assert np.array_equal(each["O1"].array(), wanted)
 
 
-def test_captions_of_one_thing_have_no_two_regions() -> None:
+def test_captions_of_one_thing_have_no_regions() -> None:
     reasons = {
         found.reason
         for found in SceneRegions().find(part("counting", 20))
@@ -96,7 +96,7 @@ def lines(folder: Path, *marked: Any, **changes: Any) -> Path:
     return file
 
 
-def test_the_users_own_regions(example: Example, tmp_path: Path) -> None:
+def test_user_regions(example: Example, tmp_path: Path) -> None:
     grey = np.zeros((8, 10), dtype=np.uint8)
     grey[:2] = 255
     Image.fromarray(grey).save(tmp_path / "top.png")
@@ -129,9 +129,7 @@ def test_a_folder_of_masks(example: Example, tmp_path: Path) -> None:
         UserRegions.read(tmp_path / "masks")
 
 
-def test_masks_of_the_whole_photograph_are_cropped_with_it(
-    example: Example, tmp_path: Path
-) -> None:
+def test_masks_of_the_photograph_are_cropped(example: Example, tmp_path: Path) -> None:
     whole = ImageRef("photo.png", tmp_path / "photo.png", crop=(2, 1, 6, 5))
     shown = Example("7", (whole,), example.texts, example.match)
     grey = np.zeros((8, 10), dtype=np.uint8)
@@ -165,18 +163,18 @@ def test_regions_that_do_not_fit_are_refused(
 
 
 def test_bad_lists_of_regions_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"line 1: .*must name at least one region"):
+    with pytest.raises(InputError, match=r"line 1: .*at least one region"):
         UserRegions.read(lines(tmp_path, {}))
     many = {f"r{i}": [i, 0, 1, 1] for i in range(MAX_PLAYERS + 1)}
-    with pytest.raises(InputError, match=r"line 1: .*there are 17 regions, and 16 is the most"):
+    with pytest.raises(InputError, match=r"line 1: .*17 regions.*16"):
         UserRegions.read(lines(tmp_path, many))
-    with pytest.raises(InputError, match="line 2: example 7 has image 0 twice"):
+    with pytest.raises(InputError, match=r"line 2: .*image 0 twice"):
         UserRegions.read(lines(tmp_path, {"O1": [0, 0, 1, 1]}, {"O1": [0, 0, 1, 1]}))
     with pytest.raises(InputError, match="holds no regions"):
         UserRegions.read(lines(tmp_path))
 
 
-def test_superpixels_part_the_image(example: Example) -> None:
+def test_superpixels_partition_the_image(example: Example) -> None:
     (found,) = Superpixels(6).find([example])
     (each,) = masks(found)
     whole = np.stack([mask.array() for mask in each.values()])
@@ -185,7 +183,7 @@ def test_superpixels_part_the_image(example: Example) -> None:
     assert whole.any(axis=(1, 2)).all()
 
 
-def test_superpixels_follow_colour() -> None:
+def test_superpixels_follow_color() -> None:
     """Two halves that meet off the grid's line are told apart there."""
     values = np.zeros((60, 90, 3), dtype=np.uint8)
     values[:, 52:] = 255
@@ -197,13 +195,13 @@ def test_superpixels_follow_colour() -> None:
 
 
 def test_too_many_superpixels_are_refused() -> None:
-    with pytest.raises(InputError, match="there are 17 superpixels, and 16 is the most"):
+    with pytest.raises(InputError, match=r"17 superpixels.*16"):
         Superpixels(17)
     with pytest.raises(InputError, match="at least one superpixel"):
         choose_regions([], "superpixels", count=0)
 
 
-def test_where_regions_come_from(example: Example) -> None:
+def test_choice_of_the_region_source(example: Example) -> None:
     assert choose_regions([example]) is None
     assert isinstance(choose_regions(part("location", 1)), SceneRegions)
     assert isinstance(choose_regions([example], "superpixels"), Superpixels)

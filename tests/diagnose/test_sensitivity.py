@@ -25,7 +25,7 @@ from tests.diagnose.scorers import (
 FEW = 200
 
 
-def test_the_keys_are_those_of_the_methods() -> None:
+def test_metric_keys() -> None:
     assert (
         *("Q_O", "Q_R", "Q_A", "Q_R&O", "Q_A&O"),
         *("D_O1", "D_O2", "D_O1&O2"),
@@ -34,28 +34,28 @@ def test_the_keys_are_those_of_the_methods() -> None:
     ) == METRIC_KEYS
 
 
-def dividend(played: GameBlock, cell: tuple[int, int, int], pattern: MetricPattern) -> float:
+def dividend(block: GameBlock, cell: tuple[int, int, int], pattern: MetricPattern) -> float:
     """The definition, term by term; all players of a side that is not looked at are present."""
-    image = set(played.image_players) if pattern.image is None else set(pattern.image.split("&"))
-    text = set(played.text_players) if pattern.text is None else set(pattern.text.split("&"))
+    image = set(block.image_players) if pattern.image is None else set(pattern.image.split("&"))
+    text = set(block.text_players) if pattern.text is None else set(pattern.text.split("&"))
     total = 0.0
-    sides = product(range(played.values.shape[3]), range(played.values.shape[4]))
+    sides = product(range(block.values.shape[3]), range(block.values.shape[4]))
     for s, t in sides:
-        regions, words = present(played.image_players, s), present(played.text_players, t)
+        regions, words = present(block.image_players, s), present(block.text_players, t)
         if (pattern.image is None and regions != image) or (pattern.text is None and words != text):
             continue
         if regions <= image and words <= text:
             sign = (-1) ** (len(image - regions) + len(text - words))
-            total += sign * float(played.values[*cell, s, t])
+            total += sign * float(block.values[*cell, s, t])
     return total
 
 
 def by_definition(
-    played: GameBlock, family: MetricFamily
+    block: GameBlock, family: MetricFamily
 ) -> dict[str, list[tuple[float, float, float]]]:
     """Sensitivity, dividend difference and reward difference of every comparison."""
     found: dict[str, list[tuple[float, float, float]]] = {key: [] for key in family.keys}
-    k, m, n = played.match.shape
+    k, m, n = block.match.shape
     for e in range(k):
         kept, exchanged = (m, n) if family.exchanged == "captions" else (n, m)
         for fixed, right, wrong in product(range(kept), range(exchanged), range(exchanged)):
@@ -63,11 +63,11 @@ def by_definition(
                 (e, fixed, other) if family.exchanged == "captions" else (e, other, fixed)
                 for other in (right, wrong)
             ]
-            if not played.match[cells[0]] or played.match[cells[1]]:
+            if not block.match[cells[0]] or block.match[cells[1]]:
                 continue
-            w = {p.key: [dividend(played, cell, p) for cell in cells] for p in family.patterns}
+            w = {p.key: [dividend(block, cell, p) for cell in cells] for p in family.patterns}
             z = float(np.mean([value**2 for pair in w.values() for value in pair]))
-            reward = played.values[*cells[0], -1, -1] - played.values[*cells[1], -1, -1]
+            reward = block.values[*cells[0], -1, -1] - block.values[*cells[1], -1, -1]
             for key, (first, second) in w.items():
                 found[key].append(((first - second) ** 2 / z, first - second, reward))
     return found
@@ -76,9 +76,9 @@ def by_definition(
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 @pytest.mark.parametrize("shape", [(2, 2), (3, 2), (2, 4)])
 def test_all_fourteen_by_definition(family: MetricFamily, shape: tuple[int, int]) -> None:
-    played = play(random, 5, images=shape[0], texts=shape[1], words=("O", "R", "A"))
-    diagnosis = diagnose_blocks([played], resamples=FEW)
-    for key, rows in by_definition(played, family).items():
+    block = play(random, 5, images=shape[0], texts=shape[1], words=("O", "R", "A"))
+    diagnosis = diagnose_blocks([block], resamples=FEW)
+    for key, rows in by_definition(block, family).items():
         found = diagnosis.metrics[key]
         sensitivity, changes, rewards = np.array(rows).T
         assert found.side == family.side
@@ -109,7 +109,7 @@ def test_an_additive_scorer_has_no_interaction() -> None:
         assert metrics[key].notes[0].startswith("24 of 24 comparisons are not in the mean: no ")
 
 
-def test_a_conjunction_has_interaction_alone() -> None:
+def test_conjunction_has_interaction_only() -> None:
     metrics = diagnose_blocks([play(conjunction)], resamples=FEW).metrics
     for whole, parts in (
         ("Q_R&O", ("Q_O", "Q_R")),
@@ -141,7 +141,7 @@ def test_a_bag_of_words_does_not_react_to_a_swap() -> None:
 
 
 @pytest.mark.parametrize("score", [0.0, 0.1])
-def test_a_constant_scorer_has_nothing_to_be_sensitive_with(score: float) -> None:
+def test_constant_scorer_is_undefined(score: float) -> None:
     metrics = diagnose_blocks([play(lambda *_: score)], resamples=FEW).metrics
     assert {metric.mean for metric in metrics.values()} == {None}
     assert metrics["Q_O"].count == 24
@@ -149,7 +149,7 @@ def test_a_constant_scorer_has_nothing_to_be_sensitive_with(score: float) -> Non
     assert "ρ is undefined" in metrics["Q_O"].notes[1]
 
 
-def test_players_that_are_not_there() -> None:
+def test_missing_players() -> None:
     diagnosis = diagnose_blocks([play(random, words=("O", "A"), regions=())], resamples=FEW)
     absent = diagnosis.metrics["Q_T:R&O->I:O1"]
     assert (absent.count, absent.examples, absent.mean, absent.ci95, absent.rho) == (
@@ -162,7 +162,7 @@ def test_players_that_are_not_there() -> None:
     assert diagnosis.metrics["Q_A&O"].count == 24
 
 
-def test_blocks_with_other_players_are_put_together() -> None:
+def test_blocks_with_other_players_are_combined() -> None:
     with_r, with_a = play(random, 6), play(random, 4, words=("O", "A"), start=6)
     both = diagnose_blocks([with_r, with_a], resamples=FEW).metrics
     assert (both["Q_R"].count, both["Q_A"].count, both["Q_O"].count) == (12, 8, 20)
@@ -172,25 +172,25 @@ def test_blocks_with_other_players_are_put_together() -> None:
     assert both["Q_A&O"].accuracy == pytest.approx(alone["Q_A&O"].accuracy)
 
 
-def test_a_side_that_was_not_asked() -> None:
-    played = play(random)
-    values = played.values.copy()
+def test_side_that_was_not_scored() -> None:
+    block = play(random)
+    values = block.values.copy()
     values[:, :, :, :-1, :] = np.nan
-    text_only = dataclasses.replace(played, values=values)
+    text_only = dataclasses.replace(block, values=values)
     metrics = diagnose_blocks([text_only], resamples=FEW).metrics
-    assert metrics["Q_R&O"] == diagnose_blocks([played], resamples=FEW).metrics["Q_R&O"]
+    assert metrics["Q_R&O"] == diagnose_blocks([block], resamples=FEW).metrics["Q_R&O"]
     for key in METRIC_KEYS[5:]:
         assert metrics[key].count == 0
         assert metrics[key].notes == ("its scores were not asked.",)
 
 
 def test_coalitions_that_no_pattern_needs_may_be_missing() -> None:
-    played = play(random, words=("O", "R", "A"))
-    values = played.values.copy()
+    block = play(random, words=("O", "R", "A"))
+    values = block.values.copy()
     values[..., 0b110] = np.nan
     assert (
-        diagnose_blocks([dataclasses.replace(played, values=values)], resamples=FEW).metrics
-        == diagnose_blocks([played], resamples=FEW).metrics
+        diagnose_blocks([dataclasses.replace(block, values=values)], resamples=FEW).metrics
+        == diagnose_blocks([block], resamples=FEW).metrics
     )
 
 
@@ -201,30 +201,30 @@ def test_one_image_has_no_image_side() -> None:
 
 
 def test_no_games_at_all() -> None:
-    for played in ([], [play(random, 0)]):
-        metrics = diagnose_blocks(played, resamples=FEW).metrics
+    for block in ([], [play(random, 0)]):
+        metrics = diagnose_blocks(block, resamples=FEW).metrics
         assert tuple(metrics) == METRIC_KEYS
         assert {metric.count for metric in metrics.values()} == {0}
 
 
 def test_examples_that_share_an_image_are_drawn_together() -> None:
-    played = play(random, 40, images=1)
-    apart = diagnose_blocks([played], resamples=2000).metrics["Q_O"]
+    block = play(random, 40, images=1)
+    apart = diagnose_blocks([block], resamples=2000).metrics["Q_O"]
     shared = dataclasses.replace(
-        played, images=tuple(("one" if k < 20 else "other",) for k in range(40))
+        block, images=tuple(("one" if k < 20 else "other",) for k in range(40))
     )
     together = diagnose_blocks([shared], resamples=2000).metrics["Q_O"]
     assert together.mean == apart.mean
     assert together.ci95 != apart.ci95
     halves = diagnose_blocks([shared], resamples=1).comparisons["text"].sensitivities[:, 0]
     assert together.ci95 == pytest.approx(sorted((halves[:20].mean(), halves[20:].mean())))
-    one = dataclasses.replace(played, images=40 * (("one",),))
+    one = dataclasses.replace(block, images=40 * (("one",),))
     alone = diagnose_blocks([one], resamples=FEW).metrics["Q_O"]
     assert (alone.mean, alone.ci95, alone.rho_ci95) == (apart.mean, None, None)
     assert alone.notes == ("no interval: all comparisons share one image.",)
 
 
-def test_is_fit_for_json() -> None:
+def test_values_are_valid_json() -> None:
     for scorer in (random, additive, bag_of_words, conjunction):
         metrics = diagnose_blocks([play(scorer)], resamples=FEW).metrics
         for metric in metrics.values():
@@ -232,10 +232,10 @@ def test_is_fit_for_json() -> None:
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
-    played = [play(random)]
+    block = [play(random)]
     assert (
-        diagnose_blocks(played, resamples=FEW).metrics
-        == diagnose_blocks(played, resamples=FEW).metrics
+        diagnose_blocks(block, resamples=FEW).metrics
+        == diagnose_blocks(block, resamples=FEW).metrics
     )
 
 

@@ -46,7 +46,7 @@ def compressed(runs: list[int]) -> str:
 
 
 @given(arrays(np.bool_, st.tuples(st.integers(1, 40), st.integers(1, 40))))
-def test_run_lengths_come_back(mask: BoolArray) -> None:
+def test_run_lengths_round_trip(mask: BoolArray) -> None:
     runs = lengths(mask)
     size = list(mask.shape)
     assert np.array_equal(decode_rle({"size": size, "counts": runs}), mask)
@@ -80,7 +80,7 @@ def test_boxes_and_polygons_are_in_pixels() -> None:
     assert two.sum() == 8
 
 
-def test_mask_files_are_looked_for_beside_the_list(tmp_path: Path) -> None:
+def test_mask_files_are_relative_to_the_list(tmp_path: Path) -> None:
     mask = np.zeros((8, 10), dtype=np.uint8)
     mask[2:4] = 255
     Image.fromarray(mask).save(tmp_path / "one.png")
@@ -107,6 +107,6 @@ def test_mask_files_are_looked_for_beside_the_list(tmp_path: Path) -> None:
         ({"size": [3, 3], "counts": "P"}, "are cut off"),
     ],
 )
-def test_what_is_no_region_is_refused(value: Any, message: str) -> None:
+def test_invalid_regions_are_refused(value: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_region(value, (8, 10), HERE)

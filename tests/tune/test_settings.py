@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from contrapose.errors import InputError
-from contrapose.tune.settings import Settings
+from contrapose.tune.settings import Settings, learning_rate_factor
 
 
 def test_the_rate_rises_and_falls() -> None:
@@ -40,3 +41,31 @@ def test_without_warm_up() -> None:
 def test_what_makes_no_sense_is_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         Settings(**changes)
+
+
+@pytest.mark.parametrize(
+    ("step", "gone", "expected"),
+    [
+        (0, 0.0, 0.1),
+        (4, 0.0, 0.5),
+        (9, 0.0, 1.0),
+        (10, 0.0, 1.0),
+        (60, 0.0, 0.5),
+        (110, 0.0, 0.0),
+        (200, 0.0, 0.0),
+        (35, 0.0, 0.5 + math.sqrt(0.125)),
+        (35, 0.5, 0.5),
+        (60, 0.2, 0.5),
+        (10, 1.0, 0.0),
+        (10, 3.0, 0.0),
+    ],
+)
+def test_schedule_with_a_time_limit(step: int, gone: float, expected: float) -> None:
+    assert learning_rate_factor(step, 110, 10, gone) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("warm", [0, 5, 50])
+def test_rates_are_never_negative(warm: int) -> None:
+    rates = [learning_rate_factor(step, 50, warm) for step in range(50)]
+    assert min(rates) > 0
+    assert max(rates) <= 1

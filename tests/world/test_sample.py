@@ -52,8 +52,8 @@ def test_the_block_does_not_change_the_result(block: int) -> None:
 
 
 @pytest.mark.parametrize("block", [1, 64, 5000])
-def test_a_test_that_nothing_passes(block: int) -> None:
-    with pytest.raises(InputError, match="only 0 of 1100 scenes pass; 1 were asked for"):
+def test_keep_that_nothing_passes(block: int) -> None:
+    with pytest.raises(InputError, match="0 of 1100 scenes"):
         sample_scenes(1, 7, things=1, keep=lambda scenes: [False] * len(scenes), block=block)
 
 
@@ -101,7 +101,7 @@ def test_draws_follow_the_odds() -> None:
     assert chi_square("balanced", "skewed") > 400
 
 
-def test_the_skew_can_be_seen() -> None:
+def test_skewed_world_is_skewed() -> None:
     def favoured(world: World) -> float:
         found = _pairs(MANY[world])
         return sum(found[FAVORITE[shape], shape] for shape in SHAPES) / 400

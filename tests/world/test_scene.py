@@ -45,7 +45,7 @@ PILE = Scene(
 
 
 @given(scenes())
-def test_what_is_written_is_read_back(scene: Scene) -> None:
+def test_json_round_trip(scene: Scene) -> None:
     text = scene.to_json()
     assert "\n" not in text
     assert Scene.from_json(text) == scene
@@ -86,10 +86,10 @@ def test_heights_add_up_in_a_pile() -> None:
 
 
 @given(scenes(least=2), st.data())
-def test_taking_a_thing_away_keeps_the_piles(scene: Scene, data: st.DataObject) -> None:
+def test_removing_a_thing_keeps_the_piles(scene: Scene, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(scene.things) - 1))
     if any(thing.on == index for thing in scene.things):
-        with pytest.raises(InputError, match="something stands on this thing"):
+        with pytest.raises(InputError, match="stands on this thing"):
             scene.without(index)
         return
     left = scene.without(index)
@@ -104,7 +104,7 @@ def test_taking_a_thing_away_keeps_the_piles(scene: Scene, data: st.DataObject) 
     assert replace(left, things=()) == replace(scene, things=())
 
 
-def test_positions_move_down_with_what_is_gone() -> None:
+def test_indices_follow_a_removed_thing() -> None:
     assert [thing.on for thing in PILE.without(0).things] == [None, 0, 1]
     assert PILE.without(3).things == PILE.things[:3]
 
@@ -129,7 +129,7 @@ def test_unknown_words_are_refused(slot: str) -> None:
         (Scene((BALL,), ground=Ground(tiles=float("nan"))), "must be finite"),
     ],
 )
-def test_scenes_that_cannot_be_drawn(scene: Scene, sentence: str) -> None:
+def test_invalid_scenes_are_refused(scene: Scene, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         scene.check()
 
@@ -175,7 +175,7 @@ def _set(*place: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
         lambda value: value.pop("ground"),
     ],
 )
-def test_what_is_no_scene_is_refused(change: Callable[[dict[str, Any]], None]) -> None:
+def test_invalid_json_is_refused(change: Callable[[dict[str, Any]], None]) -> None:
     value = json.loads(PILE.to_json())
     change(value)
     with pytest.raises(InputError):
@@ -263,13 +263,13 @@ def test_a_small_turn_can_bring_doubt() -> None:
 
 
 @given(scenes())
-def test_seeing_keeps_distances(scene: Scene) -> None:
+def test_camera_axes_keep_distances(scene: Scene) -> None:
     for i, thing in enumerate(scene.things):
         assert math.hypot(*camera_position(scene, i)) == pytest.approx(math.hypot(thing.x, thing.y))
 
 
 def test_piles() -> None:
-    """Neighbours in a pile are on and under each other; beyond that nothing is said within it."""
+    """Neighbors in a pile are on and under each other; beyond that nothing is said within it."""
     scene = Scene(
         (
             THING,

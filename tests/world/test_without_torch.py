@@ -28,7 +28,7 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_rest_needs_no_torch(tmp_path: Path) -> None:
+def test_other_modules_need_no_torch(tmp_path: Path) -> None:
     code = "import contrapose.cli, contrapose.world.sample, contrapose.world.captions"
     done = run(code, tmp_path)
     assert done.returncode == 0, done.stderr

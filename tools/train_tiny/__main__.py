@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -46,7 +47,7 @@ PHASES = {
         ),
     ),
 }  # fmt: skip
-"""The phases of each model: what the shipped weights were made with."""
+"""Training phases of the shipped weights."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -55,26 +56,26 @@ def main(arguments: list[str] | None = None) -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     with (chosen.out / "log.jsonl").open("a") as log:
 
-        def say(**what: Any) -> None:
-            line = json.dumps(what) + "\n"
+        def write_log(**values: Any) -> None:
+            line = json.dumps(values) + "\n"
             for stream in (log, sys.stdout):
                 stream.write(line)
                 stream.flush()
 
         for name in chosen.names:
-            _train_model(name, chosen, say)
+            _train_model(name, chosen, write_log)
 
 
-def _train_model(name: str, chosen: argparse.Namespace, say: Any) -> None:
+def _train_model(name: str, chosen: argparse.Namespace, write_log: Callable[..., None]) -> None:
     changed = {
         slot: value
         for slot in ("steps", "scenes", "batch")
         if (value := getattr(chosen, slot)) is not None
     }
-    phases = [replace(recipe, **changed) for recipe in PHASES[name]]
-    for recipe in phases:
-        if recipe.batch > recipe.scenes:
-            sys.exit(f"a batch of {recipe.batch} needs as many scenes, not {recipe.scenes}.")
+    phases = [replace(phase, **changed) for phase in PHASES[name]]
+    for phase in phases:
+        if phase.batch > phase.scenes:
+            sys.exit(f"a batch of {phase.batch} needs as many scenes, not {phase.scenes}.")
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(phases[0].seed)
     network = TinyNetwork(CONFIGS[name]).to(chosen.device).train()
@@ -82,29 +83,33 @@ def _train_model(name: str, chosen: argparse.Namespace, say: Any) -> None:
     if chosen.weights is not None:
         network.load_state_dict(read_weights(chosen.weights)[0].state_dict())
         done += read_recipe(chosen.weights)["steps_done"]
-    for number, recipe in list(enumerate(phases))[len(done) :]:
-        say(model=name, phase=number, **asdict(recipe))
-        keep = None
+    for number, phase in list(enumerate(phases))[len(done) :]:
+        write_log(model=name, phase=number, **asdict(phase))
+        checkpoint = None
         if chosen.keep is not None:
             chosen.keep.mkdir(parents=True, exist_ok=True)
-            keep = chosen.keep / f"{name}-{number}.pt"
+            checkpoint = chosen.keep / f"{name}-{number}.pt"
         source = generate_scenes(
-            recipe.seed, chosen.device, workers=chosen.workers, block=min(4096, 2 * recipe.scenes)
+            phase.seed, chosen.device, workers=chosen.workers, block=min(4096, 2 * phase.scenes)
         )
         with closing(source):
             done.append(
                 train(
-                    network, TrainSet(recipe.scenes, source), recipe, checkpoint=keep,
+                    network, TrainSet(phase.scenes, source), phase, checkpoint=checkpoint,
                     stop_after=chosen.stop_after, compiled=chosen.compile,
-                    log=lambda values: say(model=name, **values),
+                    log=lambda values: write_log(model=name, **values),
                 )
             )  # fmt: skip
     network.eval()
     kind = TinyClip if network.fusion is None else Tiny
-    found = probe(kind(name, network, VOCABULARY, "in training"), chosen.probe)
-    say(model=name, steps=done, probe=found)
-    recipe_done = {"phases": [asdict(each) for each in phases], "steps_done": done, "probe": found}
-    write_weights(chosen.out / f"{name}.safetensors", network, VOCABULARY, recipe_done)
+    accuracies = probe(kind(name, network, VOCABULARY, "in training"), chosen.probe)
+    write_log(model=name, steps=done, probe=accuracies)
+    recipe = {
+        "phases": [asdict(phase) for phase in phases],
+        "steps_done": done,
+        "probe": accuracies,
+    }
+    write_weights(chosen.out / f"{name}.safetensors", network, VOCABULARY, recipe)
 
 
 def _parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
@@ -116,8 +121,8 @@ def _parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--scenes", type=int, help="Other than the recipe's, in every phase.")
     parser.add_argument("--batch", type=int, help="Other than the recipe's, in every phase.")
     parser.add_argument("--workers", type=int, default=8, help="Processes that make captions.")
-    parser.add_argument("--probe", type=int, default=300, help="Examples a change.")
-    parser.add_argument("--stop-after", type=float, default=math.inf, help="Seconds a phase.")
+    parser.add_argument("--probe", type=int, default=300, help="Examples per change.")
+    parser.add_argument("--stop-after", type=float, default=math.inf, help="Seconds per phase.")
     parser.add_argument("--compile", action="store_true", help="Let torch compile the blocks.")
     parser.add_argument("--keep", type=Path, help="Folder of checkpoints to go on from.")
     parser.add_argument("--weights", type=Path, help="Begin after the phases these have seen.")

@@ -26,18 +26,18 @@ from contrapose.world.sample import sample_scene
 from contrapose.world.scene import COLORS, MOST_THINGS, SHAPES, Scene
 
 CAPTIONS_PER_SCENE = 6
-"""Captions of each scene; one is drawn each time the scene is seen."""
+"""Captions of each scene; one is drawn each time the scene is used."""
 MAX_TOKENS = 32
 """Most tokens of a training caption, start and end included; a multiple of 8 suits attention."""
 SPELLING_RATE = 0.01
-"""How often a known word is spelled in bytes, so that bytes are learned too."""
+"""Probability that a known word is spelled in bytes, so that bytes are learned too."""
 MIN_PATCH_SHARE = 0.12
-"""How much of a patch a thing must fill to be what is seen there."""
+"""Least share of a patch that a thing must fill to be its label."""
 MIN_VISIBLE, MIN_PIXELS = 0.45, 10
-"""A thing must show this much of itself, and this many pixels at 48 px, to be in a scene."""
+"""Least visible fraction of every thing of a scene, and least visible pixels at 48 px."""
 
 CaptionBlock = tuple[PackedScenes, Tensor, NDArray[np.int16], NDArray[np.int8]]
-"""Scenes, their things' looks, the token numbers of their captions, and what the nouns name."""
+"""Scenes, codes of their things, token numbers of their captions, and the things of nouns."""
 
 
 class SceneTensors(NamedTuple):
@@ -48,9 +48,8 @@ class SceneTensors(NamedTuple):
         tokens: (n, c, l) token numbers of c captions each, START … END, padded.
         nouns: (n, c, l) at the last token of a noun the number of the thing it names, from 1;
             0 elsewhere.
-        patches: (n, p, 2) which color and which shape fills each patch; 0 where none does.
-        places: (n, 5, 2) where the middle of each thing is seen: how far right, how far down, from
-            0 to 1.
+        patches: (n, p, 2) color and shape code of each patch; 0 for none.
+        places: (n, 5, 2) center of each thing in the image, right and down, from 0 to 1.
     """
 
     images: Tensor
@@ -72,18 +71,18 @@ def generate_scenes(
     """Generate captioned, well visible scenes in blocks, for ever; the same for the same seed.
 
     Args:
-        seed: of the scenes and captions.
-        device: where to draw and leave them.
-        image_size: pixels a side.
-        patch: pixels a side of what the image encoder makes one token of.
+        seed: seed of the scenes and captions.
+        device: device of the renderer and the result.
+        image_size: side of an image in pixels.
+        patch: side of the image encoder's patches in pixels.
         workers: processes that make captions; with one, this process does.
-        block: how many are made at a time; like `workers`, it does not change what comes.
+        block: scenes per block; like `workers`, it does not change the scenes.
     """
     for packed, things, rows, nouns in _caption_blocks(seed, block, workers):
-        there = packed.to(device)
-        spoken = torch.from_numpy(rows[:, 0, 0] != PAD).to(device)
-        keep = (is_well_visible(there) & spoken).nonzero().squeeze(1)
-        drawn = render_packed(there, image_size)
+        on_device = packed.to(device)
+        has_caption = torch.from_numpy(rows[:, 0, 0] != PAD).to(device)
+        keep = (is_well_visible(on_device) & has_caption).nonzero().squeeze(1)
+        drawn = render_packed(on_device, image_size)
         index = drawn.index[keep]
         yield SceneTensors(
             drawn.images[keep],
@@ -108,26 +107,26 @@ def look_codes(scenes: Sequence[Scene]) -> Tensor:
 def patch_labels(index: Tensor, things: Tensor, patch: int) -> Tensor:
     """(n, p, 2) color and shape of the thing that fills most of each patch, 0 if none does.
 
-    What is seen where is the first thing the image encoder is taught, beside what is said of it.
+    The labels of the auxiliary loss of the image encoder.
     """
     shares = torch.stack(
         [F.avg_pool2d((index == k).half()[:, None], patch)[:, 0] for k in range(MOST_THINGS)], 1
     ).flatten(2)
     most, which = shares.max(dim=1)
-    found = things.gather(1, which[:, :, None].expand(-1, -1, 2))
-    return found * (most > MIN_PATCH_SHARE)[:, :, None]
+    labels = things.gather(1, which[:, :, None].expand(-1, -1, 2))
+    return labels * (most > MIN_PATCH_SHARE)[:, :, None]
 
 
 def thing_centers(index: Tensor) -> Tensor:
     """(n, 5, 2) mean pixel position of each thing, right and down from 0 to 1; 0 if none."""
     steps = (torch.arange(index.shape[1], device=index.device) + 0.5) / index.shape[1]
-    found = []
+    centers = []
     for k in range(MOST_THINGS):
         mask = (index == k).float()
         size = mask.sum(dim=(1, 2)).clamp(min=1)
         sums = [(mask.sum(axis) * steps).sum(1) for axis in (1, 2)]
-        found.append(torch.stack(sums, 1) / size[:, None])
-    return torch.stack(found, 1)
+        centers.append(torch.stack(sums, 1) / size[:, None])
+    return torch.stack(centers, 1)
 
 
 def is_well_visible(packed: PackedScenes) -> Tensor:
@@ -141,7 +140,7 @@ def _caption_blocks(seed: int, block: int, workers: int) -> Generator[CaptionBlo
     if workers < 2:
         yield from map(job, count_from(0, block))
         return
-    # Forked processes of a program with threads can hang: these begin anew.
+    # Forked processes of a program with threads can hang, so these are spawned.
     with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
         waiting = deque(pool.submit(job, i * block) for i in range(2 * workers))
         try:
@@ -150,12 +149,12 @@ def _caption_blocks(seed: int, block: int, workers: int) -> Generator[CaptionBlo
                 waiting.append(pool.submit(job, i * block))
                 yield ready
         finally:
-            for each in waiting:
-                each.cancel()
+            for future in waiting:
+                future.cancel()
 
 
 def _caption_block(first: int, count: int, seed: int) -> CaptionBlock:
-    tokeniser = Tokenizer(VOCABULARY)
+    tokenizer = Tokenizer(VOCABULARY)
     scenes = [sample_scene(seed, first + i) for i in range(count)]
     rows = np.full((count, CAPTIONS_PER_SCENE, MAX_TOKENS), PAD, dtype=np.int16)
     nouns = np.zeros((count, CAPTIONS_PER_SCENE, MAX_TOKENS), dtype=np.int8)
@@ -167,10 +166,10 @@ def _caption_block(first: int, count: int, seed: int) -> CaptionBlock:
             caption = describe(scene, rng, kind) or describe(scene, rng)
             if caption is None:
                 continue
-            words, named = tokenize_caption(caption, tokeniser)
+            words, named = tokenize_caption(caption, tokenizer)
             if rng.random() < SPELLING_RATE * len(words):
                 at = int(rng.integers(len(words)))
-                spelled = tokeniser.spell(tokeniser.decode(words[at : at + 1]))
+                spelled = tokenizer.spell(tokenizer.decode(words[at : at + 1]))
                 words[at : at + 1] = spelled
                 named[at : at + 1] = [0] * (len(spelled) - 1) + named[at : at + 1]
             if len(words) > MAX_TOKENS - 2:
@@ -183,7 +182,7 @@ def _caption_block(first: int, count: int, seed: int) -> CaptionBlock:
     return pack(scenes), look_codes(scenes), rows, nouns
 
 
-def tokenize_caption(caption: Caption, tokeniser: Tokenizer) -> tuple[list[int], list[int]]:
+def tokenize_caption(caption: Caption, tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
     """Token numbers of a caption, and at the last token of each noun its thing's number, from 1.
 
     A noun in the plural names no one thing.
@@ -191,7 +190,7 @@ def tokenize_caption(caption: Caption, tokeniser: Tokenizer) -> tuple[list[int],
     words: list[int] = []
     named: list[int] = []
     for piece in caption.pieces():
-        tokens = tokeniser.encode(piece.text)
+        tokens = tokenizer.encode(piece.text)
         words += tokens
         named += [0] * len(tokens)
         if piece.slot == "shape":
@@ -207,8 +206,8 @@ class SceneBatch(NamedTuple):
     Attributes:
         images: (b, h, w, 3) bytes.
         tokens: (b, l) token numbers of one caption each.
-        patches: (b, p, 2) which color and which shape fills each patch; 0 where none does.
-        places: (b, l, 2) where the thing is seen that a noun names, right and down from 0 to 1;
+        patches: (b, p, 2) color and shape code of each patch; 0 for none.
+        places: (b, l, 2) center of the thing that a noun names, right and down from 0 to 1;
             negative where a token is not the end of a noun.
     """
 
@@ -256,10 +255,10 @@ class TrainSet:
         A round goes once over all scenes that are ready when it begins.
 
         Args:
-            size: scenes a batch.
-            seed: of the order, of which caption is taken, and of what is mirrored.
-            mirror: show half of the scenes mirrored, "left" and "right" exchanged in their
-                captions: twice as many scenes for nothing.
+            size: scenes per batch.
+            seed: seed of the order, of the captions, and of the mirrored scenes.
+            mirror: mirror half of the scenes, with "left" and "right" exchanged in their
+                captions.
 
         Raises:
             InputError: there are fewer scenes than a batch needs.
@@ -323,7 +322,7 @@ def make_set(
     block: int = 4096,
 ) -> TrainSet:
     """Make a full training set; the arguments are those of `generate_scenes`."""
-    # Small sets are made in small blocks: about two in three scenes can be seen well.
+    # Small sets are made in small blocks: about two in three scenes are well visible.
     blocks = generate_scenes(
         seed, device, image_size=image_size, patch=patch, workers=workers,
         block=min(block, 2 * count),
@@ -337,8 +336,8 @@ def make_set(
 @cache
 def _mirror_token_table(device: torch.device) -> Tensor:
     """Token table that maps "left" to "right" and back, and every other token to itself."""
-    tokeniser = Tokenizer(VOCABULARY)
-    (left,), (right,) = tokeniser.encode("left"), tokeniser.encode("right")
-    numbers = list(range(len(tokeniser)))
+    tokenizer = Tokenizer(VOCABULARY)
+    (left,), (right,) = tokenizer.encode("left"), tokenizer.encode("right")
+    numbers = list(range(len(tokenizer)))
     numbers[left], numbers[right] = right, left
     return torch.tensor(numbers, device=device)

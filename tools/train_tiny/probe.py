@@ -28,7 +28,7 @@ def probe(
         4 * count, SEED, world, keep=lambda s: is_well_visible(pack(s).to(device)).tolist(),
         block=min(512, 8 * count),
     )  # fmt: skip
-    found: dict[str, dict[str, float]] = {}
+    accuracies: dict[str, dict[str, float]] = {}
     for name, change in CHANGES.items():
         pairs: list[tuple[Scene, Caption, Caption]] = []
         for i, scene in enumerate(scenes):
@@ -41,13 +41,15 @@ def probe(
                 pairs.append((scene, caption, wrong))
         pairs = pairs[:count]
         if pairs:
-            found[name] = _accuracy(model, pairs, device, batch) | {"n": len(pairs)}
+            accuracies[name] = _accuracy(model, pairs, device, batch) | {"n": len(pairs)}
         if name == "swap-relation":
             for relation in RELATIONS[::2]:
                 both = (relation, OPPOSITE[relation])
                 if some := [pair for pair in pairs if pair[1].relation in both]:
-                    found[f"{name}: {' or '.join(both)}"] = _accuracy(model, some, device, batch)
-    return found
+                    accuracies[f"{name}: {' or '.join(both)}"] = _accuracy(
+                        model, some, device, batch
+                    )
+    return accuracies
 
 
 def _caption_kinds(change: str) -> tuple[Kind, ...]:
@@ -67,11 +69,11 @@ def _accuracy(
     for start in range(0, len(pairs), batch):
         some = pairs[start : start + batch]
         drawn = render([scene for scene, _, _ in some], 96, device).images.cpu().numpy()
-        images = [Image.fromarray(each) for each in drawn]
+        images = [Image.fromarray(pixels) for pixels in drawn]
         right = [caption.text for _, caption, _ in some]
         wrong = [changed.text for _, _, changed in some]
-        seen = model.embed_images(images)
-        itc = [(seen * model.embed_texts(texts)).sum(dim=1).cpu() for texts in (right, wrong)]
+        vectors = model.embed_images(images)
+        itc = [(vectors * model.embed_texts(texts)).sum(dim=1).cpu() for texts in (right, wrong)]
         wins.setdefault("itc", []).extend((itc[0] > itc[1]).tolist())
         if isinstance(model, Tiny):
             itm = [model.match(images, texts).cpu() for texts in (right, wrong)]

@@ -32,7 +32,7 @@ def contrastive_loss(
     """Symmetric InfoNCE over the batch; equal captions are not negatives of each other.
 
     Returns:
-        The loss, and the similarities (b, b) with the same captions taken out off the diagonal.
+        The loss, and the detached logits (b, b), −1e4 where another caption is the same.
     """
     same = (tokens[:, None] == tokens[None]).all(dim=-1)
     first = same.int().argmax(dim=1)  # the first of equal captions
@@ -46,24 +46,26 @@ def contrastive_loss(
 class PatchHead(nn.Module):
     """Auxiliary head that predicts color and shape of each patch; dropped after training.
 
-    BLIP's image encoder comes to the three losses already trained on labeled images. This one
-    starts from nothing, and this loss stands in for that training.
+    BLIP's image encoder is pretrained on labeled images. This one starts from random weights, and
+    this loss replaces that training.
     """
 
     def __init__(self, width: int):
         super().__init__()
-        self.tell = nn.Linear(width, len(COLORS) + 1 + len(SHAPES) + 1)
+        self.project = nn.Linear(width, len(COLORS) + 1 + len(SHAPES) + 1)
 
-    def forward(self, seen: Tensor, patches: Tensor) -> Tensor:
+    def forward(self, states: Tensor, patches: Tensor) -> Tensor:
         """Cross-entropy of color and shape, over all patches."""
-        colors, shapes = self.tell(seen).float().split([len(COLORS) + 1, len(SHAPES) + 1], dim=-1)
+        colors, shapes = (
+            self.project(states).float().split([len(COLORS) + 1, len(SHAPES) + 1], dim=-1)
+        )
         return F.cross_entropy(colors.flatten(0, 1), patches[..., 0].flatten()) + F.cross_entropy(
             shapes.flatten(0, 1), patches[..., 1].flatten()
         )
 
 
 def hard_matching_loss(
-    network: TinyNetwork, seen: Tensor, tokens: Tensor, logits: Tensor
+    network: TinyNetwork, states: Tensor, tokens: Tensor, logits: Tensor
 ) -> Tensor:
     """Matching loss of right pairs against sampled hard negatives of each image and caption.
 
@@ -71,15 +73,15 @@ def hard_matching_loss(
     """
     fusion = network.fusion
     assert fusion is not None  # noqa: S101 - only called for networks that have one
-    judged = tokens.clone()
-    judged[:, 0] = MATCH
+    prompts = tokens.clone()
+    prompts[:, 0] = MATCH
     away = logits.clone().fill_diagonal_(-1e4)
     other_text, other_image = sample_hard_negatives(away), sample_hard_negatives(away.T)
-    answers = fusion.match(
-        torch.cat([judged, judged[other_text], judged]),
-        torch.cat([seen, seen, seen[other_image]]),
+    scores = fusion.match(
+        torch.cat([prompts, prompts[other_text], prompts]),
+        torch.cat([states, states, states[other_image]]),
     ).float()
-    return binary_matching_loss(answers, len(tokens)).mean()
+    return binary_matching_loss(scores, len(tokens)).mean()
 
 
 def caption_loss(network: TinyNetwork, states: Tensor, tokens: Tensor) -> Tensor:
@@ -93,26 +95,26 @@ def caption_loss(network: TinyNetwork, states: Tensor, tokens: Tensor) -> Tensor
 class PositionHead(nn.Module):
     """Auxiliary head that predicts the position of a noun's thing; dropped after training.
 
-    Without it "left" and "right" stayed at chance for millions of scenes: to tell them the network
-    must look at the thing just named and read its place off, and neither pays without the other.
+    Without it "left" and "right" stayed at chance for millions of scenes: the network must attend
+    to the thing just named and read its position, and neither alone lowers the other losses.
     """
 
     BINS = 12
 
     def __init__(self, width: int):
         super().__init__()
-        self.tell = nn.Linear(width, 2 * self.BINS)
+        self.project = nn.Linear(width, 2 * self.BINS)
 
     def forward(self, states: Tensor, places: Tensor) -> Tensor:
         """Cross-entropy of column and row among `BINS` each, over the ends of nouns."""
-        told = self.tell(states).float().unflatten(-1, (2, self.BINS))
-        aim = (places * self.BINS).long().clamp(0, self.BINS - 1)
-        aim = torch.where(places >= 0, aim, -1)
-        return 2 * F.cross_entropy(told.flatten(0, 2), aim.flatten(), ignore_index=-1)
+        logits = self.project(states).float().unflatten(-1, (2, self.BINS))
+        target = (places * self.BINS).long().clamp(0, self.BINS - 1)
+        target = torch.where(places >= 0, target, -1)
+        return 2 * F.cross_entropy(logits.flatten(0, 2), target.flatten(), ignore_index=-1)
 
 
 LOSS_WEIGHTS = {"itc": 1.0, "itm": 0.5, "lm": 2.0, "patches": 0.5, "places": 0.5}
-"""What each loss counts for."""
+"""Weight of each loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,21 +122,21 @@ class TrainingPhase:
     """Hyperparameters of one training phase.
 
     Attributes:
-        scenes: in the training set, in the end.
-        first: how many of them must be there before the first step.
-        new: how many more come with each step, while the training goes on.
-        steps: in all.
-        batch: scenes a step.
-        judged: how many of a batch the match loss looks at.
-        patches: whether the image encoder is also taught what is seen in each patch.
-        rate: highest learning rate.
-        places: whether the text network is also taught where the things are that nouns name.
-        mirror: show half of the scenes mirrored.
-        frozen: teach the contrast alone, to the text encoder and the image's projection; all else
-            stays as it is, which leaves room for far more captions to be told apart in a step.
+        scenes: final size of the training set.
+        first: scenes that are needed before the first step.
+        new: scenes that are added with each step.
+        steps: number of steps.
+        batch: scenes per step.
+        judged: scenes of a batch that the matching loss uses.
+        patches: train the head that predicts color and shape of each patch.
+        rate: peak learning rate.
+        places: train the head that predicts the positions of the things that nouns name.
+        mirror: mirror half of the scenes.
+        frozen: train only the contrastive loss of the text encoder and the image projection, which
+            leaves memory for far larger batches.
         decay: weight decay.
-        warm: steps of warm-up.
-        seed: of the set, of the weights and of the batches.
+        warm: warm-up steps.
+        seed: seed of the set, of the weights and of the batches.
     """
 
     scenes: int
@@ -156,7 +158,7 @@ class TrainingPhase:
 def train(
     network: TinyNetwork,
     data: TrainSet,
-    recipe: TrainingPhase,
+    phase: TrainingPhase,
     *,
     checkpoint: Path | None = None,
     stop_after: float = math.inf,
@@ -167,28 +169,28 @@ def train(
     """Train until the last step of the phase, or until time runs out.
 
     Args:
-        network: on its device; trained in place.
-        data: the set, on the same device.
-        recipe: how.
-        checkpoint: where weights and optimizer are kept; training goes on from it if it is there.
-        stop_after: seconds after which to stop at a checkpoint.
-        compiled: let torch compile the blocks: faster on a GPU, after some seconds.
-        log: told the losses now and then.
-        every: how many steps between two logs.
+        network: the network on its device; trained in place.
+        data: the training set on the same device.
+        phase: hyperparameters.
+        checkpoint: file of weights and optimizer; training resumes from it if it exists.
+        stop_after: seconds after which training stops with a checkpoint.
+        compiled: compile the transformer blocks: faster on a GPU, after some seconds.
+        log: called with the losses.
+        every: steps between two calls of `log`.
 
     Returns:
-        The number of steps done in all.
+        The total number of steps done.
     """
     device = network.log_scale.device
-    helpers = _make_heads(network, recipe).to(device)
-    whole = nn.ModuleList([network, *helpers.values()])
-    taught = _trainable_parameters(network, recipe) or list(whole.parameters())
-    optimiser = _make_optimizer(taught, recipe, device)
+    heads = _make_heads(network, phase).to(device)
+    modules = nn.ModuleList([network, *heads.values()])
+    parameters = _trainable_parameters(network, phase) or list(modules.parameters())
+    optimizer = _make_optimizer(parameters, phase, device)
     done = 0
     if checkpoint is not None and checkpoint.is_file():
         state = torch.load(checkpoint, map_location=device, weights_only=True)
-        whole.load_state_dict(state["network"])
-        optimiser.load_state_dict(state["optimiser"])
+        modules.load_state_dict(state["network"])
+        optimizer.load_state_dict(state["optimizer"])
         done = int(state["step"])
     if compiled:
         for block in network.modules():
@@ -196,43 +198,45 @@ def train(
                 block.compile(dynamic=False)
 
     def step(*batch: Tensor) -> dict[str, Tensor]:
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            parts = step_losses(network, helpers, SceneBatch(*batch), recipe)
+            parts = step_losses(network, heads, SceneBatch(*batch), phase)
         torch.stack([LOSS_WEIGHTS[name] * part for name, part in parts.items()]).sum().backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(taught, 1.0)
-        optimiser.step()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
         return {name: part.detach() for name, part in parts.items()}
 
-    take = GraphReplay(step) if device.type == "cuda" else step
-    data.grow(recipe.first)
-    batches = data.batches(recipe.batch, recipe.seed * 1_000_003 + done, mirror=recipe.mirror)
-    begun, spent = time.perf_counter(), 0.0
-    while done < recipe.steps and spent < stop_after:
-        data.grow(recipe.first + done * recipe.new)
-        for group in optimiser.param_groups:
+    run_step = GraphReplay(step) if device.type == "cuda" else step
+    data.grow(phase.first)
+    batches = data.batches(phase.batch, phase.seed * 1_000_003 + done, mirror=phase.mirror)
+    started, spent = time.perf_counter(), 0.0
+    while done < phase.steps and spent < stop_after:
+        data.grow(phase.first + done * phase.new)
+        for group in optimizer.param_groups:
             _set_learning_rate(
-                group, recipe.rate * learning_rate_scale(done, recipe, spent / stop_after)
+                group,
+                phase.rate
+                * learning_rate_factor(done, phase.steps, phase.warm, spent / stop_after),
             )
-        parts = take(*next(batches))
+        parts = run_step(*next(batches))
         done += 1
-        if done % every == 0 or done == recipe.steps:
+        if done % every == 0 or done == phase.steps:
             values = {name: round(float(part), 4) for name, part in parts.items()}
             log({"step": done, "seconds": round(spent, 1), "scenes": data.ready, **values})
             if not all(map(math.isfinite, values.values())):
                 raise FloatingPointError(f"the loss is no number at step {done}: {values}")
-        spent = time.perf_counter() - begun
+        spent = time.perf_counter() - started
     if checkpoint is not None:
-        state = {"network": whole.state_dict(), "optimiser": optimiser.state_dict(), "step": done}
+        state = {"network": modules.state_dict(), "optimizer": optimizer.state_dict(), "step": done}
         content = io.BytesIO()
         torch.save(state, content)
         write_bytes(checkpoint, content.getvalue())
     return done
 
 
-def _trainable_parameters(network: TinyNetwork, recipe: TrainingPhase) -> list[nn.Parameter]:
+def _trainable_parameters(network: TinyNetwork, phase: TrainingPhase) -> list[nn.Parameter]:
     """Trainable parameters of a frozen phase; empty where all are trained."""
-    if not recipe.frozen:
+    if not phase.frozen:
         return []
     return [
         *network.text.parameters(), *network.image.project.parameters(), network.log_scale
@@ -240,14 +244,14 @@ def _trainable_parameters(network: TinyNetwork, recipe: TrainingPhase) -> list[n
 
 
 def _make_optimizer(
-    taught: list[nn.Parameter], recipe: TrainingPhase, device: torch.device
+    parameters: list[nn.Parameter], phase: TrainingPhase, device: torch.device
 ) -> torch.optim.Optimizer:
     """AdamW; on a GPU the learning rate is a tensor, which a CUDA graph reads at each replay."""
     gpu = device.type == "cuda"
-    rate = torch.tensor(recipe.rate, device=device) if gpu else recipe.rate
+    rate = torch.tensor(phase.rate, device=device) if gpu else phase.rate
     return torch.optim.AdamW(
-        [{"params": [w for w in taught if w.dim() > 1], "weight_decay": recipe.decay},
-         {"params": [w for w in taught if w.dim() <= 1], "weight_decay": 0.0}],
+        [{"params": [w for w in parameters if w.dim() > 1], "weight_decay": phase.decay},
+         {"params": [w for w in parameters if w.dim() <= 1], "weight_decay": 0.0}],
         lr=rate, betas=(0.9, 0.98), fused=gpu, capturable=gpu,
     )  # fmt: skip
 
@@ -259,39 +263,38 @@ def _set_learning_rate(group: dict[str, Any], rate: float) -> None:
         group["lr"] = rate
 
 
-def _make_heads(network: TinyNetwork, recipe: TrainingPhase) -> nn.ModuleDict:
+def _make_heads(network: TinyNetwork, phase: TrainingPhase) -> nn.ModuleDict:
     """Auxiliary heads by the name of their loss; they are not part of the saved model."""
-    width, found = network.config.width, nn.ModuleDict()
-    if recipe.frozen:
-        return found
-    if recipe.patches:
-        found["patches"] = PatchHead(width)
-    if recipe.places and network.fusion is not None:
-        found["places"] = PositionHead(width)
-    return found
+    width, heads = network.config.width, nn.ModuleDict()
+    if phase.frozen:
+        return heads
+    if phase.patches:
+        heads["patches"] = PatchHead(width)
+    if phase.places and network.fusion is not None:
+        heads["places"] = PositionHead(width)
+    return heads
 
 
 def step_losses(
-    network: TinyNetwork, helpers: nn.ModuleDict, batch: SceneBatch, recipe: TrainingPhase
+    network: TinyNetwork, heads: nn.ModuleDict, batch: SceneBatch, phase: TrainingPhase
 ) -> dict[str, Tensor]:
     """Losses of one batch: contrastive only for dual encoders and frozen phases, else all."""
     tokens = batch.tokens
-    with torch.set_grad_enabled(torch.is_grad_enabled() and not recipe.frozen):
-        seen = network.image(scale_pixels(batch.images))
-    itc, logits = contrastive_loss(network, network.image.embed(seen), network.text(tokens), tokens)
+    with torch.set_grad_enabled(torch.is_grad_enabled() and not phase.frozen):
+        image_states = network.image(scale_pixels(batch.images))
+    itc, logits = contrastive_loss(
+        network, network.image.embed(image_states), network.text(tokens), tokens
+    )
     parts = {"itc": itc}
-    if "patches" in helpers:
-        parts["patches"] = helpers["patches"](seen, batch.patches)
-    if network.fusion is not None and not recipe.frozen:
-        some = slice(0, recipe.judged)
-        parts["itm"] = hard_matching_loss(network, seen[some], tokens[some], logits[some, some])
-        states = network.fusion.states(tokens, seen)
+    if "patches" in heads:
+        parts["patches"] = heads["patches"](image_states, batch.patches)
+    if network.fusion is not None and not phase.frozen:
+        some = slice(0, phase.judged)
+        parts["itm"] = hard_matching_loss(
+            network, image_states[some], tokens[some], logits[some, some]
+        )
+        states = network.fusion.states(tokens, image_states)
         parts["lm"] = caption_loss(network, states, tokens)
-        if "places" in helpers:
-            parts["places"] = helpers["places"](states, batch.places)
+        if "places" in heads:
+            parts["places"] = heads["places"](states, batch.places)
     return parts
-
-
-def learning_rate_scale(step: int, recipe: TrainingPhase, time_gone: float = 0.0) -> float:
-    """Learning-rate factor of a phase, which ends at its last step or at the deadline."""
-    return learning_rate_factor(step, recipe.steps, recipe.warm, time_gone)

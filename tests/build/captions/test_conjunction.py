@@ -55,7 +55,7 @@ def swap(caption: str) -> str | None:
         ("a ball between a cube and a cone", "a ball between a cone and a cube"),
     ],
 )
-def test_swapped(caption: str, expected: str) -> None:
+def test_safe_conjuncts_are_swapped(caption: str, expected: str) -> None:
     assert swap(caption) == expected
     assert swap(expected) == caption
 
@@ -89,11 +89,11 @@ def test_swapped(caption: str, expected: str) -> None:
         ("a cat and a cat", "nothing would change"),
     ],
 )
-def test_refused(caption: str, why: str) -> None:
+def test_bad_input_is_refused(caption: str, why: str) -> None:
     assert swap(caption) is None, why
 
 
-def test_as_the_benchmark_swaps() -> None:
+def test_swaps_equal_the_benchmark() -> None:
     """SWAP's captions are ARO's: “the white fence and the green tree”."""
     attributes = [side[0] for side in load_lexicon().attributes["colour"]]
     nouns = [side[0] for side in load_lexicon().objects["vehicle"]]
@@ -128,7 +128,7 @@ def pairs(draw: st.DrawFn) -> str:
 
 @settings(deadline=None)
 @given(pairs())
-def test_twice_is_the_identity(caption: str) -> None:
+def test_swapping_twice_is_the_identity(caption: str) -> None:
     once = swap(caption)
     if once is None:
         left, right = caption.rstrip(".").lower().split(" and ")

@@ -30,7 +30,7 @@ from contrapose.build.captions.sentence import apply_changes, edit_caption
         ("NASA", "a"), ("Elephant", "an"), ("", "a"),
     ],
 )  # fmt: skip
-def test_which(word: str, article: str) -> None:
+def test_article_for_a_word(word: str, article: str) -> None:
     assert article_for(word) == article
 
 
@@ -47,14 +47,14 @@ def test_which(word: str, article: str) -> None:
         ("an old car", "old ", "", "a car"),
     ],
 )
-def test_repaired(caption: str, old: str, new: str, expected: str) -> None:
+def test_articles_are_repaired(caption: str, old: str, new: str, expected: str) -> None:
     start = caption.index(old)
     made = edit_caption(caption, "x", [(start, start + len(old), new)])
     assert made.text == expected
     assert apply_changes(caption, made.changes) == expected
 
 
-def test_left_alone_on_request() -> None:
+def test_articles_can_be_kept() -> None:
     made = edit_caption("a white boat", "x", [(2, 7, "ivory")], articles=False)
     assert made.text == "a ivory boat"
     assert [(one.before, one.after) for one in made.changes] == [("white", "ivory")]

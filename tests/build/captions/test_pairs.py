@@ -31,13 +31,13 @@ CAPTIONS = (
 )
 
 
-def made(caption: str, recipe: Recipe, tally: Tally | None = None) -> CaptionPairs:
+def make(caption: str, recipe: Recipe, tally: Tally | None = None) -> CaptionPairs:
     (pairs,) = make_pairs([CaptionRecord(caption, "x.jpg")], recipe, tally=tally)
     return pairs
 
 
-def test_what_is_made() -> None:
-    pairs = made(CAPTIONS[0], Recipe(per_caption=MANY))
+def test_pairs_of_a_caption() -> None:
+    pairs = make(CAPTIONS[0], Recipe(per_caption=MANY))
     assert {one.text for one in pairs.positives} == {
         "A blue ball and a red cube.",
         "A crimson cube and a blue ball.",
@@ -51,38 +51,38 @@ def test_what_is_made() -> None:
     assert set(negatives.values()) <= set(NEGATIVE)
 
 
-def test_a_swap_of_what_reads_alike_is_no_negative() -> None:
+def test_equivalent_swap_is_not_a_negative() -> None:
     for caption, same in (
         ("A cat and a dog on a bed", "A dog and a cat on a bed"),
         ("a dog next to a cat", "a cat next to a dog"),
     ):
-        negatives = made(caption, Recipe(per_caption=MANY)).negatives
+        negatives = make(caption, Recipe(per_caption=MANY)).negatives
         assert same not in {one.text for one in negatives}
-    kinds = {one.text: one.kind for one in made("a dog on a cat", Recipe(per_caption=9)).negatives}
+    kinds = {one.text: one.kind for one in make("a dog on a cat", Recipe(per_caption=9)).negatives}
     assert kinds["a cat on a dog"] == "exchange-object"
 
 
-def test_the_same_by_seed_and_whatever_stands_beside() -> None:
-    alone = [made(caption, Recipe(seed=3)) for caption in CAPTIONS]
+def test_pairs_depend_on_seed_and_caption_only() -> None:
+    alone = [make(caption, Recipe(seed=3)) for caption in CAPTIONS]
     rows = [CaptionRecord(caption, "x.jpg") for caption in reversed(CAPTIONS)]
     together = list(make_pairs(rows, Recipe(seed=3)))
     assert together == alone[::-1]
-    assert alone != [made(caption, Recipe(seed=4)) for caption in CAPTIONS]
+    assert alone != [make(caption, Recipe(seed=4)) for caption in CAPTIONS]
 
 
 def test_one_of_each_kind_before_a_second() -> None:
-    pairs = made(CAPTIONS[1], Recipe(per_caption=5))
+    pairs = make(CAPTIONS[1], Recipe(per_caption=5))
     assert len(pairs.negatives) == 5
     assert max(Counter(one.kind.split("-")[0] for one in pairs.negatives).values()) == 1
     kinds = parse_kinds(["number"])
-    assert {one.kind for one in made(CAPTIONS[1], Recipe(kinds)).negatives} == {"number"}
-    assert made(CAPTIONS[1], Recipe(kinds)).positives == ()
+    assert {one.kind for one in make(CAPTIONS[1], Recipe(kinds)).negatives} == {"number"}
+    assert make(CAPTIONS[1], Recipe(kinds)).positives == ()
 
 
-def test_a_negative_is_no_positive_even_when_none_is_asked_for() -> None:
+def test_negative_is_never_a_positive_of_another_kind() -> None:
     for per_caption in (1, MANY):
         recipe = Recipe(parse_kinds(["negative"]), per_caption=per_caption)
-        pairs = made("A cat and a dog on a bed", recipe)
+        pairs = make("A cat and a dog on a bed", recipe)
         assert pairs.positives == ()
         assert normalize_words("A dog and a cat on a bed") not in {
             normalize_words(one.text) for one in pairs.negatives
@@ -124,8 +124,8 @@ def test_a_negative_never_equals_the_caption_or_a_positive(
     caption: str, seed: int, per_caption: int
 ) -> None:
     recipe = Recipe(ALL, seed, per_caption)
-    pairs = made(caption, recipe)
-    everything = made(caption, Recipe(ALL, seed, MANY))
+    pairs = make(caption, recipe)
+    everything = make(caption, Recipe(ALL, seed, MANY))
     fitting = {
         normalize_words(caption),
         *(normalize_words(one.text) for one in everything.positives),
@@ -144,7 +144,7 @@ def test_a_negative_never_equals_the_caption_or_a_positive(
 
 @settings(deadline=None, max_examples=150)
 @given(st.text(max_size=60))
-def test_any_text_goes_through(caption: str) -> None:
-    pairs = made(caption, Recipe(per_caption=3))
+def test_any_text_is_accepted(caption: str) -> None:
+    pairs = make(caption, Recipe(per_caption=3))
     for one in (*pairs.positives, *pairs.negatives):
         assert apply_changes(caption, one.changes) == one.text

@@ -60,7 +60,9 @@ ROWS = (
 
 
 @pytest.mark.parametrize(("half", "caption", "negative", "positive"), ROWS)
-def test_rows_like_the_published(half: str, caption: str, negative: str, positive: str) -> None:
+def test_replacements_equal_published_rows(
+    half: str, caption: str, negative: str, positive: str
+) -> None:
     made = replacement_for_negative(caption, negative, role=half)  # type: ignore[arg-type]
     assert made is not None
     assert made.text == positive
@@ -83,7 +85,7 @@ def test_every_published_pair_has_a_row() -> None:
     }  # fmt: skip
 
 
-def test_the_negative_tells_which_word_is_meant() -> None:
+def test_replacement_follows_the_negative() -> None:
     caption = "white gate ON red barn"
     first = replacement_for_negative(caption, "tan gate ON red barn")
     second = replacement_for_negative(caption, "white gate ON tan barn")
@@ -92,7 +94,7 @@ def test_the_negative_tells_which_word_is_meant() -> None:
     assert (first.text, second.text) == ("ivory gate ON red barn", "white gate ON crimson barn")
 
 
-def test_a_word_within_a_word_is_left_alone() -> None:
+def test_words_inside_words_do_not_match() -> None:
     made = replacement_for_negative("wetsuit ON smiling man", "wetsuit ON sad man")
     assert made is not None
     assert made.text == "wetsuit ON happy man"
@@ -127,11 +129,11 @@ def test_a_word_within_a_word_is_left_alone() -> None:
         ("a bike made by hand", set()),
     ],
 )
-def test_the_safe_way(caption: str, expected: set[str]) -> None:
+def test_safe_style(caption: str, expected: set[str]) -> None:
     assert {one.text for one in replacements(parse_sentence(caption))} == expected
 
 
-def test_the_table_names_only_conditions_that_there_are() -> None:
+def test_table_names_known_conditions_only() -> None:
     for entry in load_rules():
         assert {*entry.only, *entry.unless} <= set(CONDITIONS)
         assert " ".join(entry.words) != entry.to

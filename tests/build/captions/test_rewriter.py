@@ -53,7 +53,7 @@ def to_meadow(prompt: str) -> str:
     return caption_of(prompt).replace("field", "meadow")
 
 
-def test_accepted_at_once() -> None:
+def test_good_reply_is_accepted() -> None:
     model = Writer(to_meadow)
     rewriter = Rewriter(model)
     ((made,),) = rewriter.rewrites(["A cow in a field."], SYNONYM)
@@ -63,7 +63,7 @@ def test_accepted_at_once() -> None:
     assert rewriter.counts["accepted"] == 1
 
 
-def test_asked_again_with_what_was_wrong() -> None:
+def test_retry_names_the_reason() -> None:
     def learns(prompt: str) -> str:
         return to_meadow(prompt) if "not accepted" in prompt else "A bull on a wide meadow."
 
@@ -76,7 +76,7 @@ def test_asked_again_with_what_was_wrong() -> None:
     assert rewriter.counts["refused"] == 1
 
 
-def test_given_up() -> None:
+def test_rewrite_is_given_up_after_all_attempts() -> None:
     model = Writer(lambda _: "I cannot do that.")
     rewriter = Rewriter(model, attempts=3)
     assert rewriter.rewrites(["A cow in a field."], SYNONYM) == [[]]
@@ -85,7 +85,7 @@ def test_given_up() -> None:
     assert rewriter.counts["given up"] == 1
 
 
-def test_kept_and_not_asked_twice(tmp_path: Path) -> None:
+def test_replies_are_cached(tmp_path: Path) -> None:
     captions = ["A cow in a field.", "A dog in a field."]
     first = Rewriter(Writer(to_meadow), tmp_path).rewrites(captions, SYNONYM)
     silent = Writer(lambda _: pytest.fail("asked again"))
@@ -97,7 +97,7 @@ def test_kept_and_not_asked_twice(tmp_path: Path) -> None:
     assert len(other.asked) == 2
 
 
-def test_a_line_cut_off_is_passed_over(tmp_path: Path) -> None:
+def test_truncated_line_is_skipped(tmp_path: Path) -> None:
     captions = ["A cow in a field.", "A dog in a field."]
     Rewriter(Writer(to_meadow), tmp_path).rewrites(captions, SYNONYM)
     (file,) = tmp_path.rglob("*.jsonl")
@@ -111,7 +111,7 @@ def test_a_line_cut_off_is_passed_over(tmp_path: Path) -> None:
     assert last.asked == []
 
 
-def test_an_end_loses_nothing(tmp_path: Path) -> None:
+def test_failure_keeps_replies(tmp_path: Path) -> None:
     captions = [f"A cow in a field with {n} trees." for n in range(5)]
     with pytest.raises(EndpointError):
         Rewriter(Writer(to_meadow, after=3), tmp_path).rewrites(captions, SYNONYM)
@@ -121,7 +121,7 @@ def test_an_end_loses_nothing(tmp_path: Path) -> None:
     assert all(made)
 
 
-def test_a_swap_is_asked_only_where_there_is_an_and() -> None:
+def test_swap_needs_an_and() -> None:
     assert TASKS["rewrite-swap"].takes("a cat and a dog")
     assert not TASKS["rewrite-swap"].takes("a cat on a dog")
     assert not TASKS["rewrite-swap"].takes("a cat and a dog " * 5)
@@ -139,11 +139,11 @@ def test_a_swap_is_asked_only_where_there_is_an_and() -> None:
         ("\n \n", ""),
     ],
 )
-def test_cleaned(reply: str, text: str) -> None:
+def test_reply_is_cleaned(reply: str, text: str) -> None:
     assert clean_reply(reply) == text
 
 
-def test_rewrites_stand_among_the_pairs() -> None:
+def test_pairs_include_rewrites() -> None:
     rewriter = Rewriter(Writer(to_meadow))
     recipe = Recipe(parse_kinds(["rewrite-synonym", "object"]), per_caption=50)
     (pairs,) = make_pairs([CaptionRecord("A cow in a field.")], recipe, rewriter)
@@ -151,7 +151,7 @@ def test_rewrites_stand_among_the_pairs() -> None:
     assert {one.kind for one in pairs.negatives} == {"object"}
 
 
-def test_what_is_rewritten_as_a_positive_is_no_negative() -> None:
+def test_rewritten_positive_is_not_a_negative() -> None:
     rewriter = Rewriter(Writer(lambda _: "a picture of a cub"))
     recipe = Recipe(parse_kinds(["rewrite-synonym", "rewrite-contrast"]))
     (pairs,) = make_pairs([CaptionRecord("a picture of a whelp")], recipe, rewriter)

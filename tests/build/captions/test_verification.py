@@ -16,7 +16,7 @@ from contrapose.build.captions.verification import (
 CAPTION = "A man rides a horse and holds a flag."
 
 
-def test_one_word_is_taken_over_and_nothing_else() -> None:
+def test_one_word_is_replaced() -> None:
     made = verify_one_word(CAPTION, "a man rides a horse and holds an ensign", "x", keeps=True)
     assert made.text == "A man rides a horse and holds an ensign."
     assert [(one.before, one.after) for one in made.changes] == [("a", "an"), ("flag", "ensign")]
@@ -35,12 +35,12 @@ def test_one_word_is_taken_over_and_nothing_else() -> None:
         ("A man rides a horse and holds a flags.", True, "another form"),
     ],
 )
-def test_one_word_refused(text: str, keeps: bool, why: str) -> None:
+def test_bad_one_word_rewrites_are_refused(text: str, keeps: bool, why: str) -> None:
     with pytest.raises(DoubtError, match=why):
         verify_one_word(CAPTION, text, "x", keeps=keeps)
 
 
-def test_the_same_bag_of_words() -> None:
+def test_have_same_words() -> None:
     made = verify_reordering("An owl and a cat.", "a cat and an owl", "x", keeps=True)
     assert made.text == "A cat and an owl."
     other = verify_reordering("a dog on a cat", "a cat on a dog", "x", keeps=False)
@@ -58,7 +58,7 @@ def test_the_same_bag_of_words() -> None:
         ("a cat and a dog", "a dog and a cat", False, "may be exchanged"),
     ],
 )
-def test_the_same_bag_refused(caption: str, text: str, keeps: bool, why: str) -> None:
+def test_bad_reorderings_are_refused(caption: str, text: str, keeps: bool, why: str) -> None:
     with pytest.raises(DoubtError, match=why):
         verify_reordering(caption, text, "x", keeps=keeps)
 
@@ -71,7 +71,7 @@ def test_words_that_exclude_each_other() -> None:
     assert not are_exclusive("dog", "red")
 
 
-def test_what_reads_alike() -> None:
+def test_reads_alike() -> None:
     assert reads_alike("a cat and a dog", "A dog and a cat.")
     assert reads_alike("a cat", "A cat!")
     assert not reads_alike("a cat on a dog", "a dog on a cat")

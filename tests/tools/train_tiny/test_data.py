@@ -35,18 +35,18 @@ TOKENISER_DATA = Tokenizer(VOCABULARY)
 COUNT = 20
 
 
-def made(seed: int = 4, *, count: int = COUNT, workers: int = 1, block: int = 4096) -> SceneTensors:
+def make(seed: int = 4, *, count: int = COUNT, workers: int = 1, block: int = 4096) -> SceneTensors:
     return make_set(count, seed, "cpu", image_size=48, workers=workers, block=block).scenes
 
 
 @pytest.fixture(scope="module")
-def whole() -> TrainSet:
+def complete() -> TrainSet:
     return make_set(COUNT, 4, "cpu", image_size=48, workers=1)
 
 
 @pytest.fixture(scope="module")
-def small(whole: TrainSet) -> SceneTensors:
-    return whole.scenes
+def small(complete: TrainSet) -> SceneTensors:
+    return complete.scenes
 
 
 def equal(one: SceneTensors, other: SceneTensors) -> bool:
@@ -83,25 +83,23 @@ def test_patches_show_what_is_in_the_training_world(small: SceneTensors) -> None
 
 
 def test_the_set_depends_on_the_seed_alone(small: SceneTensors) -> None:
-    assert equal(made(block=7), small)
-    assert equal(made(workers=2, block=16), small)
-    assert not torch.equal(made(5).images, small.images)
-    fewer = made(count=5)
+    assert equal(make(block=7), small)
+    assert equal(make(workers=2, block=16), small)
+    assert not torch.equal(make(5).images, small.images)
+    fewer = make(count=5)
     assert equal(fewer, SceneTensors(*(column[:5] for column in small)))
 
 
-def test_scenes_that_are_not_seen_well_are_left_out(
-    small: SceneTensors, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hidden_scenes_are_left_out(small: SceneTensors, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supply_module, "MIN_VISIBLE", 0.0)
     monkeypatch.setattr(supply_module, "MIN_PIXELS", 0)
-    assert not torch.equal(made().images, small.images)
+    assert not torch.equal(make().images, small.images)
 
 
-def test_a_set_grows_as_far_as_it_is_asked_and_has_room(small: SceneTensors) -> None:
+def test_set_grows_up_to_its_room(small: SceneTensors) -> None:
     blocks = [SceneTensors(*(column[i : i + 6] for column in small)) for i in (0, 6, 12)]
     growing = TrainSet(15, iter(blocks))
-    with pytest.raises(InputError, match="the training set is empty"):
+    with pytest.raises(InputError, match="set is empty"):
         _ = growing.scenes
     growing.grow(0)
     assert growing.ready == 0
@@ -130,9 +128,9 @@ def test_new_scenes_join_at_the_next_round(small: SceneTensors) -> None:
     }
 
 
-def test_batches(whole: TrainSet) -> None:
-    small = whole.scenes
-    one, again, other = (list(islice(whole.batches(8, seed), 4)) for seed in (1, 1, 2))
+def test_batches(complete: TrainSet) -> None:
+    small = complete.scenes
+    one, again, other = (list(islice(complete.batches(8, seed), 4)) for seed in (1, 1, 2))
     for batch, same in zip(one, again, strict=True):
         assert all(map(torch.equal, batch, same))
     assert not torch.equal(one[0].images, other[0].images)
@@ -156,22 +154,22 @@ def test_batches(whole: TrainSet) -> None:
             assert places[i, k].tolist() == aim
 
 
-def test_no_scene_comes_twice_in_a_round(whole: TrainSet) -> None:
-    first, second = (batch.images for batch in islice(whole.batches(10, 3), 2))
+def test_no_scene_comes_twice_in_a_round(complete: TrainSet) -> None:
+    first, second = (batch.images for batch in islice(complete.batches(10, 3), 2))
     together = torch.cat([first, second]).flatten(1)
     assert len({tuple(row) for row in together.tolist()}) == COUNT
 
 
-def test_too_few_scenes_for_a_batch(whole: TrainSet) -> None:
-    with pytest.raises(InputError, match="a batch of 21 needs as many scenes, not 20"):
-        next(whole.batches(21, 0))
+def test_too_few_scenes_for_a_batch(complete: TrainSet) -> None:
+    with pytest.raises(InputError, match=r"batch of 21.*20"):
+        next(complete.batches(21, 0))
 
 
 def captions_of(batch: SceneBatch) -> list[str]:
     return [TOKENISER_DATA.decode(row) for row in batch.tokens.tolist()]
 
 
-def test_a_mirror_turns_pictures_words_and_places(small: SceneTensors) -> None:
+def test_mirror_flips_images_words_and_positions(small: SceneTensors) -> None:
     every = torch.arange(COUNT)
     for number in range(CAPTIONS_PER_SCENE):
         batch = select_captions(small, every, torch.full((COUNT,), number))
@@ -198,10 +196,12 @@ def test_a_mirror_turns_pictures_words_and_places(small: SceneTensors) -> None:
         assert all(map(torch.equal, mirror_batch(batch, torch.zeros(COUNT).bool()), batch))
 
 
-def test_half_of_a_batch_is_mirrored(whole: TrainSet) -> None:
-    plain = {image.tobytes() for image in whole.scenes.images.numpy()}
+def test_half_of_a_batch_is_mirrored(complete: TrainSet) -> None:
+    plain = {image.tobytes() for image in complete.scenes.images.numpy()}
     seen = [
-        image for batch in islice(whole.batches(20, 1, mirror=True), 10) for image in batch.images
+        image
+        for batch in islice(complete.batches(20, 1, mirror=True), 10)
+        for image in batch.images
     ]
     share = sum(image.numpy().tobytes() not in plain for image in seen) / len(seen)
     assert 0.3 < share < 0.65
@@ -210,7 +210,7 @@ def test_half_of_a_batch_is_mirrored(whole: TrainSet) -> None:
 TOKENISER_SUPPLY = Tokenizer(VOCABULARY)
 
 
-def test_reading_a_caption() -> None:
+def test_tokenized_caption() -> None:
     """The tokens are those of the text, and every marked one is a noun that names its thing."""
     plural = single = 0
     for i in range(60):
@@ -233,7 +233,7 @@ def test_reading_a_caption() -> None:
     assert plural > 3
 
 
-def test_middles() -> None:
+def test_thing_centers() -> None:
     index = torch.full((1, 8, 8), -1, dtype=torch.int8)
     index[0, 0:2, 6:8] = 0
     index[0, 4, 0] = 2
@@ -243,7 +243,7 @@ def test_middles() -> None:
     assert found[[1, 3, 4]].abs().sum() == 0
 
 
-def test_middles_of_a_drawn_scene() -> None:
+def test_centers_of_a_rendered_scene() -> None:
     """The left one of two things has the smaller first number, the far one the smaller second."""
     scenes = [sample_scene(8, i, things=2) for i in range(12)]
     drawn = render(scenes, 48)
@@ -255,7 +255,7 @@ def test_middles_of_a_drawn_scene() -> None:
                 torch.testing.assert_close(found[k], torch.stack(expected))
 
 
-def test_looks() -> None:
+def test_look_codes() -> None:
     scene = sample_scene(1, 0, things=2)
     rows = look_codes([scene])
     assert rows.shape == (1, 5, 2)
@@ -265,7 +265,7 @@ def test_looks() -> None:
     assert not rows[0, 2:].any()
 
 
-def test_patches_of_a_map_drawn_by_hand() -> None:
+def test_patch_labels_of_a_small_map() -> None:
     """Four patches of 4 × 4: nothing, all of thing 0, more of 1 than of 0, too little of 1."""
     index = torch.full((1, 8, 8), -1, dtype=torch.int8)
     index[0, :4, 4:] = 0

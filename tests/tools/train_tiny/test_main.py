@@ -25,7 +25,7 @@ def same_precision() -> Iterator[None]:
     torch.set_float32_matmul_precision(before)
 
 
-def asked(out: Path, *more: str) -> list[str]:
+def arguments(out: Path, *more: str) -> list[str]:
     numbers = ("--steps", "2", "--scenes", "16", "--batch", "8", "--workers", "1", "--probe", "2")
     return ["--out", str(out), "--device", "cpu", *numbers, *more]
 
@@ -34,7 +34,7 @@ def asked(out: Path, *more: str) -> list[str]:
 def test_two_steps(
     name: str, kind: type[TinyClip], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main([name, *asked(tmp_path / "out", "--keep", str(tmp_path / "kept"))])
+    main([name, *arguments(tmp_path / "out", "--keep", str(tmp_path / "kept"))])
     file = tmp_path / "out" / f"{name}.safetensors"
     model = load(name, path=file)
     assert type(model) is kind
@@ -54,11 +54,11 @@ def test_two_steps(
     assert kept == [f"{name}-{number}.pt" for number in range(phases)]
 
 
-def test_going_on_after_the_phases_that_weights_have_seen(tmp_path: Path) -> None:
+def test_weights_resume_after_their_phases(tmp_path: Path) -> None:
     began = tmp_path / "first.safetensors"
     torch.manual_seed(0)
     write_weights(began, TinyNetwork(CONFIGS["tiny"]), VOCABULARY, {"steps_done": [7]})
-    main(["tiny", *asked(tmp_path / "out", "--weights", str(began))])
+    main(["tiny", *arguments(tmp_path / "out", "--weights", str(began))])
     file = tmp_path / "out" / "tiny.safetensors"
     assert read_recipe(file)["steps_done"] == [7, 2]
     before, after = (read_weights(each)[0].state_dict() for each in (began, file))
@@ -69,11 +69,11 @@ def test_going_on_after_the_phases_that_weights_have_seen(tmp_path: Path) -> Non
 
 
 def test_a_batch_larger_than_the_set(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="a batch of 17 needs as many scenes, not 16"):
-        main(["tiny-clip", *asked(tmp_path, "--batch", "17")])
+    with pytest.raises(SystemExit, match=r"batch of 17.*16"):
+        main(["tiny-clip", *arguments(tmp_path, "--batch", "17")])
 
 
 def test_an_unknown_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["huge", *asked(tmp_path)])
+        main(["huge", *arguments(tmp_path)])
     assert "invalid choice: 'huge'" in capsys.readouterr().err

@@ -26,7 +26,6 @@ from tools.train_tiny.trainer import (
     caption_loss,
     contrastive_loss,
     hard_matching_loss,
-    learning_rate_scale,
     train,
 )
 
@@ -55,67 +54,36 @@ def steps(count: int) -> TrainingPhase:
     return TrainingPhase(scenes=32, steps=count, batch=16, judged=8, warm=5, rate=3e-3)
 
 
-@pytest.mark.parametrize(
-    ("step", "gone", "expected"),
-    [
-        (0, 0.0, 0.1),
-        (4, 0.0, 0.5),
-        (9, 0.0, 1.0),
-        (10, 0.0, 1.0),
-        (60, 0.0, 0.5),
-        (110, 0.0, 0.0),
-        (200, 0.0, 0.0),
-        (35, 0.0, 0.5 + math.sqrt(0.125)),
-        (35, 0.5, 0.5),
-        (60, 0.2, 0.5),
-        (10, 1.0, 0.0),
-        (10, 3.0, 0.0),
-    ],
-)
-def test_schedule(step: int, gone: float, expected: float) -> None:
-    recipe = TrainingPhase(scenes=1, steps=110, warm=10)
-    assert learning_rate_scale(step, recipe, gone) == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize("warm", [0, 5, 50])
-def test_rates_are_never_negative(warm: int) -> None:
-    rates = [
-        learning_rate_scale(i, TrainingPhase(scenes=1, steps=50, warm=warm)) for i in range(50)
-    ]
-    assert min(rates) > 0
-    assert max(rates) <= 1
-
-
 def test_training_lowers_every_loss(data: TrainSet) -> None:
-    told: list[dict[str, Any]] = []
-    assert train(fresh(), data, RECIPE, log=told.append, every=1) == 30
-    assert [line["step"] for line in told] == list(range(1, 31))
+    log: list[dict[str, Any]] = []
+    assert train(fresh(), data, RECIPE, log=log.append, every=1) == 30
+    assert [line["step"] for line in log] == list(range(1, 31))
     for name in ("itc", "itm", "lm", "patches", "places"):
-        values = [line[name] for line in told]
+        values = [line[name] for line in log]
         assert sum(values[-5:]) < sum(values[:5]), name
-    assert told[-1]["lm"] < 0.75 * told[0]["lm"]
+    assert log[-1]["lm"] < 0.75 * log[0]["lm"]
 
 
-def test_a_dual_encoder_has_the_contrast_alone(data: TrainSet) -> None:
+def test_dual_encoder_has_the_contrastive_loss_only(data: TrainSet) -> None:
     dual = TinyConfig(**{**CONFIG_LOOP.as_dict(), "fusion_layers": 0})
-    told: list[dict[str, Any]] = []
+    log: list[dict[str, Any]] = []
     recipe = TrainingPhase(scenes=32, steps=3, batch=16, warm=1, patches=False)
-    train(fresh(dual), data, recipe, log=told.append)
-    assert [sorted(line) for line in told] == [["itc", "scenes", "seconds", "step"]]
+    train(fresh(dual), data, recipe, log=log.append)
+    assert [sorted(line) for line in log] == [["itc", "scenes", "seconds", "step"]]
 
 
-def test_a_frozen_phase_teaches_the_contrast_alone(data: TrainSet) -> None:
+def test_frozen_phase_trains_the_contrastive_loss_only(data: TrainSet) -> None:
     network = fresh()
     before = {name: weight.detach().clone() for name, weight in network.named_parameters()}
-    told: list[dict[str, Any]] = []
-    train(network, data, replace(RECIPE, frozen=True), log=told.append, every=1)
+    log: list[dict[str, Any]] = []
+    train(network, data, replace(RECIPE, frozen=True), log=log.append, every=1)
     changed = {
         name for name, weight in network.named_parameters() if not torch.equal(weight, before[name])
     }
     assert {name.split(".")[0] for name in changed} == {"text", "image", "log_scale"}
     assert [name for name in changed if name.startswith("image")] == ["image.project.weight"]
-    assert set(told[-1]) == {"step", "seconds", "scenes", "itc"}
-    assert told[-1]["itc"] < told[0]["itc"]
+    assert set(log[-1]) == {"step", "seconds", "scenes", "itc"}
+    assert log[-1]["itc"] < log[0]["itc"]
 
 
 def test_the_same_seed_gives_the_same_weights(data: TrainSet) -> None:
@@ -128,17 +96,17 @@ def test_the_same_seed_gives_the_same_weights(data: TrainSet) -> None:
     assert not torch.equal(one, state(fresh()))
 
 
-def test_a_stopped_run_goes_on_at_the_next_step(
+def test_stopped_run_resumes_at_the_next_step(
     data: TrainSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[int] = []
-    plain = trainer.learning_rate_scale
+    called: list[int] = []
+    plain = trainer.learning_rate_factor
 
-    def spy(step: int, recipe: TrainingPhase, time_gone: float = 0.0) -> float:
-        asked.append(step)
-        return plain(step, recipe, time_gone)
+    def spy(step: int, *schedule: Any) -> float:
+        called.append(step)
+        return plain(step, *schedule)
 
-    monkeypatch.setattr(trainer, "learning_rate_scale", spy)
+    monkeypatch.setattr(trainer, "learning_rate_factor", spy)
     keep = tmp_path / "kept.pt"
     first = fresh()
     assert train(first, data, steps(6), checkpoint=keep, log=lambda _: None) == 6
@@ -151,57 +119,57 @@ def test_a_stopped_run_goes_on_at_the_next_step(
     assert train(other, data, steps(6), checkpoint=keep, log=lambda _: None) == 6
     assert torch.equal(state(other), state(first))
 
-    # Two runs that go on from one place end in one place, with the optimiser's memory of both.
+    # Two runs that go on from one place end in one place, with the optimizer's memory of both.
     content, ends = keep.read_bytes(), []
     for _ in range(2):
         keep.write_bytes(content)
-        asked.clear()
+        called.clear()
         network = fresh()
         torch.manual_seed(9)
         assert train(network, data, steps(10), checkpoint=keep, log=lambda _: None) == 10
-        assert sorted(set(asked)) == [6, 7, 8, 9]
+        assert sorted(set(called)) == [6, 7, 8, 9]
         ends.append(state(network))
     assert torch.equal(*ends)
     assert not torch.equal(ends[0], state(first))
     kept = torch.load(keep, weights_only=True)
     assert kept["step"] == 10
-    assert {int(each["step"]) for each in kept["optimiser"]["state"].values()} == {10}
+    assert {int(each["step"]) for each in kept["optimizer"]["state"].values()} == {10}
 
 
-def test_going_on_is_not_starting_again(data: TrainSet, tmp_path: Path) -> None:
+def test_resuming_is_not_restarting(data: TrainSet, tmp_path: Path) -> None:
     """A run in two parts learns about as much as one in one part, and more than its first part."""
     keep = tmp_path / "kept.pt"
-    told: dict[str, list[dict[str, Any]]] = {"whole": [], "first": [], "second": []}
-    train(fresh(), data, RECIPE, log=told["whole"].append)
-    train(fresh(), data, steps(15), checkpoint=keep, log=told["first"].append)
-    train(fresh(), data, RECIPE, checkpoint=keep, log=told["second"].append)
-    whole, first, second = (told[name][-1]["lm"] for name in ("whole", "first", "second"))
+    log: dict[str, list[dict[str, Any]]] = {"whole": [], "first": [], "second": []}
+    train(fresh(), data, RECIPE, log=log["whole"].append)
+    train(fresh(), data, steps(15), checkpoint=keep, log=log["first"].append)
+    train(fresh(), data, RECIPE, checkpoint=keep, log=log["second"].append)
+    whole, first, second = (log[name][-1]["lm"] for name in ("whole", "first", "second"))
     assert second < first
     assert second == pytest.approx(whole, rel=0.25)
 
 
-def test_scenes_come_while_training_goes_on() -> None:
+def test_set_grows_during_training() -> None:
     source = generate_scenes(1, "cpu", image_size=24, workers=1, block=16)
-    told: list[dict[str, Any]] = []
+    log: list[dict[str, Any]] = []
     recipe = TrainingPhase(scenes=60, first=20, new=4, steps=12, batch=16, judged=8, warm=1)
     with closing(source):
-        train(fresh(), TrainSet(60, source), recipe, log=told.append, every=1)
-    ready = [line["scenes"] for line in told]
+        train(fresh(), TrainSet(60, source), recipe, log=log.append, every=1)
+    ready = [line["scenes"] for line in log]
     assert ready == sorted(ready)
     assert all(there >= min(60, 20 + 4 * i) for i, there in enumerate(ready))
     assert ready[0] < 60 == ready[-1]
 
 
-def test_a_loss_that_is_no_number_ends_it(data: TrainSet) -> None:
+def test_loss_that_is_not_finite_stops_training(data: TrainSet) -> None:
     network = fresh()
     with torch.no_grad():
         network.text.project.weight.fill_(math.nan)
-    with pytest.raises(FloatingPointError, match="the loss is no number at step 2"):
+    with pytest.raises(FloatingPointError, match="step 2"):
         train(network, data, RECIPE, log=lambda _: None, every=2)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_captured_steps_are_the_usual_ones() -> None:
+def test_captured_steps_equal_eager_steps() -> None:
     data = make_set(64, 1, "cuda", image_size=24, workers=1)
     ends = []
     for warm in (3, 1000):
@@ -209,19 +177,19 @@ def test_captured_steps_are_the_usual_ones() -> None:
         network = TinyNetwork(CONFIG_LOOP).cuda().train()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cuda_graph, "WARMUP_STEPS", warm)
-            told: list[dict[str, Any]] = []
-            train(network, data, replace(steps(12), scenes=64), log=told.append, every=12)
-        ends.append(told[-1]["lm"])
+            log: list[dict[str, Any]] = []
+            train(network, data, replace(steps(12), scenes=64), log=log.append, every=12)
+        ends.append(log[-1]["lm"])
     assert ends[0] == pytest.approx(ends[1], rel=0.05)
 
 
-def test_no_time_at_all(data: TrainSet) -> None:
+def test_zero_time_limit(data: TrainSet) -> None:
     network = fresh()
     assert train(network, data, RECIPE, stop_after=0.0, log=lambda _: None) == 0
     assert torch.equal(state(network), state(fresh()))
 
 
-def test_stopping_when_the_time_is_over(data: TrainSet, tmp_path: Path) -> None:
+def test_training_stops_at_the_time_limit(data: TrainSet, tmp_path: Path) -> None:
     keep = tmp_path / "kept.pt"
     long = TrainingPhase(scenes=32, steps=100_000, batch=16, judged=8, warm=1)
     done = train(fresh(), data, long, checkpoint=keep, stop_after=0.3, log=lambda _: None)
@@ -272,7 +240,7 @@ def info_nce(image: torch.Tensor, text: torch.Tensor, tokens: torch.Tensor, scal
 
 
 @pytest.mark.parametrize("tokens", [DISTINCT, DOUBLED])
-def test_contrast(
+def test_contrastive_loss(
     network: TinyNetwork, vectors: tuple[torch.Tensor, torch.Tensor], tokens: torch.Tensor
 ) -> None:
     loss, logits = contrastive_loss(network, *vectors, tokens)
@@ -304,25 +272,25 @@ def test_the_scale_has_a_limit(
 
 
 @pytest.mark.parametrize("tokens", [DISTINCT, DOUBLED])
-def test_match_asks_right_pairs_and_wrong_ones(
+def test_matching_loss_scores_right_and_wrong_pairs(
     network: TinyNetwork, tokens: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pictures are told by a number in their tokens, captions by themselves."""
+    """Images are told by a number in their tokens, captions by themselves."""
     seen = torch.arange(SIZE).float()[:, None, None].expand(-1, 4, 32)
     same = (tokens[:, None] == tokens).all(dim=2) & ~torch.eye(SIZE, dtype=torch.bool)
     logits = torch.randn(SIZE, SIZE).masked_fill(same, -1e4)
     answer = torch.linspace(-2, 2, 3 * SIZE)
-    asked: list[tuple[torch.Tensor, torch.Tensor]] = []
+    called: list[tuple[torch.Tensor, torch.Tensor]] = []
     assert network.fusion is not None
 
     def spy(given: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
-        asked.append((given, image[:, 0, 0].long()))
+        called.append((given, image[:, 0, 0].long()))
         return answer
 
     monkeypatch.setattr(network.fusion, "match", spy)
     for _ in range(20):
         loss = hard_matching_loss(network, seen, tokens, logits)
-    for given, image in asked:
+    for given, image in called:
         assert (given[:, 0] == MATCH).all()
         assert torch.equal(image[:SIZE], torch.arange(SIZE))
         assert torch.equal(given[:SIZE, 1:], tokens[:, 1:])
@@ -330,7 +298,7 @@ def test_match_asks_right_pairs_and_wrong_ones(
         assert wrong.all()
         assert torch.equal(image[SIZE : 2 * SIZE], torch.arange(SIZE))
         assert torch.equal(given[2 * SIZE :, 1:], tokens[:, 1:])
-    assert len({tuple(image.tolist()) for _, image in asked}) > 1
+    assert len({tuple(image.tolist()) for _, image in called}) > 1
     logistic = np.logaddexp(0, np.where(np.arange(3 * SIZE) < SIZE, -1, 1) * answer.numpy())
     weight = np.where(np.arange(3 * SIZE) < SIZE, 2.0, 1.0)
     assert float(loss) == pytest.approx(float((weight * logistic).mean()), rel=1e-5)
@@ -341,22 +309,22 @@ def test_wrong_pairs_are_hard_ones(network: TinyNetwork, monkeypatch: pytest.Mon
     seen = torch.arange(SIZE).float()[:, None, None].expand(-1, 4, 32)
     logits = torch.zeros(SIZE, SIZE)
     logits[torch.arange(SIZE), (torch.arange(SIZE) + 1) % SIZE] = 50.0
-    asked: list[torch.Tensor] = []
+    called: list[torch.Tensor] = []
     assert network.fusion is not None
 
     def spy(given: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
-        asked.extend((given, image[:, 0, 0].long()))
+        called.extend((given, image[:, 0, 0].long()))
         return torch.zeros(len(given))
 
     monkeypatch.setattr(network.fusion, "match", spy)
     hard_matching_loss(network, seen, DISTINCT, logits)
-    given, image = asked
+    given, image = called
     assert torch.equal(given[SIZE : 2 * SIZE, 1:], DISTINCT.roll(-1, 0)[:, 1:])
     assert torch.equal(image[2 * SIZE :], (torch.arange(SIZE) - 1) % SIZE)
 
 
 @torch.no_grad()
-def test_go_on_ignores_padding(network: TinyNetwork) -> None:
+def test_caption_loss_ignores_padding(network: TinyNetwork) -> None:
     seen = torch.randn(SIZE, 4, 32)
     assert network.fusion is not None
 
@@ -383,7 +351,7 @@ def test_columns_are_drawn_by_their_softmax() -> None:
 
 
 @torch.no_grad()
-def test_places() -> None:
+def test_position_head() -> None:
     """Zero for a sure, right answer; only the ends of nouns count; no knowledge costs log 12."""
     head = PositionHead(24)
     for weight in head.parameters():
@@ -393,7 +361,7 @@ def test_places() -> None:
     places[1, 1] = torch.tensor([0.5, 1.0])
     states = torch.randn(2, 5, 24)
     assert float(head(states, places)) == pytest.approx(2 * np.log(12), rel=1e-5)
-    head.tell.weight.copy_(100 * torch.eye(24))
+    head.project.weight.copy_(100 * torch.eye(24))
     states = torch.zeros(2, 5, 24)
     states[0, 3, [0, 12 + 11]] = 1
     states[1, 1, [6, 12 + 11]] = 1
@@ -405,8 +373,8 @@ def test_places() -> None:
 
 
 @torch.no_grad()
-def test_patches() -> None:
-    """With no knowledge at all: the logarithms of how many colours and shapes there are."""
+def test_patch_head() -> None:
+    """With no knowledge at all: the logarithms of how many colors and shapes there are."""
     patches = PatchHead(32)
     for weight in patches.parameters():
         weight.zero_()

@@ -1,7 +1,14 @@
-"""What every example promises: true and false beyond doubt, well seen, the same every time."""
+"""Guarantees of every example (truth, visibility, determinism), and a model that sees no image.
+
+Such a language model is at chance on the balanced form, and above it on the skewed one.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +29,9 @@ from contrapose.files import StrictProblems
 from contrapose.world.benchmark import PARTS, parse_caption, scene_of, scenes
 from contrapose.world.benchmark.candidates import Form, single_thread
 from contrapose.world.benchmark.suite import part_data
-from contrapose.world.captions import is_true
+from contrapose.world.captions import describe, is_true
 from contrapose.world.render import pack, visibility
-from contrapose.world.sample import HELD_OUT
+from contrapose.world.sample import HELD_OUT, sample_scene
 from contrapose.world.scene import Scene, holds
 
 FORMS: tuple[Form, Form] = ("balanced", "skewed")
@@ -75,7 +82,7 @@ def test_right_is_true_and_wrong_is_false(part: str, form: Form) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_everything_is_well_seen_at_the_final_size(form: Form) -> None:
+def test_every_thing_is_visible_at_the_final_size(form: Form) -> None:
     every = [scene_of(r) for part in LISTED for e in examples_of(part, form) for r in e.images]
     packed = pack(every)
     with single_thread():
@@ -108,7 +115,7 @@ def test_the_right_caption_stands_anywhere() -> None:
         assert right == set(range(places))
 
 
-def test_swapped_attributes_are_colours_of_two_things() -> None:
+def test_swapped_attributes_are_colors_of_two_things() -> None:
     for example in examples_of("swap-attribute", "balanced"):
         captions = [parse_caption(text) for text in example.texts]
         colors = [[m.color for m in caption.mentions] for caption in captions if caption]
@@ -194,7 +201,7 @@ def test_examples_do_not_depend_on_how_many_are_asked_for() -> None:
     assert [q.target for q in one.queries] == [q.target for q in two.queries[:10]]
 
 
-def test_pictures_are_drawn_when_looked_at() -> None:
+def test_images_are_rendered_on_demand() -> None:
     suite = scenes(examples=3, seed=1, size=32)
     data = suite.parts["attribute"].read(Path(), StrictProblems())
     assert not isinstance(data, Gallery | EditSet)
@@ -208,7 +215,7 @@ def test_pictures_are_drawn_when_looked_at() -> None:
 
 @pytest.mark.parametrize(("wrong", "says"), [({"examples": 0}, "at least one example"),
                                              ({"size": 0}, "one pixel")])  # fmt: skip
-def test_nothing_to_see_is_refused(wrong: dict[str, int], says: str) -> None:
+def test_zero_examples_or_pixels_are_refused(wrong: dict[str, int], says: str) -> None:
     with pytest.raises(InputError, match=says):
         scenes("balanced", **wrong)
 
@@ -218,3 +225,55 @@ def test_an_unknown_part_or_form_is_refused() -> None:
         find_benchmark("scenes/swap-relations")
     with pytest.raises(InputError, match="not a form of scenes"):
         scenes("tilted")  # type: ignore[arg-type]
+
+
+Blind = Callable[[str], float]
+
+
+@pytest.fixture(scope="module")
+def blind() -> Blind:
+    """A smoothed bigram model of captions of the training world."""
+    ones: Counter[str] = Counter()
+    twos: Counter[tuple[str, str]] = Counter()
+    for i in range(5000):
+        caption = describe(sample_scene(99, i), np.random.default_rng((99, i)))
+        if caption is not None:
+            words = _words(caption.text)
+            ones.update(words)
+            twos.update(pairwise(words))
+    total = sum(ones.values())
+
+    def score(text: str) -> float:
+        words = _words(text)
+        pairs = list(pairwise(words))
+        logs = (
+            math.log((twos[a, b] + 5 * ones[b] / total + 1e-4) / (ones[a] + 5)) for a, b in pairs
+        )
+        return sum(logs) / len(pairs)
+
+    return score
+
+
+def test_the_prior_helps_on_the_skewed_form_alone(blind: Blind) -> None:
+    parts = ("replace-color", "replace-shape", "swap-attribute", "replace-count")
+    assert abs(_accuracy(blind, parts, "balanced") - 0.5) < 0.07
+    assert _accuracy(blind, parts, "skewed") > 0.65
+
+
+def test_the_prior_is_against_held_out_pairs(blind: Blind) -> None:
+    assert _accuracy(blind, ("held-out",), "balanced") < 0.4
+
+
+def _accuracy(blind: Blind, parts: tuple[str, ...], form: Form) -> float:
+    hits = []
+    for part in parts:
+        data = part_data(part, form, 150, 11, 96)
+        assert not isinstance(data, Gallery | EditSet)
+        for example in data:
+            right = example.match[0].index(True)
+            hits.append(blind(example.texts[right]) > blind(example.texts[1 - right]))
+    return float(np.mean(hits))
+
+
+def _words(text: str) -> list[str]:
+    return ["<", *text.replace(",", " ,").split(), ">"]

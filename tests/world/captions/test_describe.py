@@ -54,7 +54,7 @@ def test_the_same_seed_gives_the_same_caption(scene: Scene, seed: int) -> None:
 
 
 @given(scenes(), seeds)
-def test_spans_cover_the_words_they_say(scene: Scene, seed: int) -> None:
+def test_spans_cover_their_words(scene: Scene, seed: int) -> None:
     caption = described(scene, seed)
     assert caption is not None
     text, end = caption.text, 0
@@ -99,7 +99,7 @@ def test_the_vocabulary_is_sorted_lower_case_and_small() -> None:
     assert len(VOCABULARY) < 150
 
 
-def test_relate_says_the_relation_asked_for() -> None:
+def test_relate_gives_the_named_relation() -> None:
     scene = Scene(
         (
             Thing("ball", "red", "metal", "small", "plain", -2.0, 0.0),
@@ -115,7 +115,7 @@ def test_relate_says_the_relation_asked_for() -> None:
 
 
 @pytest.mark.parametrize("kind", ["relation", "and", "list"])
-def test_twins_cannot_be_told_apart(kind: Kind) -> None:
+def test_twins_cannot_be_distinguished(kind: Kind) -> None:
     twin = Thing("ball", "red", "metal", "small", "plain", -2.0, 0.0)
     other = Thing("ball", "red", "metal", "small", "plain", 2.0, 0.0)
     assert described(Scene((twin, other)), 0, kind) is None

@@ -1,4 +1,4 @@
-"""What must be true of every picture."""
+"""What must be true of every image."""
 
 import math
 from dataclasses import replace
@@ -69,7 +69,7 @@ def test_boxes_are_tight(rendered: Rendering) -> None:
             assert all(bool(edge.any()) for edge in edges)
 
 
-def test_again_is_the_same_byte_for_byte(scenes: list[Scene], rendered: Rendering) -> None:
+def test_rendering_is_deterministic(scenes: list[Scene], rendered: Rendering) -> None:
     assert same(render(scenes, 64), rendered)
     assert same(render(scenes, 64, chunk=5), rendered)
     again = [Scene.from_json(scene.to_json()) for scene in scenes]
@@ -100,9 +100,7 @@ def test_index_and_depth_do_not_depend_on_samples(scenes: list[Scene], rendered:
     assert (coarse.images.float() - rendered.images.float()).abs().mean() < 4
 
 
-def test_what_is_seen_can_be_had_without_a_picture(
-    scenes: list[Scene], rendered: Rendering
-) -> None:
+def test_index_maps_equal_the_rendering(scenes: list[Scene], rendered: Rendering) -> None:
     found = index_maps(pack(scenes), rendered.index.shape[1])
     assert torch.equal(found, rendered.index)
     assert found.dtype == rendered.index.dtype
@@ -140,7 +138,7 @@ def test_a_ball_is_where_the_camera_sees_it() -> None:
                 assert abs(float(out.depth[0, row, column]) - expected) < 1e-3
 
 
-def test_left_of_is_left_in_the_picture(scenes: list[Scene]) -> None:
+def test_left_of_is_left_in_the_image(scenes: list[Scene]) -> None:
     for scene in scenes:
         if len(scene.things) < 2:
             continue
@@ -170,7 +168,7 @@ def test_what_is_behind_is_hidden() -> None:
     assert out.nearest_first() == [[1], [1, 0]]
 
 
-def test_visibility_says_what_rendering_shows(scenes: list[Scene]) -> None:
+def test_visibility_equals_the_rendering(scenes: list[Scene]) -> None:
     fraction, area = visibility(pack(scenes), 48)
     out = render(scenes, 48, samples=1)
     assert torch.equal(fraction, out.visible())
@@ -252,7 +250,7 @@ def test_piles_stand_on_each_other() -> None:
     assert boxes[1][1] < boxes[0][1]
 
 
-def test_the_sky_is_nothing_and_infinitely_far() -> None:
+def test_sky_has_no_thing_and_infinite_depth() -> None:
     out = render([Scene((BALL,), Camera(pitch=0.1))], 48)
     sky = out.depth[0] == torch.inf
     assert sky[0].all()
@@ -260,13 +258,13 @@ def test_the_sky_is_nothing_and_infinitely_far() -> None:
     assert not sky[-1].any()
 
 
-def test_no_scenes_give_no_pictures() -> None:
+def test_no_scenes_give_no_images() -> None:
     assert render([], 32).images.shape == (0, 32, 32, 3)
     assert visibility(pack([]))[0].shape == (0, 1)
 
 
 @pytest.mark.parametrize("asked", [(0, 2, 1), (32, 0, 1), (32, 2, 0)])
-def test_nonsense_is_refused(asked: tuple[int, int, int]) -> None:
+def test_sizes_below_one_are_refused(asked: tuple[int, int, int]) -> None:
     size, samples, chunk = asked
     with pytest.raises(InputError, match="at least 1"):
         render_packed(pack([Scene((BALL,))]), size, samples=samples, chunk=chunk)

@@ -46,7 +46,7 @@ def columns(array: Array) -> Vector:
     return x, y, z
 
 
-def test_balls_are_entered_where_the_textbook_says() -> None:
+def test_ball_entry_equals_the_closed_form() -> None:
     start, step = rays(4000, 0)
     found = ray_entry("ball", columns(start), columns(step)).double().numpy()
     o, d = start.astype(np.float64) - (0, 0, 1), step.astype(np.float64)
@@ -60,7 +60,7 @@ def test_balls_are_entered_where_the_textbook_says() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_rays_enter_where_marching_finds_the_shape(shape: Shape) -> None:
+def test_ray_entry_equals_ray_marching(shape: Shape) -> None:
     start, step = rays(400, 1)
     found = ray_entry(shape, columns(start), columns(step)).double().numpy()
     t = np.linspace(0, 18, 6001)
@@ -91,7 +91,7 @@ def test_normals_are_unit_and_face_the_ray(shape: Shape) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_shapes_are_as_high_as_things_say_and_within_their_bounds(shape: Shape) -> None:
+def test_shapes_have_their_height_and_lie_within_their_bounds(shape: Shape) -> None:
     grid = np.stack(np.meshgrid(*[np.linspace(-1.5, 2.5, 81)] * 3), -1).reshape(-1, 3)
     body = grid[inside(shape, grid)]
     thing = Thing(shape, "red", "rubber", "large", "plain", 0, 0)
@@ -100,7 +100,7 @@ def test_shapes_are_as_high_as_things_say_and_within_their_bounds(shape: Shape) 
     assert np.linalg.norm(body - (0, 0, middle), axis=1).max() <= radius + 1e-6
 
 
-def test_rays_along_an_axis_are_no_trouble() -> None:
+def test_rays_along_an_axis_are_finite() -> None:
     zero = torch.zeros(1)
     down: Vector = (zero, zero, zero - 1)
     heights = {shape: float(ray_entry(shape, (zero, zero, zero + 9), down)) for shape in SHAPES}

@@ -87,7 +87,7 @@ def test_numbers_of_images_are_names(tmp_path: Path) -> None:
         ("a.json", '{"annotations": [5]}', "expected an object"),
     ],
 )  # fmt: skip
-def test_refused(tmp_path: Path, name: str, content: str, says: str) -> None:
+def test_bad_input_is_refused(tmp_path: Path, name: str, content: str, says: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=says):
         list(read_captions(tmp_path / name))

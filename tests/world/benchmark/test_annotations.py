@@ -30,7 +30,7 @@ def said(text: str, groups: WordGroups) -> dict[str, list[str]]:
     return {name: [text[a:b] for a, b in spans] for name, spans in groups.items()}
 
 
-def test_captions_of_the_world_are_read_by_their_grammar() -> None:
+def test_scene_captions_are_grouped_by_their_grammar() -> None:
     text = "a striped ball in front of a cyan metallic pyramid"
     assert said(text, text_groups(text)) == {
         "O": ["ball", "pyramid"],
@@ -44,7 +44,7 @@ def test_captions_of_the_world_are_read_by_their_grammar() -> None:
     }
 
 
-def test_others_by_their_parts_of_speech() -> None:
+def test_other_captions_are_grouped_by_part_of_speech() -> None:
     text = "a small dog sits on two red chairs"
     assert said(text, text_groups(text)) == {
         "O": ["dog", "chairs"],
@@ -59,7 +59,7 @@ def some(part: str, count: int = 20) -> list[Example]:
     return list(data)
 
 
-def test_every_caption_is_read_as_it_was_written() -> None:
+def test_every_caption_is_parsed_to_its_value() -> None:
     for i in range(1500):
         scene = sample_scene(2, i, "balanced")
         caption = describe(scene, np.random.default_rng(i))
@@ -78,7 +78,7 @@ def test_every_caption_is_read_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a dog on a mat", "red a cube", "cube", "a red", ", and"])
-def test_what_is_no_caption_is_not_read(text: str) -> None:
+def test_other_texts_are_not_parsed(text: str) -> None:
     assert parse_caption(text) is None
 
 

@@ -39,7 +39,7 @@ def test_an_attribute_for_one_that_excludes_it() -> None:
     assert "the door is closed" in texts(contrast_attributes, "the door is open")
 
 
-def test_attributes_that_are_none() -> None:
+def test_words_that_are_no_attributes() -> None:
     assert texts(contrast_attributes, "two hot dogs") == set()
     assert texts(contrast_attributes, "a red and white bus") == set()
 
@@ -101,7 +101,7 @@ def test_a_number_for_another(caption: str, holds: str, lacks: str) -> None:
     assert lacks not in made
 
 
-def test_numbers_that_count_nothing() -> None:
+def test_numbers_without_a_noun() -> None:
     assert texts(contrast_numbers, "two of the dogs") == set()
     assert texts(contrast_numbers, "a dog of number 7 is here") == set()
 
@@ -150,6 +150,6 @@ def test_negations(caption: str, expected: set[str]) -> None:
     assert texts(negate, caption) == expected
 
 
-def test_no_word_stands_on_two_sides() -> None:
+def test_sides_of_a_contrast_are_disjoint() -> None:
     for sides in (*load_lexicon().attributes.values(), *load_lexicon().objects.values()):
         assert len(side_index(sides)) == sum(map(len, sides))
