@@ -16,6 +16,7 @@ from contrapose.losses.match import sample_hard_negatives
 from contrapose.models.tiny.network import TinyConfig, TinyNetwork
 from contrapose.models.tiny.tokenizer import END, MATCH, PAD, START, Tokenizer
 from contrapose.tune import cuda_graph
+from contrapose.tune.settings import learning_rate_factor
 from contrapose.world.captions import VOCABULARY
 from tools.train_tiny import trainer
 from tools.train_tiny.data import TrainSet, generate_scenes, make_set
@@ -100,7 +101,7 @@ def test_stopped_run_resumes_at_the_next_step(
     data: TrainSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     called: list[int] = []
-    plain = trainer.learning_rate_factor
+    plain = learning_rate_factor
 
     def spy(step: int, *schedule: Any) -> float:
         called.append(step)
