@@ -17,6 +17,7 @@ from contrapose.data import registry as benchmarks
 from tests.chatting import Response, knows, likes_the_first, said, serving, shown, speaking
 from tests.conftest import Cli
 from tests.fakes import made, pairs, patches
+from tests.report.html.checks import Balanced
 
 KEY = "not-a-real-key"
 
@@ -55,6 +56,17 @@ def test_right_answers_tokens_and_costs(cli: Cli, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "run" / "replies.parquet").num_rows == 48
     written = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     assert KEY.encode() not in written
+
+
+def test_report_shows_wrong_answers(cli: Cli, tmp_path: Path) -> None:
+    with serving(speaking(likes_the_first)) as server:
+        run(cli, server.url, "--out", tmp_path / "run")
+    page = Balanced((tmp_path / "run" / "report.html").read_text(encoding="utf-8"))
+    page.require_self_contained()
+    assert "The worst failures" in page.text
+    assert page.count("article") > 0
+    assert page.count("img") > 0
+    assert any("answers wrong" in text for text in page.text)
 
 
 def test_a_taste_for_a_position(cli: Cli) -> None:

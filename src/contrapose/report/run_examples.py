@@ -116,7 +116,7 @@ def example_scores(run: RunRecord) -> ExampleScores | None:
     names = np.asarray(table["example"], dtype=object)
     starts = np.flatnonzero(np.concatenate([[True], names[1:] != names[:-1]]))
     counts = np.diff(np.append(starts, len(names)))
-    part_of = _example_parts(run)
+    part_of = example_parts(run)
     chosen = np.array(
         [names[start] in part_of and table["text"][start] is not None for start in starts.tolist()],
         dtype=np.bool_,
@@ -166,7 +166,7 @@ def find_cases(runs: Sequence[RunRecord]) -> list[Mapping[str, Example]]:
     return cases
 
 
-def _example_parts(run: RunRecord) -> dict[str, tuple[str, ...]]:
+def example_parts(run: RunRecord) -> dict[str, tuple[str, ...]]:
     """Parts of every example: those of the suite, or the values of a tag that results have."""
     tags = run.measured.tags
     for tag in dict.fromkeys(("part", "subset", *tags)):

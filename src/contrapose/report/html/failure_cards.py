@@ -21,7 +21,7 @@ from contrapose.report.html.page import (
 from contrapose.report.results import run_label
 from contrapose.report.run_examples import (
     ALL,
-    ExampleScores,
+    example_parts,
     example_scores,
     find_cases,
     is_debiased,
@@ -35,6 +35,8 @@ PER_PART, PER_RUN, PER_REPORT = 2, 24, 120
 """Most cards of a part, of a run and of a report."""
 WITHOUT_PARTS = 8
 """Most cards of a benchmark that has no parts."""
+MAX_REPLIES = 4
+"""Most replies of a card."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +64,27 @@ class Failure:
     margin: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ChatFailure:
+    """Example about which a chat model gave wrong answers.
+
+    Attributes:
+        run: label of the run: model and score.
+        part: of the benchmark; empty if it has none.
+        example: id of the example.
+        images: the images; empty where they cannot be opened.
+        wrong: prompts and replies of the wrong answers.
+        answers: number of all answers.
+    """
+
+    run: str
+    part: str
+    example: str
+    images: tuple[Image, ...]
+    wrong: tuple[tuple[str, str], ...]
+    answers: int
+
+
 def worst_failures(runs: Sequence[RunRecord], *, per_part: int = PER_PART) -> list[Failure]:
     """Examples with the largest wrong margin, a few for each run and part.
 
@@ -82,7 +105,7 @@ def worst_failures(runs: Sequence[RunRecord], *, per_part: int = PER_PART) -> li
         if scored is None:
             continue
         margins = scored.margins()
-        chosen = _select_worst(scored, margins, per_part, most)
+        chosen = _select_worst([names[0] for names in scored.parts], margins, per_part, most)
         names = [scored.ids[i] for i in chosen]
         images = _open_available(
             ref for name in names if name in cases for ref in cases[name].images
@@ -126,11 +149,53 @@ def _shown_runs(runs: Sequence[RunRecord]) -> list[tuple[RunRecord, str]]:
     return shown
 
 
-def _select_worst(
-    scored: ExampleScores, margins: FloatArray, per_part: int, most: int
-) -> list[int]:
+def chat_failures(runs: Sequence[RunRecord], *, per_part: int = PER_PART) -> list[ChatFailure]:
+    """Examples with most wrong answers of chat models, a few for each run and part.
+
+    Args:
+        runs: those without replies are passed over.
+        per_part: most failures of a run and part.
+    """
+    spoken = [run for run in runs if run.replies is not None]
+    failures = []
+    for run, cases in zip(spoken, find_cases(spoken), strict=True):
+        replies = run.replies or {}
+        rows: dict[str, list[int]] = {}
+        for row, name in enumerate(replies["example"]):
+            rows.setdefault(name, []).append(row)
+        wrong = {
+            name: [row for row in some if replies["chosen"][row] != replies["right"][row]]
+            for name, some in rows.items()
+        }
+        ids = list(rows)
+        parts_of = example_parts(run)
+        parts = [parts_of.get(name, (ALL,))[0] for name in ids]
+        # An example without a wrong answer is no failure.
+        counts = np.array([float(len(wrong[name])) or -1.0 for name in ids])
+        chosen = _select_worst(parts, counts, per_part, PER_RUN)
+        images = _open_available(
+            ref for i in chosen if ids[i] in cases for ref in cases[ids[i]].images
+        )
+        for i in chosen:
+            name = ids[i]
+            refs = cases[name].images if name in cases else ()
+            failures.append(
+                ChatFailure(
+                    run=run_label(run.results),
+                    part="" if parts[i] == ALL else parts[i],
+                    example=name.removeprefix(f"{parts[i]}/"),
+                    images=tuple(images[ref] for ref in refs) if images.keys() >= {*refs} else (),
+                    wrong=tuple(
+                        (replies["prompt"][row], replies["reply"][row]) for row in wrong[name]
+                    ),
+                    answers=len(rows[name]),
+                )
+            )
+    return failures
+
+
+def _select_worst(parts: Sequence[str], margins: FloatArray, per_part: int, most: int) -> list[int]:
     """Positions of the worst failures, part by part, the worst first; ties in their order."""
-    parts = [names[0] for names in scored.parts]
     per_part = per_part if len(set(parts)) > 1 else max(per_part, WITHOUT_PARTS)
     by_part: dict[str, list[int]] = {}
     for i in np.argsort(-margins, kind="stable").tolist():
@@ -159,7 +224,7 @@ def _open_available(refs: Iterable[ImageRef]) -> Mapping[ImageRef, Image]:
         return images
 
 
-def render_failures(failures: Sequence[Failure]) -> str:
+def render_failures(failures: Sequence[Failure | ChatFailure]) -> str:
     """Render the cards of all failures, run by run."""
     parts = []
     for i, run in enumerate(dict.fromkeys(failure.run for failure in failures)):
@@ -170,18 +235,44 @@ def render_failures(failures: Sequence[Failure]) -> str:
     return "".join(parts)
 
 
-def render_failure(failure: Failure) -> str:
+def render_failure(failure: Failure | ChatFailure) -> str:
     """Render the card of one failure; without images it shows captions, or positions, alone."""
-    rows, columns = failure.scores.shape
-    letters = [chr(ord("A") + i) for i in range(rows)] if rows > 1 else [""]
+    if isinstance(failure, ChatFailure):
+        verdict = f"{len(failure.wrong)} of {failure.answers} answers wrong"
+        table = _replies_table(failure)
+        alts = [f"image {i + 1} of {failure.example}" for i in range(len(failure.images))]
+    else:
+        verdict = f"wrong by {failure.margin:.3g}"
+        table = _scores_table(failure)
+        alts = [_image_alt(failure, i) for i in range(len(failure.images))]
+    letters = _image_letters(len(failure.images))
     images = [
         element(
             "div",
-            element("img", src=image_data_uri(image), alt=_image_alt(failure, i), loading="lazy"),
-            escape(letter),
+            element("img", src=image_data_uri(image), alt=alt, loading="lazy"),
+            letter,
         )
-        for i, (image, letter) in enumerate(zip(failure.images, letters, strict=False))
+        for image, alt, letter in zip(failure.images, alts, letters, strict=True)
     ]
+    header = element(
+        "header",
+        element("span", escape(failure.part or f"example {failure.example}")),
+        element("small", verdict),
+    )
+    name = element("p", escape(f"example {failure.example}"), class_="note") if failure.part else ""
+    shown = element("div", *images, class_="images") if images else ""
+    return element("article", header, shown, table, name)
+
+
+def _image_letters(count: int) -> list[str]:
+    """Names of several images in the header of the scores; a single one has none."""
+    return [chr(ord("A") + i) for i in range(count)] if count > 1 else [""] * count
+
+
+def _scores_table(failure: Failure) -> str:
+    """Scores of every caption and image; captions of a single image by their scores."""
+    rows, columns = failure.scores.shape
+    letters = _image_letters(rows)
     head = [element("th", "caption", class_="left", scope="col")]
     head += [element("th", f"score {letter}".strip(), scope="col") for letter in letters]
     order = range(columns)
@@ -195,15 +286,21 @@ def render_failure(failure: Failure) -> str:
         )
         for j in order
     ]
-    header = element(
-        "header",
-        element("span", escape(failure.part or f"example {failure.example}")),
-        element("small", f"wrong by {failure.margin:.3g}"),
-    )
-    table = element("table", element("thead", element("tr", *head)), element("tbody", *lines))
-    name = element("p", escape(f"example {failure.example}"), class_="note") if failure.part else ""
-    shown = element("div", *images, class_="images") if images else ""
-    return element("article", header, shown, table, name)
+    return element("table", element("thead", element("tr", *head)), element("tbody", *lines))
+
+
+def _replies_table(failure: ChatFailure) -> str:
+    """Prompts and replies of the wrong answers, the first of many."""
+    head = element("tr", element("th", "prompt", class_="left"), element("th", "reply"))
+    lines = [
+        element(
+            "tr",
+            element("td", escape(prompt), class_="left prompt"),
+            element("td", escape(reply), class_="wrong"),
+        )
+        for prompt, reply in failure.wrong[:MAX_REPLIES]
+    ]
+    return element("table", element("thead", head), element("tbody", *lines))
 
 
 def _caption(failure: Failure, text: int) -> str:

@@ -8,7 +8,13 @@ from pathlib import Path
 
 from contrapose.files import write_text
 from contrapose.metrics import Equivariance
-from contrapose.report.html.failure_cards import Failure, render_failures, worst_failures
+from contrapose.report.html.failure_cards import (
+    ChatFailure,
+    Failure,
+    chat_failures,
+    render_failures,
+    worst_failures,
+)
 from contrapose.report.html.page import (
     element,
     render_details,
@@ -78,7 +84,7 @@ def render_runs(runs: RunRecord | Sequence[RunRecord], *, title: str = "", lead:
         title=title,
         lead=lead,
         equivariance=_equivariance_by_part(listed),
-        failures=worst_failures(listed),
+        failures=[*worst_failures(listed), *chat_failures(listed)],
         skipped={run_label(run.results): run.spec.get("skipped", {}) for run in listed},
     )
 
@@ -89,7 +95,7 @@ def render_results(
     title: str = "",
     lead: str = "",
     equivariance: EqByPart | None = None,
-    failures: Sequence[Failure] = (),
+    failures: Sequence[Failure | ChatFailure] = (),
     skipped: Mapping[str, Mapping[str, str]] | None = None,
 ) -> str:
     """Render the report of results, with the sections that need more than results.
