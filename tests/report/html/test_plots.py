@@ -85,6 +85,16 @@ def test_density_adds_up_to_one() -> None:
     assert np.trapezoid(kernel_density(values, grid), grid) == pytest.approx(1, abs=1e-3)
 
 
+def test_density_of_many_values_is_that_of_their_bins() -> None:
+    values = np.random.default_rng(0).normal(size=20_000)
+    grid = np.linspace(-3, 3, 61)
+    low, high = np.quantile(values, (0.25, 0.75))
+    width = 0.9 * min(values.std(), (high - low) / 1.349) * len(values) ** -0.2
+    exact = np.exp(-0.5 * ((grid[:, None] - values) / width) ** 2).mean(axis=1)
+    exact /= width * np.sqrt(2 * np.pi)
+    assert np.allclose(kernel_density(values, grid), exact, atol=1e-4)
+
+
 def test_ticks_are_round() -> None:
     assert ticks(0, 100, 5) == [0, 20, 40, 60, 80, 100]
     assert ticks(69.2, 80.9, 4) == [70, 75, 80]

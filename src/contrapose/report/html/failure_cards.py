@@ -35,7 +35,7 @@ PER_PART, PER_RUN, PER_REPORT = 2, 24, 120
 """Most cards of a part, of a run and of a report."""
 WITHOUT_PARTS = 8
 """Most cards of a benchmark that has no parts."""
-MAX_REPLIES = 4
+MAX_REPLIES = 2
 """Most replies of a card."""
 
 
