@@ -119,9 +119,9 @@ def render_results(
         _equivariance_section(equivariance or {}, [run_label(one) for one in results]),
         render_section(
             "The worst failures",
-            "Examples on which a wrong choice is furthest ahead of a right one, or level with it; of "
-            "chat models, those with most wrong answers. Captions of a single image stand in the "
-            "order of their scores.",
+            "Examples on which a wrong choice is furthest ahead of a right one, or level with it; "
+            "of chat models, those with most wrong answers. Captions of a single image stand in "
+            "the order of their scores.",
             render_failures(failures),
         ),
         _skipped_section(results, skipped or {}),
