@@ -143,8 +143,8 @@ def align_units(
     """
     if a.ids == b.ids:
         return a, b
-    place = {name: i for i, name in enumerate(b.ids)}
-    shared = [(i, place[name]) for i, name in enumerate(a.ids) if name in place]
+    position = {name: i for i, name in enumerate(b.ids)}
+    shared = [(i, position[name]) for i, name in enumerate(a.ids) if name in position]
     if not shared:
         raise InputError("A and B have no example in common.")
     if not partial and (len(shared) < len(a) or len(shared) < len(b)):
@@ -176,8 +176,8 @@ def compare(
         a: outcomes of the first run.
         b: outcomes of the second, of the same units in the same order.
         aggregation: how the benchmark adds up.
-        names: the metrics to compare; none means every share of examples. What is not compared
-            does not weigh on the correction for many comparisons.
+        names: the metrics to compare; none means every share of examples. Only these count in the
+            correction for many comparisons.
         method: which of McNemar's tests.
         level: significance level of the verdicts.
         resamples: of the bootstrap.
@@ -189,13 +189,11 @@ def compare(
     over = group_units(a, aggregation) if isinstance(aggregation, Macro) else None
     repeated = a.clusters is not None and metrics.has_repeats(a.clusters)
     ours, theirs = build_statistics(a, over), build_statistics(b, over)
-    found: dict[str, _Change] = {}
+    changes: dict[str, _Change] = {}
     for name in names or (name for name in ours if name in theirs and is_share(a, name)):
         if name not in ours or name not in theirs or _better_direction(a, name) is None:
-            known = ", ".join(
-                each for each in ours if each in theirs and _better_direction(a, each)
-            )
-            raise InputError(f"{name!r} cannot be compared; metrics here: {known}.")
+            known = [other for other in ours if other in theirs and _better_direction(a, other)]
+            raise InputError(f"{name!r} cannot be compared; metrics here: {', '.join(known)}.")
         drawn = metrics.paired_bootstrap(
             ours[name], theirs[name], clusters=a.clusters, resamples=resamples, seed=seed
         )
@@ -204,10 +202,10 @@ def compare(
             where = a.measures[name].where
             first, second = (side.measures[name].values[where] > 0 for side in (a, b))
             test, p = f"mcnemar-{method}", metrics.mcnemar(first, second, method=method).p
-        found[name] = _Change(ours[name].value(), theirs[name].value(), drawn.ci95, test, p)
-    if not found:
+        changes[name] = _Change(ours[name].value(), theirs[name].value(), drawn.ci95, test, p)
+    if not changes:
         raise InputError("A and B share no metric that can be compared.")
-    adjusted = metrics.holm([change.p for change in found.values()])
+    adjusted = metrics.holm([change.p for change in changes.values()])
     compared = {
         name: Difference(
             a=change.a,
@@ -223,7 +221,7 @@ def compare(
                 change.b - change.a, float(p_holm), level, _better_direction(a, name)
             ),
         )
-        for (name, change), p_holm in zip(found.items(), adjusted, strict=True)
+        for (name, change), p_holm in zip(changes.items(), adjusted, strict=True)
     }
     notes = []
     if a.clusters is None:

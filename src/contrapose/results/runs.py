@@ -1,15 +1,15 @@
 """Run folders: request, score table, per-example values and results, on disk.
 
-spec.json         what was asked, and a line for each run: model, benchmark, score
+spec.json         the request, and for each run: model, benchmark, score, provenance
 scores.parquet    model, benchmark, score, example, image, text, value, match (absent where the
                   scores are the user's own matrix); of lm and blind logprobs, the log-probability
-                  of each token; where a prior is taken out, prior
+                  of each token; where a prior is removed, prior
 examples.parquet  model, benchmark, score, and a row an example: id, cluster, tags, captions where
                   they are known, and each metric's value, tie and chance
 replies.parquet   of chat: model, benchmark, score, example, question, order, prompt, reply, and the
                   option chosen and the right one
-results.json      what the command printed with --json
-report.html       the same to look at, with failures, equivariance and skipped examples
+results.json      the results, as the command prints them in JSON
+report.html       the report, with failures, equivariance and skipped examples
 
 A folder of `contrapose metrics` holds one run, one of `contrapose eval` one for every model,
 benchmark and score.
@@ -34,10 +34,10 @@ from contrapose.results.schema import Evaluation, Results
 from contrapose.results.score_files import RunRecord
 
 KEYS = ("model", "benchmark", "score")
-"""What tells one run of a folder from the others."""
+"""Names that identify a run of a folder."""
 
 KINDS = ("summary", "better", "grouped", "shown")
-"""What a measure is, beside its columns."""
+"""Properties of a measure, beside its columns."""
 
 SPEC, SCORES, EXAMPLES, RESULTS = "spec.json", "scores.parquet", "examples.parquet", "results.json"
 
@@ -46,7 +46,7 @@ REPLIES = "replies.parquet"
 REPORT = "report.html"
 
 SPEC_FIELDS = (*KEYS, "rows", "tags", "derived", "measures")
-"""What the spec says of how to read a run; the rest is its provenance."""
+"""Fields of the spec that are needed to read a run; the rest is its provenance."""
 
 OPTIONAL_COLUMNS = ("prior", "logprobs")
 """Columns of a score table that not every run has."""
@@ -66,45 +66,45 @@ def write_run(
 
     Args:
         runs: one run of given scores, or all runs of one evaluation.
-        folder: where.
-        overwrite: let it take the place of an earlier run.
+        folder: the folder to write.
+        overwrite: let it replace an earlier run.
         beside: other files of the folder, by name.
 
     Raises:
         InputError: the place is taken, and not by a run that may be overwritten.
     """
     require_run_target(folder, overwrite=overwrite)
-    each = [runs] if isinstance(runs, RunRecord) else list(runs)
+    records = [runs] if isinstance(runs, RunRecord) else list(runs)
     spec: dict[str, Any] = {
         "layout": LAYOUT,
         "contrapose": __version__,
-        "request": _request_values(each[0].request),
+        "request": _request_values(records[0].request),
         "runs": [],
     }
     start = 0
-    for run in each:
+    for run in records:
         spec["runs"].append(_build_spec(run, start))
         start += len(run.measured)
-    given = len(each) == 1 and each[0].results.model is None  # scores of a file or of arrays
-    results = each[0].results if given else build_evaluation(each)
-    with new_folder(folder, overwrite=overwrite) as place:
-        write_text(place / SPEC, json.dumps(spec, indent=2, default=str) + "\n")
-        scored = [_with_run_names(run, run.scores) for run in each if run.scores is not None]
+    given = len(records) == 1 and records[0].results.model is None  # scores of a file or of arrays
+    results = records[0].results if given else build_evaluation(records)
+    with new_folder(folder, overwrite=overwrite) as target:
+        write_text(target / SPEC, json.dumps(spec, indent=2, default=str) + "\n")
+        scored = [_with_run_names(run, run.scores) for run in records if run.scores is not None]
         if scored:
-            _write_tables(place / SCORES, scored)
+            _write_tables(target / SCORES, scored)
         _write_tables(
-            place / EXAMPLES, [_with_run_names(run, _examples_table(run)) for run in each]
+            target / EXAMPLES, [_with_run_names(run, _examples_table(run)) for run in records]
         )
-        replies = [_with_run_names(run, run.replies) for run in each if run.replies is not None]
+        replies = [_with_run_names(run, run.replies) for run in records if run.replies is not None]
         if replies:
-            _write_tables(place / REPLIES, replies)
-        write_text(place / RESULTS, results.model_dump_json(indent=2) + "\n")
+            _write_tables(target / REPLIES, replies)
+        write_text(target / RESULTS, results.model_dump_json(indent=2) + "\n")
         for name, content in (beside or {}).items():
-            write_text(place / name, content)
+            write_text(target / name, content)
 
 
 def build_evaluation(runs: Sequence[RunRecord]) -> Evaluation:
-    """Collect the results of several runs, as `contrapose eval --json` prints them."""
+    """Collect the results of several runs, as `contrapose eval` prints them in JSON."""
     return Evaluation(contrapose=__version__, runs=tuple(run.results for run in runs))
 
 
@@ -299,7 +299,7 @@ def _read_column(column: Any) -> Any:
 
 def _choose_run(runs: list[dict[str, Any]], choice: Sequence[str], folder: Path) -> dict[str, Any]:
     """Choose the one run that matches all the words."""
-    names = [tuple(run[each] for each in KEYS) for run in runs]
+    names = [tuple(run[key] for key in KEYS) for run in runs]
     fits = [i for i, name in enumerate(names) if all(word in name for word in choice)]
     if len(fits) != 1:
         shown = "; ".join(",".join(filter(None, name)) for name in names)
@@ -323,7 +323,7 @@ def _build_spec(run: RunRecord, start: int) -> dict[str, Any]:
         "tags": list(measured.tags),
         "derived": {name: asdict(derived) for name, derived in measured.derived.items()},
         "measures": {
-            name: {each: getattr(measure, each) for each in KINDS}
+            name: {kind: getattr(measure, kind) for kind in KINDS}
             for name, measure in measured.measures.items()
         },
     }
@@ -382,7 +382,7 @@ def _read_measure(columns: dict[str, Any], name: str, kind: dict[str, Any]) -> M
         ties=None if ties is None else np.array(ties, dtype=np.bool_),
         chance=None if chance is None else np.array(chance, dtype=np.float64),
         weights=None if weights is None else np.array(weights, dtype=np.float64),
-        **{each: kind[each] for each in KINDS},
+        **{name: kind[name] for name in KINDS},
     )
 
 

@@ -34,7 +34,7 @@ ExportFormat = Literal["lm-eval", "mteb"]
 FORMATS: tuple[str, ...] = get_args(ExportFormat)
 
 MARK = "export.json"
-"""Says of a folder that it is an export, so that --overwrite never takes anything else."""
+"""File that marks a folder as an export: nothing else is ever overwritten."""
 
 
 def export_run(
@@ -66,9 +66,9 @@ def export_run(
     files = _lm_eval_files(source) if wanted == "lm-eval" else _mteb_files(source)
     mark = {"format": wanted, "contrapose": __version__, "time": source.time.isoformat()}
     files[MARK] = _dump_json(mark)
-    with new_folder(out, overwrite=overwrite) as place:
+    with new_folder(out, overwrite=overwrite) as target:
         for name, content in files.items():
-            write_text(place / name, content)
+            write_text(target / name, content)
     return sorted(out / name for name in files)
 
 

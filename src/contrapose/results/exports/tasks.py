@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.files import read_json
 from contrapose.results.measures import Measurements
 from contrapose.results.runs import KEYS, SCORES, SPEC, is_run, read_results, read_run
@@ -63,8 +63,8 @@ class RunFolder:
     """Run folder: its request, time and runs.
 
     Attributes:
-        request: what was asked, as the folder says.
-        time: when it was written, unless told otherwise.
+        request: the options of the runs.
+        time: of the runs.
         runs: in the folder's order.
     """
 
@@ -77,8 +77,8 @@ def read_run_folder(folder: Path, time: datetime | None = None) -> RunFolder:
     """Read a run folder.
 
     Args:
-        folder: of `contrapose eval --out` or `contrapose metrics --out`.
-        time: when the run was; left out, as the folder's spec says, or when that was written.
+        folder: the run folder.
+        time: of the run; None takes that of the folder's spec, or when that was written.
 
     Raises:
         InputError: there is none, it is damaged, or it is of another version.
@@ -86,7 +86,9 @@ def read_run_folder(folder: Path, time: datetime | None = None) -> RunFolder:
     if not folder.exists():
         raise InputError("does not exist.", file=folder)
     if not is_run(folder):
-        raise InputError("is not a run folder; --out of contrapose eval writes one.", file=folder)
+        raise InputError(
+            f"is not a run folder; {option('out')} of contrapose eval writes one.", file=folder
+        )
     spec = read_json(folder / SPEC)
     results = read_results(folder)
     try:
@@ -98,10 +100,10 @@ def read_run_folder(folder: Path, time: datetime | None = None) -> RunFolder:
     if len(results) != len(names):
         raise InputError("is a damaged run folder (results are missing).", file=folder)
     runs = []
-    for entry, name, found in zip(entries, names, results, strict=True):
+    for entry, name, values in zip(entries, names, results, strict=True):
         _, measured = read_run(folder, name)
         pairs = _read_pairs(folder / SCORES, entry, measured)
-        runs.append(FolderRun(found, measured, pairs, str(entry.get("fingerprint", ""))))
+        runs.append(FolderRun(values, measured, pairs, str(entry.get("fingerprint", ""))))
     return RunFolder(request, time or _find_time(spec, folder), tuple(runs))
 
 
@@ -115,15 +117,15 @@ def parse_time(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise InputError(
-            f"--time must be a moment such as 2026-01-31T12:00:00, found {text!r}."
+            f"{option('time')} must be a moment such as 2026-01-31T12:00:00, found {text!r}."
         ) from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def _find_time(spec: Mapping[str, Any], folder: Path) -> datetime:
-    said = spec.get("time")
-    if isinstance(said, str):
-        return parse_time(said)
+    time = spec.get("time")
+    if isinstance(time, str):
+        return parse_time(time)
     return datetime.fromtimestamp(int((folder / SPEC).stat().st_mtime), UTC)
 
 
@@ -142,17 +144,17 @@ def _read_pairs(
         rows = pq.read_table(file, columns=columns, filters=wanted).to_pydict()
     except (pa.ArrowException, OSError, KeyError) as error:
         raise InputError(f"cannot be read ({error}).", file=file) from None
-    found: dict[str, list[ScoredPair]] = {}
+    by_example: dict[str, list[ScoredPair]] = {}
     for example, *pair in zip(*(rows[name] for name in columns), strict=True):
-        found.setdefault(example, []).append(ScoredPair(*pair))
-    return {example: tuple(pairs) for example, pairs in found.items()}
+        by_example.setdefault(example, []).append(ScoredPair(*pair))
+    return {example: tuple(pairs) for example, pairs in by_example.items()}
 
 
 Z95 = 1.96
-"""Half of a 95 % interval is so many standard errors."""
+"""Half the width of a 95 % interval in standard errors."""
 
 PART = "part"
-"""The tag that says which part of a suite a unit belongs to."""
+"""Tag with the part of a suite that a unit belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +164,8 @@ class ExportTask:
     Attributes:
         name: unique in its export, of letters, figures and `_.-`.
         alias: as people know it.
-        part: its key among the results' subsets; empty for the whole benchmark.
-        parent: name of the task it is a part of; empty for the whole benchmark.
+        part: its key among the results' subsets; empty for the benchmark.
+        parent: name of the task it is a part of; empty for the benchmark.
         metrics: its values.
     """
 
@@ -189,7 +191,7 @@ class ExportTask:
 def list_tasks(run: FolderRun) -> list[ExportTask]:
     """List the tasks of a run: the benchmark, its parts, and below those their parts."""
     root = slugify(run.results.benchmark)
-    found = [ExportTask(root, run.results.benchmark, "", "", run.results.metrics)]
+    tasks = [ExportTask(root, run.results.benchmark, "", "", run.results.metrics)]
     taken = {root}
     names: dict[str, str] = {}
     for part, metrics in run.results.subsets.items():
@@ -198,8 +200,8 @@ def list_tasks(run: FolderRun) -> list[ExportTask]:
         above = part.partition("/")[0]
         names[part] = unique_name(f"{root}_{slugify(part)}", taken)
         parent = names.get(above, root) if above != part else root
-        found.append(ExportTask(names[part], part, part, parent, metrics))
-    return found
+        tasks.append(ExportTask(names[part], part, part, parent, metrics))
+    return tasks
 
 
 def units_by_task(run: FolderRun, tasks: Iterable[ExportTask]) -> dict[str, list[int]]:
@@ -210,10 +212,10 @@ def units_by_task(run: FolderRun, tasks: Iterable[ExportTask]) -> dict[str, list
     for tag in (PART, "subset", *run.measured.tags):
         values = run.measured.tags.get(tag)
         if values and all(isinstance(value, str) and value in by_part for value in values):
-            found: dict[str, list[int]] = {}
+            units: dict[str, list[int]] = {}
             for i, value in enumerate(values):
-                found.setdefault(by_part[str(value)], []).append(i)
-            return found
+                units.setdefault(by_part[str(value)], []).append(i)
+            return units
     return {root: list(range(len(run.measured)))}
 
 
@@ -221,7 +223,7 @@ def is_higher_better(measured: Measurements, task: ExportTask, metric: str) -> b
     """Whether higher is better for a metric; None when neither is."""
     plain = re.sub(r"_(micro|macro)$", "", metric)
     part = task.part.partition("/")[0]
-    names = [name for each in (metric, plain) for name in (each, f"{part}/{each}")]
+    names = (metric, f"{part}/{metric}", plain, f"{part}/{plain}")
     for name in names:
         if name in measured.derived:
             ways = {
@@ -262,8 +264,9 @@ def slugify(text: str) -> str:
 
 def unique_name(name: str, taken: set[str]) -> str:
     """Make a name unique by a number after it, and add it to `taken`."""
-    found, number = name, 2
-    while found.lower() in {each.lower() for each in taken}:
-        found, number = f"{name}_{number}", number + 1
-    taken.add(found)
-    return found
+    lowered = {other.lower() for other in taken}
+    unique, number = name, 2
+    while unique.lower() in lowered:
+        unique, number = f"{name}_{number}", number + 1
+    taken.add(unique)
+    return unique
