@@ -1,4 +1,4 @@
-"""What there is: models, benchmarks and scores, and how to load them."""
+"""Catalog of models, benchmarks and scores, and loading them by name."""
 
 from __future__ import annotations
 

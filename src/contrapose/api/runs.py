@@ -259,7 +259,7 @@ class Runs(Sequence[Run]):
 
 
 def load_run(folder: PathLike) -> Run:
-    """Read back the run that `Run.save`, `contrapose eval --out` or `metrics --out` wrote.
+    """Read back the run that `Run.save`, or `out` of `evaluate` or `measure`, wrote.
 
     Args:
         folder: a run folder; `FOLDER@tiny,lm` is one of several runs in it.

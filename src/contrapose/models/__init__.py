@@ -1,5 +1,7 @@
 """Models: capability protocols, the registry of families, and loading by name."""
 
+from typing import TYPE_CHECKING, Any
+
 from contrapose.arrays import Ragged
 from contrapose.files import include
 from contrapose.models.capabilities import (
@@ -20,11 +22,14 @@ from contrapose.models.capabilities import (
     Reply,
     TokenCounter,
 )
-from contrapose.models.conformance import check_model, model_checks
+from contrapose.models.function import FunctionModel
 from contrapose.models.masking.text import MaskedText, TextMasker
 from contrapose.models.names import ModelName, parse_name
 from contrapose.models.options import LoadOptions
 from contrapose.models.registry import FamilyCard, families, load_model, model_names, register_model
+
+if TYPE_CHECKING:
+    from contrapose.models.conformance import check_model, model_checks
 
 __all__ = [
     "Answerer",
@@ -34,6 +39,7 @@ __all__ = [
     "EncodedImage",
     "Encoder",
     "FamilyCard",
+    "FunctionModel",
     "ImageCacher",
     "ImagePreparer",
     "Language",
@@ -58,3 +64,12 @@ __all__ = [
     "parse_name",
     "register_model",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The conformance suite, imported when it is first used."""
+    if name not in ("check_model", "model_checks"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from contrapose.models import conformance
+
+    return getattr(conformance, name)
