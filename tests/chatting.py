@@ -33,9 +33,9 @@ def number_at(image: Image.Image, left: float) -> int:
 def captions_in(text: str) -> list[str]:
     """The captions of a prompt, in its order."""
     if "left and right" in text:
-        found = re.search(r"caption 1: (.*); caption 2: (.*?)\. Please", text)
-        assert found is not None
-        return list(found.groups())
+        result = re.search(r"caption 1: (.*); caption 2: (.*?)\. Please", text)
+        assert result is not None
+        return list(result.groups())
     return re.findall(r"^ ?\(\d\) (.*)$", text, re.MULTILINE)
 
 
@@ -47,10 +47,10 @@ def knows(image: Image.Image, text: str) -> str:
     """Always right."""
     captions = captions_in(text)
     if "left and right" in text:
-        left = next(i for i, each in enumerate(captions, 1) if is_of(each, number_at(image, 0.2)))
+        left = next(i for i, item in enumerate(captions, 1) if is_of(item, number_at(image, 0.2)))
         return f"{left};{3 - left}"
     return (
-        f"({next(i for i, each in enumerate(captions, 1) if is_of(each, number_at(image, 0.5)))})"
+        f"({next(i for i, item in enumerate(captions, 1) if is_of(item, number_at(image, 0.5)))})"
     )
 
 
@@ -76,12 +76,12 @@ class Chatter:
                 raise KeyboardInterrupt
             self.after -= 1
         self.asked += [prompt.text for prompt in prompts]
-        found: list[Reply] = []
+        result: list[Reply] = []
         for prompt in prompts:
             (image,) = prompt.images
             assert isinstance(image, Image.Image)
-            found.append(Reply(self.speaks(image, prompt.text), tokens_in=10, tokens_out=2))
-        return found
+            result.append(Reply(self.speaks(image, prompt.text), tokens_in=10, tokens_out=2))
+        return result
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ CHOICE: dict[str, Any] = {"image": "a.png", "texts": ["x", "y"], "right": 0}
 
 def own(root: Path, *records: Any) -> Benchmark:
     path = root / "mine.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in records))
+    path.write_text("".join(json.dumps(item) + "\n" for item in records))
     return find_single_benchmark(str(path))
 
 
@@ -166,7 +166,7 @@ def test_counts_that_differ_are_notes(tmp_path: Path) -> None:
     assert report.examples == {"add_att": 692, "swap_obj": 1}
     assert report.expected["swap_obj"] == 245
     messages = [note.message for note in report.notes]
-    assert "swap_obj: 1 examples, and the released files have 245." in messages
+    assert any("swap_obj: 1 examples" in message and "245" in message for message in messages)
     assert not any(message.startswith("add_att") for message in messages)
     assert len(messages) == 6
 
@@ -182,8 +182,8 @@ def test_a_folder_without_the_files_is_a_problem(tmp_path: Path, name: str) -> N
 
 def test_a_file_cut_off_is_a_problem_and_the_rest_is_read(tmp_path: Path) -> None:
     record = {"filename": "a.jpg", "caption": "x", "negative_caption": "y"}
-    whole = json.dumps({"0": record, "1": record}, indent=1)
-    (tmp_path / "add_att.json").write_text(whole[:-30])
+    full = json.dumps({"0": record, "1": record}, indent=1)
+    (tmp_path / "add_att.json").write_text(full[:-30])
     report = check_data(find_single_benchmark("sugarcrepe"), tmp_path, images=False)
     assert report.examples == {"add_att": 1}
     assert kinds(report) == {"unreadable file": 1}
@@ -229,7 +229,7 @@ def test_a_card_with_other_names_for_its_subsets(tmp_path: Path) -> None:
 
 
 def test_real_annotations_are_whole(shared: Path) -> None:
-    found = {
+    result = {
         name: check_data(find_single_benchmark(name), shared / folder, images=False)
         for name, folder in (
             ("sugarcrepe", "sugarcrepe"),
@@ -239,14 +239,14 @@ def test_real_annotations_are_whole(shared: Path) -> None:
             ("simat", "simat"),
         )
     }
-    for report in found.values():
+    for report in result.values():
         assert report.ok
         assert report.examples == report.expected
-    assert found["sugarcrepe"].images == 1560
-    assert found["simat"].images == 5859
+    assert result["sugarcrepe"].images == 1560
+    assert result["simat"].images == 5859
     # Real slips: captions that are their own negatives, or negatives that became positives.
-    assert noted(found["sugarcrepe-pp"]) == {"same caption": 2}
-    assert noted(found["hard-positives-replace"]) == {"same caption": 16}
+    assert noted(result["sugarcrepe-pp"]) == {"same caption": 2}
+    assert noted(result["hard-positives-replace"]) == {"same caption": 16}
 
 
 def test_real_annotations_without_images(shared: Path) -> None:

@@ -35,9 +35,9 @@ def ref(path: Path, **more: object) -> ImageRef:
 
 
 def near(image: Image.Image, at: tuple[int, int], colour: Colour, within: int = 8) -> bool:
-    found = image.getpixel(at)
-    assert isinstance(found, tuple)
-    return all(abs(a - b) <= within for a, b in zip(found, colour, strict=True))
+    result = image.getpixel(at)
+    assert isinstance(result, tuple)
+    return all(abs(a - b) <= within for a, b in zip(result, colour, strict=True))
 
 
 def two_colours(mode: str = "RGB") -> Image.Image:
@@ -192,18 +192,18 @@ def test_half_of_what_is_refused_is_opened_in_peace(
 ) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 200)  # Pillow warns above it
     Image.new("RGB", (pixels, 1), (1, 2, 3)).save(tmp_path / "a.png")
-    whole = ref(tmp_path / "a.png", crop=(0, 0, pixels, 1))
+    full = ref(tmp_path / "a.png", crop=(0, 0, pixels, 1))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert open_image(whole).size == (pixels, 1)
+        assert open_image(full).size == (pixels, 1)
         with ThreadPoolExecutor(4) as pool:
-            assert {image.size for image in pool.map(open_image, [whole] * 16)} == {(pixels, 1)}
+            assert {image.size for image in pool.map(open_image, [full] * 16)} == {(pixels, 1)}
 
 
 def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1_000_000)
     Image.new("1", (2_001, 1_000)).save(tmp_path / "a.png")
-    with pytest.raises(InputError, match=r"too large to open \(more than 2 megapixels\); make it"):
+    with pytest.raises(InputError, match=r"too large .*2 megapixels"):
         open_image(ref(tmp_path / "a.png"))
 
 
@@ -263,8 +263,8 @@ def test_each_row_group_is_read_once(tmp_path: Path, reads: list[tuple[str, int]
 def test_threads_share_what_was_read(tmp_path: Path, reads: list[tuple[str, int]]) -> None:
     path = write(tmp_path / "a.parquet", rows=100)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda row: read_cell(path, Cell("bare", row)), range(100)))
-    assert found == [f"b{i}".encode() for i in range(100)]
+        result = list(pool.map(lambda row: read_cell(path, Cell("bare", row)), range(100)))
+    assert result == [f"b{i}".encode() for i in range(100)]
     assert len(reads) == 20
 
 
@@ -296,7 +296,7 @@ def test_cells_that_are_not_there(tmp_path: Path, cell: Cell) -> None:
 
 def test_cells_without_bytes(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet")
-    with pytest.raises(InputError, match="holds no image bytes in column 'text', row 3"):
+    with pytest.raises(InputError, match="column 'text', row 3"):
         read_cell(path, Cell("text", 3))
     pq.write_table(pa.table({"image": [{"bytes": None, "path": "a.png"}]}), path)
     with pytest.raises(InputError, match="holds no image bytes"):
@@ -328,13 +328,13 @@ def test_made_in_one_go_and_in_order(tmp_path: Path) -> None:
 
 
 def test_the_crop_is_part_of_the_content() -> None:
-    whole, part = (
+    full, part = (
         ImageRef("a", source=Patch((1, 2, 3))),
         ImageRef("a", crop=(0, 0, 2, 3), source=Patch((1, 2, 3))),
     )
-    assert content_id(whole) != content_id(part)
+    assert content_id(full) != content_id(part)
     assert open_image(part).size == (2, 3)
-    assert hash(whole) != hash(part)
+    assert hash(full) != hash(part)
 
 
 def test_a_path_or_a_source() -> None:

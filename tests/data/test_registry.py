@@ -41,9 +41,9 @@ def plugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Entry]]:
 def test_every_built_in_benchmark_is_there_under_its_name() -> None:
     assert len(benchmark_names()) >= 10
     for name in benchmark_names():
-        found = find_benchmark(name)
-        parts = [found] if isinstance(found, Benchmark) else list(found.parts.values())
-        assert (found.name if isinstance(found, Suite) else found.card.name) == name
+        result = find_benchmark(name)
+        parts = [result] if isinstance(result, Benchmark) else list(result.parts.values())
+        assert (result.name if isinstance(result, Suite) else result.card.name) == name
         for card in (part.card for part in parts):
             assert card.title
             assert card.paper
@@ -90,7 +90,7 @@ def test_plug_ins(plugged: list[Entry]) -> None:
 
 def test_a_plug_in_that_is_no_benchmark(plugged: list[Entry]) -> None:
     plugged.append(Entry("broken", "package:broken", "a string"))
-    with pytest.raises(InputError, match=r"'broken' \(package:broken\) is not a Benchmark"):
+    with pytest.raises(InputError, match=r"'broken' .*not a Benchmark"):
         find_benchmark("mine")
 
 
@@ -108,7 +108,7 @@ def test_files_are_benchmarks(tmp_path: Path) -> None:
 def test_registered_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_registered", {})
     taken = find_single_benchmark("winoground")
-    with pytest.raises(InputError, match="there is a benchmark 'winoground' already"):
+    with pytest.raises(InputError, match="'winoground' already"):
         register_benchmark(taken)
     mine = Benchmark(replace(taken.card, name="mine"), taken.read)
     register_benchmark(mine)

@@ -235,21 +235,21 @@ def test_trigrams_keep_or_change_what_they_should(words: list[str], seed: int) -
     within = tagging.shuffle_within_trigrams(words, np.random.default_rng(seed))
     for i in range(0, len(words), 3):
         assert Counter(within[i : i + 3]) == Counter(words[i : i + 3])
-    whole = tagging.shuffle_trigrams(
+    full = tagging.shuffle_trigrams(
         [f"{w}{i}" for i, w in enumerate(words)], np.random.default_rng(seed)
     )
     for i in range(0, len(words) // 3 * 3, 3):
-        at = whole.index(f"{words[i]}{i}")
-        assert whole[at : at + 3] == [f"{words[j]}{j}" for j in range(i, i + 3)]
+        at = full.index(f"{words[i]}{i}")
+        assert full[at : at + 3] == [f"{words[j]}{j}" for j in range(i, i + 3)]
 
 
 def test_all_orders_are_drawn() -> None:
     tagged = [(word, "NN") for word in "abc"]
-    found = {
+    result = {
         tuple(tagging.shuffle_nouns_and_adjectives(tagged, np.random.default_rng(seed)))
         for seed in range(60)
     }
-    assert found == set(permutations("abc")) - {("a", "b", "c")}
+    assert result == set(permutations("abc")) - {("a", "b", "c")}
 
 
 @pytest.mark.parametrize(

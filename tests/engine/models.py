@@ -122,7 +122,7 @@ class Seeing(Fake):
 
     def noise_images(self, count: int, seed: int) -> list[torch.Tensor]:
         return [
-            self.noise_std * each + self.noise_mean for each in super().noise_images(count, seed)
+            self.noise_std * item + self.noise_mean for item in super().noise_images(count, seed)
         ]
 
     def look(self, images: Sequence[Image.Image | torch.Tensor]) -> list[EncodedImage]:
@@ -168,8 +168,8 @@ class Reader:
     def text_logprobs(self, texts: Sequence[str]) -> Ragged:
         self.read += texts
         words = [text.split() for text in texts]
-        values = [-number(word, i) for each in words for i, word in enumerate(each)]
+        values = [-number(word, i) for item in words for i, word in enumerate(item)]
         offsets = [0]
-        for each in words:
-            offsets.append(offsets[-1] + len(each))
+        for item in words:
+            offsets.append(offsets[-1] + len(item))
         return Ragged(torch.tensor(values), offsets)

@@ -37,15 +37,15 @@ def test_a_killed_run_asks_the_same_batches(
     missing = np.array(
         data.draw(st.lists(st.booleans(), min_size=len(group), max_size=len(group))), dtype=bool
     )
-    whole = pack_missing(batches, missing, size)
-    asked = np.sort(np.concatenate([np.zeros(0, int), *whole]))
+    full = pack_missing(batches, missing, size)
+    asked = np.sort(np.concatenate([np.zeros(0, int), *full]))
     assert asked.tolist() == np.flatnonzero(missing).tolist()
-    assert all(len(batch) <= size for batch in whole)
-    done = data.draw(st.integers(0, len(whole)))
-    for batch in whole[:done]:
+    assert all(len(batch) <= size for batch in full)
+    done = data.draw(st.integers(0, len(full)))
+    for batch in full[:done]:
         missing[batch] = False
     again = pack_missing(batches, missing, size)
-    assert [b.tolist() for b in again] == [b.tolist() for b in whole[done:]]
+    assert [b.tolist() for b in again] == [b.tolist() for b in full[done:]]
 
 
 @given(groups, sizes)

@@ -57,8 +57,8 @@ def test_rows_stand_in_the_order_of_the_examples() -> None:
 
 
 def test_the_same_whatever_the_batch() -> None:
-    found = [ask(ScoringContext(Chatter(), batch_size=size)).replies for size in (1, 7, 100)]
-    assert found[0] == found[1] == found[2]
+    result = [ask(ScoringContext(Chatter(), batch_size=size)).replies for size in (1, 7, 100)]
+    assert result[0] == result[1] == result[2]
 
 
 def test_replies_lie_in_the_store_as_text(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 
 def test_ask_none_and_ask_all(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"48 of 48 answers of chatter .* are not in the cache"):
+    with pytest.raises(InputError, match=r"48 of 48 .*not in the cache"):
         ask(ScoringContext(Chatter(), AnswerStore(tmp_path), cache_use="only"))
     ask(ScoringContext(Chatter(likes_the_first), AnswerStore(tmp_path)))
     newer = Chatter(knows)

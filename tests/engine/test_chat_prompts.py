@@ -38,9 +38,9 @@ def build(example: Example, score: str, family: str) -> tuple[ChatRound, ...] | 
 
 
 def rounds(example: Example, template: str, family: str) -> tuple[ChatRound, ...]:
-    found = build(example, template, family)
-    assert not isinstance(found, str), found
-    return found
+    result = build(example, template, family)
+    assert not isinstance(result, str), result
+    return result
 
 
 def test_the_prompts_are_those_of_the_papers() -> None:
@@ -88,13 +88,15 @@ def test_captions_go_round_so_that_each_stands_once_in_each_place(
     example = Example("x", (patch(0),), texts, single_match(count, right), {})
     (one,) = rounds(example, "chat", "choice")
     places = Counter(
-        (text, place) for turn in one.turns for place, text in enumerate(captions_in(turn.text))
+        (text, position)
+        for turn in one.turns
+        for position, text in enumerate(captions_in(turn.text))
     )
-    assert places == Counter({(text, place): 1 for text in texts for place in range(count)})
+    assert places == Counter({(text, position): 1 for text in texts for position in range(count)})
     assert (one.right, one.options, len(one.turns)) == (right, count, count)
-    for place, turn in enumerate(one.turns):
-        assert captions_in(turn.text)[place] == texts[right]
-        assert turn.parse(f"({place + 1})") == right
+    for position, turn in enumerate(one.turns):
+        assert captions_in(turn.text)[position] == texts[right]
+        assert turn.parse(f"({position + 1})") == right
         for said, text in enumerate(captions_in(turn.text)):
             assert turn.parse(f"({said + 1})") == texts.index(text)
 
@@ -115,9 +117,9 @@ def test_a_triple_is_each_right_caption_against_the_wrong_one() -> None:
     assert [captions_in(turn.text) for turn in two.turns] == [
         ["positive", "negative"], ["negative", "positive"],
     ]  # fmt: skip
-    for each in (one, two):
-        assert (each.right, each.options) == (0, 2)
-        assert [turn.parse("2") for turn in each.turns] == [1, 0]
+    for item in (one, two):
+        assert (item.right, item.options) == (0, 2)
+        assert [turn.parse("2") for turn in item.turns] == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -133,9 +135,9 @@ def test_examples_that_have_no_such_question(
     texts: tuple[str, ...], match: tuple[tuple[bool, ...], ...], score: str, family: str, why: str
 ) -> None:
     example = Example("x", (patch(0),), texts, match, {})
-    found = build(example, score, family)
-    assert isinstance(found, str)
-    assert why in found
+    result = build(example, score, family)
+    assert isinstance(result, str)
+    assert why in result
 
 
 def test_both_captions_for_both_images_are_no_pairing() -> None:
@@ -159,17 +161,17 @@ def test_families_that_cannot_be_asked() -> None:
 def test_side_by_side_without_a_gap() -> None:
     rng = np.random.default_rng(0)
     left, right = (rng.integers(0, 256, (8, width, 3), dtype=np.uint8) for width in (5, 9))
-    whole = join_images(Image.fromarray(left), Image.fromarray(right))
-    assert np.array_equal(np.asarray(whole), np.concatenate([left, right], axis=1))
+    full = join_images(Image.fromarray(left), Image.fromarray(right))
+    assert np.array_equal(np.asarray(full), np.concatenate([left, right], axis=1))
 
 
 def test_the_lower_one_is_scaled_up() -> None:
     left, right = Image.new("RGB", (10, 20), "red"), Image.new("RGB", (7, 5), "blue")
-    whole = join_images(left, right)
-    assert whole.size == (10 + 28, 20)
-    assert whole.getpixel((9, 19)) == (255, 0, 0)
-    assert whole.getpixel((10, 19)) == (0, 0, 255)
-    assert join_images(right, left).size == whole.size
+    full = join_images(left, right)
+    assert full.size == (10 + 28, 20)
+    assert full.getpixel((9, 19)) == (255, 0, 0)
+    assert full.getpixel((10, 19)) == (0, 0, 255)
+    assert join_images(right, left).size == full.size
 
 
 def test_too_large_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,8 +250,8 @@ def test_more_captions() -> None:
 @given(st.text(max_size=80))
 def test_a_choice_is_a_place_or_nothing(reply: str) -> None:
     assert parse_choice(reply, CAPTIONS) in (-1, 0, 1)
-    found = parse_pairing(reply)
-    assert found is None or set(found) <= {1, 2}
+    result = parse_pairing(reply)
+    assert result is None or set(result) <= {1, 2}
 
 
 @given(st.integers(0, 1), st.sampled_from(["{}", "({})", "Answer: {}.", "**{}**", "Caption {}"]))

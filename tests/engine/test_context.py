@@ -150,9 +150,9 @@ def test_the_culprit_is_found(score: str) -> None:
     assert list(answers.skipped) == ["c13"]
     assert answers.skipped["c13"].reason.startswith("the model refuses the ")
     assert "'a patch 13'" in answers.skipped["c13"].detail
-    whole = score_examples(ScoringContext(Fake(), batch_size=16), score, examples)
+    full = score_examples(ScoringContext(Fake(), batch_size=16), score, examples)
     good = [i for i in range(20) if i != 13]
-    assert np.array_equal(answers.scores[good], whole.scores[good])
+    assert np.array_equal(answers.scores[good], full.scores[good])
     if score == "itm":  # what was refused once is not asked again
         before = len(model.pairs)
         score_examples(context, score, examples)
@@ -201,8 +201,8 @@ def test_templates_are_averaged() -> None:
         for score in ("itm", "lm")
     }  # fmt: skip
     for score in ("itm", "lm"):
-        found = score_gallery(context, score, data).scores
-        assert found == pytest.approx(single[score].mean(axis=2), abs=1e-12)
+        result = score_gallery(context, score, data).scores
+        assert result == pytest.approx(single[score].mean(axis=2), abs=1e-12)
     from tests.fakes import seen, vector
 
     for i, ref in enumerate(data.images):

@@ -62,18 +62,18 @@ def test_every_pair_gets_its_own_score(score: str, batch: int) -> None:
             assert ref.source is not None
             shown = seen(type(ref.source).open_many([ref.source])[0])
             for j, text in enumerate(example.texts):
-                found = answers.scores[k, i, j]
-                assert found == pytest.approx(expected(score, shown, text, noise), abs=1e-6)
+                result = answers.scores[k, i, j]
+                assert result == pytest.approx(expected(score, shown, text, noise), abs=1e-6)
     assert np.isnan(answers.scores[~answers.frame.present]).all()
 
 
 def test_the_batch_size_changes_nothing() -> None:
     for score in SCORES:
-        found = [
+        result = [
             score_examples(ScoringContext(Fake(), batch_size=size), score, pairs()).scores
             for size in (1, 2, 7, 64)
         ]
-        assert all(np.array_equal(found[0], other) for other in found[1:])
+        assert all(np.array_equal(result[0], other) for other in result[1:])
 
 
 def test_everything_distinct_is_asked_once() -> None:
@@ -99,8 +99,8 @@ def test_a_killed_run_goes_on_where_it_stopped(
     score: str, calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batches, "WRITE_INTERVAL", 0.0)
-    whole = Fake()
-    expected_ = score_examples(ScoringContext(whole), score, pairs())
+    full = Fake()
+    expected_ = score_examples(ScoringContext(full), score, pairs())
     killed = Fake(after=calls)
     with pytest.raises(KeyboardInterrupt):
         score_examples(ScoringContext(killed, AnswerStore(tmp_path)), score, pairs())
@@ -108,14 +108,14 @@ def test_a_killed_run_goes_on_where_it_stopped(
     for folder in (tmp_path / "answers").glob("*/*"):
         (folder / ".torn.parquet").write_bytes(b"PAR1 half a part")
     resumed = Fake()
-    found = score_examples(ScoringContext(resumed, AnswerStore(tmp_path)), score, pairs())
-    assert np.array_equal(found.scores, expected_.scores)
+    result = score_examples(ScoringContext(resumed, AnswerStore(tmp_path)), score, pairs())
+    assert np.array_equal(result.scores, expected_.scores)
     for name in ("images", "texts", "pairs"):
         asked = Counter(getattr(killed, name)) + Counter(getattr(resumed, name))
         if score == "prior":  # a batch is whole when every noise image has been seen
-            assert Counter(getattr(whole, name)) <= asked
+            assert Counter(getattr(full, name)) <= asked
         else:
-            assert asked == Counter(getattr(whole, name))
+            assert asked == Counter(getattr(full, name))
     again = Fake()
     score_examples(ScoringContext(again, AnswerStore(tmp_path)), score, pairs())
     assert not [*again.images, *again.texts, *again.pairs]
@@ -135,29 +135,29 @@ def test_models_and_priors_do_not_share_answers(tmp_path: Path) -> None:
 
 
 def test_windows_of_images(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = score_examples(ScoringContext(Fake()), "lm", pairs()).scores
+    full = score_examples(ScoringContext(Fake()), "lm", pairs()).scores
     monkeypatch.setattr(images, "RENDER_WINDOW", 5)
-    assert np.array_equal(score_examples(ScoringContext(Fake()), "lm", pairs()).scores, whole)
+    assert np.array_equal(score_examples(ScoringContext(Fake()), "lm", pairs()).scores, full)
     model = Fake()
     score_examples(ScoringContext(model), "itc", pairs())
     assert len(model.images) == 24
 
 
 def test_progress_ends_at_the_total() -> None:
-    told: list[tuple[str, int, int]] = []
+    reports: list[tuple[str, int, int]] = []
     context = ScoringContext(
-        Fake(), progress=lambda what, done, total: told.append((what, done, total))
+        Fake(), progress=lambda what, done, total: reports.append((what, done, total))
     )
     score_examples(context, "itc", pairs())
     score_examples(context, "itm", pairs())
-    last = {what: (done, total) for what, done, total in told}
+    last = {what: (done, total) for what, done, total in reports}
     assert last == {"itc: images": (24, 24), "itc: captions": (24, 24), "itm: pairs": (48, 48)}
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
 @pytest.mark.parametrize("score", ["itm", "lm", "prior"])
 def test_what_is_not_a_number_is_refused(score: str, broken: float) -> None:
-    with pytest.raises(InputError, match=rf"fake gave a score '{score}' that is not a number"):
+    with pytest.raises(InputError, match=rf"'{score}' that is not a number"):
         score_examples(ScoringContext(Fake(broken=broken)), score, pairs())
 
 
@@ -174,9 +174,9 @@ def test_vectors_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_scores_that_cannot_be_had() -> None:
-    with pytest.raises(InputError, match="tower cannot give 'lm'; it gives itc"):
+    with pytest.raises(InputError, match="cannot give 'lm'; it gives itc"):
         score_examples(ScoringContext(Tower()), "lm", pairs())
-    with pytest.raises(InputError, match="no score 'itk': did you mean itm or itc"):
+    with pytest.raises(InputError, match="'itk': did you mean itm"):
         score_examples(ScoringContext(Tower()), "itk", pairs())
     with pytest.raises(InputError, match="need vectors"):
         score_edits(ScoringContext(Fake()), "lm", edits())
@@ -229,7 +229,7 @@ def test_asking_all_again(tmp_path: Path) -> None:
 
 def test_asking_nothing(tmp_path: Path) -> None:
     context = ScoringContext(Fake(), AnswerStore(tmp_path), cache_use="only")
-    with pytest.raises(InputError, match=r"48 of 48 answers of fake \(itm: pairs\) are not in"):
+    with pytest.raises(InputError, match=r"48 of 48 .*not in the cache"):
         score_examples(context, "itm", pairs())
     score_examples(ScoringContext(Fake(), AnswerStore(tmp_path)), "itm", pairs(6))
     model = Fake()
@@ -257,16 +257,16 @@ def test_every_pair_is_asked_the_question(batch: int) -> None:
 
 def test_questions_do_not_share_answers(tmp_path: Path) -> None:
     store = AnswerStore(tmp_path)
-    found = []
+    result = []
     for text, answer in (("Is it {}?", "Yes"), ("Is it {}?", "yes"), ("Does it show {}?", "Yes")):
         model = Seeing()
         context = ScoringContext(model, store, question=QuestionTemplate(text, answer))
-        found.append(score_examples(context, "vqa", pairs(2)).scores)
+        result.append(score_examples(context, "vqa", pairs(2)).scores)
         assert len(model.pairs) == 8
-    assert len({scores.tobytes() for scores in found}) == 3
+    assert len({scores.tobytes() for scores in result}) == 3
     again = Seeing()
     context = ScoringContext(again, store, question=QuestionTemplate("Is it {}?", "yes"))
-    assert np.array_equal(score_examples(context, "vqa", pairs(2)).scores, found[1])
+    assert np.array_equal(score_examples(context, "vqa", pairs(2)).scores, result[1])
     assert not again.pairs
     odd = QuestionTemplate('a":["/../{}', "é\n")
     context = ScoringContext(Seeing(), store, question=odd)
@@ -286,7 +286,7 @@ def test_questions_as_the_user_gives_them() -> None:
 
 def test_a_loss_is_not_a_log_probability() -> None:
     for score, model in (("vqa", Seeing(lifted=9.0)), ("lm", Fake(broken=2.5))):
-        with pytest.raises(InputError, match="never above 0, and a loss has the other sign"):
+        with pytest.raises(InputError, match="never above 0"):
             score_examples(ScoringContext(model), score, pairs(2))
     rounded = score_examples(ScoringContext(Seeing(lifted=5e-4), batch_size=64), "vqa", pairs(40))
     assert rounded.scores.max() <= 0
@@ -301,10 +301,10 @@ def test_blind_is_one_number_a_caption() -> None:
     words = text.split()
     expected = np.mean([-number(word, i) for i, word in enumerate(words)])
     assert answers.scores[1, 0, 1] == pytest.approx(expected, abs=1e-6)
-    found = score_blind(ScoringContext(model), [text, "something new"])
-    assert found[0] == pytest.approx(expected, abs=1e-6)
+    result = score_blind(ScoringContext(model), [text, "something new"])
+    assert result[0] == pytest.approx(expected, abs=1e-6)
     assert store_key(model, "blind") == "blind:mean:caption"
-    with pytest.raises(InputError, match="reader cannot give 'lm'; it gives blind"):
+    with pytest.raises(InputError, match="cannot give 'lm'; it gives blind"):
         score_examples(ScoringContext(model), "lm", pairs(1))
 
 

@@ -98,8 +98,8 @@ def test_what_breaks_in_a_thread_breaks_the_run() -> None:
 
 def test_images_are_prepared_in_other_threads() -> None:
     model = Preparing()
-    found = score_examples(ScoringContext(model), "itc", pairs()).scores
-    assert np.array_equal(found, score_examples(ScoringContext(Fake()), "itc", pairs()).scores)
+    result = score_examples(ScoringContext(model), "itc", pairs()).scores
+    assert np.array_equal(result, score_examples(ScoringContext(Fake()), "itc", pairs()).scores)
     assert threading.get_ident() not in model.threads
     assert len(model.prepared) == 24
 
@@ -116,13 +116,13 @@ def test_images_are_prepared_while_captions_are_read() -> None:
             assert begun.wait(60)
             return super().embed_texts(texts)
 
-    told: list[str] = []
+    reports: list[str] = []
     context = ScoringContext(
-        Waiting(), progress=lambda what, done, total: told.append(f"{what} {done}")
+        Waiting(), progress=lambda what, done, total: reports.append(f"{what} {done}")
     )
-    found = score_examples(context, "itc", pairs(2)).scores
-    assert np.array_equal(found, score_examples(ScoringContext(Fake()), "itc", pairs(2)).scores)
-    assert told == ["itc: captions 0", "itc: captions 4", "itc: images 0", "itc: images 4"]
+    result = score_examples(context, "itc", pairs(2)).scores
+    assert np.array_equal(result, score_examples(ScoringContext(Fake()), "itc", pairs(2)).scores)
+    assert reports == ["itc: captions 0", "itc: captions 4", "itc: images 0", "itc: images 4"]
 
 
 def test_captions_of_an_image_come_together_as_one_object() -> None:
@@ -142,8 +142,8 @@ def test_another_executor_may_take_its_place() -> None:
                 keep(work, work.answer(batch, ready))
 
     for score in ("itc", "itm"):
-        found = score_examples(ScoringContext(Fake(), executor=Backwards()), score, pairs()).scores
-        assert np.array_equal(found, score_examples(ScoringContext(Fake()), score, pairs()).scores)
+        result = score_examples(ScoringContext(Fake(), executor=Backwards()), score, pairs()).scores
+        assert np.array_equal(result, score_examples(ScoringContext(Fake()), score, pairs()).scores)
 
 
 def test_plan_of_many_shapes() -> None:
@@ -164,8 +164,8 @@ def test_plan_of_many_shapes() -> None:
 def test_half_as_many_until_it_fits(room: int, score: str) -> None:
     model = Small(room=room)
     context = ScoringContext(model, batch_size=16)
-    found = score_examples(context, score, pairs()).scores
-    assert np.array_equal(found, score_examples(ScoringContext(Fake()), score, pairs()).scores)
+    result = score_examples(context, score, pairs()).scores
+    assert np.array_equal(result, score_examples(ScoringContext(Fake()), score, pairs()).scores)
     worked = max(size for size in model.sizes if size <= room)
     # Once it is known what fits, nothing larger is tried again.
     last = max(i for i, size in enumerate(model.sizes) if size > room)
@@ -218,9 +218,9 @@ def test_a_size_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executor, "measure_memory", measured)
     monkeypatch.setattr(executor, "MIN_BATCHES", 2)
     model = Small(room=100, batch_size=2)
-    found = score_examples(ScoringContext(model), "itm", pairs()).scores
+    result = score_examples(ScoringContext(model), "itm", pairs()).scores
     assert model.sizes == [2, 16, 16, 14]  # the first is measured, then the others
-    assert np.array_equal(found, score_examples(ScoringContext(Fake()), "itm", pairs()).scores)
+    assert np.array_equal(result, score_examples(ScoringContext(Fake()), "itm", pairs()).scores)
     named = Small(room=100)
     score_examples(ScoringContext(named, batch_size=2), "itm", pairs())
     assert set(named.sizes) == {2}
@@ -247,17 +247,17 @@ def test_a_killed_run_grows_to_the_same_batches(
 ) -> None:
     grows(monkeypatch)
     monkeypatch.setattr(batches, "WRITE_INTERVAL", 0.0)
-    whole = Small(room=100, batch_size=2)
-    score_examples(ScoringContext(whole), score, pairs())
+    full = Small(room=100, batch_size=2)
+    score_examples(ScoringContext(full), score, pairs())
     killed = Small(room=100, batch_size=2, after=after)
     with pytest.raises(KeyboardInterrupt):
         score_examples(ScoringContext(killed, AnswerStore(tmp_path)), score, pairs())
     rest = Small(room=100, batch_size=2)
     score_examples(ScoringContext(rest, AnswerStore(tmp_path)), score, pairs())
     if score == "itm":  # what was stored is measured again, not asked again
-        assert rest.sizes == [2, *whole.sizes[after:]]
+        assert rest.sizes == [2, *full.sizes[after:]]
     else:
-        assert rest.sizes[-1:] == whole.sizes[-1:]
+        assert rest.sizes[-1:] == full.sizes[-1:]
 
 
 def test_small_jobs_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:

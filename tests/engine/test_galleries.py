@@ -51,18 +51,18 @@ def test_nearest(rows: int, columns: int, k: int, axis: int, seed: int) -> None:
 def test_as_albef_does(score: str, k: int) -> None:
     data = gallery()
     itc = score_gallery(ScoringContext(Fake()), "itc", data).scores
-    whole = score_gallery(ScoringContext(Fake()), score, data, rerank=0).scores
+    full = score_gallery(ScoringContext(Fake()), score, data, rerank=0).scores
     model = Fake()
     grid = score_gallery(ScoringContext(model), score, data, rerank=k)
     assert grid.rerank == k
     assert grid.scored is not None
     assert len(model.pairs) == grid.scored.sum() < 144 or k == 11
     assert grid.from_text is not None
-    for found, itc_, whole_ in (
-        (grid.scores, itc, whole),
-        (grid.from_text.T, itc.T, whole.T),
+    for result, itc_, whole_ in (
+        (grid.scores, itc, full),
+        (grid.from_text.T, itc.T, full.T),
     ):
-        for line, near, right in zip(found, itc_, whole_, strict=True):
+        for line, near, right in zip(result, itc_, whole_, strict=True):
             best = sorted(range(12), key=lambda i: -near[i])
             expected = sorted(best[:k], key=lambda i: -right[i]) + best[k:]
             assert sorted(range(12), key=lambda i: -line[i]) == expected
@@ -87,7 +87,7 @@ def test_when_it_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     assert score_gallery(ScoringContext(Fake()), "itm", data).rerank == 5
     assert score_gallery(ScoringContext(Fake()), "itm", data, rerank=0).rerank == 0
     assert score_gallery(ScoringContext(Only()), "itm", data).rerank == 0
-    with pytest.raises(InputError, match="nearest by itc, which only does not give"):
+    with pytest.raises(InputError, match=r"nearest by itc, .*does not give"):
         score_gallery(ScoringContext(Only()), "itm", data, rerank=5)
 
 
@@ -125,7 +125,7 @@ def queries(image: str) -> list[list[float]]:
 
 def expected(image: str, text: str) -> float:
     """The score of one pair, written down a second time."""
-    return max(float(np.dot(each, vector(text))) for each in queries(image))
+    return max(float(np.dot(item, vector(text))) for item in queries(image))
 
 
 def shown(ref: ImageRef) -> str:
@@ -137,11 +137,11 @@ def shown(ref: ImageRef) -> str:
 def test_the_nearest_counts(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examples_module, "MAX_CELLS", cells)
     examples = [*pairs(), *choices()]
-    found = score_examples(ScoringContext(Several()), "itc", examples).scores
+    result = score_examples(ScoringContext(Several()), "itc", examples).scores
     for k, example in enumerate(examples):
         for i, ref in enumerate(example.images):
             for j, text in enumerate(example.texts):
-                assert found[k, i, j] == pytest.approx(expected(shown(ref), text), abs=1e-6)
+                assert result[k, i, j] == pytest.approx(expected(shown(ref), text), abs=1e-6)
     data = gallery()
     grid = score_gallery(ScoringContext(Several()), "itc", data).scores
     wanted = [[expected(shown(ref), text) for text in data.texts] for ref in data.images]
@@ -155,8 +155,8 @@ def test_classes_average_the_captions_alone() -> None:
     for i, ref in enumerate(classes.images):
         for j, name in enumerate(classes.texts):
             mean = np.add(vector(f"a {name}"), vector(f"the {name}"))
-            each = [np.dot(q, mean / np.linalg.norm(mean)) for q in queries(shown(ref))]
-            assert grid[i, j] == pytest.approx(max(each), abs=1e-6)
+            item = [np.dot(q, mean / np.linalg.norm(mean)) for q in queries(shown(ref))]
+            assert grid[i, j] == pytest.approx(max(item), abs=1e-6)
 
 
 def test_reranking_takes_the_nearest_by_it() -> None:
@@ -175,7 +175,7 @@ def test_the_store_knows_it_by_another_name(tmp_path: Path) -> None:
     again = Several()
     score_examples(ScoringContext(again, AnswerStore(tmp_path)), "itc", pairs())
     assert not again.images
-    shelves = sorted(each.name for each in (tmp_path / "answers" / "several-1").iterdir())
+    shelves = sorted(item.name for item in (tmp_path / "answers" / "several-1").iterdir())
     assert [name.partition("-")[0] for name in shelves] == ["itc_max", "itc_max"]
 
 
@@ -189,20 +189,20 @@ def test_an_unreadable_image_leaves_a_hole() -> None:
 
 
 def test_edits_are_refused_and_a_suite_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="edit queries add one vector an image, and several gives"):
+    with pytest.raises(InputError, match=r"edit queries .*several"):
         score_edits(ScoringContext(Several()), "itc", edits())
     monkeypatch.setattr(registry, "_plugins", lambda: {"patches": patches()})
     (run,) = evaluate_models([Several()], EvalRequest(("patches",), ("itc",), resamples=100))
-    assert any("is not asked with itc: edit queries add one vector" in n for n in run.results.notes)
+    assert any("with itc: edit queries" in note for note in run.results.notes)
     assert run.results.metrics
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(InputError, match="the pool 'mean'; 'max' is the only one"):
+    with pytest.raises(InputError, match="pool 'mean'; 'max'"):
         score_examples(ScoringContext(Several(pool="mean")), "itc", pairs())
     flat = Fake()
     flat.pool = "max"  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match=r"embed gave an array of shape \(4, 6\) for 4 inputs"):
+    with pytest.raises(InputError, match=r"shape \(4, 6\) for 4 inputs"):
         score_examples(ScoringContext(flat), "itc", pairs())
 
 
@@ -215,9 +215,9 @@ def test_blip2_through_the_engine_is_the_librarys(tmp_path: Path) -> None:
         image.save(tmp_path / f"{i}.png")
         lines.append(f'{{"image": "{i}.png", "texts": {list(CAPTIONS)}, "right": {i}}}'
                      .replace("'", '"'))  # fmt: skip
-    own = tmp_path / "own.jsonl"
-    own.write_text("\n".join(lines))
-    options = EvalRequest((str(own),), ("itc", "itm"), batch_size=2, device="cpu", resamples=100)
+    native = tmp_path / "own.jsonl"
+    native.write_text("\n".join(lines))
+    options = EvalRequest((str(native),), ("itc", "itm"), batch_size=2, device="cpu", resamples=100)
     itc, itm = evaluate_models([opened(folder)], options)
     assert itc.scores is not None
     assert itm.scores is not None

@@ -24,9 +24,9 @@ from tests.fakes import Fake, Patch, seen
 
 @pytest.fixture(scope="module")
 def sugarcrepe(shared: Path) -> list[Example]:
-    found = find_benchmark("sugarcrepe")
-    assert isinstance(found, Benchmark)
-    examples = found.read(shared / "sugarcrepe", StrictProblems())
+    result = find_benchmark("sugarcrepe")
+    assert isinstance(result, Benchmark)
+    examples = result.read(shared / "sugarcrepe", StrictProblems())
     assert not isinstance(examples, tuple)
     return list(examples)  # type: ignore[arg-type]
 

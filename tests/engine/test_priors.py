@@ -58,7 +58,7 @@ def test_what_is_asked_for(text: str, prior: Prior) -> None:
      "noise:2:size=3", "gallery:0", "gallery:many", "images:photos:0", "train"],
 )  # fmt: skip
 def test_other_forms_are_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"prior must be noise:3, images:DIR\[:COUNT\] or gall"):
+    with pytest.raises(InputError, match="prior must be noise:3"):
         parse_prior(text)
 
 
@@ -72,13 +72,13 @@ def plain_lm(model: Fake, image: object, text: str) -> float:
 @pytest.mark.parametrize("model", [Fake(), Seeing()], ids=["plain", "looks"])
 def test_the_prior_is_the_log_of_the_mean_probability(model: Fake) -> None:
     frame = build_frame(pairs())
-    found = score_priors(ScoringContext(model, prior=NoiseImages(4, seed=3)), frame)
+    result = score_priors(ScoringContext(model, prior=NoiseImages(4, seed=3)), frame)
     noise = model.noise_images(4, 3)
     assert frame.texts is not None
     for k, texts in enumerate(frame.texts):
         for j, text in enumerate(texts):
-            each = [np.exp(plain_lm(model, blank, text)) for blank in noise]
-            assert found[k, j] == pytest.approx(np.log(np.mean(each)), abs=1e-6)
+            item = [np.exp(plain_lm(model, blank, text)) for blank in noise]
+            assert result[k, j] == pytest.approx(np.log(np.mean(item)), abs=1e-6)
 
 
 def test_noise_is_looked_at_once_a_job() -> None:
@@ -109,10 +109,12 @@ def test_other_noise_is_another_prior(tmp_path: Path) -> None:
     store, frame = AnswerStore(tmp_path), build_frame(pairs(4))
     usual = score_priors(ScoringContext(Seeing(), store), frame)
     wide = score_priors(ScoringContext(Seeing(), store, prior=NoiseImages(std=4.0)), frame)
-    own = score_priors(ScoringContext(Seeing(), store, prior=NoiseImages(mean=0.5, std=2.0)), frame)
+    native = score_priors(
+        ScoringContext(Seeing(), store, prior=NoiseImages(mean=0.5, std=2.0)), frame
+    )
     other = score_priors(ScoringContext(Seeing(noise_std=4.0), store), frame)
     assert not np.array_equal(usual, wide)
-    assert np.array_equal(usual, own)
+    assert np.array_equal(usual, native)
     assert np.allclose(wide, other)
     names = {folder.name for folder in (tmp_path / "answers" / "fake-1").iterdir()}
     assert len([name for name in names if "noise" in name]) == 2
@@ -128,15 +130,15 @@ def test_other_noise_is_another_prior(tmp_path: Path) -> None:
 def test_the_prior_of_an_answer() -> None:
     model = Seeing()
     frame = build_frame(pairs(3))
-    found = score_priors(ScoringContext(model, prior=NoiseImages(2)), frame, "vqa")
+    result = score_priors(ScoringContext(model, prior=NoiseImages(2)), frame, "vqa")
     context = ScoringContext(model)
     assert frame.texts is not None
     text = frame.texts[1][0]
-    each = [
+    item = [
         float(model.answer_logprobs([blank], [text], context.question)[0])
         for blank in model.noise_images(2, 0)
     ]
-    assert found[1, 0] == pytest.approx(np.log(np.mean(np.exp(each))), abs=1e-6)
+    assert result[1, 0] == pytest.approx(np.log(np.mean(np.exp(item))), abs=1e-6)
     with pytest.raises(InputError, match="fake cannot give 'vqa'"):
         score_priors(ScoringContext(Fake()), frame, "vqa")
     with pytest.raises(InputError, match="'itm' is no likelihood"):
@@ -154,15 +156,15 @@ def test_images_of_a_folder(tmp_path: Path) -> None:
     photographs(tmp_path / "a" / "more", 2, start=200)
     (tmp_path / "a" / "notes.txt").write_text("not an image")
     frame, examples = build_frame(pairs(3)), pairs(3)
-    found = score_priors(
+    result = score_priors(
         ScoringContext(Fake(), prior=FolderImages(tmp_path / "a")), frame, "lm", examples
     )
     shown = [Image.open(path) for path in sorted((tmp_path / "a").rglob("*.png"))]
     assert frame.texts is not None
     for k, texts in enumerate(frame.texts):
         for j, text in enumerate(texts):
-            each = [np.exp(plain_lm(Fake(), image, text)) for image in shown]
-            assert found[k, j] == pytest.approx(np.log(np.mean(each)), abs=1e-6)
+            item = [np.exp(plain_lm(Fake(), image, text)) for image in shown]
+            assert result[k, j] == pytest.approx(np.log(np.mean(item)), abs=1e-6)
     model = Fake()
     score_priors(
         ScoringContext(model, prior=FolderImages(tmp_path / "a", 2)), frame, "lm", examples
@@ -195,8 +197,8 @@ def test_folders_that_are_no_prior(tmp_path: Path) -> None:
     photographs(tmp_path / "broken", 2)
     (tmp_path / "broken" / "x.png").write_bytes(b"no image at all")
     assert "the prior cannot be made" in refused(FolderImages(tmp_path / "broken"))
-    own = tmp_path / "few" / "100.png"
-    with_own = [replace(examples[0], images=(ImageRef("own", own), patch(1))), *examples[1:]]
+    native = tmp_path / "few" / "100.png"
+    with_own = [replace(examples[0], images=(ImageRef("own", native), patch(1))), *examples[1:]]
     message = refused(FolderImages(tmp_path / "few"), with_own)
     assert "100.png" in message
     assert "is also an image of the examples" in message
@@ -206,23 +208,23 @@ def test_folders_that_are_no_prior(tmp_path: Path) -> None:
 def test_other_examples_images() -> None:
     examples = pairs(5)
     model = Fake()
-    found = score_priors(
+    result = score_priors(
         ScoringContext(model, prior=OtherImages(3)), build_frame(examples), "lm", examples
     )
     lm = score_examples(ScoringContext(Fake()), "lm", examples).scores
     plan = plan_examples(examples)
     drawn = draw_other_images(plan, 3, 0)
-    own = {(i, j) for i, j in plan.pairs.tolist()}
-    assert not own & {(i, j) for i, j in drawn.tolist()}
-    place = {text: j for j, text in enumerate(plan.texts)}
+    native = {(i, j) for i, j in plan.pairs.tolist()}
+    assert not native & {(i, j) for i, j in drawn.tolist()}
+    position = {text: j for j, text in enumerate(plan.texts)}
     for k, example in enumerate(examples):
         for j, text in enumerate(example.texts):
-            images = drawn[drawn[:, 1] == place[text], 0]
+            images = drawn[drawn[:, 1] == position[text], 0]
             assert len(set(images.tolist())) == 3
             refs = [plan.images[i] for i in images]
             shown = [type(ref.source).open_many([ref.source])[0] for ref in refs]
-            each = [plain_lm(Fake(), image, text) for image in shown]
-            assert found[k, j] == pytest.approx(float(log_prior(each)), abs=1e-6)
+            item = [plain_lm(Fake(), image, text) for image in shown]
+            assert result[k, j] == pytest.approx(float(log_prior(item)), abs=1e-6)
     assert lm.shape == (5, 2, 2)
 
 
@@ -237,20 +239,20 @@ def test_never_an_examples_own(seed: int, size: int, count: int) -> None:
         for k in range(size)
     ]  # fmt: skip
     plan = plan_examples(examples)
-    own: dict[str, set[str]] = {}
+    native: dict[str, set[str]] = {}
     for example in examples:
         for text in example.texts:
-            own.setdefault(text, set()).update(ref.key for ref in example.images)
+            native.setdefault(text, set()).update(ref.key for ref in example.images)
     every = {ref.key for ref in plan.images}
-    if min(len(every - images) for images in own.values()) < count:
-        with pytest.raises(InputError, match=f"needs {count} images of other examples"):
+    if min(len(every - images) for images in native.values()) < count:
+        with pytest.raises(InputError, match=f"needs {count} images"):
             draw_other_images(plan, count, seed)
         return
     drawn = draw_other_images(plan, count, seed)
     counted = np.bincount(drawn[:, 1], minlength=len(plan.texts))
     assert (counted == count).all()
     for i, j in drawn.tolist():
-        assert plan.images[i].key not in own[plan.texts[j]]
+        assert plan.images[i].key not in native[plan.texts[j]]
 
 
 def test_no_other_images() -> None:

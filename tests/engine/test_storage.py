@@ -33,8 +33,8 @@ def test_a_store_anywhere(score: str, url: str) -> None:
         score_examples(ScoringContext(Fake(), AnswerStore(url)), score, pairs()).scores, expected
     )
     again = Fake()
-    found = score_examples(ScoringContext(again, AnswerStore(url)), score, pairs()).scores
-    assert np.array_equal(found, expected)
+    result = score_examples(ScoringContext(again, AnswerStore(url)), score, pairs()).scores
+    assert np.array_equal(result, expected)
     assert not [*again.images, *again.texts, *again.pairs]
 
 
@@ -57,7 +57,7 @@ def test_parts_and_damage(url: str) -> None:
 
 
 def test_places_that_are_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"the cache zzz://x cannot be opened .*not known"):
+    with pytest.raises(InputError, match=r"zzz://x cannot be opened .*not known"):
         AnswerStore("zzz://x")
     (tmp_path / "taken").write_text("")
     with pytest.raises(InputError, match="the cache cannot be written"):

@@ -125,8 +125,8 @@ def test_found_as_in_a_dictionary(
         shelf.add(images, texts, {"value": np.array(values)})
         known |= {(image, text): value for image, text, value in some}
     rows = shelf.find([image for image, _ in wanted], [text for _, text in wanted])
-    found = shelf.values(rows)
-    for pair, row, value in zip(wanted, rows, found, strict=True):
+    result = shelf.values(rows)
+    for pair, row, value in zip(wanted, rows, result, strict=True):
         assert (row >= 0) == (pair in known)
         assert value == known.get(pair) or (pair not in known and np.isnan(value))
     pairs = np.array([[0, 1], [2, 0]])
@@ -151,16 +151,16 @@ def test_pairs_with_the_same_number_stay_apart(monkeypatch: pytest.MonkeyPatch) 
     mixed = store._hash_ids
 
     def weak(words: store.IdWords, seed: int, which: int) -> store.IdWords:
-        found = mixed(words, seed, which)
-        return found % 2 if seed < 3 else found
+        result = mixed(words, seed, which)
+        return result % 2 if seed < 3 else result
 
     monkeypatch.setattr(store, "_hash_ids", weak)
     ids = [f"{i:032}" for i in range(20)]
     known = PairIndex.of(pack_ids(ids), pack_ids(ids))
     assert known.seed == 3
     pairs = np.argwhere(np.ones((20, 20), dtype=np.bool_))
-    found = known.find(ids, ids, pairs)
-    assert np.array_equal(found, np.where(pairs[:, 0] == pairs[:, 1], pairs[:, 0], -1))
+    result = known.find(ids, ids, pairs)
+    assert np.array_equal(result, np.where(pairs[:, 0] == pairs[:, 1], pairs[:, 0], -1))
 
 
 def test_a_number_that_is_there_by_chance_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,7 @@ def test_every_token_of_every_pair(cached: bool, tmp_path: Path) -> None:
 def test_blind_has_tokens_and_others_have_none() -> None:
     lists, places = score_tokens(ScoringContext(Reader()), "blind", pairs(2))
     assert len(lists[places[0, 1, 1]]) == len(pairs(2)[0].texts[1].split())
-    with pytest.raises(InputError, match="'itm' has no token log-probabilities"):
+    with pytest.raises(InputError, match="'itm' has no token"):
         score_tokens(ScoringContext(Fake()), "itm", pairs(2))
 
 
@@ -277,8 +277,8 @@ def test_two_at_once(tmp_path: Path) -> None:
     assert all(pq.read_table(part).num_rows for part in parts)
     for score in ("itc", "itm", "lm"):
         model = Slow()
-        found = score_examples(ScoringContext(model, AnswerStore(tmp_path)), score, pairs()).scores
+        result = score_examples(ScoringContext(model, AnswerStore(tmp_path)), score, pairs()).scores
         assert not [*model.images, *model.texts, *model.pairs]
         assert np.allclose(
-            found, score_examples(ScoringContext(Fake()), score, pairs()).scores, atol=1e-4
+            result, score_examples(ScoringContext(Fake()), score, pairs()).scores, atol=1e-4
         )

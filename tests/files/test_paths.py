@@ -1,15 +1,17 @@
-"""A path in an annotation file stays inside its root and finds what it means."""
+"""Paths from annotations, and plug-in files."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contrapose.files import MalformedError, resolve_name, safe_join
+from contrapose.errors import InputError
+from contrapose.files import MalformedError, include, resolve_name, safe_join
 
 
 @pytest.mark.parametrize(
@@ -60,11 +62,11 @@ def test_paths_that_are_refused(tmp_path: Path, name: str, what: str) -> None:
 def test_no_path_leaves_the_root(parts: list[str]) -> None:
     root = Path("/data/root")
     try:
-        found = safe_join(root, "/".join(parts))
+        result = safe_join(root, "/".join(parts))
     except MalformedError:
         return
-    assert ".." not in found.parts
-    assert Path(os.path.normpath(found)).is_relative_to(root)
+    assert ".." not in result.parts
+    assert Path(os.path.normpath(result)).is_relative_to(root)
 
 
 def test_a_link_cannot_be_climbed_through(tmp_path: Path) -> None:
@@ -81,11 +83,11 @@ def test_a_link_cannot_be_climbed_through(tmp_path: Path) -> None:
 def test_names_in_another_case_or_with_another_suffix(tmp_path: Path) -> None:
     for name in ("a.JPG", "b.png", "ex_0_img_0.png", "n.v1.webp", "plain"):
         (tmp_path / name).write_bytes(b"x")
-    found = {
+    result = {
         name: resolve_name(tmp_path / name)
         for name in ("a.jpg", "A.Jpg", "b.jpg", "b", "ex_0_img_0", "n.v1", "plain.jpg", "b.png")
     }
-    assert {name: path.name if path else None for name, path in found.items()} == {
+    assert {name: path.name if path else None for name, path in result.items()} == {
         "a.jpg": "a.JPG",
         "A.Jpg": "a.JPG",
         "b.jpg": "b.png",
@@ -122,3 +124,49 @@ def test_a_file_that_came_later_is_found(tmp_path: Path) -> None:
     (tmp_path / "b.png").write_bytes(b"x")
     os.utime(tmp_path, ns=(1, 1))  # a clock too coarse to tell the two writes apart
     assert resolve_name(tmp_path / "b.jpg") == tmp_path / "b.png"
+
+
+def test_a_file_is_run_once(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("runs = []\nruns.append(1)\n")
+    first = include(file)
+    file.write_text("raise RuntimeError")
+    assert include(str(file)) is first
+    assert first.runs == [1]
+    assert "mine" not in sys.modules
+    assert sys.modules[first.__name__] is first
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("x = 1\ny = z\n", r"line 2: fails when it is included \(NameError: name 'z'"),
+        ("x = 1\n\ndef f(:\n", r"line 3: fails when it is included \(SyntaxError"),
+        ("import no_such_package\n", "line 1: .*ModuleNotFoundError"),
+        ("import json\n\njson.loads('{')\n", "line 3: .*JSONDecodeError"),
+    ],
+)
+def test_what_fails_is_told_with_its_line(tmp_path: Path, content: str, says: str) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text(content)
+    before = set(sys.modules)
+    with pytest.raises(InputError, match=says):
+        include(file)
+    assert not {name for name in set(sys.modules) - before if name.startswith("contrapose")}
+    file.write_text("x = 2\n")
+    assert include(file).x == 2
+
+
+def test_an_error_of_ours_passes(tmp_path: Path) -> None:
+    file = tmp_path / "taken.py"
+    file.write_text("from contrapose.models import register_model\nregister_model('tiny')(print)\n")
+    with pytest.raises(InputError, match=r"^there is a model 'tiny' already"):
+        include(file)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no such file"):
+        include(tmp_path / "none.py")
+    (tmp_path / "text.txt").write_text("")
+    with pytest.raises(InputError, match=r"ends in \.py"):
+        include(tmp_path / "text.txt")

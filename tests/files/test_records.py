@@ -36,8 +36,8 @@ def record(value: object) -> Record:
 def test_entries_of_a_list_know_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('[\n {"a": 1},\n\n {"a":\n 2}, 3\n]\n')
-    found = [(r.key, r.line, r.value) for r in read_json_records(path, StrictProblems())]
-    assert found == [("0", 2, {"a": 1}), ("1", 4, {"a": 2}), ("2", 5, 3)]
+    result = [(r.key, r.line, r.value) for r in read_json_records(path, StrictProblems())]
+    assert result == [("0", 2, {"a": 1}), ("1", 4, {"a": 2}), ("2", 5, 3)]
 
 
 def test_entries_of_an_object_are_named_by_their_keys(tmp_path: Path) -> None:
@@ -59,8 +59,8 @@ def test_nothing_in_it_is_no_record(tmp_path: Path, text: str) -> None:
 def test_entries_under_a_key(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"info": {"images": 0},\n "images": [\n {"id": 4},\n {"id": 5}],\n "z": 1}')
-    found = list(read_json_records(path, StrictProblems(), under="images"))
-    assert [(r.key, r.line, r.value["id"]) for r in found] == [("0", 3, 4), ("1", 4, 5)]
+    result = list(read_json_records(path, StrictProblems(), under="images"))
+    assert [(r.key, r.line, r.value["id"]) for r in result] == [("0", 3, 4), ("1", 4, 5)]
     with pytest.raises(InputError, match="with the key 'annotations'"):
         list(read_json_records(path, StrictProblems(), under="annotations"))
 
@@ -166,11 +166,11 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
 def test_bytes_that_are_not_utf8_are_a_problem_with_a_line(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"a": "x"}\n{"a": "caf\xe9"}\n')
-    with pytest.raises(InputError, match=r"line 2: holds bytes that are not UTF-8"):
+    with pytest.raises(InputError, match=r"line 2: .*not UTF-8"):
         list(read_jsonl_records(path, StrictProblems()))
     problems = ProblemList()
-    found = [r.value["a"] for r in read_jsonl_records(path, problems)]
-    assert found == ["x", "caf�"]
+    result = [r.value["a"] for r in read_jsonl_records(path, problems)]
+    assert result == ["x", "caf�"]
     assert [(p.kind, p.line) for p in problems.problems] == [("not UTF-8", 2)]
 
 
@@ -178,8 +178,8 @@ def test_lines_that_are_not_json_are_problems_and_the_others_are_read(tmp_path: 
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1}\n\n{"a": 2\n{"a": 3}\r\n{"a": 4')
     problems = ProblemList()
-    found = [(r.line, r.key, r.value["a"]) for r in read_jsonl_records(path, problems)]
-    assert found == [(1, "0", 1), (4, "2", 3)]
+    result = [(r.line, r.key, r.value["a"]) for r in read_jsonl_records(path, problems)]
+    assert result == [(1, "0", 1), (4, "2", 3)]
     assert [p.line for p in problems.problems] == [3, 5]
     assert "cut off" in str(problems.problems[1])
 
@@ -187,8 +187,8 @@ def test_lines_that_are_not_json_are_problems_and_the_others_are_read(tmp_path: 
 def test_csv_rows(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('id,text\r\n1,"a, b"\r\n2,"two\nlines"\r\n\r\n3,c\r\n')
-    found = [(r.line, r.value["text"]) for r in read_csv_records(path, StrictProblems())]
-    assert found == [(2, "a, b"), (3, "two\nlines"), (6, "c")]
+    result = [(r.line, r.value["text"]) for r in read_csv_records(path, StrictProblems())]
+    assert result == [(2, "a, b"), (3, "two\nlines"), (6, "c")]
 
 
 def test_only_line_ends_end_a_csv_row(tmp_path: Path) -> None:
@@ -243,8 +243,8 @@ def test_parquet_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a readable Parquet file"):
         list(read_parquet_records(path))
     pq.write_table(pa.table({"a": list(range(100_000))}), path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:100] + bytes(2000) + whole[2100:])
+    full = path.read_bytes()
+    path.write_bytes(full[:100] + bytes(2000) + full[2100:])
     with pytest.raises(InputError, match="not a readable Parquet file"):
         list(read_parquet_records(path))
 
@@ -305,8 +305,10 @@ def test_a_malformed_record_is_a_problem_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"t": t}) + "\n" for t in ("a", None, "c")))
     problems = ProblemList()
-    found = list(parse_records(read_jsonl_records(path, problems), lambda r: r.text("t"), problems))
-    assert found == ["a", "c"]
+    result = list(
+        parse_records(read_jsonl_records(path, problems), lambda r: r.text("t"), problems)
+    )
+    assert result == ["a", "c"]
     assert str(problems.problems[0]).startswith(f"{path}, line 2: record 1: 't' must be text")
     with pytest.raises(InputError, match="line 2"):
         list(
@@ -339,6 +341,6 @@ def test_lines_are_read_as_if_each_stood_alone(
         except ValueError:
             faults.append(number)
     problems = ProblemList()
-    found = [(r.line, r.key, repr(r.value)) for r in read_jsonl_records(path, problems)]
-    assert found == expected
+    result = [(r.line, r.key, repr(r.value)) for r in read_jsonl_records(path, problems)]
+    assert result == expected
     assert [problem.line for problem in problems.problems] == faults

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from contrapose.engine import executor
-from contrapose.engine.context import NO_ID, ScoreRequest
+from contrapose.engine.context import NO_ID, ScoredBatch, ScoreRequest
 from contrapose.engine.executor import BatchWork
 from contrapose.engine.plan import count_tokens, find_unreadable_captions
 from contrapose.engine.score_types import Progress
-from contrapose.engine.store import AnswerTable, ScoredBatch, stack_columns
+from contrapose.engine.store import AnswerTable, stack_columns
 from contrapose.errors import InputError, option
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 

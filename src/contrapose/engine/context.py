@@ -33,7 +33,7 @@ from contrapose.engine.score_types import (
     require_finite,
     store_key,
 )
-from contrapose.engine.store import AnswerStore, AnswerTable, ScoredBatch
+from contrapose.engine.store import AnswerStore, AnswerTable
 from contrapose.errors import InputError, option
 from contrapose.metrics import IntArray
 from contrapose.models import Model, QuestionTemplate
@@ -113,6 +113,16 @@ def parse_question_template(text: str | None, answer: str | None) -> QuestionTem
 
 ModelCall = Callable[[list[Any], list[str]], Columns]
 """From images and captions, the i-th with the i-th, to the stored columns of each pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredBatch:
+    """Scored batch: ids, columns of the rows that have scores, and how many rows were tried."""
+
+    images: list[str]
+    texts: list[str]
+    columns: list[Columns]
+    tried: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

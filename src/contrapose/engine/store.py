@@ -30,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.arrays import Ragged
-from contrapose.engine.score_types import Columns
 from contrapose.engine.storage import StorageBackend, open_storage, read_lists, read_part
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.models.capabilities import UNSTORED
@@ -352,16 +351,6 @@ class AnswerTable:
 def new_part_name() -> str:
     """Generate a unique part name that sorts by the time of writing."""
     return f"{time.time_ns():020d}-{uuid.uuid4().hex[:12]}.parquet"
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredBatch:
-    """Scored batch: ids, columns of the rows that have scores, and how many rows were tried."""
-
-    images: list[str]
-    texts: list[str]
-    columns: list[Columns]
-    tried: int
 
 
 def default_store_folder() -> Path:

@@ -5,8 +5,7 @@ annotation file cannot leave their root, and what is written appears complete or
 """
 
 from contrapose.files.atomic import atomic_file, new_folder, require_free, write_bytes, write_text
-from contrapose.files.paths import IMAGE_SUFFIXES, resolve_name, safe_join
-from contrapose.files.plugins import include
+from contrapose.files.paths import IMAGE_SUFFIXES, include, resolve_name, safe_join
 from contrapose.files.records import (
     Record,
     gc_paused,

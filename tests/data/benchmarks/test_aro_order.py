@@ -94,7 +94,7 @@ def test_a_malformed_entry_is_named(tmp_path: Path, entry: dict[str, Any], says:
     good = {"image": "val2014/b.jpg", "caption": list(CAPTIONS)}
     lines = ",\n".join(map(json.dumps, [good, entry, good]))
     (tmp_path / "coco_karpathy_test.json").write_text(f"[\n{lines}\n]")
-    with pytest.raises(InputError, match=rf"coco_karpathy_test\.json, line 3: .*{says}"):
+    with pytest.raises(InputError, match=rf"line 3: .*{says}"):
         list(aro_order.read_coco(tmp_path, StrictProblems()))
     problems = ProblemList()
     examples = list(aro_order.read_coco(tmp_path, problems))

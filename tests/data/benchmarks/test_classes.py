@@ -68,7 +68,7 @@ def test_a_malformed_name(root: Path, line: str, what: str) -> None:
 def test_templates(root: Path) -> None:
     path = root / "templates.txt"
     path.write_text("a bad photo of a {}.\n\nno place\na {} and a {}.\nart of the {}.\n")
-    with pytest.raises(InputError, match=r"line 3: a template must hold \{\} once"):
+    with pytest.raises(InputError, match="line 3: a template must hold"):
         read(root, StrictProblems())
     problems = ProblemList()
     assert read(root, problems).templates == ("a bad photo of a {}.", "art of the {}.")

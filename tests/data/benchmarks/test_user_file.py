@@ -32,7 +32,7 @@ CHOICE: dict[str, Any] = {"images": ["a.png"], "texts": ["x", "y", "z"], "right"
 
 
 def lines(path: Path, *records: Any) -> Path:
-    path.write_text("".join(json.dumps(each) + "\n" for each in records))
+    path.write_text("".join(json.dumps(item) + "\n" for item in records))
     return path
 
 
@@ -229,9 +229,9 @@ def test_parquet(tmp_path: Path, kind: str) -> None:
     column = {
         "struct": lambda: pa.array(tags),
         "map": lambda: pa.array(
-            [list(each.items()) for each in tags], type=pa.map_(pa.string(), pa.string())
+            [list(item.items()) for item in tags], type=pa.map_(pa.string(), pa.string())
         ),
-        "text": lambda: pa.array([json.dumps(each) for each in tags]),
+        "text": lambda: pa.array([json.dumps(item) for item in tags]),
     }[kind]()
     table = pa.table(
         {
@@ -261,9 +261,9 @@ def test_images_stored_in_parquet(tmp_path: Path) -> None:
     rows = [{**row, "image_0": png(3 + i), "image_1": png(5 + i)} for i in range(2)]
     path = tmp_path / "mine.parquet"
     pq.write_table(pa.Table.from_pylist(rows), path)
-    found = examples(path)
-    assert [open_image(image).size[0] for image in found[1].images] == [4, 6]
-    assert len({image.key for example in found for image in example.images}) == 4
+    result = examples(path)
+    assert [open_image(image).size[0] for image in result[1].images] == [4, 6]
+    assert len({image.key for example in result for image in example.images}) == 4
 
 
 def test_files_that_are_no_table(tmp_path: Path) -> None:
@@ -309,8 +309,8 @@ def read(value: Any, folder: Path) -> tuple[list[Example], list[str]]:
     record = Record(value, folder / "f.jsonl", 1, "0")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(user_file, "read_table_records", lambda *_: iter([record]))
-        found = list(user_file._read_examples(folder / "f.jsonl", folder, problems))
-    return found, [problem.message for problem in problems.problems]
+        result = list(user_file._read_examples(folder / "f.jsonl", folder, problems))
+    return result, [problem.message for problem in problems.problems]
 
 
 @settings(max_examples=400, deadline=None)

@@ -111,8 +111,8 @@ def test_a_malformed_entry_is_named(tmp_path: Path, entry: Any, says: str) -> No
     with pytest.raises(InputError, match=rf"size\.json, line 3: .*{says}"):
         list(vl_checklist.read(tmp_path, StrictProblems()))
     problems = ProblemList()
-    found = [e.id for e in vl_checklist.read(tmp_path, problems)]
-    assert found == ["Attribute/vg/size/0", "Attribute/vg/size/2"]
+    result = [e.id for e in vl_checklist.read(tmp_path, problems)]
+    assert result == ["Attribute/vg/size/0", "Attribute/vg/size/2"]
     assert [p.kind for p in problems.problems] == ["malformed record"]
 
 

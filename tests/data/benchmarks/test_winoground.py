@@ -35,7 +35,7 @@ def record(number: int) -> dict[str, Any]:
 
 def lines(root: Path, records: list[Any]) -> Path:
     path = root / "examples.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in records))
+    path.write_text("".join(json.dumps(item) + "\n" for item in records))
     return path
 
 
@@ -72,11 +72,11 @@ def test_parquet_of_the_hub(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     path = tmp_path / "data" / "test-00000-of-00001.parquet"
     pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=3)
-    found = examples(tmp_path)
-    assert [example.id for example in found] == ["0", "1", "2", "3"]
-    assert [open_image(image).size for image in found[3].images] == [(5, 2), (5, 3)]
-    assert found[3].images[1].key == "ex_3_img_1"
-    assert found[0].tags["collapsed_tag"] == "Object"
+    result = examples(tmp_path)
+    assert [example.id for example in result] == ["0", "1", "2", "3"]
+    assert [open_image(image).size for image in result[3].images] == [(5, 2), (5, 3)]
+    assert result[3].images[1].key == "ex_3_img_1"
+    assert result[0].tags["collapsed_tag"] == "Object"
 
 
 @pytest.mark.parametrize("name", ["diwan_tags.json", "new_tag_assignments.json"])
@@ -84,8 +84,8 @@ def test_diwan_tags(tmp_path: Path, name: str) -> None:
     lines(tmp_path, [record(0), record(1), record(2)])
     tags = {"0": ["Unusual Image", "Complex Reasoning"], "1": []}
     (tmp_path / name).write_text(json.dumps(tags))
-    found = [example.tags.get("diwan") for example in examples(tmp_path)]
-    assert found == [("Unusual Image", "Complex Reasoning"), ("No Tag",), None]
+    result = [example.tags.get("diwan") for example in examples(tmp_path)]
+    assert result == [("Unusual Image", "Complex Reasoning"), ("No Tag",), None]
 
 
 def test_diwan_tags_that_are_no_lists(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_diwan_tags_that_are_no_lists(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"diwan_tags\.json, line 1: example 0"):
         examples(tmp_path)
     problems = ProblemList()
-    found = examples(tmp_path, problems)
-    assert [example.tags.get("diwan") for example in found] == [None, ("Non Minimal",)]
+    result = examples(tmp_path, problems)
+    assert [example.tags.get("diwan") for example in result] == [None, ("Non Minimal",)]
     assert len(problems.problems) == 1
 
 
@@ -119,7 +119,7 @@ def test_a_malformed_record(tmp_path: Path, change: dict[str, Any], what: str) -
 
 
 def test_folders_without_it(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"neither examples\.jsonl nor a \.parquet"):
+    with pytest.raises(InputError, match=r"examples\.jsonl nor"):
         examples(tmp_path)
     with pytest.raises(InputError, match="is not a folder"):
         examples(tmp_path / "none")

@@ -130,7 +130,7 @@ match has a row an image and a column a caption; with one image "right": 0 says 
 CSV, TSV: the same names as columns, lists as JSON in a cell; or image, image_0, …, text_0, …,
   tag_<name> with one value each. Parquet: lists as lists; images may also be stored in columns
   image, image_0, … as the hub stores them
-images are relative to the file's folder, or to --root"""
+images are relative to the file's folder, or to the root folder"""
 
 
 IMAGE_COLUMN = re.compile(r"image(_\d+)?")
