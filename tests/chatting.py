@@ -1,4 +1,4 @@
-"""Chat models for tests: what they see is the colour of a patch, what they say a plain function."""
+"""Fake chat models and servers: replies are a plain function of the patches' colors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NUMBERS = {source.colour: i for i in range(24) if isinstance(source := patch(i).
 
 
 def number_at(image: Image.Image, left: float) -> int:
-    """Which patch is to be seen at a place between the left edge, 0, and the right one, 1."""
+    """Number of the patch at a horizontal position, from 0 (left) to 1 (right)."""
     pixel = image.getpixel((int(left * image.width), image.height // 2))
     assert isinstance(pixel, tuple)
     return NUMBERS[pixel[0], pixel[1], pixel[2]]
@@ -55,13 +55,13 @@ def knows(image: Image.Image, text: str) -> str:
 
 
 def likes_the_first(image: Image.Image, text: str) -> str:
-    """A taste for a position, and no eyes."""
+    """Always the first option, whatever the image."""
     return "1;2" if "left and right" in text else "(1)"
 
 
 @dataclass
 class Chatter:
-    """A chat model in this process. `after` ends it after so many calls, as a kill would."""
+    """Chat model; with `after` it raises KeyboardInterrupt after so many calls."""
 
     speaks: Speaks = knows
     name: str = "chatter"
@@ -86,7 +86,7 @@ class Chatter:
 
 @dataclass(frozen=True)
 class Response:
-    """What the server sends back."""
+    """Response of the server."""
 
     body: object
     status: int = 200
@@ -118,7 +118,7 @@ def speaking(speaks: Speaks) -> Callable[[Mapping[str, Any]], Response]:
 
 @dataclass
 class Server:
-    """A real server; `answer` says what comes back, and may be exchanged at any time."""
+    """HTTP server; `answer` computes its responses, and can be replaced at any time."""
 
     url: str
     answer: Callable[[Mapping[str, Any]], Response]

@@ -1,4 +1,4 @@
-"""A small model and a small world for tests: every answer is a plain function of one pair."""
+"""Fake models and benchmarks for tests: every score is a plain function of one pair."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WIDTH = 6
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry point as far as it is used."""
+    """A minimal entry point."""
 
     name: str
     value: str
@@ -44,13 +44,13 @@ class Entry:
 
 
 def number(*parts: object) -> float:
-    """A number in [0, 1) that is always the same for the same parts."""
+    """A number in [0, 1) that depends on the arguments alone."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=6).digest()
     return int.from_bytes(digest, "big") / 2**48
 
 
 def seen(image: Image.Image | torch.Tensor) -> str:
-    """What the model sees of an image."""
+    """Color of an image, which is all that the models see."""
     if isinstance(image, torch.Tensor):
         return f"noise {float(image.sum()):.5f}"
     return str(image.resize((1, 1)).getpixel((0, 0)))
@@ -63,7 +63,7 @@ def vector(what: str) -> list[float]:
 
 @dataclass
 class Tower:
-    """Vectors only. `after` stops it in the middle, as a kill would, after so many calls."""
+    """Dual encoder; with `after` it raises KeyboardInterrupt after so many calls."""
 
     name: str = "tower"
     fingerprint: str = "tower-1"
@@ -129,7 +129,7 @@ class Fake(Tower):
 
 @dataclass(frozen=True)
 class Patch:
-    """An image that is made: one colour."""
+    """Generated image of one color."""
 
     colour: tuple[int, int, int]
 
@@ -144,7 +144,7 @@ class Patch:
 
 
 MADE: list[int] = []
-"""How many patches were made each time."""
+"""Number of patches of each call that generated some."""
 
 
 def patch(i: int) -> ImageRef:
@@ -154,7 +154,7 @@ def patch(i: int) -> ImageRef:
 
 def card(name: str, family: Family, shape: str) -> Card:
     return Card(
-        name=name, title=f"Patches: {name}", paper="none", licence="none", source="made here",
+        name=name, title=f"Patches: {name}", paper="none", license="none", source="made here",
         layout="none", shape=shape, family=family, counts={name: 12}, aggregation=Micro(),
         chance={}, tags={"subset": "the part"},
     )  # fmt: skip

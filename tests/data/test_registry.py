@@ -47,7 +47,7 @@ def test_every_built_in_benchmark_is_there_under_its_name() -> None:
         for card in (part.card for part in parts):
             assert card.title
             assert card.paper
-            assert card.licence
+            assert card.license
             assert card.source
             assert card.layout
             assert all(0 < chance < 1 for chance in card.chance.values())

@@ -29,7 +29,7 @@ from tests.fakes import Fake, pairs, patches
 
 @dataclass
 class Slow(Fake):
-    """Takes its time; its numbers hang a little on the batch, as those of real models do."""
+    """A slow model whose numbers depend slightly on the batch, as those of real models do."""
 
     def _tick(self) -> None:
         time.sleep(0.004)

@@ -1,4 +1,4 @@
-"""Fakes that read so many words, prepare images ahead, run out of memory, or refuse."""
+"""Fake models with a token limit, preprocessing, limited memory, refusals or image encoding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fakes import Fake, Tower, number, seen
 
 @dataclass
 class Reading(Fake):
-    """Counts words as tokens, and reads so many; refuses longer captions unless it cuts them."""
+    """Counts words as tokens up to a limit; longer captions are refused, or truncated."""
 
     context: int = 6
     cuts: bool = False
@@ -40,7 +40,7 @@ class Reading(Fake):
 
 @dataclass
 class Preparing(Tower):
-    """Prepares images as their mean colour; says in which threads."""
+    """Preprocesses images to their mean color; records the threads."""
 
     threads: set[int] = field(default_factory=set)
     prepared: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Preparing(Tower):
 
 @dataclass
 class Small(Fake):
-    """Has room for so many at once."""
+    """Runs out of memory above a batch size."""
 
     room: int = 3
     error: str = "CUDA out of memory. Tried to allocate 2 GiB"
@@ -86,7 +86,7 @@ class Small(Fake):
 
 @dataclass
 class Picky(Fake):
-    """Refuses every batch in which a caption holds a word."""
+    """Refuses every batch with a certain word in a caption."""
 
     word: str = "13"
 
@@ -112,7 +112,7 @@ class Picky(Fake):
 
 @dataclass
 class Seeing(Fake):
-    """Looks at images ahead, and answers questions about them."""
+    """Encodes images ahead, and answers questions about them."""
 
     noise_mean: float = 0.5
     noise_std: float = 2.0
@@ -157,7 +157,7 @@ class Seeing(Fake):
 
 @dataclass
 class Reader:
-    """A language model: a word's probability by its letters and its place."""
+    """A language model: a word's probability depends on its letters and its position."""
 
     name: str = "reader"
     fingerprint: str = "reader-1"

@@ -17,7 +17,7 @@ groups = st.lists(st.integers(1, 12), max_size=12).map(
 
 
 @given(groups, sizes)
-def test_everything_once_and_groups_together(group: np.ndarray, size: int) -> None:
+def test_batches_hold_everything_once_and_keep_groups(group: np.ndarray, size: int) -> None:
     batches = cut_batches(group, size)
     assert np.concatenate([np.zeros(0, int), *batches]).tolist() == list(range(len(group)))
     assert all(1 <= len(batch) <= size for batch in batches)
@@ -30,7 +30,7 @@ def test_everything_once_and_groups_together(group: np.ndarray, size: int) -> No
 
 
 @given(groups, sizes, st.data())
-def test_a_killed_run_asks_the_same_batches(
+def test_a_resumed_run_scores_the_same_batches(
     group: np.ndarray, size: int, data: st.DataObject
 ) -> None:
     batches = cut_batches(group, size)
@@ -49,13 +49,13 @@ def test_a_killed_run_asks_the_same_batches(
 
 
 @given(groups, sizes)
-def test_batches_that_were_not_touched_stay(group: np.ndarray, size: int) -> None:
+def test_untouched_batches_stay(group: np.ndarray, size: int) -> None:
     batches = cut_batches(group, size)
     fresh = pack_missing(batches, np.ones(len(group), dtype=bool), size)
     assert [b.tolist() for b in fresh] == [b.tolist() for b in batches]
 
 
-def test_scattered_holes_share_a_batch() -> None:
+def test_scattered_missing_pairs_share_a_batch() -> None:
     batches = cut_batches(np.arange(100), 10)
     missing = np.zeros(100, dtype=bool)
     missing[::10] = True
@@ -63,7 +63,7 @@ def test_scattered_holes_share_a_batch() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), unique=True), st.randoms())
-def test_order(pairs: list[tuple[int, int]], random: object) -> None:
+def test_pairs_are_sorted_by_length_and_image(pairs: list[tuple[int, int]], random: object) -> None:
     array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     lengths = np.array([3, 9, 1, 4, 4, 7])
     order = sort_pairs(array, lengths)

@@ -28,7 +28,7 @@ def ask(context: ScoringContext, examples: Sequence[Example] | None = None) -> R
     return collect_replies(context, EQBEN, examples or pairs())
 
 
-def test_every_question_is_asked_once() -> None:
+def test_each_distinct_prompt_is_sent_once() -> None:
     model = Chatter()
     twice = [
         *pairs(5),
@@ -46,7 +46,7 @@ def test_every_question_is_asked_once() -> None:
     assert len(model.asked) == 20
 
 
-def test_rows_stand_in_the_order_of_the_examples() -> None:
+def test_rows_follow_the_order_of_the_examples() -> None:
     sheet = collect_replies(ScoringContext(Chatter(likes_the_first)), SUGARCREPE, choices(3))
     assert sheet.example.tolist() == [0] * 3 + [1] * 3 + [2] * 3
     assert sheet.order.tolist() == [0, 1, 2] * 3
@@ -56,12 +56,12 @@ def test_rows_stand_in_the_order_of_the_examples() -> None:
     assert all(prompt.startswith("Which caption") for prompt in sheet.prompts)
 
 
-def test_the_same_whatever_the_batch() -> None:
+def test_replies_do_not_depend_on_the_batch_size() -> None:
     result = [ask(ScoringContext(Chatter(), batch_size=size)).replies for size in (1, 7, 100)]
     assert result[0] == result[1] == result[2]
 
 
-def test_replies_lie_in_the_store_as_text(tmp_path: Path) -> None:
+def test_replies_are_stored_as_text(tmp_path: Path) -> None:
     ask(ScoringContext(Chatter(), AnswerStore(tmp_path)))
     (part,) = tmp_path.rglob("*.parquet")
     table = pq.read_table(part).to_pydict()
@@ -75,7 +75,7 @@ def test_replies_lie_in_the_store_as_text(tmp_path: Path) -> None:
     assert set(sheet.chosen.tolist()) == {0}
 
 
-def test_a_killed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_a_killed_run_resumes(tmp_path: Path) -> None:
     killed = Chatter(after=5)
     with pytest.raises(KeyboardInterrupt):
         ask(ScoringContext(killed, AnswerStore(tmp_path)))
@@ -86,7 +86,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert sheet.replies == ask(ScoringContext(Chatter())).replies
 
 
-def test_ask_none_and_ask_all(tmp_path: Path) -> None:
+def test_cache_use_only_and_refresh(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"48 of 48 .*not in the cache"):
         ask(ScoringContext(Chatter(), AnswerStore(tmp_path), cache_use="only"))
     ask(ScoringContext(Chatter(likes_the_first), AnswerStore(tmp_path)))
@@ -108,7 +108,7 @@ class Stopping(Chatter):
         raise EndpointError("the endpoint is down.", [*came, *(None for _ in prompts[2:])])
 
 
-def test_what_came_before_an_endpoint_stopped_is_kept(tmp_path: Path) -> None:
+def test_replies_before_an_endpoint_stops_are_stored(tmp_path: Path) -> None:
     with pytest.raises(EndpointError, match="is down"):
         ask(ScoringContext(Stopping(), AnswerStore(tmp_path)))
     rest = Chatter()
@@ -123,7 +123,7 @@ class Strange(Chatter):
         return self.give(prompts)
 
 
-def test_what_is_no_reply_ends_the_run() -> None:
+def test_invalid_replies_end_the_run() -> None:
     strange = Strange()
     strange.give = lambda prompts: [Reply("1;2")]
     with pytest.raises(ModelError, match="chatter gave 1 replies to 4 prompts"):
@@ -135,7 +135,7 @@ def test_what_is_no_reply_ends_the_run() -> None:
         ask(ScoringContext(Tower()))
 
 
-def test_a_prompt_that_the_model_refuses_is_one_example_less() -> None:
+def test_a_refused_prompt_skips_its_example() -> None:
     def refuses(prompts: Sequence[Prompt]) -> list[Reply]:
         if any("patch 6" in prompt.text for prompt in prompts):
             raise InputError("not that one.")
@@ -150,7 +150,7 @@ def test_a_prompt_that_the_model_refuses_is_one_example_less() -> None:
     assert len(sheet.chosen) == 44
 
 
-def test_images_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_images_skip_their_examples(tmp_path: Path) -> None:
     there, gone = tmp_path / "there.png", tmp_path / "gone.png"
     Image.new("RGB", (4, 4), "red").save(there)
     broken = tmp_path / "broken.png"
@@ -170,7 +170,7 @@ def test_images_that_cannot_be_read(tmp_path: Path) -> None:
     assert len(ask(ScoringContext(Chatter(likes_the_first)), examples).frame) == 3
 
 
-def test_examples_of_another_shape() -> None:
+def test_examples_of_another_shape_are_skipped() -> None:
     other = Example("one", (patch(0),), ("a patch 0", "b"), single_match(2, 0), {})
     sheet = ask(ScoringContext(Chatter()), [other, *pairs(1)])
     assert sheet.frame.ids == ("p0",)
@@ -180,7 +180,7 @@ def test_examples_of_another_shape() -> None:
 
 
 @pytest.mark.parametrize("cuts", [False, True])
-def test_a_prompt_is_never_cut(cuts: bool) -> None:
+def test_long_prompts_are_skipped_not_truncated(cuts: bool) -> None:
     class Short(Chatter):
         context = len(EQBEN.fill(pairs(1)[0].texts).split())
 
@@ -199,14 +199,14 @@ def test_a_prompt_is_never_cut(cuts: bool) -> None:
     assert f"reads {model.context}" in sheet.skipped["long"].detail
 
 
-def test_costs() -> None:
+def test_usage_and_cost() -> None:
     model = Chatter()
     model.prices = (2.0, 10.0)  # type: ignore[attr-defined]
     sheet = ask(ScoringContext(model), pairs(5))
     assert sheet.usage.cost == pytest.approx((200 * 2 + 40 * 10) / 1e6)
 
 
-def test_the_engine_gets_what_the_model_says(tmp_path: Path) -> None:
+def test_replies_of_a_local_model(tmp_path: Path) -> None:
     FAMILIES["llava"](tmp_path)
     model = opened(tmp_path)
     examples = [

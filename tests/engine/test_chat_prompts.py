@@ -14,18 +14,7 @@ from PIL import Image
 from contrapose.data import Example, ImageRef, content_id, open_image
 from contrapose.data.examples import diagonal_match, single_match
 from contrapose.engine import chat_prompts
-from contrapose.engine.chat_prompts import (
-    EQBEN,
-    SUGARCREPE,
-    ChatRound,
-    SideBySide,
-    build_rounds,
-    explain_unfit,
-    find_template,
-    join_images,
-    parse_choice,
-    parse_pairing,
-)
+from contrapose.engine.chat_prompts import EQBEN, SUGARCREPE, ChatRound, SideBySide, build_rounds, explain_unfit, find_template, join_images, parse_choice, parse_pairing
 from contrapose.errors import InputError
 from contrapose.results.shapes import shapes
 from tests.chatting import captions_in
@@ -43,7 +32,7 @@ def rounds(example: Example, template: str, family: str) -> tuple[ChatRound, ...
     return result
 
 
-def test_the_prompts_are_those_of_the_papers() -> None:
+def test_templates_are_those_of_the_papers() -> None:
     assert EQBEN.fill(["a cat", "a dog"]) == (
         "There are two images (left and right). Now you have two captions: caption 1: a cat; "
         "caption 2: a dog. Please indicate which caption corresponds to the left image and which "
@@ -80,7 +69,7 @@ def test_a_pair_is_asked_in_both_caption_orders_and_both_image_orders() -> None:
 
 
 @given(st.integers(2, 6), st.data())
-def test_captions_go_round_so_that_each_stands_once_in_each_place(
+def test_cyclic_orders_put_each_caption_once_at_each_position(
     count: int, data: st.DataObject
 ) -> None:
     right = data.draw(st.integers(0, count - 1))
@@ -101,7 +90,7 @@ def test_captions_go_round_so_that_each_stands_once_in_each_place(
             assert turn.parse(f"({said + 1})") == texts.index(text)
 
 
-def test_each_image_of_a_pair_by_itself() -> None:
+def test_choice_rounds_of_each_image_of_a_pair() -> None:
     one, two = rounds(pairs(1)[0], "chat:sugarcrepe", "pairs")
     assert [turn.images for turn in (*one.turns, *two.turns)] == [(0,), (0,), (1,), (1,)]
     assert (one.right, two.right) == (0, 1)
@@ -131,7 +120,7 @@ def test_a_triple_is_each_right_caption_against_the_wrong_one() -> None:
         (("a", "b"), single_match(2, 0), "chat", "triple", "not exactly 3 captions"),
     ],
 )
-def test_examples_that_have_no_such_question(
+def test_examples_that_do_not_fit_the_template(
     texts: tuple[str, ...], match: tuple[tuple[bool, ...], ...], score: str, family: str, why: str
 ) -> None:
     example = Example("x", (patch(0),), texts, match, {})
@@ -147,7 +136,7 @@ def test_both_captions_for_both_images_are_no_pairing() -> None:
     assert diagonal_match(2) == pairs(1)[0].match
 
 
-def test_families_that_cannot_be_asked() -> None:
+def test_families_that_do_not_fit_the_template() -> None:
     assert "two images with two captions" in explain_unfit("chat:eqben", EQBEN, ("sugarcrepe",))
     for family, shape in shapes().items():
         fitting = tuple(shape.chat.metrics)
@@ -165,7 +154,7 @@ def test_side_by_side_without_a_gap() -> None:
     assert np.array_equal(np.asarray(full), np.concatenate([left, right], axis=1))
 
 
-def test_the_lower_one_is_scaled_up() -> None:
+def test_the_lower_image_is_scaled_up() -> None:
     left, right = Image.new("RGB", (10, 20), "red"), Image.new("RGB", (7, 5), "blue")
     full = join_images(left, right)
     assert full.size == (10 + 28, 20)
@@ -174,13 +163,13 @@ def test_the_lower_one_is_scaled_up() -> None:
     assert join_images(right, left).size == full.size
 
 
-def test_too_large_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_prompts, "MAX_PIXELS", 100)
     with pytest.raises(InputError, match="too large side by side"):
         join_images(Image.new("RGB", (1, 100)), Image.new("RGB", (30, 1)))
 
 
-def test_as_a_source_of_images(tmp_path: Path) -> None:
+def test_side_by_side_as_an_image_source(tmp_path: Path) -> None:
     file = tmp_path / "a.png"
     Image.new("RGB", (4, 4), "red").save(file)
     read = ImageRef("a", file)
@@ -219,7 +208,7 @@ CAPTIONS = ("A man in a red shirt walks 2 dogs.", "Two dogs walk a man in a red 
         ("(2), since it is not the man who leads.", 1),
     ],
 )  # fmt: skip
-def test_choices_that_can_be_read(reply: str, place: int) -> None:
+def test_parsable_choices(reply: str, place: int) -> None:
     assert parse_choice(reply, CAPTIONS) == place
 
 
@@ -234,11 +223,11 @@ def test_choices_that_can_be_read(reply: str, place: int) -> None:
         "refused: against rule (1)", "A dog", "the first one", "(1/2)",
     ],
 )  # fmt: skip
-def test_choices_that_cannot(reply: str) -> None:
+def test_unparsable_choices(reply: str) -> None:
     assert parse_choice(reply, CAPTIONS) == -1
 
 
-def test_more_captions() -> None:
+def test_choices_among_many_captions() -> None:
     five = [f"caption number {i}" for i in range(5)]
     assert parse_choice("(5)", five) == 4
     assert parse_choice("E", five) == 4
@@ -248,7 +237,7 @@ def test_more_captions() -> None:
 
 
 @given(st.text(max_size=80))
-def test_a_choice_is_a_place_or_nothing(reply: str) -> None:
+def test_a_choice_is_a_position_or_unparsable(reply: str) -> None:
     assert parse_choice(reply, CAPTIONS) in (-1, 0, 1)
     result = parse_pairing(reply)
     assert result is None or set(result) <= {1, 2}
@@ -274,7 +263,7 @@ def test_the_label_decides_whatever_the_captions(place: int, form: str) -> None:
         ("Left: 2; right: 1.\nThe left one has 5 things.", (2, 1)),
     ],
 )  # fmt: skip
-def test_pairings_that_can_be_read(reply: str, pairing: tuple[int, int]) -> None:
+def test_parsable_pairings(reply: str, pairing: tuple[int, int]) -> None:
     assert parse_pairing(reply) == pairing
 
 
@@ -288,5 +277,5 @@ def test_pairings_that_can_be_read(reply: str, pairing: tuple[int, int]) -> None
         "left: A; right: B", "refused: left 1, right 2",
     ],
 )  # fmt: skip
-def test_pairings_that_cannot(reply: str) -> None:
+def test_unparsable_pairings(reply: str) -> None:
     assert parse_pairing(reply) is None

@@ -104,7 +104,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("score", ["itc", "itm"])
-def test_captions_too_long(score: str, tmp_path: Path) -> None:
+def test_too_long_captions_are_skipped(score: str, tmp_path: Path) -> None:
     long = Example("long", (patch(1),), ("short", LONG), single_match(2, 0))
     model = Reading()
     store = AnswerStore(tmp_path)
@@ -142,7 +142,7 @@ def test_a_model_that_does_not_count_refuses_by_itself() -> None:
 
 
 @pytest.mark.parametrize("score", ["itc", "itm", "lm", "prior"])
-def test_the_culprit_is_found(score: str) -> None:
+def test_a_refused_batch_is_scored_one_by_one(score: str) -> None:
     examples = choices(20)
     model = Picky()
     context = ScoringContext(model, batch_size=16)
@@ -171,7 +171,7 @@ def test_galleries(tmp_path: Path) -> None:
         ]  # fmt: skip
 
 
-def test_nothing_can_be_seen(tmp_path: Path) -> None:
+def test_all_images_unreadable(tmp_path: Path) -> None:
     lost = tuple(ImageRef(f"{i}", tmp_path / f"{i}.png") for i in range(2))
     for score in ("itc", "itm"):
         grid = score_gallery(

@@ -52,7 +52,7 @@ def expected(score: str, image: str, text: str, noise: list[torch.Tensor]) -> fl
 
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("batch", [1, 3, 100])
-def test_every_pair_gets_its_own_score(score: str, batch: int) -> None:
+def test_every_pair_gets_its_score(score: str, batch: int) -> None:
     examples = [*pairs(), *choices()]
     model = Fake()
     answers = score_examples(ScoringContext(model, batch_size=batch), score, examples)
@@ -67,7 +67,7 @@ def test_every_pair_gets_its_own_score(score: str, batch: int) -> None:
     assert np.isnan(answers.scores[~answers.frame.present]).all()
 
 
-def test_the_batch_size_changes_nothing() -> None:
+def test_scores_do_not_depend_on_the_batch_size() -> None:
     for score in SCORES:
         result = [
             score_examples(ScoringContext(Fake(), batch_size=size), score, pairs()).scores
@@ -76,7 +76,7 @@ def test_the_batch_size_changes_nothing() -> None:
         assert all(np.array_equal(result[0], other) for other in result[1:])
 
 
-def test_everything_distinct_is_asked_once() -> None:
+def test_each_distinct_input_is_scored_once() -> None:
     examples = [*pairs(), *choices()]
     model = Fake()
     context = ScoringContext(model)
@@ -95,7 +95,7 @@ def test_everything_distinct_is_asked_once() -> None:
 
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("calls", [0, 1, 3, 6])
-def test_a_killed_run_goes_on_where_it_stopped(
+def test_a_killed_run_resumes(
     score: str, calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batches, "WRITE_INTERVAL", 0.0)
@@ -121,7 +121,7 @@ def test_a_killed_run_goes_on_where_it_stopped(
     assert not [*again.images, *again.texts, *again.pairs]
 
 
-def test_models_and_priors_do_not_share_answers(tmp_path: Path) -> None:
+def test_models_and_priors_have_separate_tables(tmp_path: Path) -> None:
     store = AnswerStore(tmp_path)
     frame = build_frame(pairs())
     one = score_priors(ScoringContext(Fake(), store), frame)
@@ -134,7 +134,7 @@ def test_models_and_priors_do_not_share_answers(tmp_path: Path) -> None:
     assert other.pairs
 
 
-def test_windows_of_images(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generated_images_are_made_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     full = score_examples(ScoringContext(Fake()), "lm", pairs()).scores
     monkeypatch.setattr(images, "RENDER_WINDOW", 5)
     assert np.array_equal(score_examples(ScoringContext(Fake()), "lm", pairs()).scores, full)
@@ -156,12 +156,12 @@ def test_progress_ends_at_the_total() -> None:
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
 @pytest.mark.parametrize("score", ["itm", "lm", "prior"])
-def test_what_is_not_a_number_is_refused(score: str, broken: float) -> None:
+def test_scores_that_are_not_numbers_are_refused(score: str, broken: float) -> None:
     with pytest.raises(InputError, match=rf"'{score}' that is not a number"):
         score_examples(ScoringContext(Fake(broken=broken)), score, pairs())
 
 
-def test_vectors_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_vectors_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for value in (float("nan"), 0.0):
         monkeypatch.setattr(
             Fake, "embed_texts", lambda _, texts, v=value: torch.full((len(texts), 6), v)
@@ -173,7 +173,7 @@ def test_vectors_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
         score_examples(ScoringContext(Fake()), "itc", pairs())
 
 
-def test_scores_that_cannot_be_had() -> None:
+def test_unknown_and_unsupported_scores() -> None:
     with pytest.raises(InputError, match="cannot give 'lm'; it gives itc"):
         score_examples(ScoringContext(Tower()), "lm", pairs())
     with pytest.raises(InputError, match="'itk': did you mean itm"):
@@ -208,7 +208,7 @@ def test_edits_move_by_the_difference_of_words() -> None:
     assert matrix[4] == pytest.approx(np.array(vectors) @ moved, abs=1e-5)
 
 
-def test_asking_all_again(tmp_path: Path) -> None:
+def test_refreshing_scores(tmp_path: Path) -> None:
     first = score_examples(ScoringContext(Fake(), AnswerStore(tmp_path)), "itm", pairs())
     again = Fake()
     context = ScoringContext(again, AnswerStore(tmp_path), cache_use="refresh")
@@ -227,7 +227,7 @@ def test_asking_all_again(tmp_path: Path) -> None:
     assert np.allclose(newest.scores, first.scores + 1)
 
 
-def test_asking_nothing(tmp_path: Path) -> None:
+def test_scores_from_the_cache_only(tmp_path: Path) -> None:
     context = ScoringContext(Fake(), AnswerStore(tmp_path), cache_use="only")
     with pytest.raises(InputError, match=r"48 of 48 .*not in the cache"):
         score_examples(context, "itm", pairs())
@@ -242,7 +242,7 @@ def test_asking_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 3, 100])
-def test_every_pair_is_asked_the_question(batch: int) -> None:
+def test_vqa_of_every_pair(batch: int) -> None:
     question = QuestionTemplate("Is it {}?", "no")
     context = ScoringContext(Seeing(), batch_size=batch, question=question)
     answers = score_examples(context, "vqa", pairs(4))
@@ -255,7 +255,7 @@ def test_every_pair_is_asked_the_question(batch: int) -> None:
                 assert answers.scores[k, i, j] == pytest.approx(expected, abs=1e-6)
 
 
-def test_questions_do_not_share_answers(tmp_path: Path) -> None:
+def test_questions_have_separate_tables(tmp_path: Path) -> None:
     store = AnswerStore(tmp_path)
     result = []
     for text, answer in (("Is it {}?", "Yes"), ("Is it {}?", "yes"), ("Does it show {}?", "Yes")):
@@ -274,7 +274,7 @@ def test_questions_do_not_share_answers(tmp_path: Path) -> None:
     assert store_key(Seeing(), "vqa", odd) != store_key(Seeing(), "vqa")
 
 
-def test_questions_as_the_user_gives_them() -> None:
+def test_parsing_question_templates() -> None:
     assert parse_question_template(None, None) == QuestionTemplate()
     assert parse_question_template("Is it {}?", " no ") == QuestionTemplate("Is it {}?", "no")
     for text in ("Is it a cat?", "{} or {}?"):
@@ -292,7 +292,7 @@ def test_a_loss_is_not_a_log_probability() -> None:
     assert rounded.scores.max() <= 0
 
 
-def test_blind_is_one_number_a_caption() -> None:
+def test_blind_is_one_number_per_caption() -> None:
     model = Reader()
     answers = score_examples(ScoringContext(model), "blind", [*pairs(3), *choices(3)])
     assert len(model.read) == len(set(model.read))
@@ -308,7 +308,7 @@ def test_blind_is_one_number_a_caption() -> None:
         score_examples(ScoringContext(model), "lm", pairs(1))
 
 
-def test_scores_when_the_user_names_none() -> None:
+def test_default_scores() -> None:
     assert default_scores(Fake()) == ("itc", "itm", "lm")
     assert default_scores(Seeing()) == ("itc", "itm", "lm", "vqa")
     assert default_scores(Tower()) == ("itc",)

@@ -67,7 +67,9 @@ needs = st.lists(st.lists(st.integers(0, 30), unique=True, max_size=6), max_size
 
 @settings(max_examples=40, deadline=None)
 @given(needs, st.integers(1, 3), st.integers(1, 8))
-def test_in_order_with_everything_ready(wanted: list[list[int]], workers: int, ahead: int) -> None:
+def test_batches_run_in_order_with_prepared_inputs(
+    wanted: list[list[int]], workers: int, ahead: int
+) -> None:
     work = Counting(wanted)
     kept: list[int] = []
     batches = [np.array([i]) for i in range(len(wanted))]
@@ -80,13 +82,13 @@ def test_in_order_with_everything_ready(wanted: list[list[int]], workers: int, a
     assert work.main <= {threading.get_ident()}
 
 
-def test_neighbours_share_their_pieces() -> None:
+def test_neighboring_batches_share_inputs() -> None:
     work = Counting([[1, 2], [2, 3], [3, 1]])
     LocalExecutor(2, ahead=10).run([(work, np.array([i])) for i in range(3)], lambda _, n: None)
     assert sorted(work.made) == [1, 2, 3]
 
 
-def test_what_breaks_in_a_thread_breaks_the_run() -> None:
+def test_an_error_in_a_worker_ends_the_run() -> None:
     kept: list[int] = []
     work = Counting([[1], [2], [3]], broken=2)
     with pytest.raises(ZeroDivisionError):
@@ -125,7 +127,7 @@ def test_images_are_prepared_while_captions_are_read() -> None:
     assert reports == ["itc: captions 0", "itc: captions 4", "itc: images 0", "itc: images 4"]
 
 
-def test_captions_of_an_image_come_together_as_one_object() -> None:
+def test_captions_of_an_image_share_one_prepared_object() -> None:
     model = Preparing(batch_size=6)
     score_examples(ScoringContext(model), "itm", choices())
     for images in model.calls:
@@ -134,7 +136,7 @@ def test_captions_of_an_image_come_together_as_one_object() -> None:
     assert len(model.prepared) == 12
 
 
-def test_another_executor_may_take_its_place() -> None:
+def test_another_executor() -> None:
     class Backwards:
         def run(self, jobs, keep) -> None:  # type: ignore[no-untyped-def]
             for work, batch in reversed(jobs):
@@ -161,7 +163,7 @@ def test_plan_of_many_shapes() -> None:
 
 @pytest.mark.parametrize("room", [1, 2, 3, 5])
 @pytest.mark.parametrize("score", ["itc", "itm"])
-def test_half_as_many_until_it_fits(room: int, score: str) -> None:
+def test_batches_are_halved_until_they_fit(room: int, score: str) -> None:
     model = Small(room=room)
     context = ScoringContext(model, batch_size=16)
     result = score_examples(context, score, pairs()).scores
@@ -177,7 +179,7 @@ def test_half_as_many_until_it_fits(room: int, score: str) -> None:
     "message",
     ["HIP out of memory", "DefaultCPUAllocator: can't allocate memory", "not enough memory: you"],
 )
-def test_what_memory_says(message: str) -> None:
+def test_out_of_memory_messages(message: str) -> None:
     model = Small(error=message)
     score_examples(ScoringContext(model, batch_size=8), "itm", pairs())
     assert max(model.sizes) == 8
@@ -185,17 +187,17 @@ def test_what_memory_says(message: str) -> None:
     assert not is_out_of_memory(RuntimeError("shapes do not fit"))
 
 
-def test_no_room_for_one() -> None:
+def test_no_memory_for_one_pair() -> None:
     with pytest.raises(InputError, match="no room for even one of itm: pairs"):
         score_examples(ScoringContext(Small(room=0)), "itm", pairs())
 
 
-def test_other_errors_pass() -> None:
+def test_other_errors_are_raised() -> None:
     with pytest.raises(RuntimeError, match="mat1 and mat2"):
         score_examples(ScoringContext(Small(error="mat1 and mat2")), "itm", pairs())
 
 
-def test_growth_is_by_memory_alone() -> None:
+def test_batch_growth_by_memory() -> None:
     giga = 1 << 30
     usage = MemoryUsage(before=2 * giga, peak=3 * giga, room=80 * giga)  # 64 take one gigabyte
     assert grow_batch_size(64, usage, 1_000_000) == 1024
@@ -210,7 +212,7 @@ def test_growth_is_by_memory_alone() -> None:
     assert grow_batch_size(2000, usage, 1_000_000) == 2000
 
 
-def test_a_size_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_batch_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(call):  # type: ignore[no-untyped-def]
         call()
         return MemoryUsage(0, 2, 80)
@@ -242,7 +244,7 @@ def grows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("after", [1, 2, 3])
 @pytest.mark.parametrize("score", ["itc", "itm"])
-def test_a_killed_run_grows_to_the_same_batches(
+def test_a_resumed_run_grows_to_the_same_batches(
     score: str, after: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     grows(monkeypatch)

@@ -37,7 +37,7 @@ from tests.models.hf.small_fusion import CAPTIONS, bert_tokenizer, hf, opened, p
     st.integers(1, 6), st.integers(1, 6), st.integers(1, 8), st.sampled_from([0, 1]),
     st.integers(0, 1000),
 )  # fmt: skip
-def test_nearest(rows: int, columns: int, k: int, axis: int, seed: int) -> None:
+def test_nearest_candidates_and_ties(rows: int, columns: int, k: int, axis: int, seed: int) -> None:
     scores = np.random.default_rng(seed).integers(0, 4, (rows, columns)) / 4
     chosen = select_nearest(scores, k, axis)
     lines = zip(scores, chosen, strict=True) if axis == 1 else zip(scores.T, chosen.T, strict=True)
@@ -48,7 +48,7 @@ def test_nearest(rows: int, columns: int, k: int, axis: int, seed: int) -> None:
 
 @pytest.mark.parametrize("score", ["itm", "lm"])
 @pytest.mark.parametrize("k", [1, 3, 11])
-def test_as_albef_does(score: str, k: int) -> None:
+def test_reranking_as_albef(score: str, k: int) -> None:
     data = gallery()
     itc = score_gallery(ScoringContext(Fake()), "itc", data).scores
     full = score_gallery(ScoringContext(Fake()), score, data, rerank=0).scores
@@ -70,7 +70,7 @@ def test_as_albef_does(score: str, k: int) -> None:
     assert f"{score} orders the {k} of highest itc" in grid.notes[0]
 
 
-def test_when_it_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_galleries_are_reranked(monkeypatch: pytest.MonkeyPatch) -> None:
     class Only:
         """A matcher without vectors."""
 
@@ -134,7 +134,7 @@ def shown(ref: ImageRef) -> str:
 
 
 @pytest.mark.parametrize("cells", [1, 40, 1 << 20])
-def test_the_nearest_counts(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_nearest_vector_counts(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examples_module, "MAX_CELLS", cells)
     examples = [*pairs(), *choices()]
     result = score_examples(ScoringContext(Several()), "itc", examples).scores
@@ -159,7 +159,7 @@ def test_classes_average_the_captions_alone() -> None:
             assert grid[i, j] == pytest.approx(max(item), abs=1e-6)
 
 
-def test_reranking_takes_the_nearest_by_it() -> None:
+def test_reranking_by_the_nearest_vector() -> None:
     data = gallery()
     grid = score_gallery(ScoringContext(Several()), "itm", data, rerank=2)
     itc = np.array([[expected(shown(ref), text) for text in data.texts] for ref in data.images])
@@ -170,7 +170,7 @@ def test_reranking_takes_the_nearest_by_it() -> None:
     np.testing.assert_array_equal(grid.scored, near)
 
 
-def test_the_store_knows_it_by_another_name(tmp_path: Path) -> None:
+def test_pooled_vectors_have_their_own_store_key(tmp_path: Path) -> None:
     score_examples(ScoringContext(Several(), AnswerStore(tmp_path)), "itc", pairs())
     again = Several()
     score_examples(ScoringContext(again, AnswerStore(tmp_path)), "itc", pairs())
@@ -179,7 +179,7 @@ def test_the_store_knows_it_by_another_name(tmp_path: Path) -> None:
     assert [name.partition("-")[0] for name in shelves] == ["itc_max", "itc_max"]
 
 
-def test_an_unreadable_image_leaves_a_hole() -> None:
+def test_an_unreadable_image_is_skipped() -> None:
     lost = ImageRef("lost", Path("nowhere.png"))
     example = Example("e", (lost,), ("a", "b"), single_match(2, 0))
     answers = score_examples(ScoringContext(Several()), "itc", [example, *choices(2)])
@@ -188,7 +188,7 @@ def test_an_unreadable_image_leaves_a_hole() -> None:
     assert np.isnan(alone.scores).all()
 
 
-def test_edits_are_refused_and_a_suite_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edits_are_refused_and_the_suite_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"edit queries .*several"):
         score_edits(ScoringContext(Several()), "itc", edits())
     monkeypatch.setattr(registry, "_plugins", lambda: {"patches": patches()})
@@ -197,7 +197,7 @@ def test_edits_are_refused_and_a_suite_goes_on(monkeypatch: pytest.MonkeyPatch) 
     assert run.results.metrics
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_invalid_poolings_and_shapes_are_refused() -> None:
     with pytest.raises(InputError, match="pool 'mean'; 'max'"):
         score_examples(ScoringContext(Several(pool="mean")), "itc", pairs())
     flat = Fake()

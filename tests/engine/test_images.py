@@ -38,11 +38,11 @@ def some(shape: tuple[int, int] = (12, 16)) -> BoolArray:
 
 
 @given(arrays(np.bool_, st.tuples(st.integers(1, 20), st.integers(1, 20))))
-def test_masks_come_back(mask: BoolArray) -> None:
+def test_masks_round_trip(mask: BoolArray) -> None:
     assert np.array_equal(RegionMask.of(mask).array(), mask)
 
 
-def test_each_way_and_region_has_an_id_of_its_own(ref: ImageRef) -> None:
+def test_each_fill_and_region_has_its_own_id(ref: ImageRef) -> None:
     name = content_id(ref)
     one, two = RegionMask.of(some()), RegionMask.of(~some())
     made = [
@@ -71,7 +71,7 @@ def test_each_way_and_region_has_an_id_of_its_own(ref: ImageRef) -> None:
         (Filling("colour", (0.5, 0.25, 1.0)), lambda _: np.array([128, 64, 255])),
     ],
 )
-def test_a_region_of_one_colour(
+def test_regions_filled_with_a_color(
     filling: Filling, wanted: Callable[[Any], Any], ref: ImageRef
 ) -> None:
     before = np.asarray(open_image(ref))
@@ -81,7 +81,7 @@ def test_a_region_of_one_colour(
 
 
 @pytest.mark.parametrize("kind", ["blur", "noise"])
-def test_a_region_that_is_blurred_or_noise(kind: str, ref: ImageRef) -> None:
+def test_regions_filled_with_blur_or_noise(kind: str, ref: ImageRef) -> None:
     before = np.asarray(open_image(ref))
     shown = mask_image(ref, "id", [RegionMask.of(some())], Filling(kind))
     after = np.asarray(open_image(shown))
@@ -93,7 +93,7 @@ def test_a_region_that_is_blurred_or_noise(kind: str, ref: ImageRef) -> None:
     assert np.array_equal(np.asarray(open_image(both))[some()], after[some()])
 
 
-def test_by_zero_the_model_hides_it(ref: ImageRef) -> None:
+def test_zero_fill_is_applied_by_the_model(ref: ImageRef) -> None:
     model: Any = load_model("tiny-clip")
     shown = mask_image(ref, "id", [RegionMask.of(some())], Filling())
     image = open_image(shown)
@@ -117,7 +117,7 @@ def test_a_mask_of_another_size_is_refused(ref: ImageRef) -> None:
         open_image(shown)
 
 
-def test_an_image_seen_in_many_ways_is_made_once() -> None:
+def test_an_image_with_many_masks_is_generated_once() -> None:
     refs = [patch(i) for i in range(3)]
     mask = np.zeros((4, 4), dtype=np.bool_)
     mask[:2] = True

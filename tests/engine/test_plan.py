@@ -36,7 +36,7 @@ def colour(key: str, known: dict[str, int]) -> tuple[int, int, int]:
     return number % 8 * 32, number // 8 % 8 * 32, number // 64 * 10
 
 
-def test_the_whole_of_sugarcrepe(sugarcrepe: list[Example]) -> None:
+def test_all_of_sugarcrepe_is_planned_once(sugarcrepe: list[Example]) -> None:
     known: dict[str, int] = {}
     made = [
         replace(e, images=tuple(ImageRef(r.key, source=Patch(colour(r.key, known)))
@@ -53,7 +53,9 @@ def test_the_whole_of_sugarcrepe(sugarcrepe: list[Example]) -> None:
     assert (len(model.images), len(model.texts)) == (1_560, 11_844)
 
 
-def test_files_two_benchmarks_and_a_second_run(sugarcrepe: list[Example], tmp_path: Path) -> None:
+def test_two_benchmarks_and_a_second_run_share_scores(
+    sugarcrepe: list[Example], tmp_path: Path
+) -> None:
     some = sugarcrepe[::97]
     known: dict[str, int] = {}
     examples = []

@@ -48,7 +48,7 @@ from tests.fakes import Fake, choices, pairs, patch, seen
         ("gallery:4", OtherImages(4, 7)),
     ],
 )
-def test_what_is_asked_for(text: str, prior: Prior) -> None:
+def test_parsing_priors(text: str, prior: Prior) -> None:
     assert parse_prior(text, seed=7) == prior
 
 
@@ -57,7 +57,7 @@ def test_what_is_asked_for(text: str, prior: Prior) -> None:
     ["", "images", "images:", "noise:0", "noise:x", "noise:2:std=0", "noise:2:mean=nan",
      "noise:2:size=3", "gallery:0", "gallery:many", "images:photos:0", "train"],
 )  # fmt: skip
-def test_other_forms_are_refused(text: str) -> None:
+def test_invalid_priors_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="prior must be noise:3"):
         parse_prior(text)
 
@@ -81,7 +81,7 @@ def test_the_prior_is_the_log_of_the_mean_probability(model: Fake) -> None:
             assert result[k, j] == pytest.approx(np.log(np.mean(item)), abs=1e-6)
 
 
-def test_noise_is_looked_at_once_a_job() -> None:
+def test_noise_is_encoded_once() -> None:
     model = Seeing(batch_size=4)
     score_priors(ScoringContext(model, prior=NoiseImages(3)), build_frame(pairs()))
     assert sorted(model.looked) == sorted(map(seen, Seeing().noise_images(3, 0)))
@@ -92,7 +92,7 @@ def test_noise_is_looked_at_once_a_job() -> None:
     assert few.looked == []
 
 
-def test_images_of_examples_are_looked_at_once_where_captions_fill_batches() -> None:
+def test_images_are_encoded_once_where_captions_fill_batches() -> None:
     many = [
         Example("x", (patch(0),), tuple(f"a {i}" for i in range(30)), (((True,) + (False,) * 29),))
     ]
@@ -181,7 +181,7 @@ def test_images_of_a_folder(tmp_path: Path) -> None:
     assert other.pairs != model.pairs
 
 
-def test_folders_that_are_no_prior(tmp_path: Path) -> None:
+def test_unusable_prior_folders(tmp_path: Path) -> None:
     frame, examples = build_frame(pairs(3)), pairs(3)
 
     def refused(prior: FolderImages, examples: list[Example] = examples) -> str:
@@ -229,7 +229,7 @@ def test_other_examples_images() -> None:
 
 
 @given(st.integers(0, 2**20), st.integers(2, 9), st.integers(1, 4))
-def test_never_an_examples_own(seed: int, size: int, count: int) -> None:
+def test_prior_images_are_never_of_the_example(seed: int, size: int, count: int) -> None:
     rng = np.random.default_rng(seed)
     examples = [
         Example(
@@ -255,7 +255,7 @@ def test_never_an_examples_own(seed: int, size: int, count: int) -> None:
         assert plan.images[i].key not in native[plan.texts[j]]
 
 
-def test_no_other_images() -> None:
+def test_too_few_other_images() -> None:
     for examples, prior, message in (
         (pairs(1), OtherImages(), "needs some images of other examples, and 'a patch 0' has none"),
         (pairs(3), OtherImages(5), "needs 5 images of other examples, and 'a patch 0' has 4"),
@@ -267,7 +267,7 @@ def test_no_other_images() -> None:
         compute_priors(ScoringContext(Fake(), prior=OtherImages()), ["a"])
 
 
-def test_real_images_are_known_from_the_examples(tmp_path: Path) -> None:
+def test_prior_scores_are_shared_with_the_examples(tmp_path: Path) -> None:
     examples, store = pairs(4), AnswerStore(tmp_path)
     score_priors(
         ScoringContext(Fake(), store, prior=OtherImages(2)), build_frame(examples), "lm", examples

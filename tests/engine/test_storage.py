@@ -27,7 +27,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("score", ["itc", "itm"])
-def test_a_store_anywhere(score: str, url: str) -> None:
+def test_stores_at_urls(score: str, url: str) -> None:
     expected = score_examples(ScoringContext(Fake()), score, pairs()).scores
     assert np.array_equal(
         score_examples(ScoringContext(Fake(), AnswerStore(url)), score, pairs()).scores, expected
@@ -56,7 +56,7 @@ def test_parts_and_damage(url: str) -> None:
     assert str(refused.value.file).startswith(url)
 
 
-def test_places_that_are_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unusable_stores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"zzz://x cannot be opened .*not known"):
         AnswerStore("zzz://x")
     (tmp_path / "taken").write_text("")

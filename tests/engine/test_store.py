@@ -74,7 +74,7 @@ def test_damaged_parts_are_named(tmp_path: Path, content: bytes) -> None:
     assert refused.value.file == part
 
 
-def test_names_that_are_no_folder_names_stay_apart(tmp_path: Path) -> None:
+def test_unsafe_names_have_distinct_folders(tmp_path: Path) -> None:
     store = AnswerStore(tmp_path)
     for name in ("a/b", "a:b", "a_b", "../a", "x" * 300):
         store.table("m", name).add(["i"], ["t"], {"value": np.array([1.0])})
@@ -114,7 +114,7 @@ def test_the_newest_answer_counts(tmp_path: Path) -> None:
     st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from("xyzw"))),
     st.integers(1, 5),
 )
-def test_found_as_in_a_dictionary(
+def test_lookups_match_a_dictionary(
     added: list[tuple[str, str, float]], wanted: list[tuple[str, str]], size: int
 ) -> None:
     shelf = AnswerStore().table("m", "s")
@@ -138,7 +138,7 @@ IDS = st.lists(st.text("abé", max_size=17) | st.just("0123456789abcdef" * 2), m
 
 
 @given(IDS, IDS)
-def test_columns_and_sequences_are_the_same(ids: list[str], more: list[str]) -> None:
+def test_ids_are_packed_alike_from_columns_and_sequences(ids: list[str], more: list[str]) -> None:
     column = pa.array([*more, *ids], pa.large_string()).slice(len(more))
     assert np.array_equal(pack_ids(column), pack_ids(ids))
     letters = [row.tobytes().rstrip(b"\0").decode() for row in pack_ids(ids)]
@@ -147,7 +147,7 @@ def test_columns_and_sequences_are_the_same(ids: list[str], more: list[str]) -> 
     assert [row.tobytes().rstrip(b"\0").decode() for row in both] == [*ids, *more]
 
 
-def test_pairs_with_the_same_number_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hash_collisions_change_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     mixed = store._hash_ids
 
     def weak(words: store.IdWords, seed: int, which: int) -> store.IdWords:
@@ -163,7 +163,7 @@ def test_pairs_with_the_same_number_stay_apart(monkeypatch: pytest.MonkeyPatch) 
     assert np.array_equal(result, np.where(pairs[:, 0] == pairs[:, 1], pairs[:, 0], -1))
 
 
-def test_a_number_that_is_there_by_chance_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_equal_hash_is_compared_by_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         store, "_hash_ids", lambda words, seed, which: np.zeros(len(words), dtype=np.uint64)
     )
@@ -208,9 +208,7 @@ def test_blind_has_tokens_and_others_have_none() -> None:
         score_tokens(ScoringContext(Fake()), "itm", pairs(2))
 
 
-def test_lists_are_not_read_with_the_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ragged_columns_are_read_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     score_examples(ScoringContext(Fake(), AnswerStore(tmp_path)), "lm", pairs())
     read: list[list[str]] = []
     plain = pq.ParquetFile.read
@@ -253,7 +251,7 @@ def contents(run: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in run.iterdir() if file.name != "spec.json"}
 
 
-def test_killed_at_ten_instants(tmp_path: Path) -> None:
+def test_ten_random_kills(tmp_path: Path) -> None:
     python("kill", tmp_path / "calm", tmp_path / "run-calm")
     draw = random.Random(7)  # noqa: S311
     delays = [draw.uniform(0.0, 0.12) for _ in range(10)]
@@ -270,7 +268,7 @@ def test_killed_at_ten_instants(tmp_path: Path) -> None:
         assert len(rows) == len(set(rows)) > 0
 
 
-def test_two_at_once(tmp_path: Path) -> None:
+def test_two_processes_at_once(tmp_path: Path) -> None:
     python("both", tmp_path)
     parts = list(tmp_path.rglob("*.parquet"))
     assert len(parts) > 20

@@ -8,7 +8,7 @@ import pytest
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.files.plugins import include
+from contrapose.files import include
 from contrapose.losses import NEEDS, EqSim, LossBatch, load_loss, loss_names, register_loss
 from contrapose.losses import registry as losses
 from contrapose.tune.objective import parse_objective

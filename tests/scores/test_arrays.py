@@ -40,7 +40,7 @@ def submission(tmp_path: Path) -> tuple[Path, Path, np.ndarray]:
     return root, tmp_path / "flat.npy", scores
 
 
-def test_flat_scores_are_put_back(
+def test_flat_submission_scores(
     cli: Cli, submission: tuple[Path, Path, np.ndarray], tmp_path: Path
 ) -> None:
     root, flat, scores = submission

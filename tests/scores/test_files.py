@@ -26,13 +26,13 @@ LOGS = hnp.arrays(np.float64, 7, elements=st.floats(-30, -1e-3))
 
 
 @given(LOGS)
-def test_three_forms_are_one(logs: np.ndarray) -> None:
+def test_likelihood_scales_agree(logs: np.ndarray) -> None:
     assert np.array_equal(to_log_likelihood(logs, "log"), logs)
     assert np.allclose(to_log_likelihood(np.exp(logs), "probability"), logs)
     assert np.allclose(to_log_likelihood(-1 / logs, "inverse-nll"), logs)
 
 
-def test_padding_stays() -> None:
+def test_padding_stays_nan() -> None:
     assert np.isnan(to_log_likelihood(np.array([np.nan, 0.5]), "probability")[0])
 
 
@@ -76,7 +76,7 @@ def test_frame_pads_and_clusters() -> None:
     assert frame.clusters[0] == frame.clusters[1]
 
 
-def test_frame_refuses_doubles_and_nothing() -> None:
+def test_frame_refuses_duplicate_ids_and_no_examples() -> None:
     with pytest.raises(InputError, match="two examples have the id 'a'"):
         build_frame([MIXED[0], MIXED[0]])
     with pytest.raises(InputError, match="no valid example"):
@@ -137,7 +137,7 @@ def test_half_precision_is_widened(tmp_path: Path) -> None:
     assert answers.scores.dtype == np.float32
 
 
-def test_prior_has_one_value_a_caption(tmp_path: Path) -> None:
+def test_prior_has_one_value_per_caption(tmp_path: Path) -> None:
     card = find_single_benchmark("winoground").card
     scores = tmp_path / "scores.npy"
     np.save(scores, np.zeros((400, 2, 2)))

@@ -106,5 +106,5 @@ def _data_folder(name: str, benchmark: Benchmark, root: Path | None) -> Path:
     layout = benchmark.card.layout.replace("\n", "; ")
     raise InputError(
         f"pass {option('root', 'DIR')}, the folder of {name} ({layout}). "
-        f"Files from: {benchmark.card.source}. Licence: {benchmark.card.licence}."
+        f"Files from: {benchmark.card.source}. Licence: {benchmark.card.license}."
     )

@@ -60,7 +60,7 @@ class Card:
         name: its name on the command line and in Python.
         title: one line.
         paper: authors, title, year, and a link.
-        licence: license of the annotations and of the images.
+        license: license of the annotations and of the images.
         source: where the files can be downloaded.
         layout: layout of the root folder, one line per file.
         shape: images × captions, in words.
@@ -83,7 +83,7 @@ class Card:
     name: str
     title: str
     paper: str
-    licence: str
+    license: str
     source: str
     layout: str
     shape: str
@@ -254,7 +254,7 @@ def in_memory_benchmark(
             name=name,
             title=f"{images:,} images and {texts:,} captions in memory",
             paper="",
-            licence="",
+            license="",
             source="memory",
             layout="",
             shape=f"{images:,} × {texts:,}",
@@ -327,7 +327,7 @@ def examples_card(
         name=name,
         title=title,
         paper=owner,
-        licence=owner,
+        license=owner,
         source=source,
         layout=layout,
         shape=", ".join(f"{m} × {n}" for m, n in sorted(shapes)) or "empty",

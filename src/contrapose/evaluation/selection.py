@@ -121,7 +121,7 @@ def _resolve_root(name: str, source: Benchmark | Suite, root: Path | None) -> Pa
             layout = part.card.layout.replace("\n", "; ")
             raise InputError(
                 f"pass {option('root', 'DIR')}, the folder of {name} ({layout}). "
-                f"Files from: {part.card.source}. Licence: {part.card.licence}."
+                f"Files from: {part.card.source}. Licence: {part.card.license}."
             )
     return None
 

@@ -42,7 +42,7 @@ def suite_lines(suite: Suite) -> list[str]:
     return [
         suite.title,
         f"  paper        {'; '.join(dict.fromkeys(card.paper for card in cards))}",
-        f"  licence      {'; '.join(dict.fromkeys(card.licence for card in cards))}",
+        f"  licence      {'; '.join(dict.fromkeys(card.license for card in cards))}",
         f"  parts ({option('subset')}, or {option('on', f'{suite.name}/PART')})",
         *(
             f"    {name:<{width}}  {part.card.shape}, chance % {format_chance(part.card)}: "
@@ -58,7 +58,7 @@ def card_lines(card: Card) -> list[str]:
     lines = [
         card.title,
         f"  paper        {card.paper}",
-        f"  licence      {card.licence}",
+        f"  licence      {card.license}",
         f"  files from   {card.source}",
         f"  shape        {card.shape} (images × captions)",
         f"  examples     {counts or 'as many as the files hold'}",

@@ -200,7 +200,7 @@ RELATION = Card(
     name="aro-relation",
     title="ARO VG-Relation: subject and object change places",
     paper=PAPER,
-    licence=LICENCE,
+    license=LICENCE,
     source=SOURCE,
     layout="visual_genome_relation.json, here or in annotations/\n"
     "images/*.jpg (vgr_vga_images.zip)",
@@ -219,7 +219,7 @@ ATTRIBUTION = Card(
     name="aro-attribution",
     title="ARO VG-Attribution: two attributes change places",
     paper=PAPER,
-    licence=LICENCE,
+    license=LICENCE,
     source=SOURCE,
     layout="visual_genome_attribution.json, here or in annotations/\n"
     "images/*.jpg (vgr_vga_images.zip)",

@@ -34,7 +34,7 @@ COCO = Card(
     name="aro-coco-order",
     title="ARO COCO-Order: a caption among four shuffles of its words",
     paper=PAPER,
-    licence="captions COCO (CC BY 4.0); images under Flickr's terms",
+    license="captions COCO (CC BY 4.0); images under Flickr's terms",
     source="COCO val2014, with coco_karpathy_test.json as ARO's code downloads it, or with "
     "Karpathy's dataset_coco.json; the shuffles are drawn here (extra: text)",
     layout="coco_karpathy_test.json or dataset_coco.json, here or in annotations/\n"
@@ -55,7 +55,7 @@ FLICKR = replace(
     COCO,
     name="aro-flickr-order",
     title="ARO Flickr30k-Order: a caption among four shuffles of its words",
-    licence="Flickr30k: for research, on request; images under Flickr's terms",
+    license="Flickr30k: for research, on request; images under Flickr's terms",
     source="Flickr30k, with flickr30k_test.json as ARO's code downloads it, or with Karpathy's "
     "dataset_flickr30k.json; the shuffles are drawn here (extra: text)",
     layout="flickr30k_test.json or dataset_flickr30k.json, here or in annotations/\n"

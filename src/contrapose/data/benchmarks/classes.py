@@ -20,7 +20,7 @@ CARD = Card(
     title="Class folders: ImageNet-style zero-shot classification on your own folders",
     paper="prompt templates: Radford et al., Learning Transferable Visual Models From Natural "
     "Language Supervision, ICML 2021 (arXiv:2103.00020)",
-    licence="that of your images",
+    license="that of your images",
     source="any folder with a folder a class: ImageNet's val, VTAB's sets, your own",
     layout="<class>/*.jpg\n"
     f"{NAMES} (optional): a line a class, “folder<TAB>name”, or names in the sorted order of the "

@@ -20,7 +20,7 @@ CARD = Card(
     title="COLA multi-object: attributes bound to the right object",
     paper="Ray et al., COLA: A Benchmark for Compositional Text-to-image Retrieval, NeurIPS 2023 "
     "(arXiv:2305.03689)",
-    licence="annotations MIT; images Visual Genome (CC BY 4.0)",
+    license="annotations MIT; images Visual Genome (CC BY 4.0)",
     source="github.com/arijitray1993/COLA (data/) and the Visual Genome images it links to",
     layout=f"{FILE}, or the same under data/\n"
     "images/<id>.jpg, or vg_gqa_images/, or VG_100K/ and VG_100K_2/",

@@ -28,7 +28,7 @@ CARD = Card(
     title="CREPE productivity: hard negatives for captions of 4 to 12 atoms",
     paper="Ma et al., CREPE: Can Vision-Language Foundation Models Reason Compositionally?, "
     "CVPR 2023 (arXiv:2212.07796)",
-    licence="annotations: none stated; images Visual Genome (CC BY 4.0)",
+    license="annotations: none stated; images Visual Genome (CC BY 4.0)",
     source="github.com/RAIVNLab/CREPE (crepe/prod_hard_negatives) and Visual Genome's two image "
     "parts",
     layout="{atom,swap,negate}/prod_vg_hard_negs_<atom|swap|negate>_complexity_<4…12>.csv, here or "

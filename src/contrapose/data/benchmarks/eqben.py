@@ -142,7 +142,7 @@ CARD = Card(
     title="EqBen: minimal visual change, from video, a renderer and an image editor",
     paper="Wang et al., Equivariant Similarity for Vision-Language Foundation Models, ICCV 2023 "
     "(arXiv:2303.14465)",
-    licence="annotations MIT; frames under the terms of Action Genome, GEBC and YouCook2",
+    license="annotations MIT; frames under the terms of Action Genome, GEBC and YouCook2",
     source="github.com/Wangt-CN/EqBen (annotations and image archives)",
     layout="<subset>.json or the released name (eqbenag.json, eqbenkubric_loc.json, …), here or "
     "in ann/ or annotations/;\n"
@@ -167,7 +167,7 @@ MINI = Card(
     name="eqben-mini",
     title="EqBen-mini: a small selection of EqBen, for models that are slow to ask",
     paper=CARD.paper,
-    licence=CARD.licence,
+    license=CARD.license,
     source="github.com/Wangt-CN/EqBen (the subset for large models, eqben_vllm.zip)",
     layout="all_select.json and images/eqben…/…, here or in eqben_vllm/",
     shape="2 × 2",

@@ -38,7 +38,7 @@ REPLACE_CARD = Card(
     name="hard-positives-replace",
     title="Hard positives REPLACE: one word for another that means the same, or does not",
     paper=PAPER,
-    licence="annotations: none stated; images Visual Genome (CC BY 4.0)",
+    license="annotations: none stated; images Visual Genome (CC BY 4.0)",
     source="github.com/amitakamath/hard_positives and Visual Genome's two image parts",
     layout="data/vl_checklist_{relations,attributes}.json, swapped_data/ with the same names;\n"
     "or replace_{relations,attributes}_{original,hard_positive}.json\n"
@@ -57,7 +57,7 @@ SWAP_CARD = Card(
     name="hard-positives-swap",
     title="Hard positives SWAP: the two sides of “and” change places",
     paper=PAPER,
-    licence="annotations: none stated, made from ARO (MIT); images Visual Genome (CC BY 4.0)",
+    license="annotations: none stated, made from ARO (MIT); images Visual Genome (CC BY 4.0)",
     source="github.com/mertyg/vision-language-models-are-bows (ARO's VG-Attribution and images)",
     layout=f"data/{SWAP}, or the same without data/: ARO's own file\n"
     f"swapped_data/{SWAP} (optional): the same rows with the hard positive as true_caption;\n"

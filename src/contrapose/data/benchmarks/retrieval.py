@@ -29,7 +29,7 @@ COCO_CARD = Card(
     title="COCO 5K: find the caption of an image, and the image of a caption",
     paper="Chen et al., Microsoft COCO Captions, 2015 (arXiv:1504.00325); split: Karpathy and "
     "Fei-Fei, CVPR 2015 (arXiv:1412.2306)",
-    licence="annotations CC BY 4.0; images under Flickr terms",
+    license="annotations CC BY 4.0; images under Flickr terms",
     source="cocodataset.org, and Karpathy's dataset_coco.json or the list coco_karpathy_test.json",
     layout="dataset_coco.json, or coco_karpathy_test.json, or captions_val2017.json or "
     "captions_val2014.json (whole), here or in annotations/\n"
@@ -47,7 +47,7 @@ FLICKR_CARD = Card(
     title="Flickr30k 1K: find the caption of an image, and the image of a caption",
     paper="Young et al., From image descriptions to visual denotations, TACL 2014; split: Karpathy "
     "and Fei-Fei, CVPR 2015 (arXiv:1412.2306)",
-    licence="non-commercial research; images under Flickr terms",
+    license="non-commercial research; images under Flickr terms",
     source="shannon.cs.illinois.edu/DenotationGraph, and Karpathy's dataset_flickr30k.json or the "
     "list flickr30k_test.json",
     layout="dataset_flickr30k.json, or flickr30k_test.json, here or in annotations/\n"

@@ -38,7 +38,7 @@ CARD = Card(
     title="SIMAT: change one word of what an image shows, find the image that fits",
     paper="Couairon et al., Embedding Arithmetic of Multimodal Queries for Image Retrieval, "
     "CVPR workshop O-DRUM 2022 (arXiv:2112.03162)",
-    licence="annotations MIT; images Visual Genome (CC BY 4.0)",
+    license="annotations MIT; images Visual Genome (CC BY 4.0)",
     source="github.com/facebookresearch/SIMAT (simat_db/) and Visual Genome's two image parts",
     layout="transfos.csv, triplets.csv, captions.txt, retrieval_db.tsv, or in simat_db/\n"
     "VG_100K/<id>.jpg and VG_100K_2/<id>.jpg, cropped to the boxes here; or what the official "

@@ -26,7 +26,7 @@ CARD = Card(
     title="SugarCrepe: replace, swap and add, with fluent hard negatives",
     paper="Hsieh et al., SugarCrepe: Fixing Hackable Benchmarks for Vision-Language "
     "Compositionality, NeurIPS 2023 (arXiv:2306.14610)",
-    licence="annotations MIT; images COCO 2017 (CC BY 4.0 annotations, Flickr terms)",
+    license="annotations MIT; images COCO 2017 (CC BY 4.0 annotations, Flickr terms)",
     source="github.com/RAIVNLab/sugar-crepe (data/*.json) and COCO val2017",
     layout="{add,replace,swap}_{att,obj,rel}.json, or the same under data/\n"
     "val2017/*.jpg, or images/, or coco/val2017/",

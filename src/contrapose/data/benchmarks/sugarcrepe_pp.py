@@ -27,7 +27,7 @@ CARD = Card(
     title="SugarCrepe++: two right captions in other words, and a wrong one in almost the same",
     paper="Dumpala et al., SUGARCREPE++ Dataset: Vision-Language Model Sensitivity to Semantic "
     "and Lexical Alterations, NeurIPS 2024 (arXiv:2406.11171)",
-    licence="annotations CC BY 4.0; images COCO 2017 (CC BY 4.0 annotations, Flickr terms)",
+    license="annotations CC BY 4.0; images COCO 2017 (CC BY 4.0 annotations, Flickr terms)",
     source="github.com/Sri-Harsha/scpp (data/*.json) and COCO val2017",
     layout="{replace,swap}_{att,obj,rel}.json, or the same under data/\n"
     "val2017/*.jpg, or images/, or coco/val2017/",

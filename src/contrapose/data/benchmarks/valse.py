@@ -48,7 +48,7 @@ CARD = Card(
     title="VALSE: foils for six phenomena, and FOIL it!",
     paper="Parcalabescu et al., VALSE: A Task-Independent Benchmark for Vision and Language "
     "Models Centered on Linguistic Phenomena, ACL 2022 (arXiv:2112.07566)",
-    licence="annotations as published by their authors; images under the terms of Visual7W, "
+    license="annotations as published by their authors; images under the terms of Visual7W, "
     "COCO, SWiG and VisDial",
     source="github.com/Heidelberg-NLP/VALSE (data/*.json) and the images of the sources",
     layout="all eleven files actant-swap.json … relations.json, here or in data/\n"

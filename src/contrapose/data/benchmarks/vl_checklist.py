@@ -30,7 +30,7 @@ CARD = Card(
     title="VL-CheckList: objects, attributes and relations, one word changed",
     paper="Zhao et al., VL-CheckList: Evaluating Pre-trained Vision-Language Models with Objects, "
     "Attributes and Relations, 2022 (arXiv:2207.00221)",
-    licence="annotations free for non-commercial use; images under the terms of Visual Genome, "
+    license="annotations free for non-commercial use; images under the terms of Visual Genome, "
     "SWiG and HAKE",
     source="github.com/om-ai-lab/VL-CheckList (data/, and DATASETS.md for the images)",
     layout="Attribute/{vg,vaw}/*.json, Object/{Location,Size}/**/*.json, Relation/**/*.json, here "

@@ -29,7 +29,7 @@ CARD = Card(
     paper="Thrush et al., Winoground: Probing Vision and Language Models for Visio-Linguistic "
     "Compositionality, CVPR 2022 (arXiv:2204.03162); tags: Diwan et al., Why is Winoground "
     "Hard?, EMNLP 2022 (arXiv:2211.00768)",
-    licence="gated; non-commercial research, no redistribution (Meta and Getty Images)",
+    license="gated; non-commercial research, no redistribution (Meta and Getty Images)",
     source="the dataset facebook/winoground on the Hugging Face hub, after accepting its terms; "
     "Diwan tags from github.com/ajd12342/why-winoground-hard",
     layout="examples.jsonl and images/ex_<id>_img_<0|1>.png, or the hub's *.parquet (in data/)\n"

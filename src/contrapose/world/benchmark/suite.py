@@ -148,7 +148,7 @@ def part_card(suite: str, name: str, form: Form, examples: int) -> Card:
         name=f"{suite}/{name}",
         title=f"Scenes, {form}: {part.title}",
         paper="part of Contrapose",
-        licence="Apache-2.0",
+        license="Apache-2.0",
         source="made by the program; contrapose build scenes writes it to disk",
         layout=f"no files are needed; {prior}",
         shape=part.shape,
