@@ -14,7 +14,18 @@ from PIL import Image
 from contrapose.data import Example, ImageRef, content_id, open_image
 from contrapose.data.examples import diagonal_match, single_match
 from contrapose.engine import chat_prompts
-from contrapose.engine.chat_prompts import EQBEN, SUGARCREPE, ChatRound, SideBySide, build_rounds, explain_unfit, find_template, join_images, parse_choice, parse_pairing
+from contrapose.engine.chat_prompts import (
+    EQBEN,
+    SUGARCREPE,
+    ChatRound,
+    SideBySide,
+    build_rounds,
+    explain_unfit,
+    find_template,
+    join_images,
+    parse_choice,
+    parse_pairing,
+)
 from contrapose.errors import InputError
 from contrapose.results.shapes import shapes
 from tests.chatting import captions_in
