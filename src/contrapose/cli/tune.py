@@ -157,11 +157,11 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="METRIC=DROP",
-            help="Stop when a measure of the bill has fallen by more, as image_to_text_r1=0.02.",
+            help="Stop when a metric of the bill has fallen by more, as image_to_text_r1=0.02.",
         ),
     ] = None,
     best: Annotated[
-        str | None, typer.Option(help="Keep the checkpoint with the best value of this measure.")
+        str | None, typer.Option(help="Keep the checkpoint with the best value of this metric.")
     ] = None,
     save_every: Annotated[
         int, typer.Option(help="Steps between checkpoints; 0 for the end alone.")

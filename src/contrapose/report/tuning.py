@@ -59,11 +59,13 @@ def heads_tables(sweep: Sweep) -> list[Table | str]:
     for run in sweep.runs:
         if run.measured is None:
             continue
-        found = run.measured.retrieval
+        retrieval = run.measured.retrieval
         for way, words in DIRECTIONS.items():
-            values = [_recall_cell(found[f"{way}_r{k}"]) for k in KS]
+            values = [_recall_cell(retrieval[f"{way}_r{k}"]) for k in KS]
             rows.append((f"{run.tau:g}", words, *values, f"{run.seconds:.1f}"))
-        rows.append((f"{run.tau:g}", "mean of six", _recall_cell(found["mean_recall"]), "", "", ""))
+        rows.append(
+            (f"{run.tau:g}", "mean of six", _recall_cell(retrieval["mean_recall"]), "", "", "")
+        )
     chances = [
         format_value(sweep.runs[0].measured.retrieval[f"text_to_image_r{k}"].chance, share=True)
         for k in KS

@@ -11,12 +11,11 @@ from contrapose.errors import InputError
 from contrapose.files import did_you_mean
 from contrapose.losses import InfoNCE, Loss, Sigmoid, load_loss, loss_names
 from contrapose.losses.registry import implied_losses
+from contrapose.tune.settings import HEADS
 from contrapose.tune.students import Student
 
 PLAIN = "plain"
 """The objective of the model's contrastive loss and the losses that it implies."""
-HEADS = "heads"
-"""Not a loss: the model stays as it is, and a head a side is trained on its vectors."""
 
 CAPABILITIES: Mapping[str, str] = {
     "match": "it does not judge pairs",

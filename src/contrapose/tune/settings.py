@@ -13,7 +13,7 @@ from contrapose.world.sample import World
 
 Tower = Literal["image", "text"]
 HEADS = "heads"
-"""The objective that trains heads on a frozen model."""
+"""Not a loss: trains a head for each side on the vectors of the frozen model."""
 SCENES = "scenes"
 """The training data that are made of scenes of the built-in world."""
 SHARPNESS = 10.0
@@ -29,19 +29,19 @@ class Settings:
     """Hyperparameters of a fine-tuning run.
 
     Attributes:
-        steps: in all.
-        batch: images a step, over all processes.
-        rate: highest learning rate; None takes the one that suits the kind of model.
-        decay: weight decay, of matrices alone.
-        warm: share of the steps in which the rate rises.
-        clip: most that the gradient of all weights may measure.
-        seed: of the order, of which captions are taken, and of dropout.
-        freeze: towers that stay as they are.
-        lora: rank of low-rank updates, where those alone are taught.
-        dtype: what is computed in; weights and optimiser stay in float32.
-        pieces: how many pieces a batch is computed in; the contrast still sees all of it.
-        ema: decay of the running mean of the weights that is kept instead of the last ones.
-        save_every: steps between checkpoints; 0 keeps the end alone.
+        steps: number of optimizer steps.
+        batch: images per step, over all processes.
+        rate: peak learning rate; None takes the student's default.
+        decay: weight decay, of matrices only.
+        warm: share of the steps of the linear warm-up.
+        clip: maximal norm of the gradient.
+        seed: of the order, the choice of captions, and dropout.
+        freeze: towers that are not trained.
+        lora: rank of LoRA adapters, where only those are trained.
+        dtype: compute dtype; weights and optimizer stay in float32.
+        pieces: micro-batches of a batch; the contrastive loss still compares all of it.
+        ema: decay of the EMA of the weights, which replaces them at the end; None for no EMA.
+        save_every: steps between checkpoints; 0 saves only the last.
         log_every: steps between lines of the log.
     """
 
@@ -176,21 +176,21 @@ class TuneRequest:
     """Options of a tuning run, named as those of `contrapose tune`.
 
     Attributes:
-        model: what is tuned.
+        model: name of the model to tune.
         data: a file of pairs, or `scenes`; for heads also a folder of cached features.
-        out: the folder that the model goes to.
-        objective: what is minimised, as `hp+hn`; `heads` leaves the model as it is.
-        settings: how; of heads the seed alone.
-        heads: how heads are learnt; None takes what suits most.
+        out: the output folder of the model.
+        objective: losses, as `hp+hn`; `heads` trains heads on the frozen model.
+        settings: hyperparameters; heads use the seed only.
+        heads: hyperparameters of heads; None takes the defaults.
         images: the folder that paths of images start from.
-        kinds: of changed captions that are learnt from, as `swap`; none named takes all.
-        scenes: how many scenes are made to learn from.
-        world: whose odds those scenes have.
-        held_out: the share of one's own pairs that is kept for the bill.
-        examples: of each part of the bill on scenes.
-        zero_shot: a folder with a folder of images a class, for a line of the bill.
-        guards: measures and how far they may fall.
-        best: the measure by which the best checkpoint is known; without it the last is taken.
+        kinds: kinds of changed captions to train on, as `swap`; none means all.
+        scenes: number of training scenes to generate.
+        world: the distribution those scenes are drawn from.
+        held_out: the share of the user's pairs that is held out for the bill.
+        examples: of each part of the panel of scenes.
+        zero_shot: a folder with a folder of images per class, for zero-shot classification.
+        guards: metrics, and how far each may fall.
+        best: the metric that selects the best checkpoint; without it the last is taken.
         teacher: a captioner, for `distill`.
         alpha: how much of the teacher's prior is taken out.
         sharpness: how sure the teacher is of its choice.

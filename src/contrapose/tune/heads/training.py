@@ -236,7 +236,7 @@ class HeadTrainer:
         Raises:
             InputError: the loss is no longer a number.
         """
-        losses = tuple(float(torch.stack(each).mean()) for each in self.losses if each)
+        losses = tuple(float(torch.stack(epoch).mean()) for epoch in self.losses if epoch)
         if not all(map(math.isfinite, losses)):
             raise InputError(
                 "the loss is no longer a number: take a smaller lr, or a larger temperature."
