@@ -103,7 +103,7 @@ def test_heads(cli: Cli, root: Path, tmp_path: Path) -> None:
     again = cli(*command(root, out, "--with", "heads", "--resume"))
     assert again.status == 0, again.err
     assert "to vectors" not in again.err
-    assert "--zero-shot DIR" in " ".join(again.out.split())
+    assert "--zero-shot" in " ".join(again.out.split())
     seen = cli(
         "eval", out, "--on", "class-folders", "--root", folder, "--cache", tmp_path / "cache",
         "--device", "cpu", "--json",
