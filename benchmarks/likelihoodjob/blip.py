@@ -120,8 +120,8 @@ class Blip:
         places = [image for image in range(images) for _ in range(count)]
         packed = pack(rows, places, counted=None, device=captions.device)
         decoder = self.network.text_decoder
-        states = run_text_network(decoder.bert, packed, seen.rows(packed.rows), causal=True)
-        values: Tensor = ragged_logprobs(decoder.cls(packed.chosen(states)), packed).values
+        states = run_text_network(decoder.bert, packed, seen.select(packed.row_images), causal=True)
+        values: Tensor = ragged_logprobs(decoder.cls(packed.select(states)), packed).values
         return values.view(images, count, -1).mean(dim=2).to(captions.device)
 
     def plain_flops(self, job: Job) -> float:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from contrapose.models.hf.vlm.decoder import Decoder, find_packing_obstacle
 from contrapose.models.hf.vlm.prefix_scoring import (
-    ROW,
+    ROW_TOKENS,
     Continuation,
     cache_prefixes,
     embed_prefixes,
@@ -158,9 +158,9 @@ class Llava:
         text, prefix = self._text, len(self._prompt)
         after = job.captions.shape[1] * WORDS
         length = prefix + after
-        seen = prefix * prefix / 2 + after * (prefix + min(after, ROW))
+        seen = prefix * prefix / 2 + after * (prefix + min(after, ROW_TOKENS))
         last = (
-            self._layer(after + 1, (after + 1) * (prefix + min(after, ROW)))
+            self._layer(after + 1, (after + 1) * (prefix + min(after, ROW_TOKENS)))
             + 4 * prefix * text.hidden_size**2
         )
         layers = (text.num_hidden_layers - 1) * self._layer(length, seen) + last

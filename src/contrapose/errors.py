@@ -61,5 +61,9 @@ def command_line_names() -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """First line of an error's message; the name of its class where it has none."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """First line of an error's message, without its full stop; its class where it has no message.
+
+    It is made to stand in brackets within a sentence.
+    """
+    text = str(error).strip().split("\n", maxsplit=1)[0].rstrip(":. ")
+    return text or type(error).__name__

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
-from tests.models.language import small
+from tests.models import small_language as small
 from tests.results.audit import benchmarks
 
 QUICK = ("--no-cache", "--resamples", "200", "--quiet", "--device", "cpu")

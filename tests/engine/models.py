@@ -125,7 +125,7 @@ class Seeing(Fake):
             self.noise_std * item + self.noise_mean for item in super().noise_images(count, seed)
         ]
 
-    def look(self, images: Sequence[Image.Image | torch.Tensor]) -> list[EncodedImage]:
+    def encode_images(self, images: Sequence[Image.Image | torch.Tensor]) -> list[EncodedImage]:
         self.looked += map(seen, images)
         return [EncodedImage(image) for image in images]
 

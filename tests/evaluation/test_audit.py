@@ -12,7 +12,7 @@ from contrapose.data import images
 from contrapose.errors import InputError
 from contrapose.evaluation.audit import AuditRequest, audit_benchmark
 from contrapose.results.schema import WHOLE
-from tests.models.language import small
+from tests.models import small_language as small
 from tests.results.audit import benchmarks
 
 FEW = 400

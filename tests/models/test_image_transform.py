@@ -79,7 +79,7 @@ def test_what_fits(resize: int | tuple[int, int], crop: tuple[int, int], fits: b
     assert ImageTransform(resize, crop, Image.Resampling.BICUBIC, (0,), (1,)).fits() is fits
 
 
-def test_in_words() -> None:
-    assert STEPS.in_words() == (
+def test_describe() -> None:
+    assert STEPS.describe() == (
         "RGB, resized (bicubic) shorter side to 32, middle 32×32 cropped, normalised"
     )

@@ -16,7 +16,7 @@ from torch import Tensor
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.models import CardProvider, Encoder, ImagePreparer, TokenCounter, load_model
 from contrapose.models.conformance import check_model
-from contrapose.models.openclip.model import build_open_clip_transform
+from contrapose.models.openclip import build_transform
 from tests.models.hf.small import CAPTIONS, LONG, bert_tokenizer, pictures, randomised
 from tests.models.openclip.torchvision_parts import import_open_clip
 
@@ -247,7 +247,7 @@ def test_pixels_are_the_library_s_to_the_last_bit(
     library: Any, mode: str, interpolation: str
 ) -> None:
     config = library.transform.PreprocessCfg(size=31, resize_mode=mode, interpolation=interpolation)
-    steps = build_open_clip_transform(vars(config))
+    steps = build_transform(vars(config))
     assert steps is not None
     transform = library.transform.image_transform_v2(config, is_train=False)
     for image in pictures():
@@ -258,10 +258,10 @@ def test_unusual_preprocessing_is_left_to_the_library(
     library: Any, weights: dict[str, Tensor], tmp_path: Path
 ) -> None:
     usual = vars(library.transform.PreprocessCfg(size=32))
-    assert build_open_clip_transform(usual) is not None
-    assert build_open_clip_transform({**usual, "size": (32, 24)}) is None
-    assert build_open_clip_transform({**usual, "resize_mode": "longest"}) is None
-    assert build_open_clip_transform({**usual, "interpolation": "random"}) is None
+    assert build_transform(usual) is not None
+    assert build_transform({**usual, "size": (32, 24)}) is None
+    assert build_transform({**usual, "resize_mode": "longest"}) is None
+    assert build_transform({**usual, "interpolation": "random"}) is None
     config = {"model_cfg": CONFIG, "preprocess_cfg": {"resize_mode": "longest"}}
     (tmp_path / "open_clip_config.json").write_text(json.dumps(config))
     save_file(weights, tmp_path / "open_clip_model.safetensors")

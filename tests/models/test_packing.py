@@ -20,15 +20,15 @@ def test_what_foretells_a_token_is_the_one_before_it(
     captions, images = [each for each, _ in pairs], [image for _, image in pairs]
     packed = pack(captions, images, longest=longest)
     rows, length = packed.tokens.shape
-    assert len(packed.rows) == rows
+    assert len(packed.row_images) == rows
     for i, caption in enumerate(captions):
         here = slice(packed.offsets[i], packed.offsets[i + 1])
         assert packed.targets[here].tolist() == caption[1:]
         sources = packed.sources[here]
         assert packed.tokens.flatten()[sources].tolist() == caption[:-1]
-        assert packed.places.flatten()[sources].tolist() == list(range(len(caption) - 1))
+        assert packed.positions.flatten()[sources].tolist() == list(range(len(caption) - 1))
         assert packed.owners.flatten()[sources].tolist() == [i] * (len(caption) - 1)
-        assert {packed.rows[at // length] for at in sources.tolist()} == {images[i]}
+        assert {packed.row_images[at // length] for at in sources.tolist()} == {images[i]}
     together = [sum(row != -1 for row in owners) for owners in packed.owners.tolist()]
     alone = max(len(each) - 1 for each in captions)
     assert max(together) <= max(longest, alone)
@@ -38,7 +38,7 @@ def test_what_foretells_a_token_is_the_one_before_it(
 def test_nobody_sees_another_caption_or_a_later_word(pairs: list[tuple[list[int], int]]) -> None:
     packed = pack([each for each, _ in pairs], [image for _, image in pairs])
     for causal in (True, False):
-        allowed = packed.allowed(2, causal=causal)
+        allowed = packed.attention_mask(2, causal=causal)
         rows, _, length, _ = allowed.shape
         assert allowed[..., :2].all()
         for row in range(rows):
@@ -50,9 +50,9 @@ def test_nobody_sees_another_caption_or_a_later_word(pairs: list[tuple[list[int]
 
 def test_an_images_captions_share_a_row_until_it_is_full() -> None:
     captions = [[1, 2, 3, 4]] * 5
-    assert pack(captions, [0, 1, 0, 0, 1]).rows == [0, 1]
-    assert pack(captions, [0, 1, 0, 0, 1], longest=6).rows == [0, 1, 0]
-    assert pack(captions, [0, 1, 0, 0, 1], longest=2).rows == [0, 1, 0, 0, 1]
+    assert pack(captions, [0, 1, 0, 0, 1]).row_images == [0, 1]
+    assert pack(captions, [0, 1, 0, 0, 1], longest=6).row_images == [0, 1, 0]
+    assert pack(captions, [0, 1, 0, 0, 1], longest=2).row_images == [0, 1, 0, 0, 1]
 
 
 def test_some_of_the_last_tokens_count() -> None:
@@ -64,9 +64,9 @@ def test_some_of_the_last_tokens_count() -> None:
 
 def test_the_mask_hides_by_the_lowest_number() -> None:
     packed = pack([[1, 2, 3], [4, 5]], [0, 0])
-    mask = packed.mask(torch.float16, prefix=1)
+    mask = packed.additive_mask(torch.float16, prefix=1)
     assert mask.dtype == torch.float16
-    assert torch.equal(mask == 0, packed.allowed(1))
+    assert torch.equal(mask == 0, packed.attention_mask(1))
     assert mask.min() == torch.finfo(torch.float16).min
 
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from contrapose.errors import InputError
 from contrapose.losses import Dividend
+from contrapose.models.exact import normalize_rows
 from contrapose.models.masking.text import MaskedText, full_captions
-from contrapose.models.tiny.network import normalize_rows
 from contrapose.tune.data.rows import TrainingCaption, TrainingSet
 from contrapose.tune.feed import Feed, TrainingBatch
 from contrapose.tune.masked_batches import complete_games, mask_players, player_spans

@@ -88,7 +88,7 @@ def caption_loss(network: TinyNetwork, states: Tensor, tokens: Tensor) -> Tensor
     """Cross-entropy of each next token of the caption, including the end token."""
     fusion = network.fusion
     assert fusion is not None  # noqa: S101 - only called for networks that have one
-    logits = fusion.after(states)[:, :-1].float()
+    logits = fusion.token_logits(states)[:, :-1].float()
     return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=PAD)
 
 

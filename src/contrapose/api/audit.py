@@ -90,7 +90,7 @@ def audit(
         >>> [score.score for score in report.scores]
         ['ngram', 'length']
     """
-    from contrapose.models.language import DEFAULT_LANGUAGE_MODEL
+    from contrapose.models.names import DEFAULT_LANGUAGE_MODEL
 
     require_at_least(1, batch_size=batch_size, limit=limit, sample=sample)
     require_at_least(100, resamples=resamples)

@@ -284,10 +284,10 @@ class EncodedImageCache:
         self.held = {key: pair for key, pair in self.held.items() if key in distinct}
         new = [image for key, image in distinct.items() if key not in self.held]
         if new:
-            encoded = self.model.look(new)
+            encoded = self.model.encode_images(new)
             if len(encoded) != len(new):
                 raise ModelError(
-                    f"{self.model.name}: look gave {len(encoded)} for {len(new)} images."
+                    f"{self.model.name}: encode_images gave {len(encoded)} for {len(new)} images."
                 )
             self.held |= {
                 id(image): (image, code) for image, code in zip(new, encoded, strict=True)

@@ -1,9 +1,9 @@
 """Capabilities of a model as protocols: a class that has the methods is a model, no base class.
 
-Every model has a name and a fingerprint; beyond that it gives one or more kinds of answers.
-Results must not depend on how a list is cut into batches: the same pair asked in another batch
-gets the same number to 1e-4. A model refuses an empty caption, and one that is longer than it can
-read unless the user had it loaded to cut them, with an `InputError`.
+Every model has a name and a fingerprint, and one or more scoring methods. Scores must not depend on
+the batch: the same pair in another batch gets the same number to 1e-4. A model refuses an empty
+caption with an `InputError`, and one beyond its context length unless it was loaded with
+`?long=cut`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     PreparedImage: TypeAlias = Tensor | Mapping[str, Tensor]
-    """One image in the model's own normalised space, as only its own `prepare_image` and
-    `noise_images` make it: pixels (channels, height, width), or named tensors."""
+    """One image as the `prepare_image` or `noise_images` of the same model returns it: pixels
+    (channels, height, width), or named tensors."""
     ImageLike: TypeAlias = Image | PreparedImage
-    """What a model is shown: a decoded RGB image, or one that is prepared already."""
+    """Input image: decoded RGB, or prepared already."""
     AnyImage: TypeAlias = "ImageLike | EncodedImage"
-    """The same, or one that was looked at already."""
+    """Input image: decoded, prepared or encoded already."""
 
 
 UNSTORED = "unstored:"
@@ -34,10 +34,10 @@ UNSTORED = "unstored:"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedImage:
-    """An image that a model has encoded; only the `look` of the same model makes it.
+    """An image that a model has encoded, as the `encode_images` of the same model returns it.
 
     Attributes:
-        state: the model's own: encoded tokens, keys and values.
+        state: private to the model: image tokens, or keys and values.
     """
 
     state: Any
@@ -93,11 +93,11 @@ class ModelCard:
 
     Attributes:
         family: such as `CLIP` or `BLIP`.
-        parameters: number of weights.
-        dtype: what it computes in: `fp32`, `bf16` or `fp16`.
-        preprocessing: what happens to an image, in words.
-        context: most tokens of a caption; None where there is no limit.
-        notes: limits and departures, a sentence each.
+        parameters: number of parameters.
+        dtype: of its computation: `fp32`, `bf16` or `fp16`.
+        preprocessing: description of the image preprocessing.
+        context: context length, most tokens of a caption; None where there is no limit.
+        notes: limits of the model and differences from its paper, one sentence per note.
     """
 
     family: str
@@ -119,10 +119,10 @@ class CardProvider(Protocol):
 
 @runtime_checkable
 class Encoder(Model, Protocol):
-    """A dual encoder: images and captions become vectors on their own (score `itc`).
+    """A dual encoder: images and captions are embedded separately (score `itc`).
 
-    A model that gives an image several vectors, as BLIP-2 does, says so by an attribute `pool`,
-    which must be `"max"`: its score is the largest of their cosines with the caption's vector.
+    A model with several vectors per image, such as BLIP-2, has an attribute `pool = "max"`: its
+    score is the largest cosine of an image vector with the caption's vector.
     """
 
     def embed_images(self, images: Sequence[ImageLike]) -> Tensor:
@@ -168,13 +168,13 @@ class Captioner(Model, Protocol):
 class ImageCacher(Protocol):
     """A captioner or answerer that can encode an image once for many captions.
 
-    The engine uses it for the images of a prior, under which every caption of a job is asked.
+    The engine uses it for the images of a prior, under which every caption is scored.
     """
 
-    def look(self, images: Sequence[ImageLike]) -> Sequence[EncodedImage]:
-        """Encode images before any caption is read.
+    def encode_images(self, images: Sequence[ImageLike]) -> Sequence[EncodedImage]:
+        """Encode images, independently of any caption.
 
-        Each may be given wherever an image may, to the same effect.
+        The results may be given wherever an image may, to the same effect.
         """
 
 
@@ -254,7 +254,7 @@ class Chat(Model, Protocol):
 
 
 PREVIEW_LENGTH = 40
-"""Letters of a caption that an error shows."""
+"""Characters of a caption that an error shows."""
 
 
 def check_caption(name: str, text: str, count: int, added: int, context: int | None) -> None:
@@ -263,12 +263,12 @@ def check_caption(name: str, text: str, count: int, added: int, context: int | N
     Args:
         name: of the model.
         text: the caption.
-        count: its tokens, with all that the model adds.
-        added: how many of them the model adds to any caption.
-        context: most tokens; None where longer captions are cut.
+        count: number of its tokens, special tokens included.
+        added: number of special tokens.
+        context: context length; None where longer captions are truncated.
 
     Raises:
-        InputError: it is empty, holds nothing the model knows, or is too long.
+        InputError: it is empty, without a known token, or too long.
     """
     if not text.strip():
         raise InputError("a caption is empty.")
@@ -277,6 +277,17 @@ def check_caption(name: str, text: str, count: int, added: int, context: int | N
     if context is not None and count > context:
         raise InputError(
             f"the caption {text[:PREVIEW_LENGTH]!r}… has {count} tokens and {name} reads "
-            f"{context}: "
-            "shorten it, or load the model with ?long=cut."
+            f"{context}: shorten it, or load the model with ?long=cut."
+        )
+
+
+def check_pairs(name: str, images: Sequence[object], texts: Sequence[str]) -> None:
+    """Refuse unequal numbers of images and captions.
+
+    Raises:
+        InputError: there are not as many images as captions.
+    """
+    if len(images) != len(texts):
+        raise InputError(
+            f"{name} scores pairs: {len(images)} images were given with {len(texts)} captions."
         )

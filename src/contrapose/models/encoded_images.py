@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedImages:
-    """Encoded tensors of several images: tokens, or keys and values per layer.
+    """Encoded tensors of several images: image tokens, or keys and values of every layer.
 
     Attributes:
-        tensors: each (images, …).
+        tensors: all of shape (images, …).
     """
 
     tensors: tuple[Tensor, ...]
@@ -27,56 +27,56 @@ class EncodedImages:
     def __len__(self) -> int:
         return len(self.tensors[0])
 
-    def rows(self, places: Sequence[int]) -> EncodedImages:
+    def select(self, indices: Sequence[int]) -> EncodedImages:
         """Select images by index; no copy where that is all of them in order."""
-        if list(places) == list(range(len(self))):
+        if list(indices) == list(range(len(self))):
             return self
         if len(self) == 1:
             return EncodedImages(
-                tuple(each.expand(len(places), *each.shape[1:]) for each in self.tensors)
+                tuple(tensor.expand(len(indices), *tensor.shape[1:]) for tensor in self.tensors)
             )
-        index = torch.tensor(places, device=self.tensors[0].device)
-        return EncodedImages(tuple(each[index] for each in self.tensors))
+        index = torch.tensor(indices, device=self.tensors[0].device)
+        return EncodedImages(tuple(tensor[index] for tensor in self.tensors))
 
-    def looked(self) -> list[EncodedImage]:
+    def split(self) -> list[EncodedImage]:
         """Split into single encoded images, which share the tensors."""
-        return [EncodedImage((self, place)) for place in range(len(self))]
+        return [EncodedImage((self, i)) for i in range(len(self))]
 
 
 def gather_encoded(
-    sights: Sequence[Any],
-    see: Callable[[Sequence[Any]], EncodedImages],
-    keep: Callable[[EncodedImages], EncodedImages],
+    images: Sequence[Any],
+    encode: Callable[[Sequence[Any]], EncodedImages],
+    make_reusable: Callable[[EncodedImages], EncodedImages],
 ) -> EncodedImages:
     """Gather the encodings of images, some of which may be encoded already.
 
     Args:
-        sights: the images.
-        see: looks at images.
-        keep: makes of what was seen what `look` keeps, which must be the same kind for all.
+        images: decoded, prepared or encoded images.
+        encode: encodes those that are not encoded yet.
+        make_reusable: converts encodings to the form in which `encode_images` returns them.
     """
-    pictures = [each for each in sights if not isinstance(each, EncodedImage)]
-    if len(pictures) == len(sights):
-        return see(pictures)
-    fresh = iter(keep(see(pictures)).looked() if pictures else ())
+    raw = [image for image in images if not isinstance(image, EncodedImage)]
+    if len(raw) == len(images):
+        return encode(raw)
+    new = iter(make_reusable(encode(raw)).split() if raw else ())
     states: list[tuple[EncodedImages, int]] = [
-        (each if isinstance(each, EncodedImage) else next(fresh)).state for each in sights
+        (image if isinstance(image, EncodedImage) else next(new)).state for image in images
     ]
     first = states[0][0]
-    if all(seen is first for seen, _ in states):
-        return first.rows([place for _, place in states])
-    parts = [seen.rows([place]).tensors for seen, place in states]
-    return EncodedImages(tuple(torch.cat(each) for each in zip(*parts, strict=True)))
+    if all(encoded is first for encoded, _ in states):
+        return first.select([i for _, i in states])
+    parts = [encoded.select([i]).tensors for encoded, i in states]
+    return EncodedImages(tuple(torch.cat(tensors) for tensors in zip(*parts, strict=True)))
 
 
 def deduplicate(images: Sequence[T]) -> tuple[list[T], list[int]]:
     """Distinct objects of a list, and the index of each item among them."""
     first: dict[int, int] = {}
     distinct: list[T] = []
-    places: list[int] = []
+    indices: list[int] = []
     for image in images:
         if id(image) not in first:
             first[id(image)] = len(distinct)
             distinct.append(image)
-        places.append(first[id(image)])
-    return distinct, places
+        indices.append(first[id(image)])
+    return distinct, indices

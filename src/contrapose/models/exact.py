@@ -1,4 +1,4 @@
-"""Exact inference: no gradients, and no TF32 in convolutions."""
+"""Exact inference: no gradients, no TF32 in convolutions, unit vectors in float32."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - its usual name
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -15,12 +17,12 @@ R = TypeVar("R")
 def exact_inference(function: Callable[P, R]) -> Callable[P, R]:
     """Decorator for inference without gradients and without TF32 in convolutions.
 
-    With it, patch embeddings on a GPU would keep ten bits of each number, and the same image could
-    differ between batches by more than is allowed.
+    TF32 keeps ten bits of a number: the same image could then differ between batches by more than
+    the conformance suite allows.
     """
 
     @wraps(function)
-    def asked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
         with torch.inference_mode():
             if not torch.cuda.is_available():
                 return function(*args, **kwargs)
@@ -32,4 +34,9 @@ def exact_inference(function: Callable[P, R]) -> Callable[P, R]:
             finally:
                 backend.allow_tf32 = allowed
 
-    return asked
+    return run
+
+
+def normalize_rows(vectors: Tensor) -> Tensor:
+    """L2-normalize vectors along the last dimension, in float32."""
+    return F.normalize(vectors.float(), dim=-1)

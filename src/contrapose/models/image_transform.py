@@ -1,13 +1,15 @@
 """Image transform of most encoders: resize, center crop, rescale, normalize.
 
-What comes out are bytes: they are scaled and normalised where the network is, which moves a
-quarter of the data. The numbers are those of the usual order of steps, to the last bit.
+Images are resized to bytes on the CPU and normalized on the network's device, which transfers a
+quarter of the data. The numbers equal those of the usual order of steps to the last bit.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,11 +24,10 @@ _FILTER_NAMES = {
     Resampling.HAMMING: "Hamming",
 }
 SMOOTH_FILTERS = tuple(_FILTER_NAMES)
-"""Filters that can resize a part of an image to what it would be as a part of the whole."""
+"""Filters that can resize a box of an image as if the full image were resized."""
 MAX_PIXELS = 2**26
-"""An image that would be of more pixels before its crop is not resized as a whole, which takes
-three bytes for each: the kept part is resized alone, and a byte in a hundred may differ a little.
-One that is 1,400 times as long as it is wide comes to that."""
+"""Most pixels before the crop. Of a larger image (one 1,400 times as long as wide) only the crop is
+resized, to save memory; one byte in a hundred may then differ a little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,12 @@ class ImageTransform:
 
     Attributes:
         resize: the new (height, width), or the new length of the shorter side.
-        crop: (height, width) of the middle that is kept; None keeps all.
+        crop: (height, width) of the center crop; None for no crop.
         resample: Pillow's filter.
         mean: per channel, of values from 0 to 1.
         std: per channel, of values from 0 to 1.
-        even: where a crop cannot be centred, to the even offset as torchvision rounds, rather than
-            to the smaller one as transformers does.
+        even: round an odd crop offset to the even neighbor as torchvision does, not down as
+            transformers does.
     """
 
     resize: tuple[int, int] | int
@@ -50,7 +51,7 @@ class ImageTransform:
     std: tuple[float, ...]
     even: bool = False
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """Describe the transform in one line for the model card."""
         how = _FILTER_NAMES.get(self.resample, self.resample.name.lower())
         if isinstance(self.resize, int):
@@ -63,8 +64,8 @@ class ImageTransform:
     def resize_to_bytes(self, image: Image) -> Tensor:
         """Resize and crop an image to bytes (3, h, w)."""
         image = image if image.mode == "RGB" else image.convert("RGB")
-        height, width = self._resized(image.height, image.width)
-        top, left, bottom, right = self._kept(height, width)
+        height, width = self._resized_size(image.height, image.width)
+        top, left, bottom, right = self._crop_box(height, width)
         if height * width > MAX_PIXELS and self.resample in SMOOTH_FILTERS:
             x, y = image.width / width, image.height / height
             box = (left * x, top * y, min(right * x, image.width), min(bottom * y, image.height))
@@ -85,19 +86,19 @@ class ImageTransform:
         """Transform an image to float32 pixels (3, h, w)."""
         return self.normalize_bytes(self.resize_to_bytes(image))
 
-    def _resized(self, height: int, width: int) -> tuple[int, int]:
+    def _resized_size(self, height: int, width: int) -> tuple[int, int]:
         if not isinstance(self.resize, int):
             return self.resize
         if width <= height:
             return int(self.resize * height / width), self.resize
         return self.resize, int(self.resize * width / height)
 
-    def _kept(self, height: int, width: int) -> tuple[int, int, int, int]:
+    def _crop_box(self, height: int, width: int) -> tuple[int, int, int, int]:
         if self.crop is None:
             return 0, 0, height, width
         rows, columns = self.crop
         spare = (height - rows, width - columns)
-        top, left = (round(each / 2) if self.even else each // 2 for each in spare)
+        top, left = (round(size / 2) if self.even else size // 2 for size in spare)
         return top, left, top + rows, left + columns
 
     def fits(self) -> bool:
@@ -107,6 +108,37 @@ class ImageTransform:
         if isinstance(self.resize, int):
             return max(self.crop) <= self.resize
         return self.crop[0] <= self.resize[0] and self.crop[1] <= self.resize[1]
+
+
+FILTERS = {"bicubic": Resampling.BICUBIC, "bilinear": Resampling.BILINEAR}
+
+
+def torchvision_transform(
+    config: Any, size: tuple[int, int], *, squash: bool = False, crop_share: float = 1.0
+) -> ImageTransform | None:
+    """Image transform equal to torchvision's, as open_clip and timm configure it.
+
+    Args:
+        config: with `interpolation`, `mean` and `std`.
+        size: (height, width) that the network takes.
+        squash: resize to the size whatever the aspect ratio; otherwise resize the shorter side and
+            crop the center.
+        crop_share: side of the center crop divided by the resized shorter side.
+
+    Returns:
+        The transform; None for another filter, or a crop that is not square.
+    """
+    height, width = size
+    if config["interpolation"] not in FILTERS or not (squash or height == width):
+        return None
+    return ImageTransform(
+        resize=size if squash else math.floor(height / crop_share),
+        crop=None if squash else size,
+        resample=FILTERS[config["interpolation"]],
+        mean=tuple(config["mean"]),
+        std=tuple(config["std"]),
+        even=True,
+    )
 
 
 def _channel_column(values: Sequence[float], like: Tensor) -> Tensor:
@@ -129,11 +161,11 @@ def batch_images(
 
 
 def _stack_padded(tensors: Sequence[Tensor]) -> Tensor:
-    shapes = {tuple(each.shape) for each in tensors}
+    shapes = {tuple(tensor.shape) for tensor in tensors}
     if len(shapes) == 1:
         return torch.stack(list(tensors))
     largest = [max(sizes) for sizes in zip(*shapes, strict=True)]
-    whole = tensors[0].new_zeros(len(tensors), *largest)
-    for row, each in zip(whole, tensors, strict=True):
-        row[tuple(slice(size) for size in each.shape)] = each
-    return whole
+    batch = tensors[0].new_zeros(len(tensors), *largest)
+    for row, tensor in zip(batch, tensors, strict=True):
+        row[tuple(slice(size) for size in tensor.shape)] = tensor
+    return batch

@@ -1,6 +1,6 @@
 """Model identity: parsing of model strings into canonical names, and content fingerprints.
 
-| typed | canonical | what it is |
+| typed | canonical | kind |
 |---|---|---|
 | `tiny`, a plug-in's name | the same | a registered model |
 | `hf:org/name@revision`, `org/name`, `hf-hub:org/name` | `hf:org/name@revision` | on the hub |
@@ -11,10 +11,10 @@
 | `joined:folder` | the same | two encoders and trained heads |
 | `lm:smollm2`, `lm:org/name@revision`, `lm:folder`, `lm:file.gguf` | the same | a language model |
 | `openai:MODEL?url=http://host:port/v1` | the same | a chat endpoint |
-| `my_pkg:MyModel`, `my_file.py:MyModel` | the same | a class or function of one's own |
-| `path/to/folder`, `hf:./folder`, `hf:/folder` | the path | whatever the folder holds |
+| `my_pkg:MyModel`, `my_file.py:MyModel` | the same | your class or function |
+| `path/to/folder`, `hf:./folder`, `hf:/folder` | the path | the model in the folder |
 
-After any of them `?dtype=bf16&long=cut`. Words that change nothing are left out.
+Any of them may end with `?dtype=bf16&long=cut`. Settings with their default value are left out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BLOB = re.compile(r"[0-9a-f]{64}")
 def file_digest(file: Path) -> str:
     """SHA-256 of a file's content.
 
-    The hub's own cache links to files that are named by it: those are not read again.
+    The hub's cache links to files that are named by it, which are not read.
     """
     if file.is_symlink() and file.resolve().parent.name == "blobs":
         target = file.resolve().name
@@ -50,15 +50,18 @@ def file_digest(file: Path) -> str:
 def fingerprint(files: Iterable[Path], **facts: object) -> str:
     """Hash of files, by name and content, and of facts such as the dtype.
 
-    Where the files lie does not count: a copy has the same fingerprint.
+    Folders do not count: a copy has the same fingerprint.
     """
-    whole = hashlib.blake2b(digest_size=12)
-    for file in sorted(files, key=lambda each: each.name):
-        whole.update(f"{file.name}\0{file_digest(file)}\0".encode())
+    digest = hashlib.blake2b(digest_size=12)
+    for file in sorted(files, key=lambda file: file.name):
+        digest.update(f"{file.name}\0{file_digest(file)}\0".encode())
     for name in sorted(facts):
-        whole.update(f"{name}={facts[name]}\0".encode())
-    return whole.hexdigest()
+        digest.update(f"{name}={facts[name]}\0".encode())
+    return digest.hexdigest()
 
+
+DEFAULT_LANGUAGE_MODEL = "lm:smollm2"
+"""A small language model that installs from a package."""
 
 Scheme = Literal["registered", "hf", "openclip", "joined", "lm", "openai", "python", "folder"]
 
@@ -67,7 +70,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "long": ("refuse", "cut"),
     "activation": ("gelu", "quickgelu"),
 }
-"""What may stand after the `?`, and its values."""
+"""Settings after the `?`, with their values."""
 _PREFIXES = {
     "hf": "hf",
     "hf-hub": "hf",
@@ -93,10 +96,10 @@ class ModelName:
     """A parsed model string.
 
     Attributes:
-        scheme: where the model comes from.
-        body: what it is called there.
+        scheme: source of the model.
+        body: its name in that source.
         revision: a branch, tag or commit on the hub.
-        settings: what stands after the `?`, without what changes nothing.
+        settings: settings after the `?` that differ from the default.
     """
 
     scheme: Scheme
@@ -124,24 +127,24 @@ def parse_name(
     """Parse a model string.
 
     Args:
-        text: what the user typed.
+        text: the user's string.
         known: names of registered models.
-        is_folder: whether a path is a folder here.
+        is_folder: whether a path is a folder.
 
     Raises:
-        InputError: it is no model string; says which ones come near.
+        InputError: it is no model string; the message suggests similar ones.
     """
     text = text.strip()
     if not text:
         raise InputError("a model's name is empty.")
     if is_folder(text) and text not in known:
         return ModelName("folder", text)
-    if text.startswith(PREFIX):  # an endpoint has settings of its own
+    if text.startswith(PREFIX):  # an endpoint has other settings
         endpoint = parse_settings(text)
-        return ModelName("openai", endpoint.model, settings=endpoint.said())
-    found = _WITH_SETTINGS.match(text)
+        return ModelName("openai", endpoint.model, settings=endpoint.name_settings())
+    match = _WITH_SETTINGS.match(text)
     body, settings = (
-        (found["body"], _parse_options(found["settings"], text)) if found else (text, {})
+        (match["body"], _parse_options(match["settings"], text)) if match else (text, {})
     )
     return replace(_parse_body(body, known, is_folder), settings=settings)
 
@@ -152,15 +155,15 @@ def _parse_body(text: str, known: Collection[str], is_folder: Callable[[str], bo
         return ModelName("registered", text)
     if colon and prefix in _PREFIXES:
         return _parse_prefixed(_PREFIXES[prefix], rest, text, is_folder)
-    if found := _parse_open_clip(text):
-        return found
+    if name := _parse_open_clip(text):
+        return name
     if _PYTHON.fullmatch(text) and not text.startswith("http"):
         return ModelName("python", text)
     if is_folder(text):
         return ModelName("folder", text)
-    name, _, revision = text.partition("@")
-    if _HUB.fullmatch(name) and not text.startswith("."):
-        return ModelName("hf", name, revision or None)
+    hub_id, _, revision = text.partition("@")
+    if _HUB.fullmatch(hub_id) and not text.startswith("."):
+        return ModelName("hf", hub_id, revision or None)
     raise _unknown_model(text, known)
 
 
@@ -222,19 +225,19 @@ def _parse_language(rest: str, text: str, is_folder: Callable[[str], bool]) -> M
     return ModelName("lm", name, revision or None)
 
 
-def _parse_options(text: str, whole: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _parse_options(text: str, model: str) -> dict[str, str]:
+    settings: dict[str, str] = {}
     for part in text.split("&"):
         key, _, value = part.partition("=")
         if key not in SETTINGS:
             raise InputError(
-                f"the model {whole!r} has an unknown setting {key!r}: {did_you_mean(key, SETTINGS)}"
+                f"the model {model!r} has an unknown setting {key!r}: {did_you_mean(key, SETTINGS)}"
             )
         value = parse_dtype(value) if key == "dtype" else value.lower()
         if value not in SETTINGS[key]:
             near = did_you_mean(value, SETTINGS[key])
-            raise InputError(f"the model {whole!r} has {key}={value}: {near}")
-        if key in found:
-            raise InputError(f"the model {whole!r} says {key} twice.")
-        found[key] = value
-    return found
+            raise InputError(f"the model {model!r} has {key}={value}: {near}")
+        if key in settings:
+            raise InputError(f"the model {model!r} says {key} twice.")
+        settings[key] = value
+    return settings

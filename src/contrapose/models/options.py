@@ -22,9 +22,9 @@ class LoadOptions:
 
     Attributes:
         device: `cpu`, `cuda`, `cuda:1`, …
-        dtype: what it computes in; scores are float32 or wider whatever this is.
-        cut: cut captions that are longer than the model reads, rather than refuse them.
-        trust_remote_code: run code that comes with the weights; off unless the user asks.
+        dtype: of its computation; scores are float32 or wider in any case.
+        cut: truncate captions beyond the context instead of refusing them.
+        trust_remote_code: run code that comes with the weights.
     """
 
     device: str = "cpu"
@@ -41,8 +41,8 @@ class LoadOptions:
 
     def settings(self) -> dict[str, str]:
         """Settings that belong to a model's name, since they change its numbers."""
-        found = {} if self.dtype == "fp32" else {"dtype": str(self.dtype)}
-        return {**found, "long": "cut"} if self.cut else found
+        settings = {} if self.dtype == "fp32" else {"dtype": str(self.dtype)}
+        return {**settings, "long": "cut"} if self.cut else settings
 
 
 def load_options(
@@ -87,8 +87,8 @@ def find_device(text: str) -> str:
     if device.type == "cuda":
         count = torch.cuda.device_count()
         if (device.index or 0) >= count:
-            found = f"there are {count} CUDA devices" if count else "no CUDA device is to be had"
-            raise InputError(f"there is no device {text!r}, {found} here: use cpu or auto.")
+            devices = f"there are {count} CUDA devices" if count else "no CUDA device is to be had"
+            raise InputError(f"there is no device {text!r}, {devices} here: use cpu or auto.")
     elif device.type == "mps" and not torch.backends.mps.is_available():
         raise InputError("there is no device 'mps' here: use cpu or auto.")
     elif device.type not in ("cpu", "mps", "xpu"):
@@ -100,7 +100,7 @@ def parse_dtype(text: str) -> Dtype:
     """Parse a dtype by its short or its torch name.
 
     Raises:
-        InputError: it is none.
+        InputError: it is unknown.
     """
     name = _ALIASES.get(text.lower().removeprefix("torch."), text.lower())
     if name not in DTYPES:

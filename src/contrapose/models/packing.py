@@ -1,8 +1,8 @@
-"""Caption packing: captions of one image as one sequence under a block mask.
+"""Caption packing: captions of one image side by side in one sequence, under a block mask.
 
-A network whose text reads the image by attention reads it once for all captions that lie in one
-row: a block mask hides each from the others, and positions begin anew. Rows are filled up to the
-longest one, so what was asked of many images goes in one call.
+Text that attends to an image can share that image's keys and values with every caption in the same
+row. A block-diagonal mask hides the captions of a row from each other, and their positions start
+again from 0. Rows are padded to the longest one, so one call scores the captions of many images.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from contrapose.arrays import Ragged
 
 MAX_ROW_TOKENS = 256
-"""Tokens of a row, where a single caption has no more: attention within it grows by the square."""
+"""Most tokens of a row of several captions: the cost of attention grows with its square."""
 NO_OWNER = -1
 
 
@@ -27,45 +29,42 @@ class PackedCaptions:
     """Captions packed into rows.
 
     Attributes:
-        tokens: (r, l) token numbers; the last of each caption is left out, since nothing follows.
-        places: (r, l) place of each token in its own caption, from 0.
-        owners: (r, l) which caption each token is of; −1 where a row is filled up.
-        rows: (r,) whose captions a row holds: the image's number, as given.
-        sources: (t,) where the numbers that foretell each counted token come out, in the rows one
-            after another; caption by caption.
-        targets: (t,) the counted tokens, in the same order.
-        offsets: where each caption's counted tokens begin, and the end.
+        tokens: (r, l) input token ids; the last token of a caption is only predicted, never read.
+        positions: (r, l) position of each token in its caption, from 0.
+        owners: (r, l) index of the caption that each token belongs to; −1 for padding.
+        row_images: (r,) index of the image of each row.
+        sources: (t,) on the CPU, index of the state that predicts each counted token, in the
+            flattened states of all rows; caption after caption.
+        targets: (t,) on the CPU, the counted tokens, in the same order.
+        offsets: start of each caption's counted tokens, and the end.
     """
 
     tokens: Tensor
-    places: Tensor
+    positions: Tensor
     owners: Tensor
-    rows: list[int]
+    row_images: list[int]
     sources: Tensor
     targets: Tensor
     offsets: list[int]
 
-    def allowed(self, prefix: int = 0, *, causal: bool = True) -> Tensor:
-        """(r, 1, l, prefix + l) boolean attention mask: the whole prefix, then one's own caption.
+    def block_mask(self, *, causal: bool = True) -> Tensor:
+        """(r, l, l) boolean mask: a token sees its own caption, only backwards if `causal`."""
+        blocks = self.owners[:, :, None] == self.owners[:, None, :]
+        return blocks.tril() if causal else blocks
 
-        Args:
-            prefix: tokens that stand before every row and that all may look at.
-            causal: at the earlier tokens of one's own caption only, or at all of them.
-        """
-        own = self.owners[:, :, None] == self.owners[:, None, :]
-        if causal:
-            own = own.tril()
-        return F.pad(own, (prefix, 0), value=True)[:, None]
+    def attention_mask(self, prefix: int = 0, *, causal: bool = True) -> Tensor:
+        """(r, 1, l, prefix + l) boolean attention mask: the full prefix, then the block mask."""
+        return F.pad(self.block_mask(causal=causal), (prefix, 0), value=True)[:, None]
 
-    def mask(self, dtype: torch.dtype, prefix: int = 0, *, causal: bool = True) -> Tensor:
+    def additive_mask(self, dtype: torch.dtype, prefix: int = 0, *, causal: bool = True) -> Tensor:
         """Additive form of the attention mask: 0, or the least number of the dtype."""
-        allowed = self.allowed(prefix, causal=causal)
-        low = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
-        return low.masked_fill_(~allowed, torch.finfo(dtype).min)
+        allowed = self.attention_mask(prefix, causal=causal)
+        bias = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
+        return bias.masked_fill_(~allowed, torch.finfo(dtype).min)
 
-    def chosen(self, states: Tensor) -> Tensor:
+    def select(self, states: Tensor) -> Tensor:
         """Select the states (t, width) that predict a counted token."""
-        return states.flatten(0, 1)[self.sources]
+        return states.flatten(0, 1)[self.sources.to(states.device)]
 
 
 def pack(
@@ -74,52 +73,81 @@ def pack(
     *,
     counted: Sequence[int] | None = None,
     longest: int = MAX_ROW_TOKENS,
-    fill: int = 0,
     device: torch.device | str = "cpu",
 ) -> PackedCaptions:
     """Pack captions into rows, those of an image together, in as few rows as `longest` allows.
 
     Args:
-        captions: token numbers, each with all that stands before and after it.
-        images: the number of the image that each goes with.
-        counted: how many of the last tokens of each count; left out: all but the first.
+        captions: token ids of each caption, special tokens included.
+        images: index of the image of each caption.
+        counted: number of last tokens of each caption that are scored; default: all but the first.
         longest: most tokens of a row of several captions.
-        fill: the token that fills a row up.
-        device: where the tensors are to be.
+        device: of tokens, positions and owners.
     """
-    filled = _assign_rows(captions, images, longest)
-    length = max(sum(len(captions[i]) - 1 for i in row) for row in filled)
-    counts = [len(each) - 1 for each in captions] if counted is None else list(counted)
-    tokens, places, owners = [], [], []
-    begins = [0] * len(captions)
-    for number, row in enumerate(filled):
-        line: list[int] = []
-        place: list[int] = []
-        owner: list[int] = []
+    rows = _assign_rows(captions, images, longest)
+    return pack_rows(
+        captions, rows, [images[row[0]] for row in rows], counted=counted, device=device
+    )
+
+
+def pack_rows(
+    captions: Sequence[Sequence[int]],
+    rows: Sequence[Sequence[int]],
+    row_images: Sequence[int],
+    *,
+    counted: Sequence[int] | None = None,
+    after_prefix: bool = False,
+    device: torch.device | str = "cpu",
+) -> PackedCaptions:
+    """Pack captions into given rows.
+
+    Args:
+        captions: token ids of each caption.
+        rows: indices of the captions of each row.
+        row_images: index of the image of each row.
+        counted: number of last tokens of each caption that are scored; default: all that have a
+            token before them.
+        after_prefix: whether the state of a prefix's last token, which predicts the first token of
+            every caption, comes before the states of each row: `sources` then counts r × (1 + l).
+        device: of tokens, positions and owners.
+    """
+    first = 0 if after_prefix else 1
+    counts = [len(caption) - first for caption in captions] if counted is None else list(counted)
+    length = max((sum(len(captions[i]) - 1 for i in row) for row in rows), default=0)
+    width = length + 1 - first
+    tokens, positions, owners = _grid(rows, length), _grid(rows, length), _grid(rows, length)
+    owners.fill(NO_OWNER)
+    starts = [0] * len(captions)
+    for number, row in enumerate(rows):
+        start = 0
         for i in row:
-            begins[i] = number * length + len(line)
-            line += captions[i][:-1]
-            place += range(len(captions[i]) - 1)
-            owner += [i] * (len(captions[i]) - 1)
-        spare = length - len(line)
-        tokens.append(line + [fill] * spare)
-        places.append(place + [0] * spare)
-        owners.append(owner + [NO_OWNER] * spare)
+            span = slice(start, start + len(captions[i]) - 1)
+            tokens[number, span] = captions[i][:-1]
+            positions[number, span] = np.arange(span.stop - span.start)
+            owners[number, span] = i
+            starts[i] = number * width + start
+            start = span.stop
+    row_starts = {i: number * width for number, row in enumerate(rows) for i in row}
     sources: list[int] = []
     targets: list[int] = []
     for i, caption in enumerate(captions):
-        after = len(caption) - counts[i]
-        sources += range(begins[i] + after - 1, begins[i] + len(caption) - 1)
-        targets += caption[after:]
+        skipped = len(caption) - counts[i]
+        states = range(starts[i] + skipped - first, starts[i] + len(caption) - first)
+        sources += states if skipped or first else (row_starts[i], *states[1:])
+        targets += caption[skipped:]
     return PackedCaptions(
-        torch.tensor(tokens, device=device),
-        torch.tensor(places, device=device),
-        torch.tensor(owners, device=device),
-        [images[row[0]] for row in filled],
-        torch.tensor(sources, dtype=torch.long, device=device),
-        torch.tensor(targets, dtype=torch.long, device=device),
+        torch.from_numpy(tokens).to(device),
+        torch.from_numpy(positions).to(device),
+        torch.from_numpy(owners).to(device),
+        list(row_images),
+        torch.tensor(sources, dtype=torch.long),
+        torch.tensor(targets, dtype=torch.long),
         [0, *accumulate(counts)],
     )
+
+
+def _grid(rows: Sequence[object], length: int) -> NDArray[np.int64]:
+    return np.zeros((len(rows), length), dtype=np.int64)
 
 
 def _assign_rows(
@@ -143,18 +171,18 @@ def _assign_rows(
 
 def ragged_logprobs(logits: Tensor, packed: PackedCaptions) -> Ragged:
     """Log-probabilities of the counted tokens from their logits (t, vocabulary), in float32."""
-    return Ragged(target_logprobs(logits, packed.targets).cpu(), packed.offsets)
+    targets = packed.targets.to(logits.device)
+    return Ragged(target_logprobs(logits, targets).cpu(), packed.offsets)
 
 
 def target_logprobs(logits: Tensor, targets: Tensor) -> Tensor:
     """(t,) log P of each target under its row of logits, in float32."""
     wide = logits.float()
-    own = wide.gather(1, targets[:, None]).squeeze(1)
-    return own - wide.logsumexp(dim=1)
+    return wide.gather(1, targets[:, None]).squeeze(1) - wide.logsumexp(dim=1)
 
 
-def sum_per_caption(found: Ragged) -> Tensor:
-    """(captions,) sum of each caption's values."""
-    offsets = torch.as_tensor(found.offsets)
+def sum_per_caption(logprobs: Ragged) -> Tensor:
+    """(captions,) sum of each caption's log-probabilities."""
+    offsets = torch.as_tensor(logprobs.offsets)
     owners = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
-    return torch.zeros(len(offsets) - 1).index_add_(0, owners, found.values)
+    return torch.zeros(len(offsets) - 1).index_add_(0, owners, logprobs.values)

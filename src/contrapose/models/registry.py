@@ -9,9 +9,9 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, MissingExtraError
 from contrapose.files import did_you_mean, include
 from contrapose.models.capabilities import Model
 from contrapose.models.names import ModelName, parse_name
@@ -24,10 +24,10 @@ class FamilyCard:
 
     Attributes:
         name: such as `CLIP`.
-        pattern: how its models are named.
-        scores: what they give.
-        extra: what must be installed with pip for it, an extra of this package; empty for none.
-        example: a name that can be typed.
+        pattern: of its model strings.
+        scores: scores of its models.
+        extra: extra of this package that it needs; empty for none.
+        example: a model string.
     """
 
     name: str
@@ -95,28 +95,28 @@ def families() -> tuple[FamilyCard, ...]:
 
 
 ENTRY_POINT_GROUP = "contrapose.models"
-"""Entry points of other packages: each is a loader."""
+"""Group of entry points of other packages; an entry point is a loader."""
 
 L = TypeVar("L", bound=Callable[..., Any])
 LOADER_ARGUMENTS = ("name", "device", "dtype", "cut", "trust_remote_code")
-"""What a loader may have as parameters; it is given those that it has, by name."""
+"""Parameters that a loader may have; it is called with those that it has, by name."""
 
 BUILT_IN: dict[str, str] = {
     "tiny": "contrapose.models.tiny",
     "tiny-clip": "contrapose.models.tiny",
 }
-"""Model name → module whose `load` gives it."""
+"""Model name → module whose `load` loads it."""
 _loaders: dict[str, Callable[..., Any]] = {}
 
 
 def register_model(name: str) -> Callable[[L], L]:
     """Decorator that registers a loader under a model name.
 
-    It is a function or a class, called with those of `name`, `device`, `dtype`, `cut` and
-    `trust_remote_code` that it has as parameters, and gives a model.
+    A loader is a function or class that returns a model. It is called with those of `name`,
+    `device`, `dtype`, `cut` and `trust_remote_code` that it has as parameters.
 
     Raises:
-        InputError: the name is taken, or could not be told from another kind of model string.
+        InputError: the name is taken, or could be mistaken for another kind of model string.
     """
     if not name or set(name) & set(":/?,@") or name.startswith((".", "~")):
         raise InputError(f"a model cannot be called {name!r}: give it a plain name.")
@@ -146,21 +146,21 @@ def load_model(
     """Load the model of this name on this device.
 
     Args:
-        name: a model string, see `contrapose.models.names`; what stands in it wins over the rest.
+        name: a model string, see `contrapose.models.names`; its settings override the arguments.
         device: `cpu`, `cuda`, `cuda:1`, … or `auto`.
-        dtype: `fp32`, `bf16` or `fp16`; float32 when left out.
-        cut: cut captions that are longer than the model reads, rather than refuse them.
+        dtype: `fp32`, `bf16` or `fp16`; default: float32.
+        cut: truncate captions beyond the context instead of refusing them.
         trust_remote_code: run code that comes with the weights.
 
     Raises:
-        InputError: there is no such model, or it cannot be loaded; says what to do.
+        InputError: there is no such model, or it cannot be loaded; the message says what to do.
         MissingExtraError: a library that it needs is not installed.
     """
     parsed = parse_name(name, model_names())
-    # To look for a device is to import torch, which not every model needs.
-    place = device if device == "auto" else find_device(device)
+    # Resolving `auto` imports torch, which not every model needs.
+    known_device = device if device == "auto" else find_device(device)
     options = load_options(
-        parsed.settings, place, dtype, cut=cut, trust_remote_code=trust_remote_code
+        parsed.settings, known_device, dtype, cut=cut, trust_remote_code=trust_remote_code
     )
     if parsed.scheme in ("registered", "python"):
         return _call_loader(_find_loader(parsed), parsed, options)
@@ -169,25 +169,31 @@ def load_model(
             raise InputError(f"{parsed} computes as its server does: leave out {options.dtype}.")
         from contrapose.models import endpoint
 
-        return endpoint.load(name.strip())  # whole, with the credentials that the name leaves out
-    options = replace(options, device=find_device(place))
+        return endpoint.load(name.strip())  # with the credentials that the name leaves out
+    options = replace(options, device=find_device(options.device))
     _refuse_activation(parsed)
     activation = parsed.settings.get("activation")
     settings = {**options.settings(), **({"activation": activation} if activation else {})}
     canonical = str(replace(parsed, settings=settings))
     if parsed.scheme == "openclip":
-        from contrapose.models import openclip
-
-        return openclip.load(parsed.body, canonical, options, activation)
+        openclip = _import_family("openclip", "openclip", canonical)
+        return cast(Model, openclip.load(parsed.body, canonical, options, activation))
     if parsed.scheme == "hf":
         from contrapose.models import hf
 
         return hf.load(parsed.body, parsed.revision, canonical, options)
     if parsed.scheme == "lm":
-        from contrapose.models import language
-
-        return language.load(parsed.body, parsed.revision, canonical, options)
+        language = _import_family("language", "language", canonical)
+        return cast(Model, language.load(parsed.body, parsed.revision, canonical, options))
     return _load_folder(Path(parsed.body).expanduser(), canonical, options)
+
+
+def _import_family(module: str, extra: str, name: str) -> Any:
+    """Import the module of a family, whose libraries may not be installed."""
+    try:
+        return import_module(f"contrapose.models.{module}")
+    except ImportError as error:
+        raise MissingExtraError(error.name or module, extra, f"The model {name}") from None
 
 
 def _load_folder(folder: Path, name: str, options: LoadOptions) -> Model:
@@ -212,31 +218,31 @@ def _load_folder(folder: Path, name: str, options: LoadOptions) -> Model:
 
 
 def _find_loader(name: ModelName) -> Any:
-    """Find the loader of a registered model or of the user's own."""
+    """Find the loader of a registered model, or of the user's class or function."""
     if name.scheme == "registered":
         if name.body in BUILT_IN:
             return import_module(BUILT_IN[name.body]).load
         if name.body in _loaders:
             return _loaders[name.body]
         return _find_plugins()[name.body].load()
-    place, _, attribute = name.body.rpartition(":")
-    if place.endswith(".py"):
-        module = include(place)
+    source, _, attribute = name.body.rpartition(":")
+    if source.endswith(".py"):
+        module = include(source)
     else:
         try:
-            module = import_module(place)
+            module = import_module(source)
         except ImportError as error:
             hint = did_you_mean(
-                place, ("hf", "openclip", "joined", "lm"), otherwise="is it installed?"
+                source, ("hf", "openclip", "joined", "lm"), otherwise="is it installed?"
             )
             raise InputError(
                 f"the model {name.body!r} cannot be imported ({error}): {hint}"
             ) from None
-    found = getattr(module, attribute, None)
-    if found is None:
-        near = did_you_mean(attribute, [each for each in vars(module) if not each.startswith("_")])
-        raise InputError(f"{place} has no {attribute!r}: {near}")
-    return found
+    loader = getattr(module, attribute, None)
+    if loader is None:
+        near = did_you_mean(attribute, [key for key in vars(module) if not key.startswith("_")])
+        raise InputError(f"{source} has no {attribute!r}: {near}")
+    return loader
 
 
 def _call_loader(loader: Any, name: ModelName, options: LoadOptions) -> Model:
@@ -247,25 +253,25 @@ def _call_loader(loader: Any, name: ModelName, options: LoadOptions) -> Model:
             raise InputError(f"{name.body!r} is neither a model nor a function that loads one.")
         parameters = inspect.signature(loader).parameters
         needed = [
-            each.name
-            for each in parameters.values()
-            if each.default is each.empty
-            and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+            parameter.name
+            for parameter in parameters.values()
+            if parameter.default is parameter.empty
+            and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         ]
-        if strange := [each for each in needed if each not in LOADER_ARGUMENTS]:
+        if strange := [key for key in needed if key not in LOADER_ARGUMENTS]:
             raise InputError(
                 f"the loader of {name.body!r} takes {strange[0]!r}, and loaders are given "
                 f"{', '.join(LOADER_ARGUMENTS)}."
             )
         _refuse_ignored(name, options, parameters)
-        given = {
+        arguments = {
             "name": name.without_settings(),
             "device": find_device(options.device) if "device" in parameters else "",
             "dtype": options.dtype,
             "cut": options.cut,
             "trust_remote_code": options.trust_remote_code,
         }
-        model = loader(**{key: value for key, value in given.items() if key in parameters})
+        model = loader(**{key: value for key, value in arguments.items() if key in parameters})
     if not isinstance(model, Model):
         raise InputError(
             f"{name.body!r} gives no model: it needs a name, a fingerprint and a batch_size."

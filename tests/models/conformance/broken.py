@@ -459,18 +459,18 @@ class OtherNoise(Good):
     noise_mean = 2.0
 
 
-@fails("looked-images")
+@fails("encoded-images")
 class Glances(Good):
-    def look(self, images: Sequence[Any]) -> list[EncodedImage]:
-        return [EncodedImage(each.state.round()) for each in super().look(images)]
+    def encode_images(self, images: Sequence[Any]) -> list[EncodedImage]:
+        return [EncodedImage(each.state.round()) for each in super().encode_images(images)]
 
 
-@fails("looked-images")
+@fails("encoded-images")
 class LooksAtOne(Good):
     """Keeps one image, which is then the same for all."""
 
-    def look(self, images: Sequence[Any]) -> list[EncodedImage]:
-        return [super().look(images)[0]] * len(images)
+    def encode_images(self, images: Sequence[Any]) -> list[EncodedImage]:
+        return [super().encode_images(images)[0]] * len(images)
 
 
 @fails("templates")

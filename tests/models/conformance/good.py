@@ -91,7 +91,7 @@ class Good:
             for prompt in prompts
         ]
 
-    def look(self, images: Sequence[Any]) -> list[EncodedImage]:
+    def encode_images(self, images: Sequence[Any]) -> list[EncodedImage]:
         return [EncodedImage(row) for row in self.looked(images)]
 
     def noise_images(self, count: int, seed: int) -> list[Tensor]:

@@ -289,7 +289,7 @@ def test_an_answer_whose_probability_is_not_known() -> None:
 
 
 def test_no_log_probabilities() -> None:
-    with serving(echo) as server, pytest.raises(EndpointError, match="ask it with --score chat"):
+    with serving(echo) as server, pytest.raises(EndpointError, match="score='chat'"):
         endpoint(server).answer_logprobs([Image.new("RGB", (4, 4))], ["a"], ASKED)
 
 

@@ -52,14 +52,16 @@ def test_only_decoded_images_are_sent() -> None:
 def test_a_request() -> None:
     prompt = Prompt((Image.new("RGB", (2, 2)),), "which?")
     settings = parse_settings("openai:m?tokens=9&seed=4")
-    whole = json.loads(encode_request(prompt, settings, first=False, cap="max_tokens"))
+    whole = json.loads(encode_request(prompt, settings, first=False, limit_name="max_tokens"))
     content = whole["messages"][0].pop("content")
     assert [part["type"] for part in content] == ["image_url", "text"]
     assert content[1]["text"] == "which?"
     assert whole == {
         "model": "m", "messages": [{"role": "user"}], "max_tokens": 9, "seed": 4, "temperature": 0,
     }  # fmt: skip
-    first = json.loads(encode_request(prompt, settings, first=True, cap="max_completion_tokens"))
+    first = json.loads(
+        encode_request(prompt, settings, first=True, limit_name="max_completion_tokens")
+    )
     assert (first["max_completion_tokens"], first["logprobs"], first["top_logprobs"]) == (
         1,
         True,
@@ -67,7 +69,7 @@ def test_a_request() -> None:
     )
     none = parse_settings("openai:m?temperature=default")
     assert "temperature" not in json.loads(
-        encode_request(prompt, none, first=False, cap="max_tokens")
+        encode_request(prompt, none, first=False, limit_name="max_tokens")
     )
 
 

@@ -124,7 +124,7 @@ def test_vqa_is_the_librarys(kind: str, model: Any) -> None:
 
 def test_looked_images_are_as_good_and_seen_once(model: Any) -> None:
     wanted = model.answer_logprobs(IMAGES, CAPTIONS, QUESTION)
-    looked = model.look(IMAGES)
+    looked = model.encode_images(IMAGES)
     calls = count_calls(model.network.vision_model)
     same(model.answer_logprobs(looked, CAPTIONS, QUESTION), wanted)
     assert calls == []

@@ -77,7 +77,7 @@ def test_rows_that_are_full_change_nothing(
 
     def narrow(*given: Any, **named: Any) -> Any:
         packed = pack(*given, longest=16, **named)
-        rows.append(len(packed.rows))
+        rows.append(len(packed.row_images))
         return packed
 
     monkeypatch.setattr(captioner, "pack", narrow)
@@ -92,7 +92,7 @@ def test_an_image_is_looked_at_once(model: Any) -> None:
     first, second = IMAGES[:2]
     model.token_logprobs([first, second, first, first], CAPTIONS)
     assert calls == [2]
-    looked = model.look([first, second])
+    looked = model.encode_images([first, second])
     assert calls == [2, 2]
     model.token_logprobs([looked[0], looked[1], looked[0], looked[0]], CAPTIONS)
     assert calls == [2, 2]
@@ -100,15 +100,15 @@ def test_an_image_is_looked_at_once(model: Any) -> None:
 
 def test_looked_images_are_as_good(model: Any) -> None:
     wanted = model.token_logprobs(IMAGES, CAPTIONS).values
-    looked = model.look(IMAGES)
+    looked = model.encode_images(IMAGES)
     same(model.token_logprobs(looked, CAPTIONS).values, wanted)
-    mixed = [IMAGES[0], looked[1], model.look(IMAGES[2:3])[0], IMAGES[3]]
+    mixed = [IMAGES[0], looked[1], model.encode_images(IMAGES[2:3])[0], IMAGES[3]]
     same(model.token_logprobs(mixed, CAPTIONS).values, wanted)
     back = model.token_logprobs(looked[::-1], CAPTIONS[::-1])
     same(torch.cat(split(back)[::-1]), wanted)
     same(model.token_logprobs([looked[0]] * 4, CAPTIONS).values,
          model.token_logprobs([IMAGES[0]] * 4, CAPTIONS).values)  # fmt: skip
-    assert model.look([]) == []
+    assert model.encode_images([]) == []
 
 
 def test_noise_is_seeded_and_of_the_familys_statistics(family: str, model: Any) -> None:
@@ -121,14 +121,14 @@ def test_noise_is_seeded_and_of_the_familys_statistics(family: str, model: Any) 
     assert torch.equal(whole, torch.stack(model.noise_images(3, 7)))
     assert any(f"mean {model.noise_mean:g} " in note for note in model.card.notes)
     plain = model.token_logprobs([noise[0], noise[1], noise[0], IMAGES[0]], CAPTIONS)
-    looked = model.look(noise)
+    looked = model.encode_images(noise)
     kept = model.token_logprobs([looked[0], looked[1], looked[0], IMAGES[0]], CAPTIONS)
     same(plain.values, kept.values)
 
 
 def test_half_precision_gives_numbers(folder: Path, model: Any) -> None:
     half = opened(folder, dtype="bf16")
-    for images in (IMAGES, half.look(IMAGES)):
+    for images in (IMAGES, half.encode_images(IMAGES)):
         found = half.token_logprobs(images, CAPTIONS)
         assert found.values.dtype == torch.float32
         assert found.values.isfinite().all()

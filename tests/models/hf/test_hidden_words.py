@@ -58,7 +58,7 @@ def by_a_zero_row(
     """
     plain = captions.tensors([text], "cpu")["input_ids"][0]
     unused = next(i for i in range(5, 100) if i not in plain.tolist())
-    tokens, kept = captions._words._tokens, table.weight.detach().clone()
+    tokens, kept = captions._masker._tokens, table.weight.detach().clone()
     before = tokens["token-0"]
     tokens["token-0"] = unused
     try:
@@ -78,9 +78,13 @@ def test_a_dual_encoder_reads_zeros_in_place_of_a_word(name: str, tmp_path: Path
     DUAL[name](tmp_path)
     model: Any = load_model(str(tmp_path))
     wanted, ids = by_a_zero_row(
-        model._captions, model._words, CAPTION, WORD, lambda text: model.embed_texts([text])
+        model.text_inputs,
+        model.word_embedding,
+        CAPTION,
+        WORD,
+        lambda text: model.embed_texts([text]),
     )
-    tokenizer = model._captions._tokenizer
+    tokenizer = model.text_inputs._tokenizer
     bare = tokenizer("red", add_special_tokens=False)["input_ids"]
     assert ids[-len(bare) :] == bare or tokenizer.decode(ids).strip() == "red"
     plain, found, again = model.embed_texts([CAPTION, hide(CAPTION, [WORD]), CAPTION])
@@ -96,7 +100,11 @@ def test_a_matcher_reads_zeros_in_place_of_a_word(name: str, tmp_path: Path) -> 
     model = opened(tmp_path)
     shown = pictures()[:1] * 2
     wanted, _ = by_a_zero_row(
-        model.captions, model._words, CAPTION, WORD, lambda text: model.match(shown[:1], [text])
+        model.text_inputs,
+        model.word_embedding,
+        CAPTION,
+        WORD,
+        lambda text: model.match(shown[:1], [text]),
     )
     plain, found = model.match(shown, [CAPTION, hide(CAPTION, [WORD])])
     torch.testing.assert_close(found, wanted[0], rtol=1e-4, atol=1e-5)
@@ -114,7 +122,7 @@ def test_a_captioner_gives_hidden_tokens_nothing(name: str, tmp_path: Path) -> N
         found.values[a:b] for a, b in zip(found.offsets[:-1], found.offsets[1:], strict=True)
     )
     torch.testing.assert_close(plain, again)
-    flags = torch.tensor([*model.wording.hidden(masked)[1:], False])
+    flags = torch.tensor([*model.text_inputs.mask_flags(masked)[1:], False])
     assert flags.any()
     assert (hidden[flags] == 0).all()
     first = int(flags.nonzero()[0])
@@ -125,9 +133,9 @@ def test_a_captioner_gives_hidden_tokens_nothing(name: str, tmp_path: Path) -> N
 def test_padding_that_would_end_a_caption_is_token_0(tmp_path: Path) -> None:
     save_clip(tmp_path)
     model: Any = load_model(str(tmp_path))
-    tokenizer = model._captions._tokenizer
+    tokenizer = model.text_inputs._tokenizer
     assert tokenizer.pad_token_id == tokenizer.eos_token_id
-    row = model._captions.tensors([MaskedText(CAPTION, [WORD], "pad")], "cpu")["input_ids"][0]
+    row = model.text_inputs.tensors([MaskedText(CAPTION, [WORD], "pad")], "cpu")["input_ids"][0]
     assert int((row == tokenizer.eos_token_id).sum()) == 1
     assert int((row == 0).sum()) == 3
 

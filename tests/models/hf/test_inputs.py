@@ -84,7 +84,7 @@ def test_anything_unusual_is_left_to_the_library(processor: Any) -> None:
     handled = ImageInputs(processor)
     ours = handled.stack([image], "cpu", torch.float32)["pixel_values"]
     assert torch.equal(ours, theirs.float())
-    assert type(processor).__name__ in handled.in_words()
+    assert type(processor).__name__ in handled.describe()
 
 
 def test_threads_may_prepare_at_once() -> None:

@@ -92,7 +92,7 @@ def test_tokens_by_the_text_before_them() -> None:
 
 
 def test_tokens_that_look_ahead_cannot_be_told() -> None:
-    with pytest.raises(InputError, match=r"'red' cannot be told .* use --baseline delete"):
+    with pytest.raises(InputError, match=r"'red' cannot be told .* use baseline='delete'"):
         flag_by_prefix(lambda text: [len(text), *words(text)], CAPTION, [(4, 7)])
 
 
@@ -114,7 +114,11 @@ def test_what_a_model_cannot_do_is_said() -> None:
     require_text_mask(object(), "delete", "vqa")
     with pytest.raises(InputError, match=r"able cannot hide words by 'mask' for itc \(it can by"):
         require_text_mask(able, "mask", "itc")
-    with pytest.raises(InputError, match="able cannot hide words by 'zero' for vqa: use --basel"):
+    with pytest.raises(
+        InputError, match="able cannot hide words by 'zero' for vqa: use baseline='delete'"
+    ):
         require_text_mask(able, "zero", "vqa")
-    with pytest.raises(InputError, match="plain cannot hide words by 'zero' for itc: use --base"):
+    with pytest.raises(
+        InputError, match="plain cannot hide words by 'zero' for itc: use baseline='delete'"
+    ):
         require_text_mask(SimpleNamespace(name="plain"), "zero", "itc")

@@ -317,7 +317,7 @@ def test_captions_that_share_a_row_are_as_alone(
 
 def test_looked_images_are_as_good(tiny: Tiny, pairs: tuple[list[Image.Image], list[str]]) -> None:
     images, texts = pairs[0][:3], pairs[1][:3]
-    looked = tiny.look(images)
+    looked = tiny.encode_images(images)
     wanted = tiny.token_logprobs(images, texts).values
     close(tiny.token_logprobs(looked, texts).values, wanted)
     close(tiny.token_logprobs([looked[0], images[1], looked[2]], texts).values, wanted)
@@ -326,7 +326,7 @@ def test_looked_images_are_as_good(tiny: Tiny, pairs: tuple[list[Image.Image], l
     tiny.token_logprobs(looked, texts)
     hook.remove()
     assert not seen
-    assert tiny.look([]) == []
+    assert tiny.encode_images([]) == []
 
 
 def test_noise_is_seeded(tiny: Tiny) -> None:

@@ -27,127 +27,127 @@ from contrapose.models.conformance.check import (
 CAPTION_COUNT = len(CAPTIONS)
 
 SAME_TOLERANCE = 1e-6
-"""Relative difference below which answers count as the same for quite different pairs."""
+"""Relative difference up to which scores of different pairs count as the same."""
 
 LONG_TOKENS = 48
-"""Tokens of a long caption, where the model reads so many."""
+"""Tokens of a long caption, if the context allows."""
 
 
 def require_same(
     subject: Subject,
-    answer: ScoreMethod,
+    method: ScoreMethod,
     one: Sequence[FloatArray],
     other: Sequence[FloatArray],
     when: str,
 ) -> None:
     """Raise unless two lists of outputs for the same pairs agree within the tolerance."""
-    found = relative_difference(one, other)
-    if found > subject.tolerance:
+    difference = relative_difference(one, other)
+    if difference > subject.tolerance:
         raise ConformanceError(
-            f"{answer.method} differs by {found:.2g} (relative) {when}; "
+            f"{method.name} differs by {difference:.2g} (relative) {when}; "
             f"{subject.tolerance:g} is allowed in {subject.dtype}"
         )
 
 
 def _check_deterministic(subject: Subject) -> None:
-    for answer in subject.answers:
-        first, again = (answer.ask(sample_images(CAPTION_COUNT), CAPTIONS) for _ in range(2))
+    for method in subject.methods:
+        first, again = (method.score(sample_images(CAPTION_COUNT), CAPTIONS) for _ in range(2))
         if not all(np.array_equal(a, b) for a, b in zip(first, again, strict=True)):
             raise ConformanceError(
-                f"{answer.method} differs by {relative_difference(first, again):.2g} (relative)"
+                f"{method.name} differs by {relative_difference(first, again):.2g} (relative)"
             )
 
 
 def _check_alone(subject: Subject) -> None:
-    shown = sample_images(CAPTION_COUNT)
-    for answer in subject.answers:
-        together = answer.ask(shown, CAPTIONS)
+    images = sample_images(CAPTION_COUNT)
+    for method in subject.methods:
+        together = method.score(images, CAPTIONS)
         alone = [
-            answer.ask([image], [text])[0] for image, text in zip(shown, CAPTIONS, strict=True)
+            method.score([image], [text])[0] for image, text in zip(images, CAPTIONS, strict=True)
         ]
-        require_same(subject, answer, together, alone, "alone and in a batch")
+        require_same(subject, method, together, alone, "alone and in a batch")
 
 
 def _check_order(subject: Subject) -> None:
-    shown = sample_images(CAPTION_COUNT)
-    for answer in subject.answers:
-        there = answer.ask(shown, CAPTIONS)
-        back = answer.ask(shown[::-1], CAPTIONS[::-1])[::-1]
-        require_same(subject, answer, there, back, "when the batch is reversed")
+    images = sample_images(CAPTION_COUNT)
+    for method in subject.methods:
+        there = method.score(images, CAPTIONS)
+        back = method.score(images[::-1], CAPTIONS[::-1])[::-1]
+        require_same(subject, method, there, back, "when the batch is reversed")
 
 
 def _check_padding(subject: Subject) -> None:
-    model, shown = subject.model, sample_images(2)
+    model, images = subject.model, sample_images(2)
     words = LONG_TOKENS
     if hasattr(model, "token_counts"):
         counts = model.token_counts([repeat_word(1), repeat_word(2)])
         words = max(count_words(min(LONG_TOKENS, model.context - 2), counts), 1)
-    for answer in subject.caption_methods():
-        short = answer.ask(shown, [CAPTIONS[0], CAPTIONS[1]])
-        beside = answer.ask(shown, [CAPTIONS[0], repeat_word(words)])
-        require_same(subject, answer, short[:1], beside[:1], "beside a long caption")
+    for method in subject.caption_methods():
+        short = method.score(images, [CAPTIONS[0], CAPTIONS[1]])
+        beside = method.score(images, [CAPTIONS[0], repeat_word(words)])
+        require_same(subject, method, short[:1], beside[:1], "beside a long caption")
 
 
 def _check_pairing(subject: Subject) -> None:
     """Check every image with every caption, one caption several times in a batch."""
     one, other = sample_images(2)
     captions = CAPTIONS[:2]
-    for answer in subject.pair_methods():
-        straight = answer.ask([one, other], captions)
-        crossed = answer.ask([one, other], captions[::-1])
-        shown = [one.copy(), other.copy(), one.copy(), other.copy()]
+    for method in subject.pair_methods():
+        straight = method.score([one, other], captions)
+        crossed = method.score([one, other], captions[::-1])
+        images = [one.copy(), other.copy(), one.copy(), other.copy()]
         texts = [captions[0], captions[0], captions[1], captions[1]]
         expected = [straight[0], crossed[1], crossed[0], straight[1]]
-        found = answer.ask(shown, texts)
-        require_same(subject, answer, expected, found, "when captions repeat in a batch")
+        scores = method.score(images, texts)
+        require_same(subject, method, expected, scores, "when captions repeat in a batch")
 
 
 def _check_lengths(subject: Subject) -> None:
-    for answer in subject.pair_methods():
+    for method in subject.pair_methods():
         for images_given, texts_given in ((2, 1), (1, 2)):
             try:
-                answer.ask(sample_images(images_given), CAPTIONS[:texts_given])
+                method.score(sample_images(images_given), CAPTIONS[:texts_given])
             except Exception:  # noqa: S112 - any refusal is one
                 continue
             raise ConformanceError(
-                f"{answer.method} took {images_given} images with {texts_given} captions"
+                f"{method.name} took {images_given} images with {texts_given} captions"
             )
 
 
 def _check_same_object(subject: Subject) -> None:
     one, other = sample_images(2)
-    for answer in subject.image_methods():
-        shared = answer.ask([one, one, other], CAPTIONS[:3])
-        copies = answer.ask([one, one.copy(), other.copy()], CAPTIONS[:3])
-        require_same(subject, answer, shared, copies, "for one image object and for copies of it")
+    for method in subject.image_methods():
+        shared = method.score([one, one, other], CAPTIONS[:3])
+        copies = method.score([one, one.copy(), other.copy()], CAPTIONS[:3])
+        require_same(subject, method, shared, copies, "for one image object and for copies of it")
 
 
 def _check_captions_differ(subject: Subject) -> None:
     image = sample_images(1)[0]
-    for answer in subject.caption_methods():
-        shown = [image.copy() for _ in CAPTIONS]
-        _require_different(answer, answer.ask(shown, CAPTIONS), "captions")
+    for method in subject.caption_methods():
+        images = [image.copy() for _ in CAPTIONS]
+        _require_different(method, method.score(images, CAPTIONS), "captions")
 
 
 def _check_images_differ(subject: Subject) -> None:
-    for answer in subject.image_methods():
-        found = answer.ask(sample_images(CAPTION_COUNT), [CAPTIONS[0]] * CAPTION_COUNT)
-        _require_different(answer, found, "images")
+    for method in subject.image_methods():
+        scores = method.score(sample_images(CAPTION_COUNT), [CAPTIONS[0]] * CAPTION_COUNT)
+        _require_different(method, scores, "images")
 
 
-def _require_different(answer: ScoreMethod, found: Sequence[FloatArray], what: str) -> None:
-    if all(relative_difference(found[:1], [each]) <= SAME_TOLERANCE for each in found[1:]):
-        raise ConformanceError(f"{answer.method} is the same for {len(found)} different {what}")
+def _require_different(method: ScoreMethod, scores: Sequence[FloatArray], what: str) -> None:
+    if all(relative_difference(scores[:1], [score]) <= SAME_TOLERANCE for score in scores[1:]):
+        raise ConformanceError(f"{method.name} is the same for {len(scores)} different {what}")
 
 
 def _check_inputs_unchanged(subject: Subject) -> None:
-    for answer in subject.answers:
-        shown, texts = sample_images(CAPTION_COUNT), list(CAPTIONS)
-        answer.ask(shown, texts)
-        if texts != list(CAPTIONS) or len(shown) != CAPTION_COUNT:
-            raise ConformanceError(f"{answer.method} changed a list that it was given")
-        if not all(map(same_pixels, shown, sample_images(CAPTION_COUNT))):
-            raise ConformanceError(f"{answer.method} changed an image that it was given")
+    for method in subject.methods:
+        images, texts = sample_images(CAPTION_COUNT), list(CAPTIONS)
+        method.score(images, texts)
+        if texts != list(CAPTIONS) or len(images) != CAPTION_COUNT:
+            raise ConformanceError(f"{method.name} changed a list that it was given")
+        if not all(map(same_pixels, images, sample_images(CAPTION_COUNT))):
+            raise ConformanceError(f"{method.name} changed an image that it was given")
 
 
 BATCH_CHECKS = (

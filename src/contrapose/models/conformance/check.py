@@ -31,11 +31,11 @@ def to_array(values: Any) -> FloatArray:
 def relative_difference(one: Sequence[FloatArray], other: Sequence[FloatArray]) -> float:
     """Largest relative difference between two lists of outputs, item by item.
 
-    An item near zero is measured against the usual size of the answers instead of its own.
+    An item near zero is compared with the mean size of the outputs instead of its own.
     """
     if len(one) != len(other) or any(a.shape != b.shape for a, b in zip(one, other, strict=True)):
         return float("inf")
-    sizes = [float(np.linalg.norm(each)) for each in one]
+    sizes = [float(np.linalg.norm(item)) for item in one]
     usual = float(np.mean(sizes)) if sizes else 0.0
     worst = 0.0
     for a, b, size in zip(one, other, sizes, strict=True):
@@ -46,11 +46,11 @@ def relative_difference(one: Sequence[FloatArray], other: Sequence[FloatArray]) 
     return worst
 
 
-def pixel_arrays(picture: Any) -> tuple[FloatArray, ...]:
+def pixel_arrays(image: Any) -> tuple[FloatArray, ...]:
     """Numbers of an image, a tensor, or named tensors in sorted order."""
-    if isinstance(picture, Mapping):
-        return tuple(to_array(picture[name]) for name in sorted(picture))
-    return (to_array(picture),)
+    if isinstance(image, Mapping):
+        return tuple(to_array(image[name]) for name in sorted(image))
+    return (to_array(image),)
 
 
 def same_pixels(one: Any, other: Any) -> bool:
@@ -67,7 +67,7 @@ CAPTIONS = (
     "a red cone",
     "two red cubes",
 )
-"""Like in length and in order, so that a batch of them asks nothing of padding or sorting."""
+"""Equal in length and sorted, so that a batch of them needs no padding or sorting."""
 
 ODD_CAPTIONS = (
     "Ein grüner Würfel",
@@ -77,7 +77,7 @@ ODD_CAPTIONS = (
     '"red", it said; (cube) 2/3 & more',
     "x",
 )
-"""Other scripts, characters of four bytes, line breaks, marks, a single letter."""
+"""Other scripts, four-byte characters, line breaks, punctuation, a single letter."""
 
 WORD = "red"
 
@@ -86,12 +86,12 @@ def sample_images(count: int) -> list[Image]:
     """Sample images: color blocks in several shapes."""
     from PIL import Image as Images
 
-    drawn = []
+    samples = []
     for i in range(count):
         blocks = np.random.default_rng(i).integers(0, 256, (4, 4, 3), dtype=np.uint8)
         size = (64 + 16 * (i % 3), 64 + 24 * (i % 2))
-        drawn.append(Images.fromarray(blocks).resize(size, Images.Resampling.NEAREST))
-    return drawn
+        samples.append(Images.fromarray(blocks).resize(size, Images.Resampling.NEAREST))
+    return samples
 
 
 def odd_images() -> dict[str, Image]:
@@ -116,16 +116,16 @@ def count_words(tokens: int, counts: Sequence[int]) -> int:
     """Number of equal words that make at most so many tokens.
 
     Args:
-        tokens: the most there may be.
-        counts: tokens of a caption of one such word and of two.
+        tokens: most tokens.
+        counts: tokens of a caption of one such word, and of two.
     """
     one, two = counts
     return 1 + (tokens - one) // max(two - one, 1)
 
 
 TOLERANCE = {"fp32": 1e-4, "fp16": 1e-2, "bf16": 5e-2}
-"""The largest relative difference by which two answers to the same pair may differ: in half
-precision sums of another order differ in the second or third figure."""
+"""Largest relative difference of two scores of the same pair: in half precision, sums in another
+order differ in the second or third digit."""
 
 SCORE_METHODS = {
     "itc": ("embed_images", "embed_texts"),
@@ -135,13 +135,13 @@ SCORE_METHODS = {
     "blind": ("text_logprobs", "lm_tokens"),
     "chat": ("reply",),
 }
-"""What a model must have to be asked for a score."""
+"""Methods and attributes that each score needs."""
 SHARED_METHODS = ("noise_images", "lm_tokens")
-"""What several scores need: by itself it promises none of them."""
+"""Methods that several scores need, so that one of them implies no score."""
 LOGPROB_METHODS = ("token_logprobs", "answer_logprobs", "text_logprobs")
-"""Answers that are logarithms of probabilities."""
+"""Methods that return log-probabilities."""
 QUESTION = QuestionTemplate()
-"""What answerers are asked in the checks."""
+"""Question template of the checks."""
 
 CheckOutcome = Literal["passed", "failed", "not applicable", "not checked"]
 
@@ -155,16 +155,16 @@ class ScoreMethod:
     """One scoring method of a model, called on pairs whichever inputs it reads.
 
     Attributes:
-        method: the model's method.
-        images: whether it looks at the images.
-        texts: whether it looks at the captions.
-        ask: images and captions → an array a pair.
+        name: of the model's method.
+        images: whether it reads the images.
+        texts: whether it reads the captions.
+        score: images and captions → one array per pair.
     """
 
-    method: str
+    name: str
     images: bool
     texts: bool
-    ask: Callable[[Sequence[Any], Sequence[str]], list[FloatArray]]
+    score: Callable[[Sequence[Any], Sequence[str]], list[FloatArray]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,9 +172,9 @@ class Subject:
     """A model under test.
 
     Attributes:
-        model: it; of any type, since what it lacks is for the checks to say.
-        dtype: what it computes in.
-        load: loads it anew; None when only the model itself was given.
+        model: of any type, since the checks report what it lacks.
+        dtype: of its computation.
+        load: loads the model again; None if only the model was given.
     """
 
     model: Any
@@ -187,60 +187,73 @@ class Subject:
         return TOLERANCE[self.dtype]
 
     @property
-    def answers(self) -> tuple[ScoreMethod, ...]:
+    def methods(self) -> tuple[ScoreMethod, ...]:
         """Scoring methods that the model has."""
-        found = (
-            ScoreMethod("embed_images", True, False, lambda shown, _: self._each("embed_images",
-            shown)),
-            ScoreMethod("embed_texts", False, True, lambda _, texts: self._each("embed_texts",
-            texts)),
-            ScoreMethod("match", True, True, lambda images, texts: self._each("match", images,
-            texts)),
-            ScoreMethod("token_logprobs", True, True, lambda images, texts: self._ragged(
-                self.model.token_logprobs(images, texts))),
-            ScoreMethod("answer_logprobs", True, True, lambda images, texts: list(to_array(
-                self.model.answer_logprobs(images, texts, QUESTION)))),
-            ScoreMethod("text_logprobs", False, True, lambda _, texts: self._ragged(
-                self.model.text_logprobs(texts))),
+        model = self.model
+        methods = (
+            ScoreMethod("embed_images", True, False, lambda images, _: _rows(
+                model.embed_images(images))),
+            ScoreMethod("embed_texts", False, True, lambda _, texts: _rows(
+                model.embed_texts(texts))),
+            ScoreMethod("match", True, True, lambda images, texts: _rows(
+                model.match(images, texts))),
+            ScoreMethod("token_logprobs", True, True, lambda images, texts: _ragged_rows(
+                model.token_logprobs(images, texts))),
+            ScoreMethod("answer_logprobs", True, True, lambda images, texts: _rows(
+                model.answer_logprobs(images, texts, QUESTION))),
+            ScoreMethod("text_logprobs", False, True, lambda _, texts: _ragged_rows(
+                model.text_logprobs(texts))),
         )  # fmt: skip
-        return tuple(answer for answer in found if hasattr(self.model, answer.method))
+        return tuple(method for method in methods if hasattr(model, method.name))
 
     def caption_methods(self) -> tuple[ScoreMethod, ...]:
         """Scoring methods that depend on a caption."""
-        return tuple(answer for answer in self.answers if answer.texts)
+        return tuple(method for method in self.methods if method.texts)
 
     def image_methods(self) -> tuple[ScoreMethod, ...]:
         """Scoring methods that depend on an image."""
-        return tuple(answer for answer in self.answers if answer.images)
+        return tuple(method for method in self.methods if method.images)
 
     def pair_methods(self) -> tuple[ScoreMethod, ...]:
         """Scoring methods that depend on both."""
-        return tuple(answer for answer in self.answers if answer.images and answer.texts)
-
-    def _each(self, method: str, *given: Sequence[Any]) -> list[FloatArray]:
-        return list(to_array(getattr(self.model, method)(*given)))
-
-    @staticmethod
-    def _ragged(ragged: Any) -> list[FloatArray]:
-        values, offsets = to_array(ragged.values), to_array(ragged.offsets).astype(int).tolist()
-        return [values[a:b] for a, b in pairwise(offsets)]
+        return tuple(method for method in self.methods if method.images and method.texts)
 
 
-def _always_applies(subject: Subject) -> str:
+def _rows(values: Any) -> list[FloatArray]:
+    return list(to_array(values))
+
+
+def _ragged_rows(ragged: Any) -> list[FloatArray]:
+    values, offsets = to_array(ragged.values), to_array(ragged.offsets).astype(int).tolist()
+    return [values[a:b] for a, b in pairwise(offsets)]
+
+
+Condition: TypeAlias = Callable[[Subject], str]
+"""Reason why a check does not apply to a model; empty when it does."""
+
+
+def _always(subject: Subject) -> str:
     return ""
 
 
-def require_methods(
-    answers: Callable[[Subject], Sequence[ScoreMethod]], why: str
-) -> Callable[[Subject], str]:
-    """Build the reason for skipping a check when the model has none of some methods."""
-    return lambda subject: "" if answers(subject) else why
+def needs(methods: Callable[[Subject], Sequence[ScoreMethod]], reason: str) -> Condition:
+    """Condition of a check that needs one of some scoring methods."""
+    return lambda subject: "" if methods(subject) else reason
 
 
-NEEDS_NUMBERS = require_methods(lambda subject: subject.answers, "it gives no numbers")
-NEEDS_CAPTIONS = require_methods(Subject.caption_methods, "no answer is of a caption")
-NEEDS_IMAGES = require_methods(Subject.image_methods, "no answer is of an image")
-NEEDS_PAIRS = require_methods(Subject.pair_methods, "no answer is of a pair")
+def needs_any(*names: str) -> Condition:
+    """Condition of a check that needs one of some attributes of the model."""
+    return lambda subject: (
+        ""
+        if any(hasattr(subject.model, name) for name in names)
+        else f"the model has no {' or '.join(names)}"
+    )
+
+
+NEEDS_NUMBERS = needs(lambda subject: subject.methods, "it gives no numbers")
+NEEDS_CAPTIONS = needs(Subject.caption_methods, "no answer is of a caption")
+NEEDS_IMAGES = needs(Subject.image_methods, "no answer is of an image")
+NEEDS_PAIRS = needs(Subject.pair_methods, "no answer is of a pair")
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,20 +261,20 @@ class Check:
     """One requirement on a model, and the function that checks it.
 
     Attributes:
-        name: short, for a list.
-        sentence: what must be so.
-        run: raises `ConformanceError` when it is not so.
-        unfit: why it does not apply to a model; empty when it does.
-        base: whether the later checks mean nothing when this one fails.
-        leans: whether it means nothing when a base check failed.
+        name: short name for tables.
+        sentence: the requirement.
+        run: raises `ConformanceError` when the model does not meet it.
+        condition: reason why it does not apply to a model; empty when it does.
+        base: whether later checks are skipped when this one fails.
+        depends: whether it is skipped when a base check failed.
     """
 
     name: str
     sentence: str
     run: Callable[[Subject], None]
-    unfit: Callable[[Subject], str] = _always_applies
+    condition: Condition = _always
     base: bool = False
-    leans: bool = True
+    depends: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,9 +283,9 @@ class CheckResult:
 
     Attributes:
         name: of the check.
-        sentence: what must be so.
-        outcome: whether it is so, or why that was not looked at.
-        detail: what was found, or why not; empty when it passed.
+        sentence: the requirement.
+        outcome: passed, failed, or not run.
+        detail: what was wrong, or why it was not run; empty when it passed.
     """
 
     name: str
@@ -286,10 +299,10 @@ class ConformanceReport:
     """Results of all checks of one model.
 
     Attributes:
-        model: its name, as far as it has one.
-        dtype: what it computed in.
-        tolerance: the largest relative difference that was allowed.
-        findings: one a check, in order.
+        model: its name, or its class where it has none.
+        dtype: of its computation.
+        tolerance: largest relative difference allowed.
+        findings: results of the checks, in order.
     """
 
     model: str
@@ -305,10 +318,10 @@ class ConformanceReport:
     @property
     def failed(self) -> tuple[CheckResult, ...]:
         """Results of the failed checks."""
-        return tuple(finding for finding in self.findings if finding.outcome == "failed")
+        return tuple(result for result in self.findings if result.outcome == "failed")
 
 
 def find_dtype(model: Any, dtype: str | None = None) -> str:
     """Dtype of a model: as given, else as on its card, else float32."""
-    said = dtype or getattr(getattr(model, "card", None), "dtype", None)
-    return said if said in DTYPES else "fp32"
+    stated = dtype or getattr(getattr(model, "card", None), "dtype", None)
+    return stated if stated in DTYPES else "fp32"

@@ -16,6 +16,7 @@ from contrapose.models.conformance.check import (
     Check,
     ConformanceError,
     Subject,
+    needs_any,
     odd_images,
     pixel_arrays,
     same_pixels,
@@ -24,42 +25,42 @@ from contrapose.models.conformance.check import (
 
 THREADS = 4
 ROUNDS = 4
-"""How often each thread prepares every image."""
+"""Times that each image is prepared."""
 NOISE_COUNT = 4
-"""Noise images whose mean and spread are looked at."""
+"""Noise images whose mean and standard deviation are checked."""
 SIGMAS = 6
-"""How far off they may be, in standard errors of a mean."""
+"""Largest deviation, in standard errors of a mean."""
 
 
 def _check_odd_images(subject: Subject) -> None:
-    for answer in subject.image_methods():
+    for method in subject.image_methods():
         for what, image in odd_images().items():
             try:
-                (numbers,) = answer.ask([image], CAPTIONS[:1])
+                (numbers,) = method.score([image], CAPTIONS[:1])
             except Exception as error:
                 raise ConformanceError(
-                    f"{answer.method} raised {type(error).__name__} for an image that is {what}: "
+                    f"{method.name} raised {type(error).__name__} for an image that is {what}: "
                     f"{error}"
                 ) from None
             if not np.isfinite(numbers).all():
                 raise ConformanceError(
-                    f"{answer.method} gave NaN or infinity for an image that is {what}"
+                    f"{method.name} gave NaN or infinity for an image that is {what}"
                 )
 
 
 def _check_prepared_images(subject: Subject) -> None:
-    shown = sample_images(len(CAPTIONS))
-    for answer in subject.image_methods():
-        plain = answer.ask(shown, CAPTIONS)
-        ready = answer.ask([subject.model.prepare_image(image) for image in shown], CAPTIONS)
-        require_same(subject, answer, plain, ready, "for images and for prepared ones")
+    images = sample_images(len(CAPTIONS))
+    for method in subject.image_methods():
+        plain = method.score(images, CAPTIONS)
+        ready = method.score([subject.model.prepare_image(image) for image in images], CAPTIONS)
+        require_same(subject, method, plain, ready, "for images and for prepared ones")
 
 
 def _check_threads(subject: Subject) -> None:
-    shown = sample_images(len(CAPTIONS)) * ROUNDS
-    alone = [subject.model.prepare_image(image) for image in shown]
+    images = sample_images(len(CAPTIONS)) * ROUNDS
+    alone = [subject.model.prepare_image(image) for image in images]
     with ThreadPoolExecutor(THREADS) as pool:
-        together = list(pool.map(subject.model.prepare_image, shown))
+        together = list(pool.map(subject.model.prepare_image, images))
     if not all(map(same_pixels, alone, together)):
         raise ConformanceError(
             f"prepare_image gives other numbers in {THREADS} threads than in one"
@@ -78,44 +79,40 @@ def _check_noise(subject: Subject) -> None:
     if not all(np.isfinite(part).all() for image in drawn for part in pixel_arrays(image)):
         raise ConformanceError("the noise is not finite")
     _require_statistics(subject.model, list(make(NOISE_COUNT, 0)))
-    for answer in subject.pair_methods():
-        if answer.method in LOGPROB_METHODS and len(answer.ask(drawn, CAPTIONS[:2])) != 2:
-            raise ConformanceError(f"{answer.method} does not take the noise as images")
+    for method in subject.pair_methods():
+        if method.name in LOGPROB_METHODS and len(method.score(drawn, CAPTIONS[:2])) != 2:
+            raise ConformanceError(f"{method.name} does not take the noise as images")
 
 
 def _require_statistics(model: Any, drawn: Sequence[Any]) -> None:
     """Raise unless noise has the mean and standard deviation that the model states."""
     if not all(hasattr(image, "detach") for image in drawn):
-        return  # a picture that is not normalised yet, or more than pixels
+        return  # an image that is not normalized yet, or more than pixels
     values = np.concatenate([part.reshape(-1) for image in drawn for part in pixel_arrays(image)])
-    found = {"noise_mean": float(values.mean()), "noise_std": float(values.std())}
-    for name, value in found.items():
-        said = getattr(model, name, None)
+    statistics = {"noise_mean": float(values.mean()), "noise_std": float(values.std())}
+    for name, value in statistics.items():
+        stated = getattr(model, name, None)
         spread = SIGMAS * float(values.std()) / values.size**0.5
-        if said is not None and abs(value - float(said)) > spread:
-            raise ConformanceError(f"{name} is {said}, and that of {len(drawn)} is {value:.4g}")
+        if stated is not None and abs(value - float(stated)) > spread:
+            raise ConformanceError(f"{name} is {stated}, and that of {len(drawn)} is {value:.4g}")
 
 
 def _check_encoded_images(subject: Subject) -> None:
     """Check that an encoded image scores as the image does, alone, mixed and repeated."""
-    shown = sample_images(len(CAPTIONS))
-    for answer in subject.pair_methods():
-        if answer.method not in LOGPROB_METHODS:
+    images = sample_images(len(CAPTIONS))
+    for method in subject.pair_methods():
+        if method.name not in LOGPROB_METHODS:
             continue
-        plain = answer.ask(shown, CAPTIONS)
-        looked = list(subject.model.look(shown))
-        if len(looked) != len(shown):
-            raise ConformanceError(f"look gave {len(looked)} for {len(shown)} images")
-        for given in (looked, [looked[0], *shown[1:]], looked):
-            found = answer.ask(given, CAPTIONS)
-            require_same(subject, answer, plain, found, "for images and for looked-at ones")
-        again = answer.ask([looked[0]] * len(CAPTIONS), CAPTIONS)
-        alone = answer.ask([shown[0]] * len(CAPTIONS), CAPTIONS)
-        require_same(subject, answer, alone, again, "for one looked-at image and several captions")
-
-
-def _require_method(method: str, subject: Subject) -> str:
-    return "" if hasattr(subject.model, method) else f"the model has no {method}"
+        plain = method.score(images, CAPTIONS)
+        encoded = list(subject.model.encode_images(images))
+        if len(encoded) != len(images):
+            raise ConformanceError(f"encode_images gave {len(encoded)} for {len(images)} images")
+        for inputs in (encoded, [encoded[0], *images[1:]], encoded):
+            scores = method.score(inputs, CAPTIONS)
+            require_same(subject, method, plain, scores, "for images and for encoded ones")
+        again = method.score([encoded[0]] * len(CAPTIONS), CAPTIONS)
+        alone = method.score([images[0]] * len(CAPTIONS), CAPTIONS)
+        require_same(subject, method, alone, again, "for one encoded image and several captions")
 
 
 IMAGE_CHECKS = (
@@ -129,24 +126,24 @@ IMAGE_CHECKS = (
         "prepared-images",
         "An image and what prepare_image makes of it get the same number.",
         _check_prepared_images,
-        lambda subject: _require_method("prepare_image", subject),
+        needs_any("prepare_image"),
     ),
     Check(
         "threads",
         "prepare_image gives the same in several threads at once.",
         _check_threads,
-        lambda subject: _require_method("prepare_image", subject),
+        needs_any("prepare_image"),
     ),
     Check(
         "noise-images",
         "noise_images gives finite noise that follows from the seed, as it is said to be.",
         _check_noise,
-        lambda subject: _require_method("noise_images", subject),
+        needs_any("noise_images"),
     ),
     Check(
-        "looked-images",
-        "An image and what look makes of it get the same number.",
+        "encoded-images",
+        "An image and what encode_images makes of it get the same number.",
         _check_encoded_images,
-        lambda subject: _require_method("look", subject),
+        needs_any("encode_images"),
     ),
 )

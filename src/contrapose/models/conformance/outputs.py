@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from contrapose.models.conformance.check import (
     Check,
     ConformanceError,
     Subject,
+    needs_any,
     sample_images,
     to_array,
 )
@@ -38,7 +39,7 @@ def _check_batch_size(subject: Subject) -> None:
 
 def _check_capability(subject: Subject) -> None:
     """Check for at least one complete capability and no partial one."""
-    whole = False
+    complete = False
     for score, needed in SCORE_METHODS.items():
         there = [name for name in needed if hasattr(subject.model, name)]
         missing = [name for name in needed if name not in there]
@@ -46,8 +47,8 @@ def _check_capability(subject: Subject) -> None:
             raise ConformanceError(
                 f"it has {there[0]} and no {missing[0]}, which {score} needs too"
             )
-        whole = whole or not missing
-    if not whole:
+        complete = complete or not missing
+    if not complete:
         methods = "; ".join(", ".join(needed) for needed in SCORE_METHODS.values())
         raise ConformanceError(f"it has none of: {methods}")
 
@@ -78,14 +79,10 @@ def _iterate_modules(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _check_fingerprint(subject: Subject) -> None:
-    assert subject.load is not None  # noqa: S101 - `unfit` has seen to it
+    assert subject.load is not None  # noqa: S101 - the check's condition
     first, again = subject.model.fingerprint, subject.load().fingerprint
     if first != again:
         raise ConformanceError(f"it is {first!r} and, loaded again, {again!r}")
-
-
-def _missing_attribute(attribute: str) -> str:
-    return f"the model has no {attribute}"
 
 
 IDENTITY_CHECKS = (
@@ -93,70 +90,60 @@ IDENTITY_CHECKS = (
         "name",
         "Its name is one line of text.",
         lambda subject: _check_text(subject, "name"),
-        leans=False,
+        depends=False,
     ),
     Check(
         "fingerprint",
         "Its fingerprint is one line of text.",
         lambda subject: _check_text(subject, "fingerprint"),
-        leans=False,
+        depends=False,
     ),
     Check(
         "fingerprint-stable",
         "Loaded twice, it has the same fingerprint.",
         _check_fingerprint,
         lambda subject: "" if subject.load else "no way to load it anew was given",
-        leans=False,
+        depends=False,
     ),
     Check(
         "batch-size",
         "Its batch size is a whole number of at least 1.",
         _check_batch_size,
-        leans=False,
+        depends=False,
     ),
     Check(
         "capability",
         "It can do at least one thing, and nothing by halves.",
         _check_capability,
         base=True,
-        leans=False,
+        depends=False,
     ),
     Check(
         "card",
         "Its card is a ModelCard that agrees with the model.",
         _check_card,
-        lambda subject: "" if hasattr(subject.model, "card") else _missing_attribute("card"),
-        leans=False,
+        needs_any("card"),
+        depends=False,
     ),
     Check(
         "counted-tokens",
         "It says which tokens its log-probabilities are of.",
         lambda subject: _check_text(subject, "lm_tokens"),
-        lambda subject: "" if hasattr(subject.model, "lm_tokens")
-        else _missing_attribute("lm_tokens"),
-        leans=False,
+        needs_any("lm_tokens"),
+        depends=False,
     ),
     Check(
         "evaluation-mode",
         "The torch modules it holds are in evaluation mode.",
         _check_evaluation_mode,
         lambda subject: "" if any(_iterate_modules(subject.model)) else "it holds no torch module",
-        leans=False,
+        depends=False,
     ),
 )  # fmt: skip
 
 
 UNIT_TOLERANCE = {"fp32": 1e-3, "fp16": 1e-2, "bf16": 2e-2}
-"""How far from 1 the length of a vector may be: it is brought to 1 exactly when it is used."""
-
-
-def _require_any(*methods: str) -> Callable[[Subject], str]:
-    """Build the reason for skipping a check when the model has none of the methods."""
-    return lambda subject: (
-        ""
-        if any(hasattr(subject.model, method) for method in methods)
-        else f"the model has no {' or '.join(methods)}"
-    )
+"""Largest deviation of a vector's length from 1; the engine normalizes it again."""
 
 
 def _check_image_vectors(subject: Subject) -> None:
@@ -196,8 +183,8 @@ def _check_logits(subject: Subject) -> None:
 
 def _check_answers(subject: Subject) -> None:
     for count in (1, len(CAPTIONS)):
-        found = subject.model.answer_logprobs(sample_images(count), CAPTIONS[:count], QUESTION)
-        shape = to_array(found).shape
+        scores = subject.model.answer_logprobs(sample_images(count), CAPTIONS[:count], QUESTION)
+        shape = to_array(scores).shape
         if shape != (count,):
             raise ConformanceError(
                 f"answer_logprobs gave an array of shape {shape} for {count} pairs, not ({count},)"
@@ -228,31 +215,33 @@ def _require_offsets(ragged: Any, count: int) -> None:
 
 
 def _check_finite(subject: Subject) -> None:
-    for answer in subject.answers:
-        for i, numbers in enumerate(answer.ask(sample_images(len(CAPTIONS)), CAPTIONS)):
+    for method in subject.methods:
+        for i, numbers in enumerate(method.score(sample_images(len(CAPTIONS)), CAPTIONS)):
             if not np.isfinite(numbers).all():
-                raise ConformanceError(f"{answer.method} gave NaN or infinity for {CAPTIONS[i]!r}")
+                raise ConformanceError(f"{method.name} gave NaN or infinity for {CAPTIONS[i]!r}")
 
 
 def _check_unit_length(subject: Subject) -> None:
-    for answer in subject.answers:
-        if not answer.method.startswith("embed"):
+    for method in subject.methods:
+        if not method.name.startswith("embed"):
             continue
-        vectors = answer.ask(sample_images(len(CAPTIONS)), CAPTIONS)
+        vectors = method.score(sample_images(len(CAPTIONS)), CAPTIONS)
         lengths = np.linalg.norm(np.stack(vectors), axis=-1).reshape(-1)
         worst = float(lengths[np.argmax(np.abs(lengths - 1))])
         if abs(worst - 1) > UNIT_TOLERANCE[subject.dtype]:
-            raise ConformanceError(f"{answer.method} gave a vector of length {worst:.6g}")
+            raise ConformanceError(f"{method.name} gave a vector of length {worst:.6g}")
 
 
 def _check_logprobs(subject: Subject) -> None:
-    for answer in subject.answers:
-        if answer.method not in LOGPROB_METHODS:
+    for method in subject.methods:
+        if method.name not in LOGPROB_METHODS:
             continue
-        highest = max(float(each.max()) for each in answer.ask(sample_images(4), CAPTIONS))
+        highest = max(
+            float(logprobs.max()) for logprobs in method.score(sample_images(4), CAPTIONS)
+        )
         if highest > 1e-6:
             raise ConformanceError(
-                f"one of {answer.method} is {highest:.6g}; the logarithm of a probability is never "
+                f"one of {method.name} is {highest:.6g}; the logarithm of a probability is never "
                 "above 0"
             )
 
@@ -262,44 +251,44 @@ OUTPUT_CHECKS = (
         "vectors-of-images",
         "embed_images gives an (n, d) array, also of one image; (n, q, d) where it has a pool.",
         _check_image_vectors,
-        _require_any("embed_images"),
+        needs_any("embed_images"),
         base=True,
     ),
     Check(
         "vectors-of-captions",
         "embed_texts gives an (n, d) array, of the same d as for images.",
         _check_text_vectors,
-        _require_any("embed_texts"),
+        needs_any("embed_texts"),
         base=True,
     ),
     Check(
         "logits",
         "match gives one number a pair.",
         _check_logits,
-        _require_any("match"),
+        needs_any("match"),
         base=True,
     ),
     Check(
         "offsets",
         "token_logprobs and text_logprobs say where each caption's tokens begin and end.",
         _check_offsets,
-        _require_any("token_logprobs", "text_logprobs"),
+        needs_any("token_logprobs", "text_logprobs"),
         base=True,
     ),
     Check(
         "answers",
         "answer_logprobs gives one number a pair.",
         _check_answers,
-        _require_any("answer_logprobs"),
+        needs_any("answer_logprobs"),
         base=True,
     ),
     Check("finite", "Every number is finite.", _check_finite, NEEDS_NUMBERS, base=True),
     Check("unit-vectors", "Vectors have length 1.", _check_unit_length,
-    _require_any("embed_images")),
+    needs_any("embed_images")),
     Check(
         "log-probabilities",
         "No log-probability is above 0.",
         _check_logprobs,
-        _require_any(*LOGPROB_METHODS),
+        needs_any(*LOGPROB_METHODS),
     ),
 )  # fmt: skip

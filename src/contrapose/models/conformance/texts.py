@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,12 @@ from contrapose.models.conformance.check import (
     ODD_CAPTIONS,
     QUESTION,
     Check,
+    Condition,
     ConformanceError,
     ScoreMethod,
     Subject,
     count_words,
+    needs_any,
     relative_difference,
     repeat_word,
     sample_images,
@@ -28,28 +30,28 @@ from contrapose.models.conformance.check import (
 from contrapose.models.masking.text import DELETE, TEXT_MASKS, MaskedText
 
 LONG_WORDS = 1_200
-"""Words of a long caption for a model that does not say how much it reads."""
+"""Words of a long caption for a model that states no context length."""
 
 EXTRA_WORDS = 16
-"""Words of a long caption beyond what the model reads."""
+"""Words of a long caption beyond the context."""
 
 
 def _check_empty(subject: Subject) -> None:
-    for answer in subject.caption_methods():
+    for method in subject.caption_methods():
         for text in ("", " "):
-            if not _is_refused(answer, text):
-                raise ConformanceError(f"{answer.method} gave an answer for {text!r}")
+            if not _is_refused(method, text):
+                raise ConformanceError(f"{method.name} gave an answer for {text!r}")
 
 
-def _is_refused(answer: ScoreMethod, text: str) -> bool:
+def _is_refused(method: ScoreMethod, text: str) -> bool:
     """Whether a caption is refused with an InputError when batched with a valid one."""
     try:
-        answer.ask(sample_images(2), [CAPTIONS[0], text])
+        method.score(sample_images(2), [CAPTIONS[0], text])
     except InputError:
         return True
     except Exception as error:
         raise ConformanceError(
-            f"{answer.method} raised {type(error).__name__} for {text[:20]!r}, not an InputError"
+            f"{method.name} raised {type(error).__name__} for {text[:20]!r}, not an InputError"
         ) from None
     return False
 
@@ -79,12 +81,12 @@ def _check_context(subject: Subject) -> None:
         raise ConformanceError(
             f"token_counts does not grow evenly with equal words: {count} tokens"
         )
-    for answer in subject.caption_methods():
+    for method in subject.caption_methods():
         try:
-            answer.ask(sample_images(1), [text])
+            method.score(sample_images(1), [text])
         except InputError as error:
             raise ConformanceError(
-                f"{answer.method} refused a caption of {count} tokens; its context is "
+                f"{method.name} refused a caption of {count} tokens; its context is "
                 f"{model.context} ({error})"
             ) from None
 
@@ -94,21 +96,21 @@ def _check_long(subject: Subject) -> None:
     if hasattr(subject.model, "token_counts"):
         text = repeat_word(_count_context_words(subject) + EXTRA_WORDS)
         (count,) = subject.model.token_counts([text])
-        for answer in subject.caption_methods():
-            if not _is_refused(answer, text):
+        for method in subject.caption_methods():
+            if not _is_refused(method, text):
                 raise ConformanceError(
-                    f"{answer.method} gave an answer for {count} tokens; its context is "
+                    f"{method.name} gave an answer for {count} tokens; its context is "
                     f"{subject.model.context}"
                 )
         return
-    for answer in subject.caption_methods():
-        found = []
+    for method in subject.caption_methods():
+        scores = []
         for tail in ("cube", "sphere"):
             text = repeat_word(LONG_WORDS, tail)
-            if not _is_refused(answer, text):
-                found += answer.ask(sample_images(1), [text])
-        if len(found) == 2 and np.array_equal(found[0], found[1]):
-            raise ConformanceError(f"{answer.method} does not see the last of {LONG_WORDS:,} words")
+            if not _is_refused(method, text):
+                scores += method.score(sample_images(1), [text])
+        if len(scores) == 2 and np.array_equal(scores[0], scores[1]):
+            raise ConformanceError(f"{method.name} does not see the last of {LONG_WORDS:,} words")
 
 
 def _check_truncation(subject: Subject) -> None:
@@ -120,26 +122,26 @@ def _check_truncation(subject: Subject) -> None:
             f"token_counts says {count} of a caption that must be cut: count before"
         )
     fits = repeat_word(most)
-    whole = list(subject.model.token_counts([fits])) == [subject.model.context]
-    for answer in subject.caption_methods():
-        (one,), (two,) = (answer.ask(sample_images(1), [text]) for text in (long, other))
-        require_same(subject, answer, [one], [two], "for captions that differ after the cut")
-        if whole:
-            found = answer.ask(sample_images(1), [fits])
-            require_same(subject, answer, found, [one], "for a caption and for a longer one, cut")
+    exact = list(subject.model.token_counts([fits])) == [subject.model.context]
+    for method in subject.caption_methods():
+        (one,), (two,) = (method.score(sample_images(1), [text]) for text in (long, other))
+        require_same(subject, method, [one], [two], "for captions that differ after the cut")
+        if exact:
+            full = method.score(sample_images(1), [fits])
+            require_same(subject, method, full, [one], "for a caption and for a longer one, cut")
 
 
 def _check_odd_captions(subject: Subject) -> None:
-    for answer in subject.caption_methods():
+    for method in subject.caption_methods():
         for text in ODD_CAPTIONS:
             try:
-                (numbers,) = answer.ask(sample_images(1), [text])
+                (numbers,) = method.score(sample_images(1), [text])
             except Exception as error:
                 raise ConformanceError(
-                    f"{answer.method} raised {type(error).__name__} for {text!r}: {error}"
+                    f"{method.name} raised {type(error).__name__} for {text!r}: {error}"
                 ) from None
             if not np.isfinite(numbers).all():
-                raise ConformanceError(f"{answer.method} gave NaN or infinity for {text!r}")
+                raise ConformanceError(f"{method.name} gave NaN or infinity for {text!r}")
 
 
 def _count_context_words(subject: Subject) -> int:
@@ -148,10 +150,10 @@ def _count_context_words(subject: Subject) -> int:
     return count_words(model.context, model.token_counts([repeat_word(1), repeat_word(2)]))
 
 
-def _require_token_counts(*, cuts: bool | None = None) -> Callable[[Subject], str]:
+def _require_token_counts(*, cuts: bool | None = None) -> Condition:
     """Build the reason for skipping a length check, by whether the model truncates."""
 
-    def unfit(subject: Subject) -> str:
+    def condition(subject: Subject) -> str:
         there = hasattr(subject.model, "token_counts")
         if cuts is False:
             return "it cuts captions, as it was asked to" if there and subject.model.cuts else ""
@@ -159,7 +161,7 @@ def _require_token_counts(*, cuts: bool | None = None) -> Callable[[Subject], st
             return "the model does not say how much it reads (token_counts, context, cuts)"
         return "it refuses captions that are too long" if cuts and not subject.model.cuts else ""
 
-    return unfit
+    return condition
 
 
 CAPTION_CHECKS = (
@@ -200,9 +202,9 @@ CAPTION_CHECKS = (
 
 
 MASKABLE_METHODS = ("embed_texts", "match", "token_logprobs")
-"""Answers that hidden words are for."""
+"""Methods that accept masked captions."""
 SAMPLE_WORDS = ("red", "tan", "big", "old", "hot", "wet", "raw", "new")
-"""Words that stand in one place, some of which have as many tokens as another."""
+"""Exchangeable words, some of them of equal token count."""
 
 
 def _check_mask_kinds(subject: Subject) -> None:
@@ -214,27 +216,28 @@ def _check_mask_kinds(subject: Subject) -> None:
 
 
 def _check_masked_words(subject: Subject) -> None:
-    for answer in _find_maskable(subject):
+    for method in _find_maskable(subject):
         for kind in subject.model.text_masks:
-            _check_mask_kind(subject, answer, kind)
+            _check_mask_kind(subject, method, kind)
 
 
-def _check_mask_kind(subject: Subject, answer: ScoreMethod, kind: str) -> None:
+def _check_mask_kind(subject: Subject, method: ScoreMethod, kind: str) -> None:
     """Check one kind of masking in a batch with plain captions."""
     first, second = (_make_caption(word) for word in _pick_words(subject))
-    shown = sample_images(1) * 5
+    images = sample_images(1) * 5
     nothing = MaskedText(first, (), kind)
     one, other = (_mask_second_word(text, kind) for text in (first, second))
-    plain, whole, hidden, again, beside = answer.ask(shown, [first, nothing, one, other, first])
+    captions = [first, nothing, one, other, first]
+    plain, unmasked, hidden, again, beside = method.score(images, captions)
     name = f"by {kind!r}"
-    require_same(subject, answer, [plain], [whole], f"when nothing is hidden {name}")
-    require_same(subject, answer, [plain], [beside], f"beside a caption with words hidden {name}")
-    _, few = answer.ask(shown[:2], [second, one])
-    require_same(subject, answer, [hidden], [few], f"in another batch, with a word hidden {name}")
-    require_same(subject, answer, [hidden], [again], f"by what a word hidden {name} was")
+    require_same(subject, method, [plain], [unmasked], f"when nothing is hidden {name}")
+    require_same(subject, method, [plain], [beside], f"beside a caption with words hidden {name}")
+    _, few = method.score(images[:2], [second, one])
+    require_same(subject, method, [hidden], [few], f"in another batch, with a word hidden {name}")
+    require_same(subject, method, [hidden], [again], f"by what a word hidden {name} was")
     if relative_difference([plain], [hidden]) <= SAME_TOLERANCE:
-        raise ConformanceError(f"{answer.method} does not notice that a word is hidden {name}")
-    if answer.method == "token_logprobs" and not np.any(hidden == 0.0):
+        raise ConformanceError(f"{method.name} does not notice that a word is hidden {name}")
+    if method.name == "token_logprobs" and not np.any(hidden == 0.0):
         raise ConformanceError(f"token_logprobs gives a token that is hidden {name} a probability")
 
 
@@ -262,7 +265,7 @@ def _pick_words(subject: Subject) -> tuple[str, str]:
 
 
 def _find_maskable(subject: Subject) -> Sequence[ScoreMethod]:
-    return [answer for answer in subject.answers if answer.method in MASKABLE_METHODS]
+    return [method for method in subject.methods if method.name in MASKABLE_METHODS]
 
 
 def _require_masks(subject: Subject) -> str:
@@ -294,14 +297,12 @@ OTHER_QUESTIONS = {
 
 def _check_templates(subject: Subject) -> None:
     """Check that both the question and the answer change the score."""
-    ask = subject.model.answer_logprobs
-    shown = sample_images(len(CAPTIONS))
-    usual = to_array(ask(shown, CAPTIONS, QUESTION))
+    score = subject.model.answer_logprobs
+    images = sample_images(len(CAPTIONS))
+    usual = to_array(score(images, CAPTIONS, QUESTION))
     for what, question in OTHER_QUESTIONS.items():
-        if (
-            relative_difference([usual], [to_array(ask(shown, CAPTIONS, question))])
-            <= SAME_TOLERANCE
-        ):
+        other = to_array(score(images, CAPTIONS, question))
+        if relative_difference([usual], [other]) <= SAME_TOLERANCE:
             raise ConformanceError(f"{what} gets the same numbers")
 
 
@@ -322,17 +323,17 @@ def _make_prompts(subject: Subject) -> list[Prompt]:
 
 
 def _request_replies(subject: Subject, prompts: Sequence[Prompt]) -> list[Reply]:
-    found: Any = list(subject.model.reply(prompts))
-    if len(found) != len(prompts):
-        raise ConformanceError(f"{len(found)} replies to {len(prompts)} prompts")
-    for reply in found:
+    replies: list[Any] = list(subject.model.reply(prompts))
+    if len(replies) != len(prompts):
+        raise ConformanceError(f"{len(replies)} replies to {len(prompts)} prompts")
+    for reply in replies:
         if not isinstance(reply, Reply) or not isinstance(reply.text, str):
             raise ConformanceError(f"a reply is {reply!r}, not a Reply with a text")
         if any(value > 1e-6 for value in reply.first.values()):
             raise ConformanceError("a first token's log-probability is above 0")
         if reply.tokens_in < 0 or reply.tokens_out < 0:
             raise ConformanceError("a reply has fewer than no tokens")
-    return found  # type: ignore[no-any-return]
+    return replies
 
 
 def _check_replies(subject: Subject) -> None:
@@ -360,34 +361,30 @@ def _check_reply_order(subject: Subject) -> None:
                 raise ConformanceError(f"it says {one.text!r} and, {when}, {other.text!r}")
 
 
-def _require_method(method: str, subject: Subject) -> str:
-    return "" if hasattr(subject.model, method) else f"the model has no {method}"
-
-
 CHAT_CHECKS = (
     Check(
         "templates",
         "Another question, or another answer, gets other numbers.",
         _check_templates,
-        lambda subject: _require_method("answer_logprobs", subject),
+        needs_any("answer_logprobs"),
     ),
     Check(
         "replies",
         "reply gives one Reply a prompt.",
         _check_replies,
-        lambda subject: _require_method("reply", subject),
+        needs_any("reply"),
         base=True,
     ),
     Check(
         "steady-replies",
         "Asked twice, it says the same.",
         _check_steady_replies,
-        lambda subject: _require_method("reply", subject),
+        needs_any("reply"),
     ),
     Check(
         "replies-in-order",
         "The i-th reply is to the i-th prompt, whatever else is asked.",
         _check_reply_order,
-        lambda subject: _require_method("reply", subject),
+        needs_any("reply"),
     ),
 )

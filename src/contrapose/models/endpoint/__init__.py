@@ -19,10 +19,10 @@ def load(text: str) -> Endpoint:
     """Load the model behind an endpoint; no request is sent before the first call.
 
     Args:
-        text: the whole model string. Credentials in its address are used and never shown.
+        text: the full model string. Credentials in its address are used and never shown.
 
     Raises:
-        InputError: the string has a setting that is not known, or no sense.
+        InputError: a setting is unknown or invalid.
     """
     from contrapose.models.endpoint.model import Endpoint
     from contrapose.models.endpoint.settings import parse_settings

@@ -35,10 +35,10 @@ class RateLimit:
     """Rate limit shared by all threads that send requests.
 
     Attributes:
-        rpm: questions a minute; 0 for no limit.
-        clock: seconds that never go back.
-        sleep: waits so many seconds.
-        chance: a number in [0, 1), which keeps many clients from coming back at once.
+        rpm: requests per minute; 0 for no limit.
+        clock: monotonic time in seconds.
+        sleep: sleeps for so many seconds.
+        chance: random number in [0, 1) for jitter.
     """
 
     rpm: float = 0.0
@@ -64,8 +64,8 @@ class RateLimit:
 
     def back_off(self, tried: int) -> float:
         """Exponential back-off with jitter, in seconds."""
-        whole = min(FIRST_PAUSE * 2.0**tried, LONGEST_PAUSE)
-        return whole * (0.5 + 0.5 * self.chance())
+        pause = min(FIRST_PAUSE * 2.0**tried, LONGEST_PAUSE)
+        return pause * (0.5 + 0.5 * self.chance())
 
 
 def parse_retry_after(value: str | None) -> float:
@@ -85,18 +85,18 @@ def parse_retry_after(value: str | None) -> float:
 
 
 RETRY_STATUSES = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
-"""Statuses after which the same question may well be answered."""
+"""HTTP statuses after which a request is retried."""
 
 LONGEST_WAIT = 600.0
-"""Seconds; a server that asks for more is not waited for."""
+"""Longest Retry-After that is obeyed, in seconds."""
 
 TOKEN_LIMIT, NEW_TOKEN_LIMIT = "max_tokens", "max_completion_tokens"
-"""What servers call the most tokens of a reply: nearly all the first, OpenAI's newer the other."""
+"""Field of the most tokens of a reply: of nearly all servers, and of OpenAI's newer models."""
 
 CONTENT_FILTER_CODES = frozenset(
     ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
 )
-"""Codes of a refusal of one prompt."""
+"""Error codes of a refusal of one prompt."""
 
 
 class _RetryError(Exception):
@@ -123,13 +123,13 @@ class EndpointClient:
     """HTTP client of one endpoint; thread-safe.
 
     Attributes:
-        settings: which, and how.
-        pace: when.
-        stop: set when nothing more is to be sent.
+        settings: of the endpoint.
+        rate_limit: shared rate limit.
+        stop: set when no further request may be sent.
     """
 
     settings: EndpointSettings
-    pace: RateLimit
+    rate_limit: RateLimit
     stop: Event = field(default_factory=Event)
     _opener: OpenerDirector = field(default_factory=lambda: build_opener(_NoRedirect))
 
@@ -137,60 +137,60 @@ class EndpointClient:
         """Send a request with retries and return the reply.
 
         Raises:
-            StoppedError: there is none, and asking again does not help.
-            OtherCapError: the request must be written in another way.
+            EndpointError: there is none, and a retry does not help.
+            TokenLimitNameError: the request must use the other field for its token limit.
         """
         reason = "nothing was sent"
         for tried in range(self.settings.retries + 1):
             if self.stop.is_set():
                 raise EndpointError("nothing more is asked.")
-            self.pace.wait()
+            self.rate_limit.wait()
             try:
-                return self._once(body)
+                return self._send_once(body)
             except _RetryError as again:
                 reason = again.reason
                 if again.after > LONGEST_WAIT:
-                    raise self._stopped(
+                    raise self._final_error(
                         f"asks to wait {again.after:,.0f} seconds ({reason}); try again later"
                     ) from None
                 if again.after:
-                    self.pace.hold(again.after)
+                    self.rate_limit.hold(again.after)
                 elif tried < self.settings.retries:
-                    self.pace.sleep(self.pace.back_off(tried))
+                    self.rate_limit.sleep(self.rate_limit.back_off(tried))
         tries = self.settings.retries + 1
         times = f"{tries} times in a row" if tries > 1 else "once"
-        raise self._stopped(f"failed {times}: {reason}")
+        raise self._final_error(f"failed {times}: {reason}")
 
-    def _once(self, body: bytes) -> Reply:
+    def _send_once(self, body: bytes) -> Reply:
         request = Request(self._address(), body, self._headers(), method="POST")  # noqa: S310
         try:
             with self._opener.open(request, timeout=self.settings.timeout) as response:
                 return parse_reply(response.read())
         except HTTPError as error:
             with error:
-                return self._failed(error, body)
+                return self._handle_error(error, body)
         except MalformedReplyError as error:
             raise _RetryError(str(error)) from None
         except TimeoutError:
-            raise _RetryError(self._slow()) from None
+            raise _RetryError(self._timeout_reason()) from None
         except URLError as error:
             late = isinstance(error.reason, TimeoutError)
             reason = str(getattr(error.reason, "strerror", None) or error.reason).lower()
             raise _RetryError(
-                self._slow() if late else f"it cannot be reached ({reason})"
+                self._timeout_reason() if late else f"it cannot be reached ({reason})"
             ) from None
         except (OSError, http.client.HTTPException) as error:
             raise _RetryError(f"the connection broke ({type(error).__name__})") from None
 
-    def _failed(self, error: HTTPError, body: bytes) -> Reply:
+    def _handle_error(self, error: HTTPError, body: bytes) -> Reply:
         """Turn an HTTP error into a retry, a refusal, or a final error."""
         try:
             code, words = parse_error(error.read())
         except (OSError, http.client.HTTPException):
             code, words = "", ""
         if error.code in RETRY_STATUSES and code != "insufficient_quota":
-            said = f"status {error.code}, {words}" if words else f"status {error.code}"
-            raise _RetryError(said, parse_retry_after(error.headers.get("Retry-After")))
+            reason = f"status {error.code}, {words}" if words else f"status {error.code}"
+            raise _RetryError(reason, parse_retry_after(error.headers.get("Retry-After")))
         if code in CONTENT_FILTER_CODES:
             return Reply(f"refused: {words}")
         if error.code == 400 and NEW_TOKEN_LIMIT in words and f'"{TOKEN_LIMIT}"'.encode() in body:
@@ -198,23 +198,23 @@ class EndpointClient:
         if error.code in (401, 403):
             key = self.settings.key_env
             there = "the key in" if os.environ.get(key) else "there is no key in"
-            raise self._stopped(
+            raise self._final_error(
                 f"refuses access (status {error.code}, {words}): {there} {key}, see to it"
             )
         if error.code == 404:
-            raise self._stopped(
+            raise self._final_error(
                 f"knows no model {self.settings.model!r}, or is not at this address (status 404, "
                 f"{words})"
             )
-        raise self._stopped(f"refuses the question (status {error.code}, {words})")
+        raise self._final_error(f"refuses the question (status {error.code}, {words})")
 
-    def _stopped(self, what: str) -> EndpointError:
+    def _final_error(self, what: str) -> EndpointError:
         return EndpointError(
             f"the endpoint {self.settings.url} {what}; answers so far are kept, and the same "
             "command goes on from there."
         )
 
-    def _slow(self) -> str:
+    def _timeout_reason(self) -> str:
         return f"no answer within {self.settings.timeout:g} seconds (timeout=… gives it more)"
 
     def _address(self) -> str:

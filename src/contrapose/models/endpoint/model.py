@@ -8,8 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import TYPE_CHECKING, Any, cast
 
-from contrapose.errors import InputError
-from contrapose.models.capabilities import ModelCard, Prompt, QuestionTemplate, Reply
+from contrapose.errors import InputError, option
+from contrapose.models.capabilities import (
+    ModelCard,
+    Prompt,
+    QuestionTemplate,
+    Reply,
+    check_pairs,
+)
 from contrapose.models.endpoint.client import (
     NEW_TOKEN_LIMIT,
     TOKEN_LIMIT,
@@ -42,29 +48,33 @@ class Endpoint:
 
     Attributes:
         name: the canonical model string, without credentials.
-        fingerprint: of the address, the model's name there, and what is sent with each question:
-            what the server computes cannot be seen from here.
-        batch_size: twice the questions on their way at once.
-        prices: of a million tokens in and out; None when the user does not say.
-        default_scores: what it is asked for when the user names no score.
+        fingerprint: hash of the address, the model's name there, and the settings of requests; the
+            server's weights are not visible.
+        batch_size: twice the number of concurrent requests.
+        prices: per million tokens in and out; None where unknown.
+        default_scores: scores that are computed when the user names none.
     """
 
     default_scores = ("chat",)
 
-    def __init__(self, settings: EndpointSettings, pace: RateLimit | None = None):
-        """Create the endpoint; `pace` replaces the rate limit in tests."""
+    def __init__(self, settings: EndpointSettings, rate_limit: RateLimit | None = None):
+        """Create the endpoint; `rate_limit` replaces that of the settings in tests."""
         self.settings = settings
         self.name = settings.name
         self.batch_size = 2 * settings.parallel
         self.prices = settings.prices
         self.fingerprint = fingerprint(
-            (), url=settings.url, model=settings.model, pictures=IMAGE_FORMAT, **settings.named()
+            (),
+            url=settings.url,
+            model=settings.model,
+            pictures=IMAGE_FORMAT,
+            **settings.reply_settings(),
         )
         stop = Event()
         self._client = EndpointClient(
-            settings, pace or RateLimit(settings.rpm, sleep=stop.wait), stop
+            settings, rate_limit or RateLimit(settings.rpm, sleep=stop.wait), stop
         )
-        self._cap = TOKEN_LIMIT
+        self._limit_name = TOKEN_LIMIT
         self._spare: dict[tuple[int, str], tuple[Any, Reply]] = {}
 
     @property
@@ -83,57 +93,56 @@ class Endpoint:
         """One reply per prompt; several requests run in parallel.
 
         Raises:
-            StoppedError: the endpoint cannot go on; holds the replies that came.
+            EndpointError: the endpoint failed; holds the replies so far.
         """
-        return self._asked(prompts, first=False)
+        return self._send_all(prompts, first=False)
 
     def answer_logprobs(
         self, images: Sequence[AnyImage], texts: Sequence[str], question: QuestionTemplate
     ) -> Tensor:
         """(n,) log-probability that the reply's first token is the answer.
 
-        It is the sum over those of the likeliest tokens that are the answer but for space and case,
-        as the server gives them: not normalised over yes and no. An answer of several tokens is
-        never found.
+        The probability is summed over those of the likeliest tokens that equal the answer up to
+        space and case; it is not normalized over yes and no. An answer must be one token.
 
         Raises:
-            InputError: a caption is empty, or the answer is not among the likeliest tokens, so that
-                its probability is not known.
-            StoppedError: the endpoint cannot go on, or gives no log-probabilities.
+            InputError: a caption is empty, or the answer is not among the likeliest tokens.
+            EndpointError: the endpoint failed, or gives no log-probabilities.
         """
         import numpy as np
 
         if not all(text.strip() for text in texts):
             raise InputError("a caption is empty.")
+        check_pairs(self.name, images, texts)
         pairs = list(zip(images, texts, strict=True))
         keys = [(id(image), question.about(text)) for image, text in pairs]
-        if len(keys) == 1 and keys[0] in self._spare:  # asked alone after its batch was refused
+        if len(keys) == 1 and keys[0] in self._spare:  # sent alone after its batch was refused
             replies = [self._spare.pop(keys[0])[1]]
         else:
             prompts = [Prompt((cast(Any, image),), question.about(text)) for image, text in pairs]
-            replies = self._asked(prompts, first=True)
+            replies = self._send_all(prompts, first=True)
         try:
-            found = [answer_logprob(each, question.answer, self.name) for each in replies]
+            logprobs = [answer_logprob(reply, question.answer, self.name) for reply in replies]
         except InputError:
             if len(keys) > 1:
                 self._spare = dict(zip(keys, zip(images, replies, strict=True), strict=True))
             raise
-        # An array stands for the tensor, so that an endpoint needs no torch.
-        return cast("Tensor", np.array(found, dtype=np.float64))
+        # An array instead of a tensor, so that an endpoint needs no torch.
+        return cast("Tensor", np.array(logprobs, dtype=np.float64))
 
     def noise_images(self, count: int, seed: int) -> Sequence[Image]:
         """Gaussian noise with CLIP's pixel mean and standard deviation.
 
-        What the model normalises by is not known from here.
+        The server's normalization is not known.
         """
         import numpy as np
         from PIL import Image
 
         drawn = np.random.default_rng(seed).standard_normal((count, NOISE_SIDE, NOISE_SIDE, 3))
         pixels = np.clip(drawn * CLIP_STD + CLIP_MEAN, 0, 1) * 255
-        return [Image.fromarray(each.round().astype(np.uint8)) for each in pixels]
+        return [Image.fromarray(array.round().astype(np.uint8)) for array in pixels]
 
-    def _asked(self, prompts: Sequence[Prompt], *, first: bool) -> list[Reply]:
+    def _send_all(self, prompts: Sequence[Prompt], *, first: bool) -> list[Reply]:
         if not prompts:
             return []
         pool = ThreadPoolExecutor(min(self.settings.parallel, len(prompts)))
@@ -141,9 +150,9 @@ class Endpoint:
         stopped: EndpointError | None = None
         refused: InputError | None = None
         try:
-            for each in [pool.submit(self._one, prompt, first) for prompt in prompts]:
+            for future in [pool.submit(self._send, prompt, first) for prompt in prompts]:
                 try:
-                    replies.append(each.result())
+                    replies.append(future.result())
                 except EndpointError as error:
                     stopped = stopped or error
                     replies.append(None)
@@ -161,17 +170,17 @@ class Endpoint:
             raise EndpointError(stopped.message, replies)
         if refused is not None:
             raise refused
-        return [each for each in replies if each is not None]
+        return [reply for reply in replies if reply is not None]
 
-    def _one(self, prompt: Prompt, first: bool) -> Reply:
+    def _send(self, prompt: Prompt, first: bool) -> Reply:
         try:
             return self._client.send(
-                encode_request(prompt, self.settings, first=first, cap=self._cap)
+                encode_request(prompt, self.settings, first=first, limit_name=self._limit_name)
             )
         except TokenLimitNameError:
-            self._cap = NEW_TOKEN_LIMIT
+            self._limit_name = NEW_TOKEN_LIMIT
             return self._client.send(
-                encode_request(prompt, self.settings, first=first, cap=NEW_TOKEN_LIMIT)
+                encode_request(prompt, self.settings, first=first, limit_name=NEW_TOKEN_LIMIT)
             )
 
 
@@ -180,22 +189,23 @@ def answer_logprob(reply: Reply, answer: str, name: str) -> float:
 
     Raises:
         InputError: it is not among them.
-        StoppedError: there are none.
+        EndpointError: there are none.
     """
     if not reply.first:
         raise EndpointError(
-            f"{name} gives no log-probabilities, which vqa needs: ask it with --score chat."
+            f"{name} gives no log-probabilities, which vqa needs: ask it with "
+            f"{option('score', 'chat')}."
         )
     wanted = answer.strip().casefold()
-    found = [
+    logprobs = [
         value
         for token, value in reply.first.items()
         if token.strip().casefold() == wanted and math.isfinite(value)
     ]
-    if not found:
+    if not logprobs:
         raise InputError(
             f"{answer!r} is not among the {len(reply.first)} likeliest first tokens of the reply "
             f"(at most {TOP_LOGPROBS} are given), so its probability is not known."
         )
-    top = max(found)
-    return min(0.0, top + math.log(sum(math.exp(value - top) for value in found)))
+    top = max(logprobs)
+    return min(0.0, top + math.log(sum(math.exp(value - top) for value in logprobs)))

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class EndpointError(ContraposeError):
     """Final failure of an endpoint: down, too slow, or refusing the key or the model.
 
-    It is no `InputError`: that would be one prompt's fault, and the others would still be asked.
+    It is no `InputError`: that is the fault of one prompt, after which the others are still sent.
 
     Attributes:
-        replies: what it had answered of the prompts given with the last one; None for the others.
+        replies: replies to the prompts of the failed call; None for those without one.
     """
 
     def __init__(self, message: str, replies: Sequence[Reply | None] = ()):
@@ -32,7 +32,7 @@ class EndpointError(ContraposeError):
 
 
 LONGEST_SIDE = 2048
-"""Pixels; larger images are scaled down to it, as servers do themselves."""
+"""Pixels; larger images are scaled down to it, as servers do."""
 
 LARGEST_PNG = 4 << 20
 """Bytes beyond which an image is sent as JPEG."""
@@ -40,41 +40,43 @@ LARGEST_PNG = 4 << 20
 JPEG_QUALITY = 95
 
 TOP_LOGPROBS = 20
-"""Likeliest first tokens asked for, the most that the protocol allows."""
+"""Likeliest first tokens requested, the most that the protocol allows."""
 
 IMAGE_FORMAT = f"png or jpeg{JPEG_QUALITY} over {LARGEST_PNG}, side {LONGEST_SIDE} bicubic"
-"""How images are sent, for the fingerprint."""
+"""Encoding of images, for the fingerprint."""
 
 
 class MalformedReplyError(Exception):
     """A response that is no valid reply; the message gives the reason."""
 
 
-def encode_request(prompt: Prompt, settings: EndpointSettings, *, first: bool, cap: str) -> bytes:
+def encode_request(
+    prompt: Prompt, settings: EndpointSettings, *, first: bool, limit_name: str
+) -> bytes:
     """Encode the JSON request body of one prompt.
 
     Args:
-        prompt: what is asked.
-        settings: of whom.
-        first: ask for one token alone and the likeliest first tokens, not for a whole reply.
-        cap: what the server calls the most tokens of a reply.
+        prompt: images and text.
+        settings: of the endpoint.
+        first: request one token with the likeliest alternatives, not a full reply.
+        limit_name: the server's field for the most tokens of a reply.
     """
     content: list[dict[str, Any]] = [
         {"type": "image_url", "image_url": {"url": encode_data_url(image)}}
         for image in prompt.images
     ]
     content.append({"type": "text", "text": prompt.text})
-    whole: dict[str, Any] = {
+    request: dict[str, Any] = {
         "model": settings.model,
         "messages": [{"role": "user", "content": content}],
-        cap: 1 if first else settings.tokens,
+        limit_name: 1 if first else settings.tokens,
         "seed": settings.seed,
     }
     if settings.temperature is not None:
-        whole["temperature"] = settings.temperature
+        request["temperature"] = settings.temperature
     if first:
-        whole |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
-    return json.dumps(whole).encode()
+        request |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+    return json.dumps(request).encode()
 
 
 def encode_data_url(image: Any) -> str:
@@ -95,14 +97,14 @@ def parse_reply(content: bytes) -> Reply:
     """Parse the reply of a response; a refusal is a reply too.
 
     Raises:
-        GarbageError: there is none.
+        MalformedReplyError: there is none.
     """
     try:
-        whole = json.loads(content)
+        response = json.loads(content)
     except ValueError:
         raise MalformedReplyError(f"what came back is not JSON: {_shorten(content)}") from None
     try:
-        choice = whole["choices"][0]
+        choice = response["choices"][0]
         message = choice["message"]
         text = message.get("content")
         if isinstance(text, list):  # parts, as some servers write them
@@ -110,7 +112,7 @@ def parse_reply(content: bytes) -> Reply:
         text = text if text is not None else message.get("refusal")
         if not isinstance(text, str | None):
             raise TypeError
-        usage = whole.get("usage") or {}
+        usage = response.get("usage") or {}
         return Reply(
             text=text or "",
             first=_parse_first_logprobs(choice),
@@ -140,7 +142,7 @@ def _parse_first_logprobs(choice: Mapping[str, Any]) -> dict[str, float]:
     if not tokens:
         return {}
     likeliest = tokens[0].get("top_logprobs") or [tokens[0]]
-    return {str(each["token"]): float(each["logprob"]) for each in likeliest}
+    return {str(token["token"]): float(token["logprob"]) for token in likeliest}
 
 
 def _fit_size(image: Image) -> Image:

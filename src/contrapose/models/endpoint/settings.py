@@ -1,19 +1,19 @@
 """Settings in an endpoint's model string, and which of them belong to its canonical name.
 
-| setting | left out | what it is |
+| setting | default | meaning |
 |---|---|---|
-| `url` | `OPENAI_BASE_URL`, or OpenAI's own | address of the server, up to `/v1` |
+| `url` | `OPENAI_BASE_URL`, or OpenAI's | address of the server, up to `/v1` |
 | `key_env` | `OPENAI_API_KEY` | the environment variable that holds the key |
 | `tokens` | 64 | most tokens of a reply |
 | `temperature` | 0 | `default` leaves it out, for models that take none |
-| `seed` | 0 | sent with each question |
-| `parallel` | 4 | questions on their way at once |
-| `rpm` | no limit | questions a minute |
-| `timeout` | 60 | seconds until a question counts as lost |
-| `retries` | 6 | how often it is asked again |
-| `in`, `out` | unknown | prices of a million tokens, for the total |
+| `seed` | 0 | sent with each request |
+| `parallel` | 4 | concurrent requests |
+| `rpm` | no limit | rate limit, in requests per minute |
+| `timeout` | 60 | seconds until a request fails |
+| `retries` | 6 | retries of a failed request |
+| `in`, `out` | unknown | prices per million tokens, for the total |
 
-The first five can change answers and are in the fingerprint, the key's variable aside.
+The first five can change replies and, except `key_env`, are part of the fingerprint.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DEFAULTS: Mapping[str, str] = {
     "in": "",
     "out": "",
 }
-"""Every setting, and what it is when left out."""
+"""Every setting with its default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +52,18 @@ class EndpointSettings:
     """Settings of an endpoint.
 
     Attributes:
-        model: its name there.
+        model: its name at the endpoint.
         url: the address without credentials and query.
-        target: the address as it is called; never shown, for it may hold credentials.
+        target: the full address; never shown, since it may hold credentials.
         key_env: the environment variable of the key.
         tokens: most tokens of a reply.
         temperature: 0, or None where the model takes none.
-        seed: sent with each question.
-        parallel: questions on their way at once.
-        rpm: questions a minute; 0 for no limit.
-        timeout: seconds.
-        retries: how often a question is asked again.
-        prices: of a million tokens in and out; None when the user does not say.
+        seed: sent with each request.
+        parallel: concurrent requests.
+        rpm: rate limit, in requests per minute; 0 for none.
+        timeout: in seconds.
+        retries: retries of a failed request.
+        prices: per million tokens in and out; None where unknown.
     """
 
     model: str
@@ -85,16 +85,18 @@ class EndpointSettings:
     @property
     def name(self) -> str:
         """The canonical model string."""
-        said = "&".join(f"{key}={value}" for key, value in sorted(self.said().items()))
-        return f"{PREFIX}{self.model}{f'?{said}' if said else ''}"
+        suffix = "&".join(f"{key}={value}" for key, value in sorted(self.name_settings().items()))
+        return f"{PREFIX}{self.model}{f'?{suffix}' if suffix else ''}"
 
-    def said(self) -> dict[str, str]:
+    def name_settings(self) -> dict[str, str]:
         """Settings of the canonical name: those that change answers and differ from the default."""
         address = {} if self.url == OPENAI_URL else {"url": self.url}
-        unusual = {key: value for key, value in self.named().items() if value != DEFAULTS[key]}
+        unusual = {
+            key: value for key, value in self.reply_settings().items() if value != DEFAULTS[key]
+        }
         return {**address, **unusual}
 
-    def named(self) -> dict[str, str]:
+    def reply_settings(self) -> dict[str, str]:
         """Settings that can change an answer."""
         temperature = "default" if self.temperature is None else "0"
         return {"tokens": str(self.tokens), "temperature": temperature, "seed": str(self.seed)}
@@ -106,11 +108,11 @@ def split_name(text: str) -> tuple[str, dict[str, str]]:
     Raises:
         InputError: there is no model, or a setting is not known or given twice.
     """
-    body, _, said = text.removeprefix(PREFIX).partition("?")
+    body, _, query = text.removeprefix(PREFIX).partition("?")
     if not body.strip():
         raise InputError("an endpoint's model string lacks the model: write openai:MODEL?url=….")
     settings: dict[str, str] = {}
-    for key, value in parse_qsl(said.replace("+", "%2B"), keep_blank_values=True):
+    for key, value in parse_qsl(query.replace("+", "%2B"), keep_blank_values=True):
         if key not in DEFAULTS:
             near = did_you_mean(key, DEFAULTS)
             raise InputError(f"the endpoint {body!r} has an unknown setting {key!r}: {near}")
@@ -127,27 +129,27 @@ def parse_settings(text: str) -> EndpointSettings:
         InputError: a setting makes no sense; the sentence never repeats the address's credentials.
     """
     model, given = split_name(text)
-    said = {**DEFAULTS, **given}
-    url = said["url"] or os.environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_URL
+    values = {**DEFAULTS, **given}
+    url = values["url"] or os.environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_URL
     target = _parse_url(url)
     host = target.netloc.rpartition("@")[2]
-    if said["temperature"] not in ("0", "default"):
+    if values["temperature"] not in ("0", "default"):
         raise InputError(
-            f"temperature must be 0, or default to leave it out, found {said['temperature']!r}."
+            f"temperature must be 0, or default to leave it out, found {values['temperature']!r}."
         )
     return EndpointSettings(
         model=model,
         url=urlunsplit((target.scheme, host, target.path, "", "")),
         target=target,
-        key_env=said["key_env"],
-        tokens=int(_parse_number(said, "tokens", least=1, whole=True)),
-        temperature=0 if said["temperature"] == "0" else None,
-        seed=int(_parse_number(said, "seed", least=0, whole=True)),
-        parallel=int(_parse_number(said, "parallel", least=1, whole=True)),
-        rpm=_parse_number(said, "rpm", least=0),
-        timeout=_parse_number(said, "timeout", least=0.001),
-        retries=int(_parse_number(said, "retries", least=0, whole=True)),
-        prices=_parse_prices(said),
+        key_env=values["key_env"],
+        tokens=int(_parse_number(values, "tokens", least=1, integer=True)),
+        temperature=0 if values["temperature"] == "0" else None,
+        seed=int(_parse_number(values, "seed", least=0, integer=True)),
+        parallel=int(_parse_number(values, "parallel", least=1, integer=True)),
+        rpm=_parse_number(values, "rpm", least=0),
+        timeout=_parse_number(values, "timeout", least=0.001),
+        retries=int(_parse_number(values, "retries", least=0, integer=True)),
+        prices=_parse_prices(values),
     )
 
 
@@ -165,20 +167,22 @@ def _parse_url(url: str) -> SplitResult:
     return target._replace(path=path, fragment="")
 
 
-def _parse_prices(said: Mapping[str, str]) -> tuple[float, float] | None:
-    if not said["in"] and not said["out"]:
+def _parse_prices(values: Mapping[str, str]) -> tuple[float, float] | None:
+    if not values["in"] and not values["out"]:
         return None
-    if not said["in"] or not said["out"]:
+    if not values["in"] or not values["out"]:
         raise InputError("in and out, the prices of a million tokens, go together.")
-    return _parse_number(said, "in", least=0), _parse_number(said, "out", least=0)
+    return _parse_number(values, "in", least=0), _parse_number(values, "out", least=0)
 
 
-def _parse_number(said: Mapping[str, str], key: str, *, least: float, whole: bool = False) -> float:
+def _parse_number(
+    values: Mapping[str, str], key: str, *, least: float, integer: bool = False
+) -> float:
     try:
-        value = int(said[key]) if whole else float(said[key])
+        number = int(values[key]) if integer else float(values[key])
     except ValueError:
-        value = -1
-    if not least <= value < float("inf"):
-        kind = "a whole number" if whole else "a number"
-        raise InputError(f"{key} must be {kind} of at least {least:g}, found {said[key]!r}.")
-    return value
+        number = -1
+    if not least <= number < float("inf"):
+        kind = "a whole number" if integer else "a number"
+        raise InputError(f"{key} must be {kind} of at least {least:g}, found {values[key]!r}.")
+    return number

@@ -22,7 +22,7 @@ FAMILIES: dict[str, str] = {
     "vilt": "vilt.load_vilt",
     "bridgetower": "bridgetower.load_bridgetower",
 }
-"""Loader of each `model_type`, as module and function of this package; `vlm.load_vlm` takes every
+"""Loader of each `model_type`, as module and function of this package; `vlm.load_vlm` loads every
 other image-text-to-text model."""
 
 
@@ -30,7 +30,7 @@ def load(source: str, revision: str | None, name: str, options: LoadOptions) -> 
     """Load a model from a folder or from the hub.
 
     Raises:
-        InputError: it cannot be had, or is of a family that is not known here.
+        InputError: it cannot be loaded, or its family is unknown.
         MissingExtraError: transformers or torch is not installed.
     """
     require_torch(name)

@@ -17,20 +17,20 @@ from transformers import (
 )
 
 from contrapose.models.encoded_images import EncodedImages
-from contrapose.models.exact import exact_inference
+from contrapose.models.exact import exact_inference, normalize_rows
+from contrapose.models.hf.base import LOG_ODDS_NOTE, FusionModel, log_odds
 from contrapose.models.hf.captioner import (
     GenerativeModel,
     HFCaptioner,
     make_cross_cache,
     split_heads,
 )
-from contrapose.models.hf.causal_inputs import (
+from contrapose.models.hf.inputs import (
     CausalTextInputs,
     require_end_token,
     require_start_token,
     reserve_question_tokens,
 )
-from contrapose.models.hf.fusion import LOG_ODDS_NOTE, FusionModel, log_odds, normalize_rows
 from contrapose.models.packing import pack, target_logprobs
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class BlipCaptioner(HFCaptioner):
     def __init__(self, checkpoint: Checkpoint):
         text = checkpoint.config.text_config
         tokenizer = checkpoint.tokenizer()
-        wording = CausalTextInputs(
+        text_inputs = CausalTextInputs(
             checkpoint.name,
             tokenizer,
             start=require_start_token(checkpoint.name, text.bos_token_id),
@@ -64,55 +64,55 @@ class BlipCaptioner(HFCaptioner):
         )
         network = checkpoint.model(BlipForConditionalGeneration)
         super().__init__(
-            checkpoint, network, "BLIP", wording, noise=BLIP_NOISE, notes=CAPTION_NOTES
+            checkpoint, network, "BLIP", text_inputs, noise=BLIP_NOISE, notes=CAPTION_NOTES
         )
 
-    def _see(self, images: Sequence[ImageLike]) -> EncodedImages:
+    def _encode(self, images: Sequence[ImageLike]) -> EncodedImages:
         return EncodedImages((self.network.vision_model(self._pixels(images))[0],))
 
-    def _keep(self, seen: EncodedImages) -> EncodedImages:
-        return cache_cross_attention(self.network.text_decoder.bert, seen)
+    def _make_reusable(self, encoded: EncodedImages) -> EncodedImages:
+        return cache_cross_attention(self.network.text_decoder.bert, encoded)
 
-    def _read(self, packed: PackedCaptions, seen: EncodedImages) -> Tensor:
-        return run_text_network(self.network.text_decoder.bert, packed, seen, causal=True)
+    def _decode(self, packed: PackedCaptions, encoded: EncodedImages) -> Tensor:
+        return run_text_network(self.network.text_decoder.bert, packed, encoded, causal=True)
 
-    def _words(self, states: Tensor) -> Tensor:
+    def _logits(self, states: Tensor) -> Tensor:
         logits: Tensor = self.network.text_decoder.cls(states)
         return logits
 
 
-def cache_cross_attention(text: Any, seen: EncodedImages) -> EncodedImages:
+def cache_cross_attention(text: Any, encoded: EncodedImages) -> EncodedImages:
     """Cross-attention keys and values of images for every layer of a text network."""
-    (tokens,) = seen.tensors
-    found = []
+    (tokens,) = encoded.tensors
+    tensors: list[Tensor] = []
     for layer in text.encoder.layer:
         attention = layer.crossattention.self
         size = attention.attention_head_size
-        found += [split_heads(part(tokens), size) for part in (attention.key, attention.value)]
-    return EncodedImages(tuple(found))
+        tensors += [split_heads(part(tokens), size) for part in (attention.key, attention.value)]
+    return EncodedImages(tuple(tensors))
 
 
 def run_text_network(
-    text: Any, packed: PackedCaptions, seen: EncodedImages, *, causal: bool
+    text: Any, packed: PackedCaptions, encoded: EncodedImages, *, causal: bool
 ) -> Tensor:
     """Hidden states (r, l, width) of a text network with cross-attention to images.
 
     Args:
         text: the library's text network.
-        packed: what it reads.
-        seen: tokens of each row's image, or its keys and values.
-        causal: whether a token sees the earlier ones only.
+        packed: its input tokens.
+        encoded: image tokens of each row, or their keys and values.
+        causal: whether attention is causal.
     """
-    tokens = seen.tensors[0]
+    tokens = encoded.tensors[0]
     cache = None
-    if len(seen.tensors) > 1:
-        cache = make_cross_cache(seen.tensors)
-        tokens = tokens.new_zeros(1).expand(len(seen), tokens.shape[2], 1)  # never read
+    if len(encoded.tensors) > 1:
+        cache = make_cross_cache(encoded.tensors)
+        tokens = tokens.new_zeros(1).expand(len(encoded), tokens.shape[2], 1)  # never read
     dtype = text.embeddings.word_embeddings.weight.dtype
     states: Tensor = text(
         input_ids=packed.tokens,
-        position_ids=packed.places,
-        attention_mask=packed.mask(dtype, causal=causal),
+        position_ids=packed.positions,
+        attention_mask=packed.additive_mask(dtype, causal=causal),
         encoder_hidden_states=tokens,
         past_key_values=cache,
         is_decoder=causal,
@@ -134,78 +134,82 @@ class BlipAnswerer(GenerativeModel):
     def __init__(self, checkpoint: Checkpoint):
         text = checkpoint.config.text_config
         tokenizer = checkpoint.tokenizer()
-        self._most = min(text.max_position_embeddings, tokenizer.model_max_length)
-        self._first = require_start_token(checkpoint.name, text.bos_token_id)
-        wording = CausalTextInputs(
+        self._context = min(text.max_position_embeddings, tokenizer.model_max_length)
+        self._start = require_start_token(checkpoint.name, text.bos_token_id)
+        text_inputs = CausalTextInputs(
             checkpoint.name,
             tokenizer,
             start=require_start_token(checkpoint.name, tokenizer.cls_token_id),
             end=require_end_token(checkpoint.name, tokenizer.sep_token_id),
-            context=self._most - reserve_question_tokens(tokenizer),
+            context=self._context - reserve_question_tokens(tokenizer),
             cut=checkpoint.options.cut,
         )
         network = checkpoint.model(BlipForQuestionAnswering)
-        super().__init__(checkpoint, network, "BLIP", wording, noise=BLIP_NOISE, notes=VQA_NOTES)
+        super().__init__(
+            checkpoint, network, "BLIP", text_inputs, noise=BLIP_NOISE, notes=VQA_NOTES
+        )
 
     @exact_inference
     def answer_logprobs(
         self, images: Sequence[AnyImage], texts: Sequence[str], question: QuestionTemplate
     ) -> Tensor:
         """(n,) log P of the answer to the question about each caption."""
-        sights, places = self._pairs(images, texts)
-        asked = [question.about(text) for text in self.wording.kept(texts)]
-        rows = [[self.wording.start, *row, self.wording.end] for row in self.wording.bare(asked)]
-        for text, row in zip(asked, rows, strict=True):
-            self.wording.require(len(row), self._most, text)
-        questions = self._questions(sights, places, rows)
-        return self._answers(questions, self.wording.answer(question.answer))
+        distinct, indices = self._deduplicate_pairs(images, texts)
+        questions = [question.about(text) for text in self.text_inputs.truncate(texts)]
+        rows = [
+            [self.text_inputs.start, *row, self.text_inputs.end]
+            for row in self.text_inputs.token_ids(questions)
+        ]
+        for text, row in zip(questions, rows, strict=True):
+            self.text_inputs.check_question(text, len(row), self._context)
+        states = self._question_states(distinct, indices, rows)
+        return self._answer_logprobs(states, self.text_inputs.answer_ids(question.answer))
 
-    def _questions(
-        self, sights: Sequence[AnyImage], places: Sequence[int], rows: Sequence[Sequence[int]]
+    def _question_states(
+        self, distinct: Sequence[AnyImage], indices: Sequence[int], rows: Sequence[Sequence[int]]
     ) -> list[Tensor]:
         """Hidden states (l, width) of each question."""
-        after = [[*row, self.wording.end] for row in rows]  # the last of a packed row is not read
-        packed = pack(after, places, device=self._device)
-        seen = self._gathered(sights).rows(packed.rows)
-        states = packed.chosen(
-            run_text_network(self.network.text_encoder, packed, seen, causal=False)
+        # The packer drops the last token of a caption, which is only predicted.
+        packed = pack([[*row, self.text_inputs.end] for row in rows], indices, device=self._device)
+        encoded = self._gather(distinct).select(packed.row_images)
+        states = packed.select(
+            run_text_network(self.network.text_encoder, packed, encoded, causal=False)
         )
         return list(torch.split(states, [len(row) for row in rows]))
 
-    def _answers(self, questions: Sequence[Tensor], answer: Sequence[int]) -> Tensor:
+    def _answer_logprobs(self, questions: Sequence[Tensor], answer: Sequence[int]) -> Tensor:
         """(n,) log P of one answer to each question.
 
-        Questions of one length go together: the library's cross-attention takes no notice of a
-        mask, so that padding would be looked at.
+        Questions are batched by length: the library's cross-attention ignores a padding mask.
         """
-        alike: dict[int, list[int]] = {}
-        for i, each in enumerate(questions):
-            alike.setdefault(len(each), []).append(i)
-        found = torch.empty(len(questions))
-        for places in alike.values():
-            together = torch.stack([questions[i] for i in places])
-            found[places] = self._answer(together, answer)
-        return found
+        by_length: dict[int, list[int]] = {}
+        for i, states in enumerate(questions):
+            by_length.setdefault(len(states), []).append(i)
+        logprobs = torch.empty(len(questions))
+        for indices in by_length.values():
+            batch = torch.stack([questions[i] for i in indices])
+            logprobs[indices] = self._answer_batch(batch, answer)
+        return logprobs
 
-    def _answer(self, questions: Tensor, answer: Sequence[int]) -> Tensor:
+    def _answer_batch(self, questions: Tensor, answer: Sequence[int]) -> Tensor:
         count = len(questions)
-        begun = torch.tensor([[self._first, *answer[:-1]]], device=self._device)
+        inputs = torch.tensor([[self._start, *answer[:-1]]], device=self._device)
         decoder = self.network.text_decoder
         states = decoder.bert(
-            input_ids=begun.expand(count, -1),
+            input_ids=inputs.expand(count, -1),
             encoder_hidden_states=questions,
             is_decoder=True,
             use_cache=False,
         )[0]
         targets = torch.tensor(answer, device=self._device).repeat(count)
-        found = target_logprobs(decoder.cls(states.flatten(0, 1)), targets)
-        return found.view(count, len(answer)).sum(dim=1).cpu()
+        logprobs = target_logprobs(decoder.cls(states.flatten(0, 1)), targets)
+        return logprobs.view(count, len(answer)).sum(dim=1).cpu()
 
-    def _see(self, images: Sequence[ImageLike]) -> EncodedImages:
+    def _encode(self, images: Sequence[ImageLike]) -> EncodedImages:
         return EncodedImages((self.network.vision_model(self._pixels(images))[0],))
 
-    def _keep(self, seen: EncodedImages) -> EncodedImages:
-        return cache_cross_attention(self.network.text_encoder, seen)
+    def _make_reusable(self, encoded: EncodedImages) -> EncodedImages:
+        return cache_cross_attention(self.network.text_encoder, encoded)
 
 
 MATCHING_NOTES = (
@@ -246,22 +250,24 @@ class Blip(FusionModel):
     @exact_inference
     def match(self, images: Sequence[ImageLike], texts: Sequence[str]) -> Tensor:
         """Log-odds (n,) of a match; each distinct image is encoded once."""
-        distinct, places, tokens = self._pairs(images, texts)
-        seen = self.network.vision_model(self._pixels(distinct))[0]
-        with self._hiding(texts, tokens):
-            read = self.network.text_encoder(**tokens, encoder_hidden_states=seen[places])[0]
-        return log_odds(self.network.itm_head(read[:, 0]))
+        distinct, indices, tokens = self._pair_inputs(images, texts)
+        image_states = self.network.vision_model(self._pixels(distinct))[0]
+        with self._zero_masked(texts, tokens):
+            text_states = self.network.text_encoder(
+                **tokens, encoder_hidden_states=image_states[indices]
+            )[0]
+        return log_odds(self.network.itm_head(text_states[:, 0]))
 
     @exact_inference
     def embed_images(self, images: Sequence[ImageLike]) -> Tensor:
         """Unit vectors (n, d)."""
-        seen = self.network.vision_model(self._pixels(images))[0]
-        return normalize_rows(self.network.vision_proj(seen[:, 0]))
+        image_states = self.network.vision_model(self._pixels(images))[0]
+        return normalize_rows(self.network.vision_proj(image_states[:, 0]))
 
     @exact_inference
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
         """Unit vectors (n, d)."""
         tokens = self._tokens(texts)
-        with self._hiding(texts, tokens):
-            read = self.network.text_encoder(**tokens)[0]
-        return normalize_rows(self.network.text_proj(read[:, 0]))
+        with self._zero_masked(texts, tokens):
+            text_states = self.network.text_encoder(**tokens)[0]
+        return normalize_rows(self.network.text_proj(text_states[:, 0]))

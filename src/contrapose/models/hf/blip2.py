@@ -1,8 +1,8 @@
 """BLIP-2 (Li et al., 2023): Q-Former matcher, and captioner with OPT or Flan-T5.
 
-With OPT the queries stand before the text, and their keys and values are made once an image. With
-Flan-T5 they are what the encoder reads, and the decoder's cross-attention keeps keys and values of
-that; its relative positions are the same wherever a caption begins, so captions share a row too.
+With OPT the image queries are a prefix of the text, and their keys and values are computed once per
+image. With Flan-T5 the encoder reads the queries, and the decoder's cross-attention keys and values
+are computed once; its positions are relative, so captions can share a row there too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from transformers import Blip2ForConditionalGeneration, Blip2ForImageTextRetriev
 
 from contrapose.errors import InputError
 from contrapose.models.encoded_images import EncodedImages
-from contrapose.models.exact import exact_inference
+from contrapose.models.exact import exact_inference, normalize_rows
+from contrapose.models.hf.base import LOG_ODDS_NOTE, FusionModel, log_odds
 from contrapose.models.hf.blip import BLIP_NOISE
 from contrapose.models.hf.captioner import (
     HFCaptioner,
@@ -26,18 +27,12 @@ from contrapose.models.hf.captioner import (
     make_cross_cache,
     split_heads,
 )
-from contrapose.models.hf.causal_inputs import (
+from contrapose.models.hf.checkpoint import refuse_architectures
+from contrapose.models.hf.inputs import (
     CausalTextInputs,
     require_end_token,
     require_start_token,
     reserve_question_tokens,
-)
-from contrapose.models.hf.fusion import (
-    LOG_ODDS_NOTE,
-    FusionModel,
-    log_odds,
-    normalize_rows,
-    refuse_architectures,
 )
 from contrapose.models.packing import sum_per_caption, target_logprobs
 
@@ -47,7 +42,7 @@ if TYPE_CHECKING:
     from contrapose.models.packing import PackedCaptions
 
 DEFAULT_CONTEXT = 512
-"""Tokens of a caption, where neither network nor tokeniser has a limit."""
+"""Context length where neither the network nor the tokenizer has a limit."""
 CAPTION_NOTES = (
     "lm is of the caption's tokens and its end, {end!r}, with no prompt before it.",
     "A question is put as “{question}”, as in the paper; vqa is log P of the answer's tokens "
@@ -87,7 +82,7 @@ class Blip2Captioner(HFCaptioner):
         question: str,
     ):
         end = require_end_token(checkpoint.name, checkpoint.config.text_config.eos_token_id)
-        wording = CausalTextInputs(
+        text_inputs = CausalTextInputs(
             checkpoint.name,
             tokenizer,
             start=require_start_token(checkpoint.name, start),
@@ -100,14 +95,15 @@ class Blip2Captioner(HFCaptioner):
             for note in CAPTION_NOTES
         ]
         network = checkpoint.model(Blip2ForConditionalGeneration)
-        super().__init__(checkpoint, network, "BLIP-2", wording, noise=BLIP_NOISE, notes=notes)
+        super().__init__(checkpoint, network, "BLIP-2", text_inputs, noise=BLIP_NOISE, notes=notes)
         self._language = network.language_model
         self._question = question
 
-    def _asked(self, texts: Sequence[str], question: QuestionTemplate) -> list[str]:
+    def _format_questions(self, texts: Sequence[str], question: QuestionTemplate) -> list[str]:
         """Questions about the captions in the model's question format."""
         return [
-            self._question.replace("{}", question.about(text)) for text in self.wording.kept(texts)
+            self._question.replace("{}", question.about(text))
+            for text in self.text_inputs.truncate(texts)
         ]
 
     def _queries(self, images: Sequence[ImageLike]) -> Tensor:
@@ -115,11 +111,11 @@ class Blip2Captioner(HFCaptioner):
         queries: Tensor = self.network.get_image_features(self._pixels(images)).pooler_output
         return queries.to(self._dtype)
 
-    def _words(self, states: Tensor) -> Tensor:
+    def _logits(self, states: Tensor) -> Tensor:
         logits: Tensor = self._language.lm_head(states)
         return logits
 
-    def _table(self) -> Any:
+    def _word_embedding(self) -> Any:
         """Word embedding of the decoder; T5's encoder has one of its own."""
         decoder = getattr(self._language, "decoder", None) or self._language.model.decoder
         return decoder.embed_tokens
@@ -131,12 +127,12 @@ class Blip2Opt(Blip2Captioner):
     def __init__(self, checkpoint: Checkpoint):
         config, tokenizer = checkpoint.config, checkpoint.tokenizer()
         before = list(tokenizer("")["input_ids"])
-        self._most = config.text_config.max_position_embeddings - config.num_query_tokens
+        self._context = config.text_config.max_position_embeddings - config.num_query_tokens
         super().__init__(
             checkpoint,
             tokenizer,
             start=before[0] if before else config.text_config.bos_token_id,
-            context=self._most - reserve_question_tokens(tokenizer, OPT_QUESTION),
+            context=self._context - reserve_question_tokens(tokenizer, OPT_QUESTION),
             question=OPT_QUESTION,
         )
 
@@ -145,28 +141,30 @@ class Blip2Opt(Blip2Captioner):
         self, images: Sequence[AnyImage], texts: Sequence[str], question: QuestionTemplate
     ) -> Tensor:
         """(n,) log P of the answer to the question about each caption."""
-        sights, places = self._pairs(images, texts)
-        asked = self._asked(texts, question)
-        answer = self.wording.answer(f" {question.answer}")
-        rows = [[self.wording.start, *row, *answer] for row in self.wording.bare(asked)]
-        for text, row in zip(asked, rows, strict=True):
-            self.wording.require(len(row), self._most, text)
-        return sum_per_caption(self._likely(sights, places, rows, [len(answer)] * len(rows)))
+        distinct, indices = self._deduplicate_pairs(images, texts)
+        questions = self._format_questions(texts, question)
+        answer = self.text_inputs.answer_ids(f" {question.answer}")
+        rows = [
+            [self.text_inputs.start, *row, *answer] for row in self.text_inputs.token_ids(questions)
+        ]
+        for text, row in zip(questions, rows, strict=True):
+            self.text_inputs.check_question(text, len(row), self._context)
+        return sum_per_caption(self._score_rows(distinct, indices, rows, [len(answer)] * len(rows)))
 
-    def _see(self, images: Sequence[ImageLike]) -> EncodedImages:
+    def _encode(self, images: Sequence[ImageLike]) -> EncodedImages:
         cache = DynamicCache()
         self._language.model.decoder(
             inputs_embeds=self._queries(images), past_key_values=cache, use_cache=True
         )
         return EncodedImages(get_cache_tensors(cache))
 
-    def _read(self, packed: PackedCaptions, seen: EncodedImages) -> Tensor:
-        prefix = seen.tensors[0].shape[2]
+    def _decode(self, packed: PackedCaptions, encoded: EncodedImages) -> Tensor:
+        prefix = encoded.tensors[0].shape[2]
         states: Tensor = self._language.model.decoder(
             input_ids=packed.tokens,
-            position_ids=packed.places + prefix,
-            attention_mask=packed.mask(self._dtype, prefix),
-            past_key_values=make_cache(seen.tensors),
+            position_ids=packed.positions + prefix,
+            attention_mask=packed.additive_mask(self._dtype, prefix),
+            past_key_values=make_cache(encoded.tensors),
             use_cache=True,
         )[0]
         return states
@@ -184,7 +182,7 @@ class Blip2T5(Blip2Captioner):
             context=DEFAULT_CONTEXT,
             question=T5_QUESTION,
         )
-        self._after: list[int] = list(tokenizer("")["input_ids"])
+        self._end_tokens: list[int] = list(tokenizer("")["input_ids"])
 
     @exact_inference
     def answer_logprobs(
@@ -192,56 +190,59 @@ class Blip2T5(Blip2Captioner):
     ) -> Tensor:
         """(n,) log P of the answer to the question about each caption.
 
-        The encoder reads queries and question together, each seeing the other, so that nothing but
-        the queries is shared by the questions about an image.
+        The encoder attends from queries to question and back, so that questions about one image
+        share nothing but the queries.
         """
-        sights, places = self._pairs(images, texts)
-        rows = [[*row, *self._after] for row in self.wording.bare(self._asked(texts, question))]
-        answer = self.wording.answer(question.answer)
-        queries = self._gathered(sights).tensors[0][torch.tensor(places, device=self._device)]
-        encoded, real = self._encoded(queries, rows)
-        begun = torch.tensor([[self.wording.start, *answer[:-1]]], device=self._device)
+        distinct, indices = self._deduplicate_pairs(images, texts)
+        questions = self._format_questions(texts, question)
+        rows = [[*row, *self._end_tokens] for row in self.text_inputs.token_ids(questions)]
+        answer = self.text_inputs.answer_ids(question.answer)
+        queries = self._gather(distinct).tensors[0][torch.tensor(indices, device=self._device)]
+        encoded, real = self._run_encoder(queries, rows)
+        inputs = torch.tensor([[self.text_inputs.start, *answer[:-1]]], device=self._device)
         states = self._language.decoder(
-            input_ids=begun.expand(len(rows), -1),
+            input_ids=inputs.expand(len(rows), -1),
             encoder_hidden_states=encoded,
             encoder_attention_mask=real,
             use_cache=False,
         )[0]
         targets = torch.tensor(answer, device=self._device).repeat(len(rows))
-        found = target_logprobs(self._words(states.flatten(0, 1)), targets)
-        return found.view(len(rows), len(answer)).sum(dim=1).cpu()
+        logprobs = target_logprobs(self._logits(states.flatten(0, 1)), targets)
+        return logprobs.view(len(rows), len(answer)).sum(dim=1).cpu()
 
-    def _see(self, images: Sequence[ImageLike]) -> EncodedImages:
+    def _encode(self, images: Sequence[ImageLike]) -> EncodedImages:
         """Image queries, for questions; then cross-attention keys and values, for captions."""
         queries = self._queries(images)
-        encoded, _ = self._encoded(queries, [self._after] * len(images))
-        found = [queries]
+        encoded, _ = self._run_encoder(queries, [self._end_tokens] * len(images))
+        tensors = [queries]
         for block in self._language.decoder.block:
             attention = block.layer[1].EncDecAttention
             size = attention.key_value_proj_dim
-            found += [split_heads(part(encoded), size) for part in (attention.k, attention.v)]
-        return EncodedImages(tuple(found))
+            tensors += [split_heads(part(encoded), size) for part in (attention.k, attention.v)]
+        return EncodedImages(tuple(tensors))
 
-    def _read(self, packed: PackedCaptions, seen: EncodedImages) -> Tensor:
-        keys = seen.tensors[1]
+    def _decode(self, packed: PackedCaptions, encoded: EncodedImages) -> Tensor:
+        keys = encoded.tensors[1]
         states: Tensor = self._language.decoder(
             input_ids=packed.tokens,
-            attention_mask=packed.mask(self._dtype),
-            encoder_hidden_states=keys.new_zeros(1).expand(len(seen), keys.shape[2], 1),  # unread
-            past_key_values=make_cross_cache(seen.tensors[1:]),
+            attention_mask=packed.additive_mask(self._dtype),
+            encoder_hidden_states=keys.new_zeros(1).expand(
+                len(encoded), keys.shape[2], 1
+            ),  # unread
+            past_key_values=make_cross_cache(encoded.tensors[1:]),
             use_cache=True,
         )[0]
         return states
 
-    def _table(self) -> Any:
+    def _word_embedding(self) -> Any:
         return self._language.decoder.embed_tokens
 
-    def _words(self, states: Tensor) -> Tensor:
+    def _logits(self, states: Tensor) -> Tensor:
         if self._language.config.scale_decoder_outputs:
             states = states * self._language.model_dim**-0.5
-        return super()._words(states)
+        return super()._logits(states)
 
-    def _encoded(self, queries: Tensor, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    def _run_encoder(self, queries: Tensor, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Encoder states (n, q + l, width) of queries and text, and their padding mask."""
         before = queries.shape[1]
         texts = [torch.tensor(row, dtype=torch.long, device=self._device) for row in rows]
@@ -286,7 +287,7 @@ class Blip2(FusionModel):
     """BLIP-2 Q-Former: `itm` by queries and caption jointly, `itc` by the best query.
 
     Attributes:
-        pool: how the vectors of an image become one number with a caption's.
+        pool: how the cosines of an image's vectors with a caption's become one score.
     """
 
     pool: Literal["max"] = "max"
@@ -304,47 +305,47 @@ class Blip2(FusionModel):
     @exact_inference
     def match(self, images: Sequence[ImageLike], texts: Sequence[str]) -> Tensor:
         """Log-odds (n,) of a match; each distinct image is encoded once."""
-        distinct, places, tokens = self._pairs(images, texts)
-        seen = self.network.vision_model(self._pixels(distinct))[0][places]
+        distinct, indices, tokens = self._pair_inputs(images, texts)
+        image_states = self.network.vision_model(self._pixels(distinct))[0][indices]
         queries = self._queries(len(texts))
         count = queries.shape[1]
-        with self._hiding(texts, tokens):
+        with self._zero_masked(texts, tokens):
             embedded = self.network.embeddings(tokens["input_ids"], query_embeds=queries)
-        read = self.network.qformer(
+        states = self.network.qformer(
             query_embeds=embedded,
             query_length=count,
             attention_mask=torch.cat(
                 [tokens["attention_mask"].new_ones(len(texts), count), tokens["attention_mask"]],
                 dim=1,
             ),
-            encoder_hidden_states=seen,
+            encoder_hidden_states=image_states,
         )[0]
         head = self.network.itm_head
-        return log_odds(head(read[:, :count].to(head.weight.dtype)).float().mean(dim=1))
+        return log_odds(head(states[:, :count].to(head.weight.dtype)).float().mean(dim=1))
 
     @exact_inference
     def embed_images(self, images: Sequence[ImageLike]) -> Tensor:
         """Unit vectors (n, q, d), one per query."""
-        seen = self.network.vision_model(self._pixels(images))[0]
-        found = self.network.qformer(
-            query_embeds=self._queries(len(images)), encoder_hidden_states=seen
+        image_states = self.network.vision_model(self._pixels(images))[0]
+        states = self.network.qformer(
+            query_embeds=self._queries(len(images)), encoder_hidden_states=image_states
         )[0]
         projection = self.network.vision_projection
-        return normalize_rows(projection(found.to(projection.weight.dtype)))
+        return normalize_rows(projection(states.to(projection.weight.dtype)))
 
     @exact_inference
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
         """Unit vectors (n, d)."""
         tokens = self._tokens(texts)
-        with self._hiding(texts, tokens):
+        with self._zero_masked(texts, tokens):
             embedded = self.network.embeddings(tokens["input_ids"])
-        read = self.network.qformer(
+        states = self.network.qformer(
             query_embeds=embedded,
             query_length=0,
             attention_mask=tokens["attention_mask"],
         )[0]
         projection = self.network.text_projection
-        return normalize_rows(projection(read[:, 0].to(projection.weight.dtype)))
+        return normalize_rows(projection(states[:, 0].to(projection.weight.dtype)))
 
     def _queries(self, count: int) -> Tensor:
         queries: Tensor = self.network.query_tokens

@@ -10,16 +10,9 @@ from torch import Tensor, nn
 from transformers import BridgeTowerForContrastiveLearning, BridgeTowerForImageAndTextRetrieval
 from transformers.models.bridgetower.modeling_bridgetower import BridgeTowerITMHead
 
-from contrapose.models.exact import exact_inference
-from contrapose.models.hf.fusion import (
-    LOG_ODDS_NOTE,
-    NARROW_NOTE,
-    FusionModel,
-    has_weights,
-    log_odds,
-    normalize_rows,
-    widen,
-)
+from contrapose.models.exact import exact_inference, normalize_rows
+from contrapose.models.hf.base import LOG_ODDS_NOTE, NARROW_NOTE, FusionModel, log_odds, widen
+from contrapose.models.hf.checkpoint import has_weights
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -33,8 +26,8 @@ LENGTH_NOTE = "The released models were trained on captions of at most 50 tokens
 def load_bridgetower(checkpoint: Checkpoint) -> BridgeTower:
     """Load BridgeTower with the scores of its heads: `itm`, `itc` or both.
 
-    What the files hold decides, not the class that they were saved as: one file may hold the heads
-    of several.
+    The weights in the files decide, not the class that they were saved as: one file may hold the
+    heads of several classes.
 
     Raises:
         InputError: it has neither head, or lacks other weights.
@@ -57,7 +50,7 @@ class BridgeTowerForBoth(BridgeTowerForContrastiveLearning):  # type: ignore[no-
 class BridgeTower(FusionModel):
     """Base of BridgeTower models: the image and text towers, layer by layer.
 
-    Neither tower looks at the third, so an image's layers are the same with every caption.
+    Neither tower attends to the cross-modal one: an image's layers are the same with any caption.
     """
 
     network_class: type[Any]
@@ -67,7 +60,7 @@ class BridgeTower(FusionModel):
         text = checkpoint.config.text_config
         super().__init__(
             checkpoint,
-            # The library marks the third tower's self-attention as causal, which its plain
+            # The library marks the cross-modal self-attention as causal, which its eager
             # implementation rightly ignores and others would not.
             checkpoint.model(self.network_class, attn_implementation="eager"),
             "BridgeTower",
@@ -82,20 +75,19 @@ class BridgeTower(FusionModel):
 
     def prepare_image(self, image: Image) -> PreparedImage:
         """Preprocess an image by the library's image processor, widened if too narrow."""
-        return self.pictures.prepare(widen(image, self.pictures.processor))
+        return self.image_inputs.prepare(widen(image, self.image_inputs.processor))
 
     def _image_layers(self, images: Sequence[ImageLike]) -> list[Tensor]:
         """States (n, t, width) of each upper image layer, normalized and projected."""
         tower = self.core.vision_model.visual
         states = tower.forward_pre(self._pixels(images))
-        found = []
+        layers = []
         for i, block in enumerate(tower.transformer.resblocks[: self._layers]):
             states = block(states)
             if i >= self._lower:
-                seen = tower.forward_post(states)
                 project = _select_layer(self.core.cross_modal_image_transform, i - self._lower)
-                found.append(project(seen) + self._kind(1))
-        return found
+                layers.append(project(tower.forward_post(states)) + self._token_type(1))
+        return layers
 
     def _text_layers(self, tokens: dict[str, Tensor]) -> tuple[list[Tensor], Tensor]:
         """States (n, l, width) of each upper text layer, and the attention mask to add."""
@@ -104,17 +96,17 @@ class BridgeTower(FusionModel):
         gaps = tokens["attention_mask"][:, None, None, :] == 0
         mask = torch.zeros_like(gaps, dtype=states.dtype)
         mask.masked_fill_(gaps, torch.finfo(states.dtype).min)
-        found = []
+        layers = []
         for i, layer in enumerate(model.encoder.layer):
             states = layer(states, mask)
             if i >= self._lower:
-                found.append(states)
-        return found, mask
+                layers.append(states)
+        return layers, mask
 
-    def _kind(self, which: int) -> Tensor:
+    def _token_type(self, which: int) -> Tensor:
         """Token type embedding of text (0) or image (1)."""
-        kind: Tensor = self.core.token_type_embeddings.weight[which]
-        return kind
+        embedding: Tensor = self.core.token_type_embeddings.weight[which]
+        return embedding
 
 
 class BridgeTowerMatcher(BridgeTower):
@@ -126,20 +118,21 @@ class BridgeTowerMatcher(BridgeTower):
     @exact_inference
     def match(self, images: Sequence[ImageLike], texts: Sequence[str]) -> Tensor:
         """Log-odds (n,) of a match; each distinct image is encoded once."""
-        distinct, places, tokens = self._pairs(images, texts)
+        distinct, indices, tokens = self._pair_inputs(images, texts)
         core = self.core
-        with self._hiding(texts, tokens):
-            words, mask = self._text_layers(tokens)
+        with self._zero_masked(texts, tokens):
+            text_layers, mask = self._text_layers(tokens)
+        image_layers = self._image_layers(distinct)
         text = image = torch.empty(0)
-        for i, (states, once) in enumerate(zip(words, self._image_layers(distinct), strict=True)):
-            read = _select_layer(core.cross_modal_text_transform, i)(states) + self._kind(0)
-            seen = once[places]
+        for i, (states, image_states) in enumerate(zip(text_layers, image_layers, strict=True)):
+            project = _select_layer(core.cross_modal_text_transform, i)
+            text_layer, image_layer = project(states) + self._token_type(0), image_states[indices]
             if i == 0:
-                text = core.cross_modal_text_layernorm(read)
-                image = core.cross_modal_image_layernorm(seen)
+                text = core.cross_modal_text_layernorm(text_layer)
+                image = core.cross_modal_image_layernorm(image_layer)
             else:
-                text = core.cross_modal_text_link_tower[i - 1](read, text, mask)
-                image = core.cross_modal_image_link_tower[i - 1](seen, image, None)
+                text = core.cross_modal_text_link_tower[i - 1](text_layer, text, mask)
+                image = core.cross_modal_image_link_tower[i - 1](image_layer, image, None)
             text, image = (
                 core.cross_modal_text_layers[i](text, image, attention_mask=mask)[0],
                 core.cross_modal_image_layers[i](image, text, encoder_attention_mask=mask)[0],
@@ -162,7 +155,7 @@ class BridgeTowerEncoder(BridgeTower):
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
         """Unit vectors (n, d)."""
         tokens = self._tokens(texts)
-        with self._hiding(texts, tokens):
+        with self._zero_masked(texts, tokens):
             words, _ = self._text_layers(tokens)
         return normalize_rows(self.network.itc_text_head(words[-1][:, 0]))
 
@@ -173,6 +166,6 @@ class BridgeTowerBoth(BridgeTowerMatcher, BridgeTowerEncoder):
     network_class: type[Any] = BridgeTowerForBoth
 
 
-def _select_layer(module: nn.Module, place: int) -> nn.Module:
+def _select_layer(module: nn.Module, index: int) -> nn.Module:
     """Module of one layer, or the module that all layers share."""
-    return module[place] if isinstance(module, nn.ModuleList) else module
+    return module[index] if isinstance(module, nn.ModuleList) else module

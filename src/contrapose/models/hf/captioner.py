@@ -1,8 +1,8 @@
 """Base classes of the generative models of the transformers library, and their KV caches.
 
-Every image is looked at once. Captions of one image lie in one row behind or beside what was seen
-of it (`contrapose.models.packing`), and only the states that foretell a counted token meet the
-vocabulary. A family says what is seen, and what the network makes of a row.
+Every image is encoded once. Captions of one image share a row (`contrapose.models.packing`), and
+only the states that predict a counted token meet the vocabulary. A family implements the image
+encoder, the text decoder over packed rows, and the vocabulary head.
 """
 
 from __future__ import annotations
@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from PIL.Image import Image
 from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache
 from transformers.cache_utils import DynamicLayer
 
-from contrapose.errors import InputError
-from contrapose.models.capabilities import ModelCard
+from contrapose.models.capabilities import check_pairs
 from contrapose.models.encoded_images import EncodedImages, deduplicate, gather_encoded
 from contrapose.models.exact import exact_inference
-from contrapose.models.hf.fusion import describe_preprocessing
-from contrapose.models.hf.inputs import ImageInputs
+from contrapose.models.hf.base import HFModel
+from contrapose.models.hf.inputs import CausalTextInputs, ImageInputs
 from contrapose.models.masking.embeddings import (
     find_word_embedding,
     pack_zero_flags,
@@ -33,13 +31,7 @@ from contrapose.models.packing import PackedCaptions, pack, ragged_logprobs
 
 if TYPE_CHECKING:
     from contrapose.arrays import Ragged
-    from contrapose.models.capabilities import (
-        AnyImage,
-        EncodedImage,
-        ImageLike,
-        PreparedImage,
-    )
-    from contrapose.models.hf.causal_inputs import CausalTextInputs
+    from contrapose.models.capabilities import AnyImage, EncodedImage, ImageLike
     from contrapose.models.hf.checkpoint import Checkpoint
 
 
@@ -63,7 +55,7 @@ def make_cross_cache(tensors: Sequence[Tensor]) -> EncoderDecoderCache:
 def get_cache_tensors(cache: DynamicCache) -> tuple[Tensor, ...]:
     """Keys and values of a cache, layer after layer."""
     layers: Any = cache.layers
-    return tuple(each for layer in layers for each in (layer.keys, layer.values))
+    return tuple(tensor for layer in layers for tensor in (layer.keys, layer.values))
 
 
 def split_heads(states: Tensor, size: int) -> Tensor:
@@ -71,78 +63,36 @@ def split_heads(states: Tensor, size: int) -> Tensor:
     return states.view(*states.shape[:-1], -1, size).transpose(1, 2)
 
 
-class GenerativeModel:
+class GenerativeModel(HFModel):
     """Base of models that give the probability of text under an image.
 
     Attributes:
-        name: the canonical model string.
-        fingerprint: hash of all that its answers hang on.
-        batch_size: pairs at once, when the user does not say.
-        network: the library's own class.
-        wording: its tokeniser with its limits.
-        pictures: its image preprocessing.
-        card: what a user should know of it.
-        noise_mean: of noise images, in normalised pixels.
-        noise_std: likewise.
-        pixel_mean: the colour that is zero for the network.
+        noise_mean: mean of noise images, in normalized pixels.
+        noise_std: standard deviation of noise images, in normalized pixels.
     """
+
+    text_inputs: CausalTextInputs
 
     def __init__(
         self,
         checkpoint: Checkpoint,
         network: Any,
         family: str,
-        wording: CausalTextInputs,
+        text_inputs: CausalTextInputs,
         *,
         noise: tuple[float, float],
         notes: Sequence[str] = (),
     ):
-        options = checkpoint.options
-        self.name = checkpoint.name
-        self.fingerprint = checkpoint.fingerprint
-        self.batch_size = 32
-        self.network = network
-        self.wording = wording
-        self.pictures = ImageInputs(checkpoint.image_processor())
-        self.pixel_mean = self.pictures.mean
         self.noise_mean, self.noise_std = noise
-        self.card = ModelCard(
-            family=family,
-            parameters=sum(weight.numel() for weight in network.parameters()),
-            dtype=options.dtype,
-            preprocessing=describe_preprocessing(self.pictures),
-            context=wording.context,
-            notes=(
-                *notes,
-                f"Noise images have mean {self.noise_mean:g} and standard deviation "
-                f"{self.noise_std:g} in normalised pixels.",
-            ),
+        noise_note = (
+            f"Noise images have mean {self.noise_mean:g} and standard deviation "
+            f"{self.noise_std:g} in normalised pixels."
+        )
+        image_inputs = ImageInputs(checkpoint.image_processor())
+        super().__init__(
+            checkpoint, network, family, text_inputs, image_inputs, notes=(*notes, noise_note)
         )
         self._side = int(checkpoint.config.vision_config.image_size)
-        self._device = torch.device(options.device)
-        self._dtype = options.torch_dtype
-
-    @property
-    def context(self) -> int:
-        """Context length: most tokens of a caption, start and end included."""
-        return self.wording.context
-
-    @property
-    def cuts(self) -> bool:
-        """Whether longer captions are truncated."""
-        return self.wording.cut
-
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each caption before truncation, start and end included."""
-        return self.wording.counts(texts)
-
-    def prepare_image(self, image: Image) -> PreparedImage:
-        """Preprocess an image; normalization may be left to the device."""
-        return self.pictures.prepare(image)
-
-    def normalize_image(self, prepared: PreparedImage) -> PreparedImage:
-        """Normalize a prepared image."""
-        return self.pictures.normalise(prepared)
 
     def noise_images(self, count: int, seed: int) -> list[Tensor]:
         """Gaussian noise images with the family's mean and standard deviation."""
@@ -151,22 +101,19 @@ class GenerativeModel:
         return list(torch.from_numpy(noise).float())
 
     @exact_inference
-    def look(self, images: Sequence[ImageLike]) -> list[EncodedImage]:
+    def encode_images(self, images: Sequence[ImageLike]) -> list[EncodedImage]:
         """Encode images, with the keys and values that captions attend to."""
-        return self._keep(self._see(images)).looked() if images else []
+        return self._make_reusable(self._encode(images)).split() if images else []
 
-    def _see(self, images: Sequence[ImageLike]) -> EncodedImages:
+    def _encode(self, images: Sequence[ImageLike]) -> EncodedImages:
         """Encode images."""
         raise NotImplementedError
 
-    def _keep(self, seen: EncodedImages) -> EncodedImages:
+    def _make_reusable(self, encoded: EncodedImages) -> EncodedImages:
         """Convert encoded images to the form that is reused for many captions."""
-        return seen
+        return encoded
 
-    def _pixels(self, images: Sequence[ImageLike]) -> Tensor:
-        return self.pictures.stack(images, self._device, self._dtype)["pixel_values"]
-
-    def _pairs(
+    def _deduplicate_pairs(
         self, images: Sequence[AnyImage], texts: Sequence[str]
     ) -> tuple[list[AnyImage], list[int]]:
         """Distinct images, and the index of each pair's image among them.
@@ -174,15 +121,11 @@ class GenerativeModel:
         Raises:
             InputError: there are not as many images as captions.
         """
-        if len(images) != len(texts):
-            raise InputError(
-                f"{self.name} is asked about pairs: {len(images)} images were given with "
-                f"{len(texts)} captions."
-            )
+        check_pairs(self.name, images, texts)
         return deduplicate(images)
 
-    def _gathered(self, sights: Sequence[AnyImage]) -> EncodedImages:
-        return gather_encoded(sights, self._see, self._keep)
+    def _gather(self, images: Sequence[AnyImage]) -> EncodedImages:
+        return gather_encoded(images, self._encode, self._make_reusable)
 
 
 class HFCaptioner(GenerativeModel):
@@ -193,44 +136,43 @@ class HFCaptioner(GenerativeModel):
     @exact_inference
     def token_logprobs(self, images: Sequence[AnyImage], texts: Sequence[str]) -> Ragged:
         """Log P of each token of a caption and of the end, given the image and those before."""
-        sights, places = self._pairs(images, texts)
-        return self._likely(sights, places, self.wording.rows(texts), texts=texts)
+        distinct, indices = self._deduplicate_pairs(images, texts)
+        return self._score_rows(distinct, indices, self.text_inputs.rows(texts), texts=texts)
 
     @property
     def text_masks(self) -> tuple[str, ...]:
-        """Kinds of word masking that the model supports."""
-        return self.wording.masks
+        """Supported kinds of word masking."""
+        return self.text_inputs.masks
 
-    def _table(self) -> Any:
-        """Word embedding that `_read` uses."""
+    def _word_embedding(self) -> Any:
+        """Word embedding that `_decode` uses."""
         return find_word_embedding(self.network)
 
-    def _likely(
+    def _score_rows(
         self,
-        sights: Sequence[AnyImage],
-        places: Sequence[int],
+        images: Sequence[AnyImage],
+        indices: Sequence[int],
         rows: Sequence[Sequence[int]],
         counted: Sequence[int] | None = None,
         texts: Sequence[str] = (),
     ) -> Ragged:
         """Log-probabilities of the counted tokens of rows, each under its image.
 
-        Of captions some words may be hidden: they are zeros for the network, and count as 0.
+        Masked words of `texts` have zero embeddings, and log-probability 0.
         """
-        packed = pack(rows, places, counted=counted, device=self._device)
-        seen = self._gathered(sights).rows(packed.rows)
-        hidden = [self.wording.hidden(text) for text in texts]
-        with zero_embeddings(
-            self._table(), pack_zero_flags(hidden, texts, packed) if texts else None
-        ):
-            states = self._read(packed, seen)
-        found = ragged_logprobs(self._words(packed.chosen(states)), packed)
-        return zero_masked_logprobs(found, hidden) if texts else found
+        packed = pack(rows, indices, counted=counted, device=self._device)
+        encoded = self._gather(images).select(packed.row_images)
+        masked = [self.text_inputs.mask_flags(text) for text in texts]
+        flags = pack_zero_flags(masked, texts, packed) if texts else None
+        with zero_embeddings(self._word_embedding(), flags):
+            states = self._decode(packed, encoded)
+        logprobs = ragged_logprobs(self._logits(packed.select(states)), packed)
+        return zero_masked_logprobs(logprobs, masked) if texts else logprobs
 
-    def _read(self, packed: PackedCaptions, seen: EncodedImages) -> Tensor:
+    def _decode(self, packed: PackedCaptions, encoded: EncodedImages) -> Tensor:
         """Hidden states (r, l, width) after each token."""
         raise NotImplementedError
 
-    def _words(self, states: Tensor) -> Tensor:
+    def _logits(self, states: Tensor) -> Tensor:
         """(t, vocabulary) logits of the token after each state."""
         raise NotImplementedError

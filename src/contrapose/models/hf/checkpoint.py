@@ -1,19 +1,20 @@
 """Checkpoints of the transformers library: download, configuration, network, tokenizer.
 
-Every file is fetched before anything is built, so that all that can go wrong with the network goes
-wrong in one place, and what is loaded afterwards is the content that the fingerprint is of.
+All files are downloaded before anything is built: connection errors arise in one place, and the
+fingerprint is of the content that is loaded.
 """
 
 from __future__ import annotations
 
 import logging as levels
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from zipfile import is_zipfile
 
-from contrapose.errors import InputError, MissingExtraError
+from contrapose.errors import InputError, MissingExtraError, first_line
 from contrapose.models.names import fingerprint
 from contrapose.models.options import LoadOptions
 
@@ -41,7 +42,7 @@ def silence_transformers() -> Iterator[None]:
 
 _HUB_TEXTS = ["*.json", "*.txt", "*.model", "*.jinja"]
 _HUB_IGNORED = ["*/*.safetensors", "*/*.bin", "onnx/*", "openvino/*", "*.fp16.*", "*.bf16.*"]
-"""Weights of other programs, or the same ones again in another dtype."""
+"""Weights for other programs, or the same weights in another dtype."""
 _HUB_WEIGHTS = ("*model*.safetensors", "pytorch_model*.bin")
 OPEN_CLIP_WEIGHTS = ("open_clip*.safetensors", "open_clip*.bin")
 
@@ -54,8 +55,8 @@ def fetch(
     Args:
         source: a folder, or an id `org/name` on the hub.
         revision: a branch, tag or commit of the hub.
-        name: what to call it in errors.
-        code: fetch Python files as well.
+        name: of the model, for errors.
+        code: download Python files as well.
 
     Raises:
         InputError: it is absent, gated or out of reach.
@@ -89,9 +90,9 @@ def download(
     Args:
         source: an id `org/name`.
         revision: a branch, tag or commit.
-        name: what to call it in errors.
-        patterns: of the files to fetch.
-        others: patterns of files to leave out.
+        name: of the model, for errors.
+        patterns: of the files to download.
+        others: patterns of files to ignore.
 
     Raises:
         InputError: it is absent, gated or out of reach.
@@ -129,14 +130,13 @@ def download(
             "a network, and give its folder here."
         ) from None
     except (errors.HfHubHTTPError, OSError) as error:
-        first = str(error).strip().split("\n", maxsplit=1)[0].rstrip(":. ")
-        raise InputError(f"{name} cannot be fetched from the hub ({first}).") from None
+        raise InputError(f"{name} cannot be fetched from the hub ({first_line(error)}).") from None
 
 
 M = TypeVar("M", bound="PreTrainedModel")
 
 ADAPTERS = 1
-"""Raised when the adapters begin to give other numbers for the same weights."""
+"""Version in the fingerprint: raised when the adapters change the numbers of the same weights."""
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "sentencepiece*")
 _TEXTS = (
@@ -147,7 +147,7 @@ _TEXTS = (
     "chat_template*",
 )
 _RECOMPUTED_BUFFERS = ("position_ids", "inv_freq")
-"""Ends of the names of buffers that no file needs to hold."""
+"""Suffixes of buffers that need not be in a weight file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +156,11 @@ class Checkpoint:
 
     Attributes:
         name: the canonical model string, shown to users.
-        source: the folder that holds it; what `from_pretrained` takes.
-        revision: the commit on the hub; None for the user's own folder.
-        options: device, dtype, what becomes of long captions, whether its code may run.
-        config: the configuration of the transformers library.
-        fingerprint: hash of weights, configuration, tokeniser, preprocessing, dtype and cut.
+        source: its folder, as `from_pretrained` takes it.
+        revision: the commit on the hub; None for a local folder.
+        options: load options.
+        config: the library's configuration.
+        fingerprint: hash of weights, configuration, tokenizer, preprocessing, dtype and cut.
     """
 
     name: str
@@ -174,9 +174,8 @@ class Checkpoint:
         """Load the network in the chosen dtype and device, frozen, in evaluation mode.
 
         Args:
-            kind: the class; every weight it has must be in the files.
-            unneeded: beginnings of the names of weights that may be missing, since they are not
-                used.
+            kind: the library's class; the files must hold all its weights.
+            unneeded: name prefixes of weights that are not used and may be missing.
             changes: further arguments of `from_pretrained`.
 
         Raises:
@@ -192,15 +191,15 @@ class Checkpoint:
         library: Any = kind
         try:
             with silence_transformers():
-                network, found = library.from_pretrained(self.source, **arguments)
+                network, loading = library.from_pretrained(self.source, **arguments)
         except Exception as error:  # the library raises almost anything on damaged files
             raise InputError(
                 f"the weights of {self.name} cannot be loaded as {kind.__name__} "
-                f"({_first_line(error)}); fetch or save them again."
+                f"({first_line(error)}); fetch or save them again."
             ) from None
         missing = sorted(
             name
-            for name in found["missing_keys"]
+            for name in loading["missing_keys"]
             if not name.endswith(_RECOMPUTED_BUFFERS) and not name.startswith(unneeded)
         )
         if missing:
@@ -217,7 +216,7 @@ class Checkpoint:
         """Load the library's image processor, Pillow backend."""
         from transformers import AutoImageProcessor
 
-        return self._part(AutoImageProcessor, "image preprocessing", backend="pil")
+        return self._load_part(AutoImageProcessor, "image preprocessing", backend="pil")
 
     def tokenizer(self) -> Any:
         """Load the library's tokenizer."""
@@ -225,9 +224,9 @@ class Checkpoint:
 
         if not list_files(Path(self.source), _VOCABULARIES):
             raise InputError(f"{self.name} has no tokeniser: it holds no vocabulary file.")
-        return self._part(AutoTokenizer, "tokeniser")
+        return self._load_part(AutoTokenizer, "tokeniser")
 
-    def _part(self, kind: Any, what: str, **arguments: Any) -> Any:
+    def _load_part(self, kind: Any, what: str, **arguments: Any) -> Any:
         try:
             with silence_transformers():
                 return kind.from_pretrained(
@@ -238,7 +237,7 @@ class Checkpoint:
                 )
         except Exception as error:
             raise InputError(
-                f"the {what} of {self.name} cannot be loaded ({_first_line(error)})."
+                f"the {what} of {self.name} cannot be loaded ({first_line(error)})."
             ) from None
 
 
@@ -256,8 +255,8 @@ def open_checkpoint(
         source: a folder, or an id `org/name` on the hub.
         revision: a branch, tag or commit of the hub.
         name: the canonical model string.
-        options: how it is to be loaded.
-        fetched: the folder and its commit, where they are known already.
+        options: load options.
+        fetched: the folder and its commit, if it is downloaded already.
 
     Raises:
         InputError: it is absent, gated, out of reach or damaged.
@@ -282,7 +281,7 @@ def open_checkpoint(
             )
     except Exception as error:
         raise InputError(
-            f"the configuration of {name} cannot be read ({_first_line(error)})."
+            f"the configuration of {name} cannot be read ({first_line(error)})."
         ) from None
     known = fingerprint(
         {*weights, *list_files(folder, (*_TEXTS, *_VOCABULARIES, "merges.txt"))},
@@ -298,6 +297,51 @@ def list_files(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
     return sorted({file for pattern in patterns for file in folder.glob(pattern)})
 
 
-def _first_line(error: Exception) -> str:
-    text = str(error).strip().split("\n", maxsplit=1)[0].rstrip(":. ")
-    return text or type(error).__name__
+def refuse_architectures(checkpoint: Checkpoint, unsupported: Mapping[str, str]) -> None:
+    """Refuse a checkpoint saved as another, unsupported class of its family.
+
+    Args:
+        checkpoint: the checkpoint.
+        unsupported: class name → description of such a model.
+
+    Raises:
+        InputError: it is one of those.
+    """
+    for kind in checkpoint.config.architectures or ():
+        if kind in unsupported:
+            raise InputError(
+                f"{checkpoint.name} is {unsupported[kind]} ({kind}): it has no image-text matching "
+                "or contrastive head, nor another that a score is read from here."
+            )
+
+
+def has_weights(checkpoint: Checkpoint, prefix: str) -> bool:
+    """Whether the weight files of a checkpoint have names with the given prefix.
+
+    Raises:
+        InputError: they cannot be read.
+    """
+    try:
+        names = _list_weight_names(Path(checkpoint.source))
+    except Exception as error:  # the libraries raise almost anything on damaged files
+        raise InputError(
+            f"the weights of {checkpoint.name} cannot be read ({first_line(error)}); fetch or save "
+            "them again."
+        ) from None
+    return any(name.startswith(prefix) for name in names)
+
+
+def _list_weight_names(folder: Path) -> set[str]:
+    import torch
+    from safetensors import safe_open
+
+    names: set[str] = set()
+    for file in folder.glob("*.safetensors"):
+        with safe_open(file, framework="pt") as stream:
+            names.update(stream.keys())
+    if not names:
+        for file in folder.glob("pytorch_model*.bin"):
+            names.update(
+                torch.load(file, map_location="cpu", weights_only=True, mmap=is_zipfile(file))
+            )
+    return names

@@ -10,14 +10,9 @@ from torch import Tensor
 from transformers import FlavaModel, FlavaPreTrainedModel
 from transformers.models.flava.modeling_flava import FlavaITMHead
 
-from contrapose.models.exact import exact_inference
-from contrapose.models.hf.fusion import (
-    LOG_ODDS_NOTE,
-    FusionModel,
-    has_weights,
-    log_odds,
-    normalize_rows,
-)
+from contrapose.models.exact import exact_inference, normalize_rows
+from contrapose.models.hf.base import LOG_ODDS_NOTE, FusionModel, log_odds
+from contrapose.models.hf.checkpoint import has_weights
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import ImageLike
@@ -38,10 +33,7 @@ def load_flava(checkpoint: Checkpoint) -> FlavaEncoder:
 
 
 class FlavaForMatching(FlavaPreTrainedModel):  # type: ignore[no-untyped-call]
-    """The library's `FlavaForPreTraining` without codebook and masked-modeling heads.
-
-    That is the image codebook and the heads for masked words and patches.
-    """
+    """The library's `FlavaForPreTraining` without image codebook and masked-modeling heads."""
 
     def __init__(self, config: Any):
         super().__init__(config)
@@ -72,16 +64,16 @@ class FlavaEncoder(FusionModel):
     @exact_inference
     def embed_images(self, images: Sequence[ImageLike]) -> Tensor:
         """Unit vectors (n, d)."""
-        seen = self.core.image_model(pixel_values=self._pixels(images))[0]
-        return normalize_rows(self.core.image_projection(seen[:, 0]))
+        image_states = self.core.image_model(pixel_values=self._pixels(images))[0]
+        return normalize_rows(self.core.image_projection(image_states[:, 0]))
 
     @exact_inference
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
         """Unit vectors (n, d)."""
         tokens = self._tokens(texts)
-        with self._hiding(texts, tokens):
-            read = self.core.text_model(**tokens)[0]
-        return normalize_rows(self.core.text_projection(read[:, 0]))
+        with self._zero_masked(texts, tokens):
+            text_states = self.core.text_model(**tokens)[0]
+        return normalize_rows(self.core.text_projection(text_states[:, 0]))
 
 
 class Flava(FlavaEncoder):
@@ -93,15 +85,17 @@ class Flava(FlavaEncoder):
     @exact_inference
     def match(self, images: Sequence[ImageLike], texts: Sequence[str]) -> Tensor:
         """Log-odds (n,) of a match; each distinct image is encoded once."""
-        distinct, places, tokens = self._pairs(images, texts)
-        # The third encoder takes the last layers as they are, without their normalisation.
-        seen = self.core.image_model(
+        distinct, indices, tokens = self._pair_inputs(images, texts)
+        # The multimodal encoder takes the last layers before their normalization.
+        image_states = self.core.image_model(
             pixel_values=self._pixels(distinct), output_hidden_states=True
         ).hidden_states[-1]
-        with self._hiding(texts, tokens):
-            read = self.core.text_model(**tokens, output_hidden_states=True).hidden_states[-1]
-        image = self.core.image_to_mm_projection(seen)[places]
-        both = torch.cat([image, self.core.text_to_mm_projection(read)], dim=1)
+        with self._zero_masked(texts, tokens):
+            text_states = self.core.text_model(**tokens, output_hidden_states=True).hidden_states[
+                -1
+            ]
+        image = self.core.image_to_mm_projection(image_states)[indices]
+        both = torch.cat([image, self.core.text_to_mm_projection(text_states)], dim=1)
         mask = tokens["attention_mask"]
         before = image.shape[1] + int(self.core.multimodal_model.use_cls_token)
         mask = torch.cat([mask.new_ones(len(texts), before), mask], dim=1)

@@ -11,7 +11,7 @@ from transformers import DynamicCache, GitForCausalLM
 from contrapose.errors import InputError
 from contrapose.models.encoded_images import EncodedImages
 from contrapose.models.hf.captioner import HFCaptioner, get_cache_tensors, make_cache
-from contrapose.models.hf.causal_inputs import (
+from contrapose.models.hf.inputs import (
     CausalTextInputs,
     require_end_token,
     require_start_token,
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from contrapose.models.packing import PackedCaptions
 
 NOISE = (0.0, 0.25)
-"""No paper gives statistics for GIT: those that Lin et al. (2024) use for LLaVA, whose pixels are
-normalised alike."""
+"""Noise statistics that Lin et al. (2024) use for LLaVA, whose pixels are normalized in the same
+way; no paper gives any for GIT."""
 NOTES = ("lm is of the caption's tokens and its end, [SEP]; it begins with [CLS].",)
 
 
@@ -45,14 +45,14 @@ def load_git(checkpoint: Checkpoint) -> Git:
 class Git(HFCaptioner):
     """GIT captioner: `lm` by the decoder.
 
-    The image's tokens see each other and never the text: their keys and values are made once, and
-    captions follow on them with positions that begin anew.
+    Image tokens attend to each other and never to text: their keys and values are computed once,
+    and captions follow them with positions from 0.
     """
 
     def __init__(self, checkpoint: Checkpoint):
         config = checkpoint.config
         tokenizer = checkpoint.tokenizer()
-        wording = CausalTextInputs(
+        text_inputs = CausalTextInputs(
             checkpoint.name,
             tokenizer,
             start=require_start_token(checkpoint.name, config.bos_token_id),
@@ -61,25 +61,25 @@ class Git(HFCaptioner):
             cut=checkpoint.options.cut,
         )
         network = checkpoint.model(GitForCausalLM)
-        super().__init__(checkpoint, network, "GIT", wording, noise=NOISE, notes=NOTES)
+        super().__init__(checkpoint, network, "GIT", text_inputs, noise=NOISE, notes=NOTES)
 
-    def _see(self, images: Sequence[ImageLike]) -> EncodedImages:
+    def _encode(self, images: Sequence[ImageLike]) -> EncodedImages:
         git = self.network.git
         tokens = git.visual_projection(git.image_encoder(self._pixels(images))[0])
         cache = DynamicCache()
         git.encoder(tokens, past_key_values=cache, use_cache=True)
         return EncodedImages(get_cache_tensors(cache))
 
-    def _read(self, packed: PackedCaptions, seen: EncodedImages) -> Tensor:
+    def _decode(self, packed: PackedCaptions, encoded: EncodedImages) -> Tensor:
         states: Tensor = self.network.git(
             input_ids=packed.tokens,
-            position_ids=packed.places,
-            attention_mask=packed.mask(self._dtype, prefix=seen.tensors[0].shape[2]),
-            past_key_values=make_cache(seen.tensors),
+            position_ids=packed.positions,
+            attention_mask=packed.additive_mask(self._dtype, prefix=encoded.tensors[0].shape[2]),
+            past_key_values=make_cache(encoded.tensors),
             use_cache=True,
         )[0]
         return states
 
-    def _words(self, states: Tensor) -> Tensor:
+    def _logits(self, states: Tensor) -> Tensor:
         logits: Tensor = self.network.output(states)
         return logits

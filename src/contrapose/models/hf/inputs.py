@@ -1,4 +1,4 @@
-"""Text and image inputs of the encoders of the transformers library."""
+"""Text and image inputs of the models of the transformers library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import torch
 from PIL.Image import Image, Resampling
 from torch import Tensor
 
-from contrapose.models.capabilities import check_caption
+from contrapose.errors import InputError
+from contrapose.models.capabilities import PREVIEW_LENGTH, QuestionTemplate, check_caption
 from contrapose.models.image_transform import ImageTransform, batch_images
 from contrapose.models.masking.embeddings import is_zero_masked, make_zero_flags
 from contrapose.models.masking.text import (
@@ -25,14 +26,41 @@ from contrapose.models.masking.text import (
 if TYPE_CHECKING:
     from contrapose.models.capabilities import ImageLike, PreparedImage
 
+MIN_QUESTION_TOKENS = 64
+"""Fewest tokens that are reserved for a question beside its caption."""
+ADDED_TOKENS = 2
+"""Tokens that a causal decoder adds to every caption: the start and the end."""
 
-class TextInputs:
+
+class _Tokens:
+    """Tokenizer with a lock and the word masking of its model."""
+
+    def __init__(self, tokenizer: Any, *, seeks_end: bool, shifts: bool = False, **arguments: Any):
+        self._tokenizer = tokenizer
+        self._arguments = arguments
+        self._lock = Lock()  # a fast tokenizer may not be used by two threads at once
+        self._masker = TokenMasker(tokenizer, self._encode, seeks_end=seeks_end, shifts=shifts)
+
+    @property
+    def masks(self) -> tuple[str, ...]:
+        """Supported kinds of masking."""
+        return self._masker.kinds
+
+    def _encode(self, texts: list[str], **arguments: Any) -> dict[str, list[Any]]:
+        with self._lock:
+            columns = self._tokenizer(
+                texts, padding=False, verbose=False, **{**self._arguments, **arguments}
+            )
+        return {name: list(rows) for name, rows in columns.items()}
+
+
+class TextInputs(_Tokens):
     """Token ids of captions; refuses empty and over-long ones.
 
     Attributes:
         name: of the model, for errors.
-        context: most tokens, with all that the tokeniser adds.
-        cut: cut longer captions rather than refuse them.
+        context: context length, special tokens included.
+        cut: truncate longer captions instead of refusing them.
     """
 
     def __init__(
@@ -50,27 +78,21 @@ class TextInputs:
 
         Args:
             name: of the model, for errors.
-            tokenizer: the library's.
-            context: most tokens, with all that it adds.
-            cut: cut longer captions rather than refuse them.
-            padding: to the longest of a batch, or always to the full length.
-            shifts: whether the network counts places by the tokens that are no padding.
-            tokenizer_kwargs: further arguments of every call.
+            tokenizer: the library's tokenizer.
+            context: context length, special tokens included.
+            cut: truncate longer captions instead of refusing them.
+            padding: to the longest caption of a batch, or always to the context length.
+            shifts: whether position ids count only tokens that are not padding.
+            tokenizer_kwargs: further arguments of every call of the tokenizer.
         """
+        super().__init__(
+            tokenizer, seeks_end=padding == "longest", shifts=shifts, **tokenizer_kwargs
+        )
         self.name = name
         self.context = context
         self.cut = cut
-        self._tokenizer = tokenizer
         self._padding = padding
-        self._arguments = tokenizer_kwargs
-        self._lock = Lock()  # a fast tokeniser may not be used by two threads at once
         self._added = len(self._encode([""])["input_ids"][0])
-        self._words = TokenMasker(tokenizer, self._encode, ends=padding == "longest", shifts=shifts)
-
-    @property
-    def masks(self) -> tuple[str, ...]:
-        """Supported kinds of masking."""
-        return self._words.kinds
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each caption before truncation."""
@@ -82,7 +104,7 @@ class TextInputs:
         """Token ids (n, l) and the tokenizer's other columns, padded.
 
         Raises:
-            InputError: a caption is empty, or longer than the model reads and not to be cut.
+            InputError: a caption is empty, or longer than the context and not to be truncated.
         """
         captions = full_captions(texts)
         columns = self._encode(captions)
@@ -96,8 +118,8 @@ class TextInputs:
         rows = columns["input_ids"]
         for i, text in enumerate(texts):
             if isinstance(text, MaskedText) and text.kind != ZERO:
-                flags = self._hidden(rows[i], text)
-                rows[i] = replace_tokens(rows[i], flags, self._words.token(text.kind))
+                flags = self._mask_flags(rows[i], text)
+                rows[i] = replace_tokens(rows[i], flags, self._masker.token(text.kind))
         longest = max(map(len, rows))
         width = longest if self._padding == "longest" else self.context
         return {
@@ -105,42 +127,30 @@ class TextInputs:
             for name, rows in columns.items()
         }
 
-    def zeros(self, texts: Sequence[str], tokens: Mapping[str, Tensor]) -> Tensor | None:
+    def zero_flags(self, texts: Sequence[str], tokens: Mapping[str, Tensor]) -> Tensor | None:
         """Flags (n, l) of tokens whose embeddings are zeroed; None where there are none.
 
         Args:
             texts: the captions.
-            tokens: what `tensors` made of them.
+            tokens: their tensors, from `tensors`.
         """
         if not any(map(is_zero_masked, texts)):
             return None
         ids = tokens["input_ids"]
+        columns = self._encode(full_captions(texts), truncation=True, max_length=self.context)
         rows = [
-            self._hidden(row, text) if isinstance(text, MaskedText) else []
-            for text, row in zip(texts, self._rows(texts), strict=True)
+            self._mask_flags(row, text) if isinstance(text, MaskedText) else []
+            for text, row in zip(texts, columns["input_ids"], strict=True)
         ]
         left = self._tokenizer.padding_side == "left"
         return make_zero_flags(rows, texts, ids.shape[1], left=left, device=ids.device)
 
-    def _rows(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each caption, truncated to the context."""
-        return self._encode(full_captions(texts), truncation=True, max_length=self.context)[
-            "input_ids"
-        ]
+    def _mask_flags(self, row: Sequence[int], text: MaskedText) -> list[bool]:
+        return self._masker.row_flags(row, self._added, *self._tokenizer_text(text))
 
-    def _hidden(self, row: Sequence[int], text: MaskedText) -> list[bool]:
-        return self._words.within(row, self._added, *self._given(text))
-
-    def _given(self, text: MaskedText) -> tuple[str, Sequence[Span]]:
+    def _tokenizer_text(self, text: MaskedText) -> tuple[str, Sequence[Span]]:
         """Text given to the tokenizer, and the spans of masked words in it."""
         return text.caption, text.hidden
-
-    def _encode(self, texts: list[str], **arguments: Any) -> dict[str, list[list[int]]]:
-        with self._lock:
-            found = self._tokenizer(
-                texts, padding=False, verbose=False, **{**self._arguments, **arguments}
-            )
-        return {name: list(rows) for name, rows in found.items()}
 
     def _pad(self, name: str, row: list[int], width: int) -> list[int]:
         fills = {
@@ -151,16 +161,158 @@ class TextInputs:
         return padding + row if self._tokenizer.padding_side == "left" else row + padding
 
 
+class CausalTextInputs(_Tokens):
+    """Token ids of captions between a start and an end token; refuses empty and over-long ones.
+
+    Attributes:
+        name: of the model, for errors.
+        start: the start token.
+        end: the end token.
+        context: context length, start and end included.
+        cut: truncate longer captions instead of refusing them.
+    """
+
+    def __init__(self, name: str, tokenizer: Any, *, start: int, end: int, context: int, cut: bool):
+        super().__init__(tokenizer, seeks_end=False, add_special_tokens=False)
+        self.name = name
+        self.start = start
+        self.end = end
+        self.context = context
+        self.cut = cut
+
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each caption before truncation, start and end included."""
+        return [len(row) + ADDED_TOKENS for row in self.token_ids(full_captions(texts))]
+
+    def rows(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each caption with start and end.
+
+        Raises:
+            InputError: a caption is empty, or longer than the context and not to be truncated.
+        """
+        rows = [[self.start, *row, self.end] for row in self._cut_ids(full_captions(texts))]
+        for i, text in enumerate(texts):
+            if isinstance(text, MaskedText) and text.kind != ZERO:
+                flags = [*self.mask_flags(text), False]
+                rows[i] = replace_tokens(rows[i], flags, self._masker.token(text.kind))
+        return rows
+
+    def mask_flags(self, text: str) -> list[bool]:
+        """Mask flag of each token of a caption, from the start token on."""
+        if not isinstance(text, MaskedText):
+            return []
+        flags = self._masker.flags(text.caption, text.hidden)
+        return [False, *flags[: self.context - ADDED_TOKENS]]
+
+    def truncate(self, texts: Sequence[str]) -> list[str]:
+        """Captions truncated to the context; unchanged where they fit.
+
+        Raises:
+            InputError: a caption is empty, or longer than the context and not to be truncated.
+        """
+        rows = self._cut_ids(texts)
+        return [
+            text if len(row) + ADDED_TOKENS < self.context else self._cut_text(text, row)
+            for text, row in zip(texts, rows, strict=True)
+        ]
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of texts without special tokens."""
+        if not texts:
+            return []
+        return [list(row) for row in self._encode(list(texts))["input_ids"]]
+
+    def answer_ids(self, text: str) -> list[int]:
+        """Token ids of an answer.
+
+        Raises:
+            InputError: there are none.
+        """
+        (row,) = self.token_ids([text])
+        if not text.strip() or not row:
+            raise InputError(f"{self.name} reads nothing in the answer {text.strip()!r}.")
+        return row
+
+    def check_question(self, text: str, tokens: int, most: int) -> None:
+        """Refuse a question that is longer than the context.
+
+        Raises:
+            InputError: it is.
+        """
+        if tokens > most:
+            raise InputError(
+                f"the question {text[:PREVIEW_LENGTH]!r}… has {tokens} tokens and {self.name} "
+                f"reads {most}: use a shorter question or caption."
+            )
+
+    def _cut_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        rows = self.token_ids(texts)
+        most = None if self.cut else self.context
+        for text, row in zip(texts, rows, strict=True):
+            check_caption(self.name, text, len(row) + ADDED_TOKENS, ADDED_TOKENS, most)
+        return [row[: self.context - ADDED_TOKENS] for row in rows]
+
+    def _cut_text(self, text: str, row: list[int]) -> str:
+        if len(self.token_ids([text])[0]) == len(row):
+            return text
+        if not self._tokenizer.is_fast:
+            with self._lock:
+                return str(self._tokenizer.decode(row))
+        (offsets,) = self._encode([text], return_offsets_mapping=True)["offset_mapping"]
+        return text[: offsets[len(row) - 1][1]]
+
+
+def reserve_question_tokens(tokenizer: Any, question: str = "{}") -> int:
+    """Number of tokens reserved for the question around a caption, and for the answer.
+
+    Args:
+        tokenizer: the model's tokenizer.
+        question: the model's question format; `{}` stands for the question.
+    """
+    usual = QuestionTemplate()
+    text = f"{question.replace('{}', usual.text)} {usual.answer}"
+    return max(MIN_QUESTION_TOKENS, len(tokenizer(text, add_special_tokens=False)["input_ids"]))
+
+
+def require_end_token(name: str, end: object) -> int:
+    """End token of a captioner, the first where its configuration has several.
+
+    Raises:
+        InputError: it has none.
+    """
+    if isinstance(end, list) and end:
+        return require_end_token(name, end[0])
+    if not isinstance(end, int) or isinstance(end, bool):
+        raise InputError(
+            f"{name} has no end token (none is in its configuration): the probability of a whole "
+            "caption needs one; set it there, or use another captioner."
+        )
+    return end
+
+
+def require_start_token(name: str, start: object) -> int:
+    """Start token of a captioner.
+
+    Raises:
+        InputError: it has none.
+    """
+    if not isinstance(start, int) or isinstance(start, bool):
+        raise InputError(
+            f"{name} has no start token (none is in its configuration), which the first word of a "
+            "caption follows; set it there, or use another captioner."
+        )
+    return start
+
+
 class ImageInputs:
     """Pixel tensors of images, equal to those of the library's image processor.
 
-    Most processors do the same few steps; those are done directly, with the same numbers, in
-    about two thirds of the time.
+    The usual steps of a processor run directly, with the same numbers in two thirds of the time.
 
     Attributes:
-        processor: the image processor.
-        arguments: what else it is called with.
-        steps: the same in steps of our own; None where the processor does anything else.
+        processor: the library's image processor.
+        arguments: further arguments of every call of it.
+        steps: an equal `ImageTransform`; None where the processor does anything else.
     """
 
     def __init__(self, processor: Any, **arguments: Any):
@@ -171,18 +323,18 @@ class ImageInputs:
     def prepare(self, image: Image) -> PreparedImage:
         """Preprocess one image to (c, h, w), or to named tensors.
 
-        Bytes where normalising is left to `stack`, normalised pixels otherwise.
+        The result is bytes where `stack` normalizes them, and normalized pixels otherwise.
         """
         if self.steps is not None:
             return self.steps.resize_to_bytes(image)
-        found = self.processor(image.convert("RGB"), return_tensors="pt", **self.arguments)
-        tensors = {name: values[0] for name, values in found.items()}
+        columns = self.processor(image.convert("RGB"), return_tensors="pt", **self.arguments)
+        tensors = {name: values[0] for name, values in columns.items()}
         return tensors["pixel_values"] if tensors.keys() == {"pixel_values"} else tensors
 
     def stack(
         self, images: Sequence[ImageLike], device: torch.device | str, dtype: torch.dtype
     ) -> dict[str, Tensor]:
-        """Batch of images or prepared ones; smaller ones are zero-padded."""
+        """Batch of decoded or prepared images; smaller ones are zero-padded."""
         rows = [self.prepare(image) if isinstance(image, Image) else image for image in images]
         named = [row if isinstance(row, Mapping) else {"pixel_values": row} for row in rows]
         return {
@@ -190,8 +342,8 @@ class ImageInputs:
             for name in named[0]
         }
 
-    def normalise(self, prepared: PreparedImage) -> PreparedImage:
-        """Normalize a prepared image where that was left to `stack`."""
+    def normalize(self, prepared: PreparedImage) -> PreparedImage:
+        """Normalize a prepared image that is still bytes."""
         if self.steps is None or isinstance(prepared, Mapping) or prepared.is_floating_point():
             return prepared
         return self.steps.normalize_bytes(prepared)
@@ -201,25 +353,25 @@ class ImageInputs:
         """Pixel mean (0 to 1) of the normalization, where it is known."""
         return find_pixel_mean(self.processor)
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """Describe the preprocessing for the model card."""
         if self.steps is not None:
-            return self.steps.in_words()
+            return self.steps.describe()
         return f"as {type(self.processor).__name__} of transformers does it"
 
 
 def find_pixel_mean(processor: Any) -> tuple[float, ...] | None:
     """Pixel mean (0 to 1) of an image processor, where it states one."""
-    found = getattr(processor, "image_mean", None)
-    return tuple(map(float, found)) if found is not None and len(found) == 3 else None
+    mean = getattr(processor, "image_mean", None)
+    return tuple(map(float, mean)) if mean is not None and len(mean) == 3 else None
 
 
 def build_transform(processor: Any) -> ImageTransform | None:
     """Image transform equal to an image processor; None where it does anything else."""
     from transformers.image_processing_backends import PilBackend
 
-    own = ("_preprocess", "resize", "center_crop", "rescale", "normalize", "process_image")
-    if any(getattr(type(processor), name, None) is not getattr(PilBackend, name) for name in own):
+    steps = ("_preprocess", "resize", "center_crop", "rescale", "normalize", "process_image")
+    if any(getattr(type(processor), name, None) is not getattr(PilBackend, name) for name in steps):
         return None
     size, crop = _drop_unset(processor.size), _drop_unset(processor.crop_size)
     usual = (
@@ -233,14 +385,14 @@ def build_transform(processor: Any) -> ImageTransform | None:
     )
     if not usual:
         return None
-    steps = ImageTransform(
+    transform = ImageTransform(
         resize=size["shortest_edge"] if len(size) == 1 else (size["height"], size["width"]),
         crop=(crop["height"], crop["width"]) if processor.do_center_crop else None,
         resample=Resampling(processor.resample),
         mean=tuple(processor.image_mean),
         std=tuple(processor.image_std),
     )
-    return steps if steps.fits() else None
+    return transform if transform.fits() else None
 
 
 def _drop_unset(sizes: Any) -> dict[str, int]:

@@ -13,7 +13,8 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import ViltForImageAndTextRetrieval
 
 from contrapose.models.exact import exact_inference
-from contrapose.models.hf.fusion import NARROW_NOTE, FusionModel, refuse_architectures, widen
+from contrapose.models.hf.base import NARROW_NOTE, FusionModel, widen
+from contrapose.models.hf.checkpoint import refuse_architectures
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -48,8 +49,8 @@ def load_vilt(checkpoint: Checkpoint) -> Vilt:
 class Vilt(FusionModel):
     """ViLT matcher: `itm` by the ranking head.
 
-    The library's way from pixels to patches depends on the random generator and on the largest
-    image of the batch, so patches are made here, image by image, and given to it.
+    The library's patch embedding draws random numbers and depends on the largest image of a batch:
+    patches are therefore embedded here, image by image.
     """
 
     def __init__(self, checkpoint: Checkpoint):
@@ -64,41 +65,41 @@ class Vilt(FusionModel):
 
     def prepare_image(self, image: Image) -> PreparedImage:
         """Preprocess an image by the library's image processor, widened if too narrow."""
-        return self.pictures.prepare(widen(image, self.pictures.processor))
+        return self.image_inputs.prepare(widen(image, self.image_inputs.processor))
 
     @exact_inference
     def match(self, images: Sequence[ImageLike], texts: Sequence[str]) -> Tensor:
         """Match logits (n,); the patches of each distinct image are embedded once."""
-        distinct, places, tokens = self._pairs(images, texts)
+        distinct, indices, tokens = self._pair_inputs(images, texts)
         patches = self._patches(distinct)
-        lengths = torch.tensor([len(each) for each in patches], device=self._device)
+        lengths = torch.tensor([len(states) for states in patches], device=self._device)
         padded = pad_sequence(patches, batch_first=True)
         mask = torch.arange(padded.shape[1], device=self._device) < lengths[:, None]
-        with self._hiding(texts, tokens):
+        with self._zero_masked(texts, tokens):
             logits: Tensor = self.network(
-                **tokens, image_embeds=padded[places], pixel_mask=mask[places].long()
+                **tokens, image_embeds=padded[indices], pixel_mask=mask[indices].long()
             ).logits
         return logits[:, 0].float()
 
     def _patches(self, images: Sequence[ImageLike]) -> list[Tensor]:
         """Patch embeddings (t + 1, width) of each image; equal sizes are batched."""
-        prepared = self._prepared(images)
-        alike: dict[torch.Size, list[int]] = defaultdict(list)
+        prepared = self._prepare_images(images)
+        by_shape: dict[torch.Size, list[int]] = defaultdict(list)
         for i, pixels in enumerate(prepared):
-            alike[cast(Tensor, pixels).shape].append(i)
-        found: dict[int, Tensor] = {}
-        for places in alike.values():
-            embedded = self._embedded(self._pixels([prepared[i] for i in places]))
-            found.update(zip(places, embedded, strict=True))
-        return [found[i] for i in range(len(prepared))]
+            by_shape[cast(Tensor, pixels).shape].append(i)
+        patches: dict[int, Tensor] = {}
+        for indices in by_shape.values():
+            embedded = self._embed_patches(self._pixels([prepared[i] for i in indices]))
+            patches.update(zip(indices, embedded, strict=True))
+        return [patches[i] for i in range(len(prepared))]
 
-    def _embedded(self, pixels: Tensor) -> Tensor:
+    def _embed_patches(self, pixels: Tensor) -> Tensor:
         """Patch embeddings (n, t + 1, width) of equal-sized images, positions interpolated."""
         layer = self.network.vilt.embeddings
         patches: Tensor = layer.patch_embeddings(pixels)
-        places: Tensor = layer.position_embeddings
+        positions: Tensor = layer.position_embeddings
         side = self.network.config.image_size // self.network.config.patch_size
-        grid = places[:, 1:].transpose(1, 2).view(1, -1, side, side)
+        grid = positions[:, 1:].transpose(1, 2).view(1, -1, side, side)
         grid = F.interpolate(grid, size=patches.shape[2:], mode="bilinear", align_corners=True)
-        first = (layer.cls_token + places[:, :1]).expand(len(pixels), -1, -1)
+        first = (layer.cls_token + positions[:, :1]).expand(len(pixels), -1, -1)
         return torch.cat([first, (patches + grid).flatten(2).transpose(1, 2)], dim=1)

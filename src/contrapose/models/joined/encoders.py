@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from PIL.Image import Image, Resampling
+from PIL.Image import Image
 from torch import Tensor
-from torch.nn.functional import normalize
 
-from contrapose.errors import InputError, MissingExtraError
+from contrapose.errors import InputError, MissingExtraError, first_line
+from contrapose.models.exact import normalize_rows
 from contrapose.models.hf.checkpoint import Checkpoint, open_checkpoint
 from contrapose.models.hf.inputs import ImageInputs, TextInputs
-from contrapose.models.image_transform import ImageTransform, batch_images
+from contrapose.models.image_transform import ImageTransform, batch_images, torchvision_transform
 from contrapose.models.joined.spec import Side
 from contrapose.models.masking.embeddings import find_word_embedding, zero_embeddings
 from contrapose.models.names import fingerprint
@@ -31,19 +30,19 @@ def pool_states(output: Any, how: str, mask: Tensor | None = None) -> Tensor:
 
     Args:
         output: of a model of the transformers library.
-        how: see `Pool`.
-        mask: (n, l) which places count; all when left out.
+        how: a `Pool`.
+        mask: (n, l) positions that are pooled; default: all.
 
     Raises:
         InputError: the encoder has no pooler.
     """
     if how == "pooler":
-        found = getattr(output, "pooler_output", None)
-        if found is None:
+        pooled = getattr(output, "pooler_output", None)
+        if pooled is None:
             raise InputError("the encoder has no pooler: choose another pool in joined.json.")
-        return torch.as_tensor(found).float().flatten(1)
+        return torch.as_tensor(pooled).float().flatten(1)
     states: Tensor = output.last_hidden_state.float()
-    if states.ndim == 4:  # a map of a convolutional network
+    if states.ndim == 4:  # feature map of a convolutional network
         states = states.flatten(2).transpose(1, 2)
     if mask is None:
         mask = torch.ones(states.shape[:2], device=states.device)
@@ -54,8 +53,8 @@ def pool_states(output: Any, how: str, mask: Tensor | None = None) -> Tensor:
         return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1e-9)
     if how == "max":
         return states.masked_fill(weights == 0, -torch.inf).amax(dim=1)
-    places = torch.arange(mask.shape[1], device=mask.device)
-    last = torch.where(mask.bool(), places, -1).amax(dim=1)
+    positions = torch.arange(mask.shape[1], device=mask.device)
+    last = torch.where(mask.bool(), positions, -1).amax(dim=1)
     return states[torch.arange(len(states), device=states.device), last]
 
 
@@ -67,62 +66,61 @@ _VISION_CLASSES = {
     "blip": "BlipVisionModel",
     "flava": "FlavaImageModel",
 }
-"""Models of both sides, whose image side alone is taken."""
-_FILTERS = {"bicubic": Resampling.BICUBIC, "bilinear": Resampling.BILINEAR}
+"""Vision classes of dual models, by model type."""
 
 
 class HFImageEncoder:
     """Image encoder of the transformers library, without a head.
 
     Attributes:
-        fingerprint: of all its files.
-        parameters: number of weights.
+        fingerprint: hash of its files.
+        parameters: number of parameters.
     """
 
     def __init__(self, side: Side, source: str, name: str, options: LoadOptions):
         import transformers
 
         checkpoint = open_checkpoint(source, side.revision, name, options)
-        both = checkpoint.config.model_type in _VISION_CLASSES
-        self._pool = side.pool or ("pooler" if both else "first")
-        self._normalise = side.normalise
+        dual = checkpoint.config.model_type in _VISION_CLASSES
+        self._pool = side.pool or ("pooler" if dual else "first")
+        self._normalize = side.normalise
         self._options = options
         kind = getattr(transformers, _VISION_CLASSES.get(checkpoint.config.model_type, "AutoModel"))
         unused = () if self._pool == "pooler" else ("pooler.", "vision_model.head.")
         self._network: Any = checkpoint.model(kind, unneeded=unused)
-        self._pictures = ImageInputs(checkpoint.image_processor())
-        self.preprocessing = self._pictures.in_words()
+        self._image_inputs = ImageInputs(checkpoint.image_processor())
+        self.preprocessing = self._image_inputs.describe()
         self.fingerprint = checkpoint.fingerprint
         self.parameters: int = self._network.num_parameters()
 
     def prepare(self, image: Image) -> PreparedImage:
         """Preprocess one image; normalization may be left to the device."""
-        return self._pictures.prepare(image)
+        return self._image_inputs.prepare(image)
 
-    def normalise(self, prepared: PreparedImage) -> PreparedImage:
+    def normalize(self, prepared: PreparedImage) -> PreparedImage:
         """Normalize a prepared image."""
-        return self._pictures.normalise(prepared)
+        return self._image_inputs.normalize(prepared)
 
     @property
     def mean(self) -> tuple[float, ...] | None:
         """Pixel mean (0 to 1) of the normalization."""
-        return self._pictures.mean
+        return self._image_inputs.mean
 
     def features(self, images: Sequence[ImageLike]) -> Tensor:
         """Vectors (n, d) in float32."""
         device, dtype = self._options.device, self._options.torch_dtype
         vectors = pool_states(
-            self._network(**self._pictures.stack(images, device, dtype)), self._pool
+            self._network(**self._image_inputs.stack(images, device, dtype)), self._pool
         )
-        return normalize(vectors, dim=-1) if self._normalise else vectors
+        return normalize_rows(vectors) if self._normalize else vectors
 
 
 class TimmImageEncoder:
     """Image encoder of timm, without classifier and head.
 
     Attributes:
-        fingerprint: of its weights and its architecture's name.
-        parameters: number of weights.
+        fingerprint: hash of its weights and architecture.
+        parameters: number of parameters.
     """
 
     def __init__(self, side: Side, weights: Path, name: str, options: LoadOptions):
@@ -140,12 +138,10 @@ class TimmImageEncoder:
         _load_weights(network, weights)
         self._network: Any = network.to(options.device, options.torch_dtype).eval()
         self._network.requires_grad_(False)
-        self._normalise = side.normalise
+        self._normalize = side.normalise
         self._options = options
-        self._steps = _build_timm_transform(
-            resolved.resolve_model_data_config(network), side.source
-        )
-        self.preprocessing = self._steps.in_words()
+        self._steps = _timm_transform(resolved.resolve_model_data_config(network), side.source)
+        self.preprocessing = self._steps.describe()
         self.fingerprint = fingerprint([weights], model=side.source, dtype=options.dtype)
         self.parameters = sum(weight.numel() for weight in network.parameters())
 
@@ -153,7 +149,7 @@ class TimmImageEncoder:
         """Preprocess one image; normalization is left to the device."""
         return self._steps.resize_to_bytes(image)
 
-    def normalise(self, prepared: Any) -> Tensor:
+    def normalize(self, prepared: Any) -> Tensor:
         """Normalize a prepared image."""
         return prepared if prepared.is_floating_point() else self._steps.normalize_bytes(prepared)
 
@@ -169,7 +165,7 @@ class TimmImageEncoder:
         ]
         pixels = batch_images(rows, self._steps, self._options.device, self._options.torch_dtype)
         vectors = self._network(pixels).float()
-        return normalize(vectors, dim=-1) if self._normalise else vectors
+        return normalize_rows(vectors) if self._normalize else vectors
 
 
 def _load_weights(network: Any, file: Path) -> None:
@@ -183,34 +179,28 @@ def _load_weights(network: Any, file: Path) -> None:
         else:
             weights = torch.load(file, map_location="cpu", weights_only=True)
             weights = weights.get("state_dict", weights.get("model", weights))
-        found = network.load_state_dict(weights, strict=False)
+        keys = network.load_state_dict(weights, strict=False)
     except Exception as error:
-        first = str(error).strip().split("\n", maxsplit=1)[0].rstrip(":. ")
-        raise InputError(f"the weights cannot be loaded ({first}).", file=file) from None
-    if found.missing_keys:
-        raise InputError(f"the weights lack {found.missing_keys[0]!r}.", file=file)
-    strange = [key for key in found.unexpected_keys if not key.startswith(("head", "fc", "class"))]
+        raise InputError(
+            f"the weights cannot be loaded ({first_line(error)}).", file=file
+        ) from None
+    if keys.missing_keys:
+        raise InputError(f"the weights lack {keys.missing_keys[0]!r}.", file=file)
+    strange = [key for key in keys.unexpected_keys if not key.startswith(("head", "fc", "class"))]
     if strange:
         raise InputError(f"the weights are of another model: {strange[0]!r}.", file=file)
 
 
-def _build_timm_transform(config: Any, source: str) -> ImageTransform:
+def _timm_transform(config: Any, source: str) -> ImageTransform:
     _, height, width = config["input_size"]
-    usual = config["crop_mode"] == "center" and height == width
-    if not usual or config["interpolation"] not in _FILTERS:
+    steps = torchvision_transform(config, (height, width), crop_share=config["crop_pct"])
+    if steps is None or config["crop_mode"] != "center":
         raise InputError(f"{source} of timm prepares images in a way that is not known here.")
-    return ImageTransform(
-        resize=math.floor(height / config["crop_pct"]),
-        crop=(height, width),
-        resample=_FILTERS[config["interpolation"]],
-        mean=tuple(config["mean"]),
-        std=tuple(config["std"]),
-        even=True,
-    )
+    return steps
 
 
 OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet")
-"""Encoders that count places by the tokens that are no padding, from behind the padding's."""
+"""Model types whose position ids count only tokens that are not padding."""
 _POOLING_MODES = {"cls": "first", "mean": "mean", "max": "max", "lasttoken": "last"}
 
 
@@ -218,11 +208,11 @@ class HFTextEncoder:
     """Text encoder of the transformers library, without a head.
 
     Attributes:
-        captions: its tokeniser with its limits.
-        pool: what of its output is its vector.
-        fingerprint: of all its files.
-        parameters: number of weights.
-        masks: how it can hide words.
+        text_inputs: tokenizer with its limits.
+        pool: pooling of its output.
+        fingerprint: hash of its files.
+        parameters: number of parameters.
+        masks: supported kinds of masking.
     """
 
     def __init__(self, side: Side, source: str, name: str, options: LoadOptions):
@@ -231,14 +221,14 @@ class HFTextEncoder:
         checkpoint = open_checkpoint(source, side.revision, name, options)
         folder = Path(checkpoint.source)
         self.pool = side.pool or read_sentence_pooling(folder) or "mean"
-        self._normalise = side.normalise
+        self._normalize = side.normalise
         self._device = options.device
-        whole = getattr(checkpoint.config, "is_encoder_decoder", False)
-        kind: Any = AutoModelForTextEncoding if whole else AutoModel
+        decodes = getattr(checkpoint.config, "is_encoder_decoder", False)
+        kind: Any = AutoModelForTextEncoding if decodes else AutoModel
         unused = () if self.pool == "pooler" else ("pooler.",)
         self._network: Any = checkpoint.model(kind, unneeded=unused)
         tokenizer = checkpoint.tokenizer()
-        self.captions = TextInputs(
+        self.text_inputs = TextInputs(
             name,
             tokenizer,
             _find_context(checkpoint, tokenizer),
@@ -246,24 +236,24 @@ class HFTextEncoder:
             padding="longest",
             shifts=checkpoint.config.model_type in OFFSET_POSITIONS,
         )
-        self._words = find_word_embedding(self._network)
-        self.masks = self.captions.masks if self._words is not None else ()
+        self._word_embedding = find_word_embedding(self._network)
+        self.masks = self.text_inputs.masks if self._word_embedding is not None else ()
         self.fingerprint = checkpoint.fingerprint
         self.parameters: int = self._network.num_parameters()
 
     @property
     def context(self) -> int:
         """Context length: most tokens of a caption, start and end included."""
-        return self.captions.context
+        return self.text_inputs.context
 
     @property
     def cuts(self) -> bool:
         """Whether longer captions are truncated."""
-        return self.captions.cut
+        return self.text_inputs.cut
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each caption before truncation, start and end included."""
-        return self.captions.counts(texts)
+        return self.text_inputs.counts(texts)
 
     def features(self, texts: Sequence[str]) -> Tensor:
         """Vectors (n, d) in float32.
@@ -271,11 +261,11 @@ class HFTextEncoder:
         Raises:
             InputError: a caption is empty, or too long.
         """
-        tokens = self.captions.tensors(texts, self._device)
-        with zero_embeddings(self._words, self.captions.zeros(texts, tokens)):
-            found = self._network(**tokens)
-        vectors = pool_states(found, self.pool, tokens.get("attention_mask"))
-        return normalize(vectors, dim=-1) if self._normalise else vectors
+        tokens = self.text_inputs.tensors(texts, self._device)
+        with zero_embeddings(self._word_embedding, self.text_inputs.zero_flags(texts, tokens)):
+            output = self._network(**tokens)
+        vectors = pool_states(output, self.pool, tokens.get("attention_mask"))
+        return normalize_rows(vectors) if self._normalize else vectors
 
 
 def read_sentence_pooling(folder: Path) -> str:
@@ -288,7 +278,7 @@ def read_sentence_pooling(folder: Path) -> str:
         return ""
     try:
         modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
-        kinds = {str(each["type"]).rpartition(".")[2]: str(each["path"]) for each in modules}
+        kinds = {str(module["type"]).rpartition(".")[2]: str(module["path"]) for module in modules}
         strange = kinds.keys() - {"Transformer", "Pooling", "Normalize"}
         if strange:
             raise InputError(
@@ -309,16 +299,16 @@ def _read_legacy_modes(config: dict[str, Any]) -> list[str]:
     """Pooling modes set by legacy flags such as `pooling_mode_mean_tokens`."""
     on = [key.removeprefix("pooling_mode_") for key, value in config.items() if value is True]
     flags = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max"}
-    return [flags.get(each, each) for each in on if each in flags or each == "lasttoken"]
+    return [flags.get(mode, mode) for mode in on if mode in flags or mode == "lasttoken"]
 
 
 def _find_context(checkpoint: Checkpoint, tokenizer: Any) -> int:
     """Context length: the least that sentence-transformers, tokenizer and network state."""
     config, limits = checkpoint.config, [int(tokenizer.model_max_length)]
-    places = getattr(config, "max_position_embeddings", None)
-    if places:
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions:
         shifted = config.model_type in OFFSET_POSITIONS
-        limits.append(places - (2 if shifted else 0))
+        limits.append(positions - (2 if shifted else 0))
     file = Path(checkpoint.source) / "sentence_bert_config.json"
     if file.is_file():
         stated = json.loads(file.read_text(encoding="utf-8")).get("max_seq_length")

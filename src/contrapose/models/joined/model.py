@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from contrapose.errors import InputError
 from contrapose.models.capabilities import (
@@ -17,7 +16,7 @@ from contrapose.models.capabilities import (
     ModelCard,
     TokenCounter,
 )
-from contrapose.models.exact import exact_inference
+from contrapose.models.exact import exact_inference, normalize_rows
 from contrapose.models.joined.encoders import HFImageEncoder, HFTextEncoder, TimmImageEncoder
 from contrapose.models.joined.spec import HEADS, SPEC, JoinedSpec, Side, apply_head, read_joined
 from contrapose.models.masking.images import ImageNormalizer
@@ -26,7 +25,6 @@ from contrapose.models.options import LoadOptions
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-    from torch import Tensor
 
     from contrapose.models.capabilities import ImageLike, PreparedImage
 
@@ -35,7 +33,7 @@ def load_dual_encoder(source: str, folder: Path, options: LoadOptions) -> Any:
     """Load the dual encoder that a `joined.json` names.
 
     Raises:
-        InputError: it is that folder itself, or it gives no vectors that a head could take.
+        InputError: it is that folder itself, or no dual encoder that a head can be put on.
     """
     from contrapose.models.registry import load_model
 
@@ -56,7 +54,7 @@ def require_dual_encoder(model: Any) -> Any:
     """Return the model if it is a dual encoder that a head can be put on.
 
     Raises:
-        InputError: it gives no vectors, or several of an image.
+        InputError: it has no vectors, or several per image.
     """
     if not isinstance(model, Encoder):
         raise InputError(f"{model.name} gives no vectors of images and captions: it has no itc.")
@@ -73,10 +71,10 @@ class ModelImageEncoder:
     """Image side of a dual encoder.
 
     Attributes:
-        model: whose vectors are taken.
-        fingerprint: the model's.
-        preprocessing: what happens to an image, in words.
-        parameters: number of weights, where the model says so.
+        model: the dual encoder.
+        fingerprint: of the model.
+        preprocessing: description of the image preprocessing.
+        parameters: number of parameters, where the model states it; else 0.
     """
 
     def __init__(self, model: Any):
@@ -88,38 +86,36 @@ class ModelImageEncoder:
 
     def prepare(self, image: Image) -> PreparedImage:
         """Preprocess one image."""
-        found: PreparedImage = self.model.prepare_image(image)
-        return found
+        prepared: PreparedImage = self.model.prepare_image(image)
+        return prepared
 
-    def normalise(self, prepared: PreparedImage) -> PreparedImage:
-        """Normalize a prepared image where the model leaves that for later."""
-        return self.model.normalize_image(prepared) if self._later else prepared
+    def normalize(self, prepared: PreparedImage) -> PreparedImage:
+        """Normalize a prepared image where `prepare` does not."""
+        if isinstance(self.model, ImageNormalizer):
+            return self.model.normalize_image(prepared)
+        return prepared
 
     @property
     def mean(self) -> tuple[float, ...] | None:
         """Pixel mean (0 to 1) of the normalization."""
-        found: tuple[float, ...] | None = getattr(self.model, "pixel_mean", None)
-        return found
+        mean: tuple[float, ...] | None = getattr(self.model, "pixel_mean", None)
+        return mean
 
     def features(self, images: Sequence[ImageLike]) -> Tensor:
         """Unit vectors (n, d) in float32."""
-        found: Tensor = self.model.embed_images(images)
-        return found
-
-    @property
-    def _later(self) -> bool:
-        return isinstance(self.model, ImageNormalizer)
+        vectors: Tensor = self.model.embed_images(images)
+        return vectors
 
 
 class ModelTextEncoder:
     """Text side of a dual encoder.
 
     Attributes:
-        model: whose vectors are taken.
-        fingerprint: the model's.
-        pool: nothing is pooled here.
-        masks: how the model can hide words.
-        parameters: number of weights, where the model says so.
+        model: the dual encoder.
+        fingerprint: of the model.
+        pool: fixed, since the model pools itself.
+        masks: supported kinds of masking.
+        parameters: number of parameters, where the model states it; else 0.
     """
 
     pool = "model"
@@ -133,14 +129,14 @@ class ModelTextEncoder:
     @property
     def context(self) -> int:
         """Context length: most tokens of a caption."""
-        found: int = self.model.context
-        return found
+        context: int = self.model.context
+        return context
 
     @property
     def cuts(self) -> bool:
         """Whether longer captions are truncated."""
-        found: bool = self.model.cuts
-        return found
+        cuts: bool = self.model.cuts
+        return cuts
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each caption before truncation."""
@@ -148,8 +144,8 @@ class ModelTextEncoder:
 
     def features(self, texts: Sequence[str]) -> Tensor:
         """Unit vectors (n, d) in float32."""
-        found: Tensor = self.model.embed_texts(texts)
-        return found
+        vectors: Tensor = self.model.embed_texts(texts)
+        return vectors
 
 
 ImageSideEncoder = HFImageEncoder | TimmImageEncoder | ModelImageEncoder
@@ -158,24 +154,24 @@ ImageSideEncoder = HFImageEncoder | TimmImageEncoder | ModelImageEncoder
 class JoinedEncoder:
     """Dual encoder of two joined encoders: score `itc` is the cosine of the head outputs.
 
-    The maps are applied in float32, whatever the encoders compute in.
+    Heads are applied in float32, whatever the dtype of the encoders.
 
     Attributes:
-        name: as the user would type it.
-        fingerprint: of both encoders and the heads.
-        batch_size: how many to give at once.
+        name: the canonical model string.
+        fingerprint: hash of both encoders and the heads.
+        batch_size: default number of images or captions per call.
         image: the image encoder, without its head.
         text: the sentence encoder, without its head.
-        card: what a user should know.
-        text_masks: how it can hide words.
-        pixel_mean: the colour that is zero for the image encoder.
+        card: the model card.
+        text_masks: supported kinds of masking.
+        pixel_mean: the color that is zero for the image encoder.
     """
 
     def __init__(self, folder: Path, name: str, options: LoadOptions):
-        joining, heads = read_joined(folder)
+        spec, heads = read_joined(folder)
         self.name = name
         self.batch_size = 64
-        self.image, self.text = load_both_encoders(joining, folder, name, options)
+        self.image, self.text = load_both_encoders(spec, folder, name, options)
         self._heads = {key: head.to(options.device) for key, head in heads.items()}
         self.text_masks = self.text.masks
         self.pixel_mean = self.image.mean
@@ -189,11 +185,11 @@ class JoinedEncoder:
         )
         self.card = ModelCard(
             family="joined encoders",
-            parameters=self._encoders() + sum(head.numel() for head in heads.values()),
+            parameters=self._encoder_parameters() + sum(head.numel() for head in heads.values()),
             dtype=options.dtype,
             preprocessing=self.image.preprocessing,
             context=self.context,
-            notes=(f"{_describe(joining)} in {heads['image.weight'].shape[0]} dimensions",),
+            notes=(f"{_describe(spec)} in {heads['image.weight'].shape[0]} dimensions",),
         )
 
     @exact_inference
@@ -216,7 +212,7 @@ class JoinedEncoder:
 
     def normalize_image(self, prepared: PreparedImage) -> PreparedImage:
         """Normalize a prepared image."""
-        return self.image.normalise(prepared)
+        return self.image.normalize(prepared)
 
     @property
     def context(self) -> int:
@@ -232,28 +228,28 @@ class JoinedEncoder:
         """Number of tokens of each caption before truncation, start and end included."""
         return self.text.counts(texts)
 
-    def _encoders(self) -> int:
-        """Number of weights of both encoders; a shared model counts once."""
+    def _encoder_parameters(self) -> int:
+        """Number of parameters of both encoders; a shared model counts once."""
         models = [getattr(side, "model", None) for side in (self.image, self.text)]
         twice = models[0] is not None and models[0] is models[1]
         return self.image.parameters + (0 if twice else self.text.parameters)
 
 
 def load_both_encoders(
-    joining: JoinedSpec, folder: Path, name: str, options: LoadOptions
+    spec: JoinedSpec, folder: Path, name: str, options: LoadOptions
 ) -> tuple[ImageSideEncoder, HFTextEncoder | ModelTextEncoder]:
     """Load both encoders; a shared model is loaded once."""
-    image = load_image_encoder(joining, folder, name, options)
-    if isinstance(image, ModelImageEncoder) and joining.image == joining.text:
+    image = load_image_encoder(spec, folder, name, options)
+    if isinstance(image, ModelImageEncoder) and spec.image == spec.text:
         return image, ModelTextEncoder(image.model)
-    return image, load_text_encoder(joining, folder, name, options)
+    return image, load_text_encoder(spec, folder, name, options)
 
 
 def load_image_encoder(
-    joining: JoinedSpec, folder: Path, name: str, options: LoadOptions
+    spec: JoinedSpec, folder: Path, name: str, options: LoadOptions
 ) -> ImageSideEncoder:
     """Load the image encoder alone, for training a head."""
-    side = joining.image
+    side = spec.image
     if side.kind == "model":
         return ModelImageEncoder(load_dual_encoder(_resolve_source(side, folder), folder, options))
     if side.kind == "hf":
@@ -267,16 +263,16 @@ def load_image_encoder(
 
 
 def load_text_encoder(
-    joining: JoinedSpec, folder: Path, name: str, options: LoadOptions
+    spec: JoinedSpec, folder: Path, name: str, options: LoadOptions
 ) -> HFTextEncoder | ModelTextEncoder:
     """Load the sentence encoder alone, for training a head."""
-    if joining.text.kind == "model":
+    if spec.text.kind == "model":
         return ModelTextEncoder(
-            load_dual_encoder(_resolve_source(joining.text, folder), folder, options)
+            load_dual_encoder(_resolve_source(spec.text, folder), folder, options)
         )
-    if joining.text.kind != "hf":
+    if spec.text.kind != "hf":
         raise InputError("its text encoder must be of kind hf or model.", file=folder / SPEC)
-    return HFTextEncoder(joining.text, _resolve_source(joining.text, folder), name, options)
+    return HFTextEncoder(spec.text, _resolve_source(spec.text, folder), name, options)
 
 
 def project_vectors(vectors: Tensor, heads: Mapping[str, Tensor], side: str, name: str) -> Tensor:
@@ -291,12 +287,12 @@ def project_vectors(vectors: Tensor, heads: Mapping[str, Tensor], side: str, nam
             f"the {side} head of {name} takes {weight.shape[1]} numbers and its encoder gives "
             f"{vectors.shape[1]}: it belongs to another encoder."
         )
-    return normalize(apply_head(vectors, heads, side), dim=-1)
+    return normalize_rows(apply_head(vectors, heads, side))
 
 
-def _describe(joining: JoinedSpec) -> str:
-    image, text = joining.image.source, joining.text.source
-    if joining.image.kind == "model" and joining.image == joining.text:
+def _describe(spec: JoinedSpec) -> str:
+    image, text = spec.image.source, spec.text.source
+    if spec.image.kind == "model" and spec.image == spec.text:
         return f"{image} with a head a side,"
     return f"images by {image}, captions by {text}, joined"
 

@@ -17,37 +17,40 @@ if TYPE_CHECKING:
 REQUIRED_KEYS = ("weight",)
 LINEAR_KEYS = ("weight", "bias")
 HIDDEN_KEYS = ("hidden.weight", "hidden.bias", "out.weight")
-"""A head has all of these or none."""
+"""Keys of the hidden layer: a head has all of these or none."""
 
 
 def apply_head(vectors: Tensor, heads: Mapping[str, Tensor], side: str) -> Tensor:
     """Apply a side's head to vectors (n, p): Wx + b, plus V·gelu(Ux + u) if it has that."""
     from torch.nn.functional import gelu, linear
 
-    found = linear(vectors, heads[f"{side}.weight"], heads.get(f"{side}.bias"))
+    mapped = linear(vectors, heads[f"{side}.weight"], heads.get(f"{side}.bias"))
     if f"{side}.hidden.weight" not in heads:
-        return found
+        return mapped
     weight, bias, out = (heads[f"{side}.{name}"] for name in HIDDEN_KEYS)
-    return found + linear(gelu(linear(vectors, weight, bias)), out)
+    return mapped + linear(gelu(linear(vectors, weight, bias)), out)
 
 
 def find_head_fault(heads: Mapping[str, Tensor], side: str) -> str:
     """Fault of a side's head, `names` or `shapes`; empty when it is valid."""
-    own = {name.removeprefix(f"{side}."): head.shape for name, head in heads.items()
-           if name.startswith(f"{side}.")}  # fmt: skip
-    if not set(REQUIRED_KEYS) <= set(own) or set(own) - {*LINEAR_KEYS, *HIDDEN_KEYS}:
+    prefix = f"{side}."
+    shapes = {
+        name.removeprefix(prefix): head.shape
+        for name, head in heads.items()
+        if name.startswith(prefix)
+    }
+    if not set(REQUIRED_KEYS) <= set(shapes) or set(shapes) - {*LINEAR_KEYS, *HIDDEN_KEYS}:
         return "names"
-    if 0 < len(set(HIDDEN_KEYS) & set(own)) < len(HIDDEN_KEYS):
+    if 0 < len(set(HIDDEN_KEYS) & set(shapes)) < len(HIDDEN_KEYS):
         return "names"
-    weight = own["weight"]
-    if len(weight) != 2:
+    if len(shapes["weight"]) != 2:
         return "shapes"
-    width, given = weight
-    wanted = {"weight": (width, given), "bias": (width,)}
-    if HIDDEN_KEYS[0] in own:
-        middle = own[HIDDEN_KEYS[0]][0] if own[HIDDEN_KEYS[0]] else 0
-        wanted |= dict(zip(HIDDEN_KEYS, ((middle, given), (middle,), (width, middle)), strict=True))
-    return "" if all(tuple(own[name]) == wanted[name] for name in own) else "shapes"
+    out, given = shapes["weight"]
+    wanted = {"weight": (out, given), "bias": (out,)}
+    if HIDDEN_KEYS[0] in shapes:
+        middle = shapes[HIDDEN_KEYS[0]][0] if shapes[HIDDEN_KEYS[0]] else 0
+        wanted |= dict(zip(HIDDEN_KEYS, ((middle, given), (middle,), (out, middle)), strict=True))
+    return "" if all(tuple(shapes[name]) == wanted[name] for name in shapes) else "shapes"
 
 
 FORMAT = "contrapose-joined-1"
@@ -55,7 +58,7 @@ SPEC = "joined.json"
 HEADS = "heads.safetensors"
 
 Pool = Literal["pooler", "first", "mean", "last", "max"]
-"""What of an encoder's output is its vector: its own pooler's, its first place's, the mean …"""
+"""Pooling of an encoder's output: its pooler, its first position, the mean …"""
 Kind = Literal["hf", "timm", "model"]
 
 
@@ -64,14 +67,14 @@ class Side:
     """Spec of one encoder of a joined pair.
 
     Attributes:
-        source: a folder (from the joined folder, where relative), an id on the hub, for timm the
-            name of the architecture, or, for a whole model, what `load_model` takes.
-        pool: what of its output is its vector; empty: as the encoder itself says.
-        kind: `hf` for transformers and sentence-transformers, `timm` for images only, `model` for a
-            dual encoder's own vectors.
+        source: a folder (relative to the joined folder), an id on the hub, the architecture's name
+            for timm, or a model string for `kind="model"`.
+        pool: pooling of its output; empty: as the encoder states.
+        kind: `hf` for transformers and sentence-transformers, `timm` for images only, `model` for
+            the vectors of a dual encoder.
         revision: on the hub.
-        weights: for timm: the file of its weights, from the joined folder where relative.
-        normalise: bring its vector to unit length before the map.
+        weights: for timm: its weight file, relative to the joined folder.
+        normalise: normalize its vector to unit length before the head.
     """
 
     source: str
@@ -99,14 +102,14 @@ class JoinedSpec:
         return JoinedSpec(_resolve_side(self.image, start), _resolve_side(self.text, start))
 
 
-def save_joined(folder: Path, joining: JoinedSpec, heads: Mapping[str, Tensor]) -> None:
+def save_joined(folder: Path, spec: JoinedSpec, heads: Mapping[str, Tensor]) -> None:
     """Write a folder of joined encoders atomically; the encoders stay where they are.
 
     Args:
         folder: must not exist, or be empty.
-        joining: which encoders.
-        heads: `image.weight` (d, image's) and `text.weight` (d, text's); `image.bias` and
-            `text.bias` (d,) may be there, and a hidden layer a side (`maps.HIDDEN`).
+        spec: the encoders.
+        heads: `image.weight` (d, image's) and `text.weight` (d, text's); optional `image.bias` and
+            `text.bias` (d,), and a hidden layer per side (`HIDDEN_KEYS`).
 
     Raises:
         InputError: the folder is taken, or the heads do not fit together.
@@ -115,10 +118,10 @@ def save_joined(folder: Path, joining: JoinedSpec, heads: Mapping[str, Tensor]) 
 
     check_heads(heads, folder)
     contiguous = {name: head.detach().cpu().float().contiguous() for name, head in heads.items()}
-    content = {"format": FORMAT, **asdict(joining)}
-    with new_folder(folder) as place:
-        write_bytes(place / HEADS, save(contiguous))
-        write_text(place / SPEC, json.dumps(content, indent=2) + "\n")
+    content = {"format": FORMAT, **asdict(spec)}
+    with new_folder(folder) as new:
+        write_bytes(new / HEADS, save(contiguous))
+        write_text(new / SPEC, json.dumps(content, indent=2) + "\n")
 
 
 def read_joined(folder: Path) -> tuple[JoinedSpec, dict[str, Tensor]]:
@@ -130,44 +133,44 @@ def read_joined(folder: Path) -> tuple[JoinedSpec, dict[str, Tensor]]:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    joining = read_joined_spec(folder / SPEC)
+    spec = read_joined_spec(folder / SPEC)
     try:
         heads = {name: head.float() for name, head in load((folder / HEADS).read_bytes()).items()}
     except (OSError, SafetensorError) as error:
         raise InputError(f"cannot be read ({error}).", file=folder / HEADS) from None
     check_heads(heads, folder / HEADS)
-    return joining, heads
+    return spec, heads
 
 
-def read_joined_spec(spec: Path) -> JoinedSpec:
+def read_joined_spec(file: Path) -> JoinedSpec:
     """Read the spec of a `joined.json`.
 
     Raises:
         InputError: it cannot be read.
     """
     try:
-        content = json.loads(spec.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             raise InputError(
-                f"is of format {content['format']!r}; this program reads {FORMAT!r}.", file=spec
+                f"is of format {content['format']!r}; this program reads {FORMAT!r}.", file=file
             )
         return JoinedSpec(_parse_side(content["image"]), _parse_side(content["text"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"cannot be read ({error}).", file=spec) from None
+        raise InputError(f"cannot be read ({error}).", file=file) from None
 
 
 def check_heads(heads: Mapping[str, Tensor], file: Path) -> None:
     """Raise `InputError` unless there is one head per side, both of one output dimension."""
-    found = [find_head_fault(heads, side) for side in ("image", "text")]
+    faults = [find_head_fault(heads, side) for side in ("image", "text")]
     strange = [name for name in heads if name.partition(".")[0] not in ("image", "text")]
-    if strange or "names" in found:
+    if strange or "names" in faults:
         raise InputError(
             f"the heads are {', '.join(sorted(heads)) or 'none'}; needed are image.weight and "
             "text.weight, and there may be image.bias and text.bias, and of a hidden layer all of "
             f"{', '.join(f'image.{name}' for name in HIDDEN_KEYS)}, and for text alike.",
             file=file,
         )
-    if "shapes" in found or len(heads["image.weight"]) != len(heads["text.weight"]):
+    if "shapes" in faults or len(heads["image.weight"]) != len(heads["text.weight"]):
         shapes = {name: tuple(head.shape) for name, head in heads.items()}
         raise InputError(f"the heads do not fit together: {shapes}.", file=file)
 

@@ -1,1 +1,1 @@
-"""Masking of caption words and image regions, as diagnosis asks for it."""
+"""Masking of caption words (`text`, `embeddings`) and image regions (`images`)."""

@@ -21,7 +21,7 @@ EMBEDDING_NAMES = (
     "tok_embeddings",
     "wte",
 )
-"""What libraries call the table of word vectors."""
+"""Attribute names of the word embedding in text networks."""
 
 
 def find_word_embedding(network: Any) -> nn.Embedding | None:
@@ -37,8 +37,8 @@ def zero_embeddings(words: nn.Module | None, flags: Tensor | None) -> Iterator[N
     """Context manager that zeroes the embeddings of flagged tokens.
 
     Args:
-        words: the table of word vectors.
-        flags: (n, l) for each token that the table is asked for; None where nothing is hidden.
+        words: the word embedding.
+        flags: (n, l) flag of each input token; None where nothing is masked.
     """
     if flags is None or words is None:
         yield
@@ -46,19 +46,19 @@ def zero_embeddings(words: nn.Module | None, flags: Tensor | None) -> Iterator[N
 
     calls: list[int] = []
 
-    def blank(module: nn.Module, given: Any, found: Tensor) -> Tensor:
+    def zero(module: nn.Module, inputs: Any, vectors: Tensor) -> Tensor:
         calls.append(1)
-        if found.shape[:-1] != flags.shape:
-            raise ValueError(f"flags of {tuple(flags.shape)} for words of {tuple(found.shape)}")
-        return found.masked_fill(flags[..., None].to(found.device), 0.0)
+        if vectors.shape[:-1] != flags.shape:
+            raise ValueError(f"flags of {tuple(flags.shape)} for words of {tuple(vectors.shape)}")
+        return vectors.masked_fill(flags[..., None].to(vectors.device), 0.0)
 
-    handle = words.register_forward_hook(blank)
+    handle = words.register_forward_hook(zero)
     try:
         yield
     finally:
         handle.remove()
     if not calls:
-        raise RuntimeError("no word was read from the table in which words were to be hidden")
+        raise RuntimeError("the word embedding whose rows were to be zeroed was not used")
 
 
 def make_zero_flags(
@@ -72,11 +72,11 @@ def make_zero_flags(
     """Flags (n, width) of tokens whose embeddings are zeroed; None where there are none.
 
     Args:
-        rows: for each caption its tokens that belong to hidden words; what is not there does not.
-        texts: the captions; only those hidden by `zero` count.
+        rows: mask flags of each caption's first tokens; later tokens are not masked.
+        texts: the captions; only those masked by `zero` count.
         width: of a padded row.
-        left: whether padding stands on the left.
-        device: where the flags are to be.
+        left: whether padding is on the left.
+        device: of the flags.
     """
     if not any(is_zero_masked(text) for text in texts):
         return None
@@ -97,28 +97,28 @@ def pack_zero_flags(
     rows: Sequence[Sequence[bool]], texts: Sequence[str], packed: PackedCaptions
 ) -> Tensor | None:
     """Flags (r, l) of zeroed tokens for packed captions."""
-    width = int(packed.places.max()) + 1
+    width = int(packed.positions.max()) + 1
     flags = make_zero_flags(
         [row[:width] for row in rows], texts, width, device=packed.owners.device
     )
     if flags is None:
         return None
-    return flags[packed.owners.clamp(min=0), packed.places] & (packed.owners >= 0)
+    return flags[packed.owners.clamp(min=0), packed.positions] & (packed.owners >= 0)
 
 
-def zero_masked_logprobs(found: Ragged, rows: Sequence[Sequence[bool]]) -> Ragged:
+def zero_masked_logprobs(logprobs: Ragged, rows: Sequence[Sequence[bool]]) -> Ragged:
     """Set the log-probabilities of masked tokens to 0.
 
     Args:
-        found: of every token but the first.
-        rows: for each caption, from its first token on, the tokens that are of hidden words; what
-            is not there is not hidden.
+        logprobs: of every token but the first.
+        rows: mask flags of each caption's first tokens; later tokens are not masked.
     """
     if not any(any(row) for row in rows):
-        return found
-    hidden = torch.zeros(len(found.values), dtype=torch.bool)
-    for row, start in zip(rows, found.offsets[:-1], strict=True):
-        for place, flag in enumerate(row[1:]):
+        return logprobs
+    masked = torch.zeros(len(logprobs.values), dtype=torch.bool)
+    for row, start in zip(rows, logprobs.offsets[:-1], strict=True):
+        for i, flag in enumerate(row[1:]):
             if flag:
-                hidden[int(start) + place] = True
-    return Ragged(found.values.masked_fill(hidden.to(found.values.device), 0.0), found.offsets)
+                masked[int(start) + i] = True
+    values = logprobs.values.masked_fill(masked.to(logprobs.values.device), 0.0)
+    return Ragged(values, logprobs.offsets)

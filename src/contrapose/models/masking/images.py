@@ -1,7 +1,7 @@
 """Images with masked regions: pixels set to zero in a model's normalized space.
 
-The region goes the way of the image: it is drawn white on black, and prepared as the model prepares
-any picture, so that resizing, cropping and padding move it just as they move what is hidden.
+The region is drawn white on black and prepared like any image, so that resizing, cropping and
+padding move it exactly as they move the pixels under it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.models.capabilities import ImagePreparer
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from contrapose.models.capabilities import PreparedImage
 
 PROBE_SIZE = (16, 16)
-"""A picture of one colour, to learn what becomes of white and black."""
+"""Size of a one-color image, by which the values of white and black are found."""
 MID_BYTE = 127
-"""Of bytes: what is above it is nearer to white than to black."""
+"""Bytes above it are nearer to white than to black."""
 GRAY = (0.5, 0.5, 0.5)
-"""What stands for zero where a model does not say which colour that is."""
+"""The color for zero where a model does not state one."""
 
 
 @runtime_checkable
@@ -40,8 +40,8 @@ class ImageNormalizer(Protocol):
 def can_mask_pixels(model: object) -> bool:
     """Whether pixels of the model's prepared images can be set to zero.
 
-    It must prepare images as pixels (…, 3, h, w), tiles included, and say how bytes are normalised
-    if it leaves that for later. Images that are cut into patches already have no such pixels.
+    It must prepare images as pixels (…, 3, h, w), tiles included, and be an `ImageNormalizer` if
+    these are bytes. Images that are prepared as patches have no such pixels.
     """
     if not isinstance(model, ImagePreparer):
         return False
@@ -54,17 +54,17 @@ def can_mask_pixels(model: object) -> bool:
 
 def zero_color(model: object) -> tuple[float, ...]:
     """Color (RGB, 0 to 1) nearest to zero in a model's normalized pixel space."""
-    found: tuple[float, ...] | None = getattr(model, "pixel_mean", None)
-    return GRAY if found is None else found
+    mean: tuple[float, ...] | None = getattr(model, "pixel_mean", None)
+    return GRAY if mean is None else mean
 
 
 def mask_pixels(model: ImagePreparer, image: Image, hidden: NDArray[np.bool_]) -> PreparedImage:
     """Prepare an image and set its masked pixels to zero; thread-safe.
 
     Args:
-        model: one that `blanks`.
-        image: the whole image.
-        hidden: (height, width) true where it is hidden.
+        model: one for which `can_mask_pixels` holds.
+        image: the full image.
+        hidden: (height, width) mask, true where the image is hidden.
     """
     from PIL import Image
 
@@ -74,7 +74,9 @@ def mask_pixels(model: ImagePreparer, image: Image, hidden: NDArray[np.bool_]) -
     over = drawn > (_midpoint(model) if drawn.is_floating_point() else MID_BYTE)
     if not _get_pixels(prepared).is_floating_point():
         if not isinstance(model, ImageNormalizer):
-            raise InputError("the model's images cannot be normalised; use --baseline mean.")
+            raise InputError(
+                f"the model's images cannot be normalised; use {option('baseline', 'mean')}."
+            )
         prepared = model.normalize_image(prepared)
     blank = _get_pixels(prepared).masked_fill(over.any(dim=-3, keepdim=True), 0.0)
     return {**prepared, "pixel_values": blank} if isinstance(prepared, Mapping) else blank
@@ -104,7 +106,7 @@ def _get_pixels(prepared: Any) -> Tensor:
     Raises:
         InputError: it has none.
     """
-    found: Any = prepared.get("pixel_values") if isinstance(prepared, Mapping) else prepared
-    if getattr(found, "ndim", 0) < 3 or found.shape[-3] != 3:
+    pixels: Any = prepared.get("pixel_values") if isinstance(prepared, Mapping) else prepared
+    if getattr(pixels, "ndim", 0) < 3 or pixels.shape[-3] != 3:
         raise InputError("images of this model are not pixels, so that none of them can be zero.")
-    return found  # type: ignore[no-any-return]
+    return pixels  # type: ignore[no-any-return]

@@ -1,13 +1,12 @@
 """Captions with masked words, and the tokens that belong to them.
 
-A hidden word keeps its place. By `zero` its tokens' embeddings become zero; by `pad`, `mask` and
-`token-0` its tokens become others. What marks a caption's start and end always stays. By `delete`
-the words are taken out, which is plain text and needs nothing of a model. Models say in
-`text_masks` which of the others they can do; nobody else is given a `MaskedText`.
+A masked word keeps its position. `zero` sets its token embeddings to zero; `pad`, `mask` and
+`token-0` replace its tokens. Start and end tokens are never masked. `delete` removes the words from
+the text, which needs no support by the model. A model lists the other kinds that it supports in
+`text_masks`; only such a model is given a `MaskedText`.
 
-A captioner's log-probabilities of hidden tokens are 0, so that the mean over all tokens is the sum
-over the present ones, divided by the number of all: a hidden word adds nothing by itself, and the
-others read zeros in its place.
+A captioner's log-probabilities of masked tokens are 0: the mean over all tokens is then the sum
+over the unmasked tokens, divided by the number of all.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 
 Span = tuple[int, int]
 """Offsets of a first character and of the one after the last."""
@@ -31,7 +30,7 @@ TEXT_MASKS = {
     TOKEN_0: "hidden words become token 0, as in the authors' released script",
     DELETE: "hidden words are taken out of the text",
 }
-"""Ways to hide words, and what each does."""
+"""Kinds of masking, with their descriptions."""
 
 
 @runtime_checkable
@@ -49,13 +48,13 @@ class TextMasker(Protocol):
 class MaskedText(str):
     """A caption with masked words.
 
-    As text it is an encoding of all three parts, which no plain caption has: ids, caches and
-    comparisons take it for a caption of its own.
+    As a string it encodes caption, spans and kind, so that ids, caches and comparisons distinguish
+    it from every plain caption.
 
     Attributes:
-        caption: the whole caption.
-        hidden: where the hidden words are, in order, none touching another.
-        kind: how they are hidden.
+        caption: the full caption.
+        hidden: spans of the masked words, sorted and disjoint.
+        kind: the kind of masking.
     """
 
     caption: str
@@ -78,7 +77,7 @@ def hide(caption: str, hidden: Iterable[Span], kind: str = ZERO) -> str:
     """Mask words of a caption; the plain caption where there are no spans.
 
     Raises:
-        InputError: there is no such kind, or a place lies outside the caption.
+        InputError: there is no such kind, or a span lies outside the caption.
     """
     if kind not in TEXT_MASKS:
         raise InputError(f"words cannot be hidden by {kind!r}; there are {', '.join(TEXT_MASKS)}.")
@@ -102,18 +101,18 @@ def merge_spans(spans: Iterable[Span], caption: str) -> tuple[Span, ...]:
     Raises:
         InputError: one is empty or lies outside the caption.
     """
-    found: list[Span] = []
+    merged: list[Span] = []
     for start, end in sorted(spans):
         if not 0 <= start < end <= len(caption):
             raise InputError(
                 f"the words at {start}–{end} are not in the caption {caption[:40]!r}, which has "
                 f"{len(caption)} characters."
             )
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
         else:
-            found.append((start, end))
-    return tuple(found)
+            merged.append((start, end))
+    return tuple(merged)
 
 
 def full_caption(text: str) -> str:
@@ -129,8 +128,7 @@ def full_captions(texts: Iterable[str]) -> list[str]:
 def flag_by_offsets(offsets: Sequence[Span], caption: str, hidden: Sequence[Span]) -> list[bool]:
     """Mask flag of each token, by its character offsets.
 
-    A token of nothing, or of nothing but space, belongs to the word behind it. What a tokeniser
-    adds to a caption must not be among them.
+    An empty or blank token belongs to the next word. Special tokens must not be among the offsets.
     """
     flags = []
     for start, end in offsets:
@@ -149,40 +147,40 @@ def flag_by_prefix(
     """Mask flag of each token, by tokenizing prefixes: for tokenizers without offsets.
 
     Args:
-        encode: tokens of a text, without start and end.
-        caption: the whole caption.
-        hidden: where the hidden words are.
+        encode: token ids of a text, without special tokens.
+        caption: the full caption.
+        hidden: spans of the masked words.
 
     Raises:
         InputError: the tokens before a word depend on the word.
     """
-    whole = list(encode(caption))
-    flags = [False] * len(whole)
+    ids = list(encode(caption))
+    flags = [False] * len(ids)
     for start, end in hidden:
-        places = []
+        bounds = []
         for stop in (start, end):
             before = caption[:stop].rstrip()
             tokens = list(encode(before)) if before else []
-            if whole[: len(tokens)] != tokens:
+            if ids[: len(tokens)] != tokens:
                 raise InputError(
                     f"the tokens of {caption[start:end]!r} cannot be told from the others in "
-                    f"{caption[:40]!r}: use --baseline delete."
+                    f"{caption[:40]!r}: use {option('baseline', DELETE)}."
                 )
-            places.append(len(tokens))
-        flags[places[0] : places[1]] = [True] * (places[1] - places[0])
+            bounds.append(len(tokens))
+        flags[slice(*bounds)] = [True] * (bounds[1] - bounds[0])
     return flags
 
 
 def replace_tokens(row: Sequence[int], flags: Sequence[bool], token: int) -> list[int]:
     """Replace the flagged tokens by another token."""
-    return [token if flag else own for own, flag in zip(row, flags, strict=True)]
+    return [token if flag else original for original, flag in zip(row, flags, strict=True)]
 
 
 def require_text_mask(model: object, kind: str, score: str) -> None:
     """Raise unless a model supports a kind of masking for a score.
 
     Raises:
-        InputError: it cannot, or there is no such way.
+        InputError: it does not, or there is no such kind.
     """
     if kind not in TEXT_MASKS:
         raise InputError(f"words cannot be hidden by {kind!r}; there are {', '.join(TEXT_MASKS)}.")
@@ -193,42 +191,44 @@ def require_text_mask(model: object, kind: str, score: str) -> None:
         name = getattr(model, "name", type(model).__name__)
         others = f" (it can by {', '.join(able)})" if able else ""
         raise InputError(
-            f"{name} cannot hide words by {kind!r} for {score}{others}: use --baseline delete."
+            f"{name} cannot hide words by {kind!r} for {score}{others}: use "
+            f"{option('baseline', DELETE)}."
         )
 
 
 CACHE_SIZE = 4096
-"""Texts whose tokens are remembered."""
+"""Texts whose tokens are cached."""
 Encode = Callable[..., dict[str, list[Any]]]
-"""Texts and the tokeniser's arguments → columns, a row a text."""
+"""Tokenizer call: texts and arguments → columns, with one row per text."""
 
 
 class TokenMasker:
     """Finds the tokens of masked words, and the token that replaces them.
 
     Attributes:
-        kinds: how words can be hidden: by zeros, and by the tokens that the tokeniser has.
+        kinds: supported kinds of masking: `zero`, and those whose token the tokenizer has.
     """
 
-    def __init__(self, tokenizer: Any, encode: Encode, *, ends: bool, shifts: bool = False):
+    def __init__(self, tokenizer: Any, encode: Encode, *, seeks_end: bool, shifts: bool = False):
         """Create a masker for the tokenizer of a model.
 
         Args:
-            tokenizer: the library's.
-            encode: calls it, in whatever way the model does.
-            ends: whether the network looks for the end token, which may then not stand elsewhere.
-            shifts: whether the network counts places by tokens that are no padding: a padding token
-                within a caption would move the words behind it.
+            tokenizer: the library's tokenizer.
+            encode: calls the tokenizer with the model's arguments.
+            seeks_end: whether the network reads the state of the first end token: no other token
+                may then be replaced by it.
+            shifts: whether position ids count only tokens that are not padding: a padding token
+                within a caption would shift the words after it.
         """
         pad = tokenizer.pad_token_id
-        own = pad if pad is not None and not (ends and pad == tokenizer.eos_token_id) else 0
-        self._tokens = {TOKEN_0: 0} if shifts else {PAD: own, TOKEN_0: 0}
+        usable = pad is not None and not (seeks_end and pad == tokenizer.eos_token_id)
+        self._tokens = {TOKEN_0: 0} if shifts else {PAD: pad if usable else 0, TOKEN_0: 0}
         if tokenizer.mask_token_id is not None:
             self._tokens[MASK] = tokenizer.mask_token_id
         self._fast = bool(tokenizer.is_fast)
         self._encode = encode
         # A caption comes again with every coalition of its words.
-        self._read = lru_cache(maxsize=CACHE_SIZE)(self._tokens_of)
+        self._tokenize = lru_cache(maxsize=CACHE_SIZE)(self._tokenize_once)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -239,44 +239,44 @@ class TokenMasker:
         """Token that replaces the tokens of a masked word.
 
         Raises:
-            InputError: the tokeniser has nothing of the kind.
+            InputError: the tokenizer has none.
         """
         if kind not in self._tokens:
             raise InputError(f"its tokeniser cannot hide words by {kind!r}.")
         return self._tokens[kind]
 
-    def bare(self, caption: str, hidden: Sequence[Span]) -> list[bool]:
+    def flags(self, caption: str, hidden: Sequence[Span]) -> list[bool]:
         """Mask flag of each token of a caption, special tokens excluded."""
         if self._fast:
-            return flag_by_offsets(self._read(caption)[1], caption, hidden)
-        return flag_by_prefix(lambda text: self._read(text)[0], caption, hidden)
+            return flag_by_offsets(self._tokenize(caption)[1], caption, hidden)
+        return flag_by_prefix(lambda text: self._tokenize(text)[0], caption, hidden)
 
-    def within(
+    def row_flags(
         self, row: Sequence[int], added: int, caption: str, hidden: Sequence[Span]
     ) -> list[bool]:
         """Mask flag of each token of a row with special tokens, possibly truncated.
 
         Args:
-            row: token numbers.
-            added: how many of them the tokeniser adds to any caption.
-            caption: what the tokeniser is given.
-            hidden: where the hidden words are in it.
+            row: token ids.
+            added: number of special tokens among them.
+            caption: the text given to the tokenizer.
+            hidden: spans of the masked words in it.
 
         Raises:
             InputError: the caption's tokens are not found in the row.
         """
-        ids = self._read(caption)[0][: len(row) - added]
+        ids = self._tokenize(caption)[0][: len(row) - added]
         for before in range(added + 1):
             if list(row[before : before + len(ids)]) == ids:
-                flags = self.bare(caption, hidden)[: len(ids)]
+                flags = self.flags(caption, hidden)[: len(ids)]
                 return [False] * before + flags + [False] * (len(row) - before - len(ids))
         raise InputError(
-            f"the words of {caption[:40]!r} cannot be told apart: use --baseline delete."
+            f"the words of {caption[:40]!r} cannot be told apart: use {option('baseline', DELETE)}."
         )
 
-    def _tokens_of(self, text: str) -> tuple[list[int], list[Span]]:
+    def _tokenize_once(self, text: str) -> tuple[list[int], list[Span]]:
         """Token ids of a text and their offsets; no offsets from a slow tokenizer."""
-        places = {"return_offsets_mapping": True} if self._fast else {}
-        found = self._encode([text], add_special_tokens=False, **places)
-        offsets = found["offset_mapping"][0] if self._fast else []
-        return list(found["input_ids"][0]), list(offsets)
+        arguments = {"return_offsets_mapping": True} if self._fast else {}
+        columns = self._encode([text], add_special_tokens=False, **arguments)
+        offsets = columns["offset_mapping"][0] if self._fast else []
+        return list(columns["input_ids"][0]), list(offsets)

@@ -1,4 +1,4 @@
-"""The built-in models with the capabilities that the scoring engine asks for."""
+"""Built-in models: dual encoder `tiny-clip`; dual encoder, matcher and captioner `tiny`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from contrapose.arrays import Ragged
 from contrapose.errors import InputError
-from contrapose.models.capabilities import EncodedImage, ModelCard, check_caption
+from contrapose.models.capabilities import EncodedImage, ModelCard, check_caption, check_pairs
 from contrapose.models.encoded_images import EncodedImages, deduplicate, gather_encoded
 from contrapose.models.exact import exact_inference
 from contrapose.models.masking.embeddings import (
@@ -35,27 +35,27 @@ from contrapose.models.tiny.network import FusionDecoder, TinyNetwork
 from contrapose.models.tiny.tokenizer import END, MATCH, PAD, START, Tokenizer
 
 ImageOrPixels = Image | Tensor
-"""A decoded image, or pixels (3, h, w) in −1 … 1 already."""
+"""A decoded image, or pixels (3, h, w) in −1 … 1."""
 
 ADDED_TOKENS = 2
-"""Tokens that are added to every caption: the first, which says what is asked, and the end."""
+"""Special tokens of every caption: START or MATCH, and END."""
 ROW_TOKENS = 64
-"""Tokens of captions that share a row. On one core 5 captions an image take 0.7 of the time that
-they take one by one; rows of 300 tokens are no faster than that."""
+"""Most tokens of a row of several captions. On one core five captions of an image take 0.7 of the
+time of single captions; rows of 300 tokens are no faster."""
 ON_CPU, ELSEWHERE = 32, 128
-"""Images, captions or pairs at once; on two cores 128 take a third longer than four times 32."""
+"""Batch sizes; on two cores a batch of 128 takes a third longer than four of 32."""
 
 
 class TinyClip:
     """Built-in dual encoder: score `itc` is the cosine of image and caption vectors.
 
     Attributes:
-        name: as the user would type it.
-        fingerprint: of weights and of how they are loaded.
-        batch_size: how many to give at once.
-        network: on its device and in its dtype.
-        tokeniser: from captions to token numbers.
-        text_masks: how it can hide words; padding is not looked at, and its token is 0.
+        name: the canonical model string.
+        fingerprint: hash of weights and load options.
+        batch_size: default number of images, captions or pairs per call.
+        network: in its device and dtype.
+        tokenizer: its tokenizer.
+        text_masks: supported kinds of masking; the padding token, which is 0, is not attended to.
     """
 
     text_masks = (ZERO, BY_PAD, TOKEN_0)
@@ -108,10 +108,10 @@ class TinyClip:
         """Unit vectors (n, d) in float32.
 
         Raises:
-            InputError: a caption is empty, or longer than the network reads.
+            InputError: a caption is empty, or longer than the context.
         """
         tokens = self.tokens(texts, START)
-        with zero_embeddings(self.network.text.words, self._flags(texts, tokens)):
+        with zero_embeddings(self.network.text.words, self.zero_flags(texts, tokens)):
             vectors: Tensor = self.network.text(tokens)
         return vectors
 
@@ -148,7 +148,7 @@ class TinyClip:
         """Token ids (n, l), each caption between `first` and END, padded.
 
         Raises:
-            InputError: a caption is empty, or longer than the network reads and not to be cut.
+            InputError: a caption is empty, or longer than the context and not to be truncated.
         """
         rows = self.rows(texts, first)
         length = max(map(len, rows))
@@ -169,16 +169,16 @@ class TinyClip:
             rows.append([first, *tokens[: self.context - ADDED_TOKENS], END])
         return rows
 
-    def hidden(self, text: str) -> list[bool]:
+    def mask_flags(self, text: str) -> list[bool]:
         """Mask flag of each token of a caption, from the first token on."""
         if not isinstance(text, MaskedText):
             return []
         flags = flag_by_prefix(self.tokenizer.encode, text.caption, text.hidden)
         return [False, *flags[: self.context - ADDED_TOKENS]]
 
-    def _flags(self, texts: Sequence[str], tokens: Tensor) -> Tensor | None:
+    def zero_flags(self, texts: Sequence[str], tokens: Tensor) -> Tensor | None:
         """Flags (n, l) of tokens whose embeddings are zeroed; None where there are none."""
-        rows = [self.hidden(text) for text in texts]
+        rows = [self.mask_flags(text) for text in texts]
         return make_zero_flags(rows, texts, tokens.shape[1], device=self.device)
 
 
@@ -186,8 +186,8 @@ class Tiny(TinyClip):
     """Built-in BLIP-like model: dual encoder, matcher (`itm`) and captioner (`lm`).
 
     Attributes:
-        noise_mean: of noise images, in the network's own pixel range −1 … 1.
-        noise_std: likewise.
+        noise_mean: mean of noise images, in pixels of −1 … 1.
+        noise_std: standard deviation of noise images, in pixels of −1 … 1.
     """
 
     noise_mean, noise_std = 0.25, 0.4  # about the mean and spread of scenes
@@ -195,30 +195,31 @@ class Tiny(TinyClip):
     @exact_inference
     def match(self, images: Sequence[ImageOrPixels], texts: Sequence[str]) -> Tensor:
         """Match logits (n,) of pairs."""
-        _require_pairs(images, texts)
+        check_pairs(self.name, images, texts)
         fusion, tokens = self._fusion(), self.tokens(texts, MATCH)
-        with zero_embeddings(fusion.words, self._flags(texts, tokens)):
-            return fusion.match(tokens, self._looked(images)).float()
+        with zero_embeddings(fusion.words, self.zero_flags(texts, tokens)):
+            return fusion.match(tokens, self._image_tokens(images)).float()
 
     @exact_inference
     def token_logprobs(
         self, images: Sequence[ImageOrPixels | EncodedImage], texts: Sequence[str]
     ) -> Ragged:
         """Log P of every caption token and of the end, given the image and the tokens before."""
-        _require_pairs(images, texts)
+        check_pairs(self.name, images, texts)
         fusion, rows = self._fusion(), self.rows(texts, START)
-        distinct, places = deduplicate(images)
-        packed = pack(rows, places, longest=ROW_TOKENS, device=self.device)
-        seen = gather_encoded(distinct, self._see, lambda kept: kept).rows(packed.rows)
-        hidden = [self.hidden(text) for text in texts]
-        with zero_embeddings(fusion.words, pack_zero_flags(hidden, texts, packed)):
-            states = packed.chosen(fusion.packed(packed, seen.tensors))
-        return zero_masked_logprobs(ragged_logprobs(fusion.after(states), packed), hidden)
+        distinct, indices = deduplicate(images)
+        packed = pack(rows, indices, longest=ROW_TOKENS, device=self.device)
+        encoded = gather_encoded(distinct, self._encode, lambda images: images)
+        tensors = encoded.select(packed.row_images).tensors
+        masked = [self.mask_flags(text) for text in texts]
+        with zero_embeddings(fusion.words, pack_zero_flags(masked, texts, packed)):
+            states = packed.select(fusion.packed_states(packed, tensors))
+        return zero_masked_logprobs(ragged_logprobs(fusion.token_logits(states), packed), masked)
 
     @exact_inference
-    def look(self, images: Sequence[ImageOrPixels]) -> list[EncodedImage]:
+    def encode_images(self, images: Sequence[ImageOrPixels]) -> list[EncodedImage]:
         """Encode images to the keys and values that captions attend to."""
-        return self._see(images).looked() if images else []
+        return self._encode(images).split() if images else []
 
     @property
     def lm_tokens(self) -> str:
@@ -232,26 +233,20 @@ class Tiny(TinyClip):
         noise = np.random.default_rng(seed).normal(self.noise_mean, self.noise_std, shape)
         return list(torch.from_numpy(noise).float())
 
-    def _see(self, images: Sequence[ImageOrPixels]) -> EncodedImages:
+    def _encode(self, images: Sequence[ImageOrPixels]) -> EncodedImages:
         """Keys and values of images for the fusion decoder."""
-        return EncodedImages(self._fusion().keep(self.network.image(self.pixels(images))))
+        return EncodedImages(self._fusion().keys_values(self.network.image(self.pixels(images))))
 
-    def _looked(self, images: Sequence[ImageOrPixels]) -> Tensor:
+    def _image_tokens(self, images: Sequence[ImageOrPixels]) -> Tensor:
         """Image tokens of each pair; each distinct image is encoded once."""
-        distinct, places = deduplicate(images)
+        distinct, indices = deduplicate(images)
         tokens: Tensor = self.network.image(self.pixels(distinct))
-        return tokens[torch.tensor(places, device=self.device)]
+        return tokens[torch.tensor(indices, device=self.device)]
 
     def _fusion(self) -> FusionDecoder:
         if self.network.fusion is None:
             raise InputError(f"{self.name} is a dual encoder: it gives itc alone.")
         return self.network.fusion
-
-
-def _require_pairs(images: Sequence[ImageOrPixels | EncodedImage], texts: Sequence[str]) -> None:
-    """Raise unless there are as many images as captions."""
-    if len(images) != len(texts):
-        raise InputError(f"{len(images)} images were given with {len(texts)} captions.")
 
 
 def scale_pixels(images: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
 """Networks of the built-in models: image encoder, text encoder, and fusion decoder.
 
-`tiny` is built like BLIP (Li et al., 2022): one image encoder, a text encoder for the contrastive
-score (ITC), and a text network with cross-attention that judges a caption (ITM, every token sees
-every other) or continues it (LM, every token sees the earlier ones). `tiny-clip` has the two
-encoders alone, as CLIP does.
+`tiny` has the architecture of BLIP (Li et al., 2022): an image encoder, a text encoder for the
+contrastive score (ITC), and a text network with cross-attention for matching (ITM, bidirectional
+attention) and language modeling (LM, causal attention). `tiny-clip` has the two encoders alone, as
+CLIP does.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
+from contrapose.models.exact import normalize_rows
 from contrapose.models.tiny.tokenizer import PAD
 
 if TYPE_CHECKING:
     from contrapose.models.packing import PackedCaptions
 
 KeyValue: TypeAlias = tuple[Tensor, Tensor]
-"""Keys and values of a sequence, made already."""
+"""Keys and values of a sequence."""
 
 
 class Attention(nn.Module):
@@ -42,11 +43,11 @@ class Attention(nn.Module):
         """Attend from `x` to `other` (or itself); `mask` is true where attention is allowed."""
         source = x if other is None else other
         query = self._split(self.query(x))
-        key, value = source if isinstance(source, tuple) else self.keyed(source)
+        key, value = source if isinstance(source, tuple) else self.keys_values(source)
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         return self.out(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
-    def keyed(self, source: Tensor) -> KeyValue:
+    def keys_values(self, source: Tensor) -> KeyValue:
         """Keys and values (n, heads, t, …) of a sequence, for reuse."""
         key, value = self.key_value(source).chunk(2, dim=-1)
         return self._split(key), self._split(value)
@@ -82,18 +83,13 @@ class TransformerBlock(nn.Module):
 
 def initialize_weights(module: nn.Module) -> None:
     """Initialize weights with small normal values, as in BERT and ViT."""
-    for each in module.modules():
-        if isinstance(each, nn.Linear | nn.Embedding):
-            nn.init.normal_(each.weight, std=0.02)
-        if isinstance(each, nn.Linear) and each.bias is not None:
-            nn.init.zeros_(each.bias)
-        if isinstance(each, nn.Conv2d):
-            nn.init.kaiming_normal_(each.weight, nonlinearity="relu")
-
-
-def normalize_rows(x: Tensor) -> Tensor:
-    """L2-normalize vectors along the last dimension, in float32."""
-    return F.normalize(x.float(), dim=-1)
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear | nn.Embedding):
+            nn.init.normal_(layer.weight, std=0.02)
+        if isinstance(layer, nn.Linear) and layer.bias is not None:
+            nn.init.zeros_(layer.bias)
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
 
 
 def arange_like(x: Tensor) -> Tensor:
@@ -108,14 +104,14 @@ class TinyConfig:
     Attributes:
         vocabulary: number of tokens.
         width: of the residual stream.
-        heads: of attention.
+        heads: number of attention heads.
         image_layers: blocks of the image encoder.
         text_layers: blocks of the text encoder.
-        fusion_layers: blocks of the network with cross-attention; 0 for a dual encoder.
-        embedding: length of the vectors that are compared.
-        image_size: pixels a side.
-        patch: pixels a side of what becomes one token; a multiple of 4.
-        context: most tokens of a caption, start and end included.
+        fusion_layers: blocks of the fusion decoder; 0 for a dual encoder.
+        embedding: dimension of image and caption vectors.
+        image_size: side of an image in pixels.
+        patch: side of a patch in pixels; a multiple of 4.
+        context: context length, special tokens included.
     """
 
     vocabulary: int
@@ -137,8 +133,8 @@ class TinyConfig:
 class TinyImageEncoder(nn.Module):
     """Image encoder: a convolutional stem makes patch tokens, transformer blocks mix them.
 
-    Places begin as sines and cosines of row and column, so that where a thing is can be read off
-    its tokens from the first step on.
+    Position embeddings are initialized with sines and cosines of row and column, so that locations
+    can be read off the tokens from the first training step on.
     """
 
     def __init__(self, config: TinyConfig):
@@ -205,8 +201,8 @@ class TinyTextEncoder(nn.Module):
 class FusionDecoder(nn.Module):
     """Text network with cross-attention to the image: match logits and next-token logits.
 
-    What it looks at is told its place once more, as in DETR (Carion et al., 2020): where a thing is
-    must reach the words whatever the image encoder's blocks made of it.
+    Position embeddings are added to the image tokens again, as in DETR (Carion et al., 2020), so
+    that locations reach the words.
     """
 
     def __init__(self, config: TinyConfig):
@@ -229,7 +225,7 @@ class FusionDecoder(nn.Module):
 
     def logits(self, tokens: Tensor, image: Tensor) -> Tensor:
         """Logits (n, l, vocabulary) of the token after each, of captions that begin with START."""
-        return self.after(self.states(tokens, image))
+        return self.token_logits(self.states(tokens, image))
 
     def states(self, tokens: Tensor, image: Tensor) -> Tensor:
         """Hidden states (n, l, width) after each token of captions that begin with START."""
@@ -237,26 +233,26 @@ class FusionDecoder(nn.Module):
         earlier = (steps[:, None] >= steps)[None, None]
         return self._run(tokens, image, earlier)
 
-    def packed(self, packed: PackedCaptions, kept: Sequence[Tensor]) -> Tensor:
-        """Hidden states (r, l, width) of packed captions, each of which sees itself alone.
+    def packed_states(self, packed: PackedCaptions, tensors: Sequence[Tensor]) -> Tensor:
+        """Hidden states (r, l, width) of packed captions.
 
         Args:
             packed: the captions.
-            kept: of each row's image, as `keep` made it.
+            tensors: keys and values of each row's image, from `keys_values`.
         """
-        x = self.words(packed.tokens) + self.place[packed.places]
-        mask = packed.allowed()
+        x = self.words(packed.tokens) + self.place[packed.positions]
+        mask = packed.attention_mask()
         for i, block in enumerate(self.blocks):
-            x = block(x, mask=mask, image=(kept[2 * i], kept[2 * i + 1]))
+            x = block(x, mask=mask, image=(tensors[2 * i], tensors[2 * i + 1]))
         return self.norm(x)  # type: ignore[no-any-return]
 
-    def keep(self, image: Tensor) -> tuple[Tensor, ...]:
+    def keys_values(self, image: Tensor) -> tuple[Tensor, ...]:
         """Keys and values of images (n, t, width), block after block."""
         image = image + self.where
         looks: list[Any] = [block.look for block in self.blocks]
-        return tuple(part for look in looks for part in look.keyed(image))
+        return tuple(part for look in looks for part in look.keys_values(image))
 
-    def after(self, states: Tensor) -> Tensor:
+    def token_logits(self, states: Tensor) -> Tensor:
         """Next-token logits after each state."""
         return states @ self.words.weight.T
 
@@ -269,7 +265,7 @@ class FusionDecoder(nn.Module):
 
 
 class TinyNetwork(nn.Module):
-    """The whole network; a dual encoder has no fusion decoder."""
+    """Image encoder, text encoder and fusion decoder; a dual encoder has no fusion decoder."""
 
     def __init__(self, config: TinyConfig):
         super().__init__()

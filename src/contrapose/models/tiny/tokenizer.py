@@ -1,7 +1,7 @@
 """Tokenizer of the built-in models: known words, and UTF-8 bytes for all others.
 
-Words of the vocabulary are one token each. Any other word is spelled in the bytes of its UTF-8
-form, so nothing is ever unknown and nothing is lost: another word is another sequence of tokens.
+Words of the vocabulary are one token each. Any other word is spelled in UTF-8 bytes: no word is
+unknown, and different words have different tokens.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 
 PAD, START, END, MATCH = range(4)
-"""Padding; start of a caption that is to be continued; its end; start of one to be judged."""
+"""Padding; start of a caption for the language model; its end; start of a caption to match."""
 SPECIAL = 4
 BYTES = 256
 _PIECES = re.compile(r"\w+(?:-\w+)*|[^\w\s]")
-"""A word, with its hyphens; or a sign."""
+"""A word, with its hyphens; or a punctuation mark."""
 
 
 class Tokenizer:

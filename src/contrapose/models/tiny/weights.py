@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contrapose.errors import InputError, MissingExtraError
+from contrapose.errors import InputError, MissingExtraError, first_line
 from contrapose.models.options import Dtype, LoadOptions
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NAMES = ("tiny", "tiny-clip")
 FORMAT = "contrapose-tiny-1"
-"""What this program reads; a file of another format is refused."""
+"""Format of weight files; a file of another format is refused."""
 FOLDER = Path(__file__).parent
 WEIGHT_FILE = "contrapose-tiny.safetensors"
 """The weight file of a folder that holds a model of this kind."""
@@ -34,11 +34,11 @@ def load(
     """Load a built-in model, or one of its kind from a weight file.
 
     Args:
-        name: which.
-        device: where it computes.
+        name: of the model.
+        device: of its computation.
         path: another weight file.
-        dtype: what it computes in.
-        cut: cut captions that are longer than it reads.
+        dtype: of its computation.
+        cut: truncate captions beyond the context.
 
     Raises:
         InputError: the weight file is missing, damaged, or of another version.
@@ -55,10 +55,10 @@ def load(
     kind = TinyClip if network.fusion is None else Tiny
     options = LoadOptions(device, dtype, cut)
     if settings := options.settings():
-        said = "&".join(f"{key}={value}" for key, value in settings.items())
-        name, fingerprint = f"{name}?{said}", f"{fingerprint}-{'-'.join(settings.values())}"
-    placed = network.to(device, options.torch_dtype).eval()
-    return kind(name, placed, words, fingerprint, options)
+        suffix = "&".join(f"{key}={value}" for key, value in settings.items())
+        name, fingerprint = f"{name}?{suffix}", f"{fingerprint}-{'-'.join(settings.values())}"
+    network = network.to(device, options.torch_dtype).eval()
+    return kind(name, network, words, fingerprint, options)
 
 
 def read_weights(file: Path) -> tuple[TinyNetwork, tuple[str, ...], str]:
@@ -77,9 +77,9 @@ def read_weights(file: Path) -> tuple[TinyNetwork, tuple[str, ...], str]:
     try:
         header = _parse_metadata(content)
         if header.get("format") != FORMAT:
-            found = header.get("format", "no format")
+            stated = header.get("format", "no format")
             raise InputError(
-                f"holds weights of {found!r}; this program reads {FORMAT!r}.", file=file
+                f"holds weights of {stated!r}; this program reads {FORMAT!r}.", file=file
             )
         network = TinyNetwork(TinyConfig(**json.loads(header["config"])))
         network.load_state_dict({name: w.float() for name, w in parse(content).items()})
@@ -128,7 +128,7 @@ def read_recipe(file: Path) -> dict[str, Any]:
 
 
 _DAMAGE_ERRORS = (ArithmeticError, AttributeError, KeyError, RuntimeError, TypeError, ValueError)
-"""What reading a header or building a network of nonsense can raise."""
+"""Errors of reading a damaged header or building a network from it."""
 
 
 def _sort_header(content: bytes) -> bytes:
@@ -149,8 +149,7 @@ def _read_bytes(file: Path) -> bytes:
 
 
 def _damaged_file(file: Path, error: Exception) -> InputError:
-    first = str(error).split("\n", maxsplit=1)[0].rstrip(":. ")
-    return InputError(f"the weight file is damaged ({first}).", file=file)
+    return InputError(f"the weight file is damaged ({first_line(error)}).", file=file)
 
 
 def _parse_metadata(content: bytes) -> dict[str, str]:
@@ -158,5 +157,5 @@ def _parse_metadata(content: bytes) -> dict[str, str]:
     length = int.from_bytes(content[:8], "little")
     if not 0 < length <= len(content) - 8:
         raise ValueError("its header is cut off")
-    found: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-    return found
+    metadata: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    return metadata

@@ -161,7 +161,7 @@ class TinyStudent:
     def flags(self, texts: Sequence[str], tokens: Inputs) -> Tensor:
         """Mask of the tokens of hidden words."""
         width = tokens["tokens"].shape[1]
-        flags = make_zero_flags([self.model.hidden(text) for text in texts], texts, width)
+        flags = make_zero_flags([self.model.mask_flags(text) for text in texts], texts, width)
         return torch.zeros(len(texts), width, dtype=torch.bool) if flags is None else flags
 
     def read(self, tokens: Inputs, hidden: Tensor | None = None) -> Tensor:

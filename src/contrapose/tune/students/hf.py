@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from contrapose.errors import InputError
+from contrapose.models.exact import normalize_rows
+from contrapose.models.hf.base import log_odds
 from contrapose.models.hf.blip import Blip
 from contrapose.models.hf.checkpoint import silence_transformers
 from contrapose.models.hf.dual import DualEncoder
-from contrapose.models.hf.fusion import log_odds, normalize_rows
 from contrapose.models.hf.inputs import ImageInputs, TextInputs
 from contrapose.models.masking.embeddings import zero_embeddings
 from contrapose.models.masking.text import ZERO
@@ -38,7 +39,7 @@ class _HfStudent:
 
     def __init__(self, texts: TextInputs, images: ImageInputs, model: DualEncoder | Blip):
         self._texts, self._images = texts, images
-        self._words, self.hides = model._words, ZERO in model.text_masks
+        self._words, self.hides = model.word_embedding, ZERO in model.text_masks
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
@@ -50,7 +51,7 @@ class _HfStudent:
 
     def flags(self, texts: Sequence[str], tokens: Inputs) -> Tensor:
         """Mask of the tokens of hidden words."""
-        flags = self._texts.zeros(texts, tokens)
+        flags = self._texts.zero_flags(texts, tokens)
         shape = len(texts), tokens["input_ids"].shape[1]
         return torch.zeros(shape, dtype=torch.bool) if flags is None else flags
 
@@ -75,9 +76,9 @@ class DualStudent(_HfStudent):
     matches = writes = False
 
     def __init__(self, model: DualEncoder, source: Path):
-        super().__init__(model._captions, model._pictures, model)
+        super().__init__(model.text_inputs, model.image_inputs, model)
         self.model, self.source = model, source
-        self.network = model._network
+        self.network = model.network
         kind = type(self.network).__name__
         if kind not in ("CLIPModel", "SiglipModel"):
             raise InputError(f"a {kind} cannot be tuned here: CLIP, SigLIP and BLIP can.")
@@ -137,7 +138,7 @@ class BlipStudent(_HfStudent):
     """The library's model has lost its temperature; this is where its training began."""
 
     def __init__(self, model: Blip, source: Path):
-        super().__init__(model.captions, model.pictures, model)
+        super().__init__(model.text_inputs, model.image_inputs, model)
         self.model, self.source = model, source
         self.network = model.network
 

@@ -51,7 +51,7 @@ def test_packed_is_as_whole(kind: str, tmp_path: Path) -> None:
     images = [picture(40, 40), picture(48, 32, 1)]
     shown = [images[0], images[1], images[0], images[1]]
     packed = model.token_logprobs(shown, CAPTIONS)
-    kept = model.token_logprobs(model.look(images) * 2, CAPTIONS)
+    kept = model.token_logprobs(model.encode_images(images) * 2, CAPTIONS)
     model._decoder = None
     whole = model.token_logprobs(shown, CAPTIONS)
     torch.testing.assert_close(packed.values, whole.values, atol=1e-4, rtol=1e-4)

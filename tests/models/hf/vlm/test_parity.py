@@ -83,7 +83,7 @@ def test_vqa_is_the_library_s_probability_of_the_answer(model: Any, images: list
     shown = [images[0], images[0], images[1], images[1]]
     found = model.answer_logprobs(shown, CAPTIONS, QUESTION)
     for image, text, value in zip(shown, CAPTIONS, found, strict=True):
-        asked = model.prompts.ask(QUESTION.about(text))
+        asked = model.prompts.render_question(QUESTION.about(text))
         said = replied(model, asked, QUESTION.answer)
         tokens = model.prompts._tokenizer
         counted = len(tokens(said)["input_ids"]) - len(tokens(asked)["input_ids"])
@@ -92,7 +92,7 @@ def test_vqa_is_the_library_s_probability_of_the_answer(model: Any, images: list
 
 
 def test_an_image_that_was_looked_at_gives_the_same(model: Any, images: list[Any]) -> None:
-    looked = model.look(images[:2])
+    looked = model.encode_images(images[:2])
     order = [0, 1, 1, 0]
     for shown in ([looked[i] for i in order], [looked[0], images[1], looked[1], images[0]]):
         plain = [images[i] for i in order]
@@ -110,7 +110,7 @@ def test_whole_sequences_give_the_same(
     packed = model.token_logprobs(shown, CAPTIONS)
     asked = model.answer_logprobs(shown, CAPTIONS, QUESTION)
     monkeypatch.setattr(model, "_decoder", None)
-    looked = model.look(images[:1])[0]
+    looked = model.encode_images(images[:1])[0]
     apart = model.token_logprobs([looked, *shown[1:]], CAPTIONS)
     torch.testing.assert_close(packed.values, apart.values, atol=1e-4, rtol=1e-4)
     again = model.answer_logprobs(shown, CAPTIONS, QUESTION)
@@ -125,7 +125,7 @@ def test_an_image_goes_through_the_tower_once(model: Any, images: list[Any]) -> 
     tower = getattr(body, "vision_tower", None) or getattr(body, "visual", None)
     tower = tower or body.vision_model
     hook = tower.register_forward_pre_hook(lambda *given: calls.append(given))
-    looked = model.look(images[:1])
+    looked = model.encode_images(images[:1])
     assert len(calls) == 1
     model.token_logprobs(looked * 4, CAPTIONS)
     assert len(calls) == 1
@@ -141,7 +141,7 @@ def test_many_captions_of_one_image(
     shown = [images[0]] * len(texts)
     wanted = model.token_logprobs(shown, texts)
     monkeypatch.setattr("contrapose.models.hf.vlm.model.CACHE_THRESHOLD", 20)
-    monkeypatch.setattr("contrapose.models.hf.vlm.prefix_scoring.ROW", 24)
+    monkeypatch.setattr("contrapose.models.hf.vlm.prefix_scoring.ROW_TOKENS", 24)
     monkeypatch.setattr("contrapose.models.hf.vlm.prefix_scoring.ROWS", 2)
     found = model.token_logprobs(shown, texts)
     torch.testing.assert_close(found.values, wanted.values, atol=1e-4, rtol=1e-4)
@@ -155,7 +155,7 @@ def test_a_reply_is_the_likeliest(model: Any, images: list[Any]) -> None:
     assert (one.text, one.tokens_in) == (again.text, again.tokens_in)
     assert one.first == pytest.approx(again.first, abs=1e-4)
     assert 0 < one.tokens_out <= 32
-    text = model.prompts.ask("Which?")
+    text = model.prompts.render_question("Which?")
     inputs = model._processor(
         images=[images[0]], text=[text], return_tensors="pt",
         add_special_tokens=not model.prompts.bare,

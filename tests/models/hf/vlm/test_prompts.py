@@ -94,7 +94,7 @@ def test_captions_that_begin_unlike_share_less_of_a_question(model: Any) -> None
     question = QuestionTemplate("Is it{}?", "Yes")
     shared, whole = model.prompts.questions([" a", "x"], question)
     for text, rest in zip([" a", "x"], whole, strict=True):
-        asked = model.prompts.turn(model.prompts.ask(question.about(text)))
+        asked = model.prompts.tail_tokens(model.prompts.render_question(question.about(text)))
         assert (*shared, *rest.ids[: -rest.counted]) == asked
 
 

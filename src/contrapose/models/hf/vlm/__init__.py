@@ -20,7 +20,7 @@ PACKABLE = (
     "idefics3",
     "smolvlm",
 )
-"""Types of models that give their language model an image as tokens and no more."""
+"""Model types whose language model gets an image as tokens and in no other way."""
 
 
 def is_vlm(kind: str) -> bool:

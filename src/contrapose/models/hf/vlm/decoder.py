@@ -1,9 +1,9 @@
 """Decoder layers of a language model, run over an image prefix and all its captions at once.
 
-The library's own layers would need a dense mask over the whole sequence, keep keys and values of
-every layer, and compute the last layer where nobody reads it. Here the same weights are used:
-prefixes attend causally without a mask, only captions need one, and of the last layer a prefix has
-keys, values and its last position. It is written for the layers in `LAYERS` and no others.
+The library's layers would need a dense mask over the full sequence, store keys and values of every
+layer, and compute the last layer at positions that nobody reads. Here, with the same weights, a
+prefix attends causally without a mask, only captions need one, and in the last layer a prefix has
+keys, values and one state at its last position. It covers the layers in `LAYER_CLASSES` alone.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ LAYER_CLASSES = {
     "Qwen2VLTextModel": "Qwen2VLDecoderLayer",
     "Qwen2_5_VLTextModel": "Qwen2_5_VLDecoderLayer",
 }
-"""Language models of the library that are these layers, a norm and rotary positions, no more."""
+"""Language models that consist of these layers, a norm and rotary positions."""
 ROTARY_TYPES = ("default", "linear", "llama3", "yarn", "mrope")
-"""Rotary positions that do not depend on how long the sequence is."""
+"""Rotary positions that do not depend on the length of the sequence."""
 MASK_ALIGNMENT = 8
-"""Numbers in a row of a mask are a multiple of this, as fast attention wants them."""
+"""Row length of a mask is padded to a multiple of this, as fast attention requires."""
 
 
 def find_packing_obstacle(text_model: Any, head: Any) -> str:
@@ -39,7 +39,7 @@ def find_packing_obstacle(text_model: Any, head: Any) -> str:
         return "its layers are not those of the library"
     types = getattr(config, "layer_types", None) or ["full_attention"]
     windowed = config.sliding_window if kind.__name__ == "MistralModel" else None
-    if windowed or any(each != "full_attention" for each in types):
+    if windowed or any(kind != "full_attention" for kind in types):
         return "its attention has a sliding window"
     parameters = getattr(config, "rope_parameters", None) or {}
     rotary = str(parameters.get("rope_type", "default"))
@@ -67,8 +67,8 @@ class Decoder:
     """A language model's layers and head.
 
     Args:
-        text_model: the library's language model, one that is not `unpackable`.
-        head: from its last hidden states to the vocabulary.
+        text_model: the library's language model, without a `find_packing_obstacle`.
+        head: vocabulary head.
     """
 
     def __init__(self, text_model: Any, head: Any):
@@ -101,16 +101,16 @@ class Decoder:
         """Hidden states after the last layer, before the norm.
 
         Args:
-            embeds: (b, s, d) tokens: prefixes of one length, then what follows them.
+            embeds: (b, s, d) embedded tokens: prefixes of one length, then t tokens of texts.
             positions: (b, s), or (3, b, s) where positions have three axes.
-            allowed: (b, 1 + t, k) which of all keys the prefix's last token and the t that follow
-                may see; without the former where there is a past; None where nothing follows.
-            prefix: tokens at the beginning that see all before them.
-            past: keys and values of one prefix, which comes before every row.
+            allowed: (b, 1 + t, k) attention mask of the prefix's last token and of the t tokens;
+                (b, t, k) with a past; None where there are no texts.
+            prefix: number of prefix tokens, which attend causally.
+            past: KV cache of one prefix, shared by all rows.
 
         Returns:
-            (b, 1 + t, d) of the prefix's last token and of what follows it, or (b, t, d) with a
-            past; and the prefix's keys and values where nothing follows.
+            Hidden states (b, 1 + t, d) of the prefix's last token and of the t tokens, or (b, t, d)
+            with a past; and the KV cache of the prefixes where there are no texts.
         """
         cosine, sine = self._rotary(embeds, positions)
         if cosine.ndim != 3:
@@ -122,13 +122,13 @@ class Decoder:
             after = self._bias(allowed[:, 1:], embeds.dtype)
         batch, length, width = embeds.shape
         hidden = embeds.reshape(-1, width).clone()
-        kept: tuple[list[Tensor], list[Tensor]] = ([], [])
+        cached: tuple[list[Tensor], list[Tensor]] = ([], [])
         for number, layer in enumerate(self._layers):
             normed = _rms_norm(layer.input_layernorm, hidden).view(batch, length, width)
             key, value = self._keys(layer.self_attn, normed, cosine, sine)
             if allowed is None:
-                kept[0].append(key)
-                kept[1].append(value)
+                cached[0].append(key)
+                cached[1].append(value)
             if past is not None:
                 key = _prepend_cache(past.keys[number], key)
                 value = _prepend_cache(past.values[number], value)
@@ -138,35 +138,36 @@ class Decoder:
                 query = self._queries(
                     layer.self_attn, normed[:, needed], cosine[:, needed], sine[:, needed]
                 )
-                seen = self._masked(query, key, value, bias)
+                mixed = self._attend_masked(query, key, value, bias)
             else:
                 query = self._queries(layer.self_attn, normed, cosine, sine)
-                seen = self._attend(query, key, value, after, prefix)
-            _add_linear(hidden, seen.reshape(len(hidden), -1), layer.self_attn.o_proj)
+                mixed = self._attend(query, key, value, after, prefix)
+            _add_linear(hidden, mixed.reshape(len(hidden), -1), layer.self_attn.o_proj)
             normed = _rms_norm(layer.post_attention_layernorm, hidden)
             _add_linear(hidden, _apply_gate(layer.mlp, normed), layer.mlp.down_proj)
-        past = KeyValueCache(tuple(kept[0]), tuple(kept[1])) if allowed is None else None
+        past = KeyValueCache(tuple(cached[0]), tuple(cached[1])) if allowed is None else None
         return hidden.view(batch, -1, width), past
 
-    def logprobs(self, rows: Tensor, asked: Tensor, targets: Tensor, most: int = 1024) -> Tensor:
-        """Log P (m,) in float32 of target tokens after given positions.
+    def logprobs(
+        self, states: Tensor, indices: Tensor, targets: Tensor, most: int = 1024
+    ) -> Tensor:
+        """Log P (m,) in float32 of target tokens after given states.
 
         Args:
-            rows: (n, d) hidden states of positions.
-            asked: (m,) on the CPU, which position each token follows.
+            states: (n, d) hidden states.
+            indices: (m,) on the CPU, the state that each token follows.
             targets: (m,) the tokens.
-            most: positions that meet the vocabulary at once.
+            most: number of states whose logits are computed at once.
         """
-        found = torch.empty(len(asked), dtype=torch.float32, device=rows.device)
-        for start in range(0, len(rows), most):
-            states = _rms_norm(self._norm, rows[start : start + most])
-            logits = self.head(states).float()
-            within = torch.nonzero((asked >= start) & (asked < start + most)).flatten()
-            places = (asked[within] - start).to(rows.device)
-            within = within.to(rows.device)
+        logprobs = torch.empty(len(indices), dtype=torch.float32, device=states.device)
+        for start in range(0, len(states), most):
+            logits = self.head(_rms_norm(self._norm, states[start : start + most])).float()
+            within = torch.nonzero((indices >= start) & (indices < start + most)).flatten()
+            rows = (indices[within] - start).to(states.device)
+            within = within.to(states.device)
             total = logits.logsumexp(dim=-1)
-            found[within] = logits[places, targets[within]] - total[places]
-        return found
+            logprobs[within] = logits[rows, targets[within]] - total[rows]
+        return logprobs
 
     def _queries(self, attention: Any, normed: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         """Queries (b, s, heads, width)."""
@@ -200,17 +201,19 @@ class Decoder:
             )
             parts.append(first.transpose(1, 2).flatten(2))
         if query.shape[1] > prefix:
-            parts.append(self._masked(query[:, prefix:], key, value, bias))
+            parts.append(self._attend_masked(query[:, prefix:], key, value, bias))
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
-    def _masked(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
+    def _attend_masked(
+        self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None
+    ) -> Tensor:
         """Attention under a mask; queries that share a key head are stacked as rows."""
         batch, length = query.shape[:2]
         rows = query.view(batch, length, -1, self._groups, self._width)
         rows = rows.permute(0, 2, 3, 1, 4).reshape(batch, -1, self._groups * length, self._width)
-        seen = F.scaled_dot_product_attention(rows, key, value, attn_mask=bias)
-        seen = seen.view(batch, -1, self._groups, length, self._width)
-        return seen.permute(0, 3, 1, 2, 4).reshape(batch, length, -1)
+        mixed = F.scaled_dot_product_attention(rows, key, value, attn_mask=bias)
+        mixed = mixed.view(batch, -1, self._groups, length, self._width)
+        return mixed.permute(0, 3, 1, 2, 4).reshape(batch, length, -1)
 
     def _bias(self, allowed: Tensor, dtype: torch.dtype) -> Tensor:
         """Additive attention mask (b, 1, groups × rows, k)."""
@@ -228,10 +231,10 @@ def _rms_norm(norm: Any, states: Tensor) -> Tensor:
 def _rotate(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Apply rotary positions: (x₁ cos − x₂ sin, x₂ cos + x₁ sin) of the two halves."""
     half = states.shape[-1] // 2
-    turned = states * cosine
-    turned[..., :half].addcmul_(states[..., half:], sine[..., :half], value=-1)
-    turned[..., half:].addcmul_(states[..., :half], sine[..., half:])
-    return turned
+    rotated = states * cosine
+    rotated[..., :half].addcmul_(states[..., half:], sine[..., :half], value=-1)
+    rotated[..., half:].addcmul_(states[..., :half], sine[..., half:])
+    return rotated
 
 
 def _apply_gate(mlp: Any, normed: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Unpacked scoring and generation by the library's own forward pass.
 
-For architectures whose captions cannot be packed behind a shared prefix: slower, and never wrong in
-silence, since nothing of the network is done anew here.
+It serves architectures whose captions cannot be packed behind a shared prefix: slower, and always
+right, since no part of the network is reimplemented.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, first_line
 from contrapose.models.capabilities import Prompt, Reply
 from contrapose.models.hf.checkpoint import silence_transformers
 from contrapose.models.hf.vlm.prefix_scoring import Continuation
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contrapose.models.hf.vlm.prompts import ChatPrompts
 
 SEQUENCES_AT_ONCE = 8
-"""Sequences at once."""
+"""Sequences per pass."""
 
 
 def score_unpacked(
@@ -32,11 +32,11 @@ def score_unpacked(
 
     Args:
         network: the library's model.
-        prefix: what its forward pass takes for the prefix alone: (1, p) tokens, and the image.
-        texts: what follows it.
-        fill: the token that shorter sequences are filled up with.
+        prefix: inputs of its forward pass for the prefix alone: (1, p) tokens, and the image.
+        texts: the texts after the prefix.
+        fill: padding token of shorter sequences.
     """
-    found: list[Tensor] = []
+    logprobs: list[Tensor] = []
     for start in range(0, len(texts), SEQUENCES_AT_ONCE):
         some = texts[start : start + SEQUENCES_AT_ONCE]
         inputs = {
@@ -48,8 +48,8 @@ def score_unpacked(
             last = length + len(text.ids) - 1
             states = row[last - text.counted : last].float().log_softmax(dim=-1)
             targets = torch.tensor(text.ids[len(text.ids) - text.counted :], device=row.device)
-            found.append(states.gather(1, targets[:, None]).squeeze(1).cpu())
-    return found
+            logprobs.append(states.gather(1, targets[:, None]).squeeze(1).cpu())
+    return logprobs
 
 
 def _repeat_input(
@@ -78,7 +78,7 @@ def _repeat_input(
 
 def is_per_token(name: str, values: Tensor, ids: Tensor) -> bool:
     """Whether an input has one value per token."""
-    if name == "cross_attention_mask":  # which images each token may look at
+    if name == "cross_attention_mask":  # images that each token may attend to
         return True
     return values.shape == ids.shape and not values.is_floating_point()
 
@@ -97,30 +97,30 @@ def replace_tail(
     """Replace the tokens after the image in prepared inputs.
 
     Args:
-        prepared: inputs of one image with some words.
-        head: finds which of its tokens are kept.
-        tail: the words after them.
+        prepared: inputs of one image with a prompt.
+        head: selects the tokens up to the end of the image.
+        tail: the new tokens after them.
     """
     ids = prepared["input_ids"]
-    kept = head(ids[0].tolist())
-    found = {}
+    first = head(ids[0].tolist())
+    replaced = {}
     for name, values in prepared.items():
         if name == "input_ids":
-            found[name] = torch.tensor([[*kept, *tail]])
+            replaced[name] = torch.tensor([[*first, *tail]])
         elif is_per_token(name, values, ids) and values.ndim > 2:
-            found[name] = extend_input(values, len(tail))[:, : len(kept) + len(tail)]
+            replaced[name] = extend_input(values, len(tail))[:, : len(first) + len(tail)]
         elif is_per_token(name, values, ids):
             rest = values.new_full((1, len(tail)), int(name == "attention_mask"))
-            found[name] = torch.cat([values[:, : len(kept)], rest], dim=1)
+            replaced[name] = torch.cat([values[:, : len(first)], rest], dim=1)
         else:
-            found[name] = values
-    return found
+            replaced[name] = values
+    return replaced
 
 
 MAX_REPLY_TOKENS = 32
 """Most tokens of a reply."""
 FIRST_TOKENS = 20
-"""Likeliest first tokens that are told."""
+"""Number of likeliest first tokens in a `Reply`."""
 
 
 def generate_reply(prompt: Prompt, network: Any, processor: Any, prompts: ChatPrompts) -> Reply:
@@ -136,7 +136,7 @@ def generate_reply(prompt: Prompt, network: Any, processor: Any, prompts: ChatPr
         for name, values in inputs.items()
     }
     with silence_transformers():
-        found = network.generate(
+        output = network.generate(
             **placed,
             max_new_tokens=MAX_REPLY_TOKENS,
             do_sample=False,
@@ -147,37 +147,36 @@ def generate_reply(prompt: Prompt, network: Any, processor: Any, prompts: ChatPr
             return_dict_in_generate=True,
         )
     length = inputs["input_ids"].shape[1]
-    said = found.sequences[0, length:].tolist()
-    likely = found.logits[0][0].float().log_softmax(dim=-1)
+    generated = output.sequences[0, length:].tolist()
+    likely = output.logits[0][0].float().log_softmax(dim=-1)
     values, tokens = likely.topk(min(FIRST_TOKENS, len(likely)))
     first: dict[str, float] = {}
     for value, token in zip(values.tolist(), tokens.tolist(), strict=True):
         first.setdefault(processor.tokenizer.decode([token]), value)
-    text = processor.tokenizer.decode(said, skip_special_tokens=True).strip()
-    return Reply(text, first, tokens_in=length, tokens_out=len(said))
+    text = processor.tokenizer.decode(generated, skip_special_tokens=True).strip()
+    return Reply(text, first, tokens_in=length, tokens_out=len(generated))
 
 
 def _prepare_inputs(prompt: Prompt, processor: Any, prompts: ChatPrompts) -> dict[str, Tensor]:
     """Network inputs of a chat turn."""
-    text = prompts.ask(prompt.text, len(prompt.images))
+    text = prompts.render_question(prompt.text, len(prompt.images))
     if len(prompt.images) == 1 and isinstance(prompt.images[0], Mapping):
-        return replace_tail(prompt.images[0], prompts.head, prompts.turn(text))
+        return replace_tail(prompt.images[0], prompts.head, prompts.tail_tokens(text))
     if not all(isinstance(image, Image) for image in prompt.images):
         raise InputError(
             f"{prompts.name} takes several images in a chat as images only, not prepared ones."
         )
-    shown = [cast(Image, image).convert("RGB") for image in prompt.images]
+    images = [cast(Image, image).convert("RGB") for image in prompt.images]
     try:
         with prompts.lock:
-            found = processor(
-                images=shown or None,
+            columns = processor(
+                images=images or None,
                 text=[text],
                 return_tensors="pt",
                 add_special_tokens=not prompts.bare,
             )
     except Exception as error:  # the library raises almost anything here
-        first = str(error).strip().split("\n", maxsplit=1)[0].rstrip(":. ")
         raise InputError(
-            f"{prompts.name} does not take {len(shown)} images in one turn ({first})."
+            f"{prompts.name} does not take {len(images)} images in one turn ({first_line(error)})."
         ) from None
-    return {name: torch.as_tensor(values) for name, values in found.items()}
+    return {name: torch.as_tensor(values) for name, values in columns.items()}

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from contrapose.arrays import Ragged
 from contrapose.errors import InputError
-from contrapose.models.capabilities import EncodedImage, ModelCard
+from contrapose.models.capabilities import EncodedImage, ModelCard, check_pairs
 from contrapose.models.encoded_images import deduplicate
 from contrapose.models.exact import exact_inference
 from contrapose.models.hf.inputs import find_pixel_mean
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from contrapose.models.hf.vlm.prompts import ChatPrompts
 
 NOISE = (0.0, 0.25)
-"""Mean and standard deviation of noise in normalised pixels, as for LLaVA-1.5 (Lin et al., 2024,
+"""Mean and standard deviation of noise in normalized pixels, as for LLaVA-1.5 (Lin et al., 2024,
 appendix D)."""
 MAX_CAPTION_TOKENS = 1024
-"""Most tokens of a caption, where the network would read more."""
+"""Context length of captions, where the network could read more."""
 NOISE_SIDE = 448
-"""Pixels a side of noise images, where the preprocessing has no size of its own."""
+"""Side of noise images in pixels, where the preprocessing has no fixed size."""
 BATCH_TOKENS = {"cuda": 16384}
-"""Tokens through the layers at once; 4096 on other devices."""
+"""Tokens per pass; 4096 on other devices."""
 CACHE_THRESHOLD = 768
-"""Tokens of one image's captions from which on its prefix is kept, and they come in rows."""
+"""Tokens of one image's captions above which its prefix is cached and they are packed into rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +61,7 @@ class VlmImage:
     """A prepared image, and its cached prefixes by their tokens after the image."""
 
     prepared: Mapping[str, Tensor]
-    kept: dict[tuple[int, ...], CachedPrefix] = field(default_factory=dict)
+    prefixes: dict[tuple[int, ...], CachedPrefix] = field(default_factory=dict)
 
 
 class Vlm:
@@ -69,12 +69,12 @@ class Vlm:
 
     Attributes:
         name: the canonical model string.
-        fingerprint: hash of all that its answers hang on.
-        batch_size: pairs at once, when the user does not say.
-        network: the library's own class.
-        prompts: its chat template and tokeniser.
-        card: what a user should know of it.
-        lm_tokens: which tokens count, after which prompt.
+        fingerprint: hash of weights, configuration, tokenizer and preprocessing.
+        batch_size: default number of pairs per call.
+        network: the library's network.
+        prompts: chat template and tokenizer.
+        card: the model card.
+        lm_tokens: the counted tokens and the prompt before them.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Vlm:
         self._device = torch.device(options.device)
         self._dtype = options.torch_dtype
         self.batch_size = 32 if self._device.type == "cuda" else 8
-        self.prompts.context = self._room(checkpoint.config)
+        self.prompts.context = self._caption_context(checkpoint.config)
         self.lm_tokens = f"caption+end|{prompts.identity}"
         self.card = ModelCard(
             family=str(checkpoint.config.model_type),
@@ -131,17 +131,17 @@ class Vlm:
     def prepare_image(self, image: Image) -> PreparedImage:
         """Preprocess an image with the caption prompt by the library's processor."""
         with self.prompts.lock:
-            found = self._processor(
+            columns = self._processor(
                 images=[image.convert("RGB")],
                 text=[self.prompts.text],
                 return_tensors="pt",
                 add_special_tokens=not self.prompts.bare,
             )
-        return {name: torch.as_tensor(values) for name, values in found.items()}
+        return {name: torch.as_tensor(values) for name, values in columns.items()}
 
     def noise_images(self, count: int, seed: int) -> list[dict[str, Tensor]]:
-        """Gaussian noise in normalised pixels, in the shape of a square image."""
-        blank = self._named(Images.new("RGB", (self._side(), self._side()), (127, 127, 127)))
+        """Gaussian noise in normalized pixels, in the shape of a square image."""
+        blank = self._prepare(Images.new("RGB", (self._side(), self._side()), (127, 127, 127)))
         random = np.random.default_rng(seed)
         shape = tuple(blank["pixel_values"].shape)
         return [
@@ -150,21 +150,21 @@ class Vlm:
         ]
 
     @exact_inference
-    def look(self, images: Sequence[ImageLike]) -> list[EncodedImage]:
+    def encode_images(self, images: Sequence[ImageLike]) -> list[EncodedImage]:
         """Encode images, with the KV cache of the caption prompt."""
-        seen = [VlmImage(self._named(image)) for image in images]
+        states = [VlmImage(self._prepare(image)) for image in images]
         if self._decoder is not None:
-            for each in seen:
-                self._kept(each, self.prompts.tail)
-        return [EncodedImage(each) for each in seen]
+            for state in states:
+                self._cached_prefix(state, self.prompts.tail)
+        return [EncodedImage(state) for state in states]
 
     @exact_inference
     def token_logprobs(self, images: Sequence[AnyImage], texts: Sequence[str]) -> Ragged:
         """Log P of each token of a caption and of its end, as the reply to the prompt."""
-        self._require_pairs(images, texts)
+        check_pairs(self.name, images, texts)
         continuations = self.prompts.captions(texts)
         values = self._score(images, continuations, self.prompts.tail)
-        offsets = [0, *accumulate(len(each) for each in values)]
+        offsets = [0, *accumulate(map(len, values))]
         return Ragged(torch.cat(values) if values else torch.empty(0), offsets)
 
     @exact_inference
@@ -172,110 +172,105 @@ class Vlm:
         self, images: Sequence[AnyImage], texts: Sequence[str], question: QuestionTemplate
     ) -> Tensor:
         """Log P (n,) of the answer to a question about each caption, its tokens summed."""
-        self._require_pairs(images, texts)
+        check_pairs(self.name, images, texts)
         shared, continuations = self.prompts.questions(texts, question)
         values = self._score(images, continuations, shared)
-        return torch.stack([each.sum() for each in values]) if values else torch.empty(0)
+        return torch.stack([part.sum() for part in values]) if values else torch.empty(0)
 
     @exact_inference
     def reply(self, prompts: Sequence[Prompt]) -> list[Reply]:
         """Greedy reply to each prompt."""
         return [
-            generate_reply(each, self.network, self._processor, self.prompts) for each in prompts
+            generate_reply(prompt, self.network, self._processor, self.prompts)
+            for prompt in prompts
         ]
 
     def _score(
         self, images: Sequence[AnyImage], texts: Sequence[Continuation], tail: tuple[int, ...]
     ) -> list[Tensor]:
         """Log-probabilities of each text's counted tokens after its image and a shared tail."""
-        distinct, places = deduplicate(images)
+        distinct, indices = deduplicate(images)
         members: list[list[int]] = [[] for _ in distinct]
-        for i, place in enumerate(places):
-            members[place].append(i)
-        found: list[Tensor] = [torch.empty(0)] * len(texts)
-        fresh: dict[Any, list[tuple[dict[str, Tensor], list[int]]]] = {}
-        for sight, own in zip(distinct, members, strict=True):
-            some = [texts[i] for i in own]
+        for i, index in enumerate(indices):
+            members[index].append(i)
+        logprobs: list[Tensor] = [torch.empty(0)] * len(texts)
+        by_shape: dict[Any, list[tuple[dict[str, Tensor], list[int]]]] = {}
+        for image, pairs in zip(distinct, members, strict=True):
+            some = [texts[i] for i in pairs]
             if self._decoder is None:
-                prefix = self._placed([self._prefix(self._seen(sight).prepared, tail)])
+                prefix = self._to_device([self._prefix(self._state(image).prepared, tail)])
                 values = score_unpacked(self.network, prefix, some, self.prompts.end)
             elif (
-                isinstance(sight, EncodedImage) or sum(text.read for text in some) > CACHE_THRESHOLD
+                isinstance(image, EncodedImage) or sum(text.read for text in some) > CACHE_THRESHOLD
             ):
-                values = score_cached(self._decoder, self._kept(self._seen(sight), tail), some)
+                cached = self._cached_prefix(self._state(image), tail)
+                values = score_cached(self._decoder, cached, some)
             else:
-                prefix = self._prefix(self._seen(sight).prepared, tail)
-                shapes = tuple((name, each.shape) for name, each in sorted(prefix.items()))
-                fresh.setdefault(shapes, []).append((prefix, own))
+                prefix = self._prefix(self._state(image).prepared, tail)
+                shapes = tuple((name, tensor.shape) for name, tensor in sorted(prefix.items()))
+                by_shape.setdefault(shapes, []).append((prefix, pairs))
                 continue
-            for i, each in zip(own, values, strict=True):
-                found[i] = each
-        for alike in fresh.values():
-            for i, each in self._packed(alike, texts):
-                found[i] = each
-        return found
+            for i, part in zip(pairs, values, strict=True):
+                logprobs[i] = part
+        for group in by_shape.values():
+            for i, part in self._score_group(group, texts):
+                logprobs[i] = part
+        return logprobs
 
-    def _packed(
-        self, alike: list[tuple[dict[str, Tensor], list[int]]], texts: Sequence[Continuation]
+    def _score_group(
+        self, group: list[tuple[dict[str, Tensor], list[int]]], texts: Sequence[Continuation]
     ) -> list[tuple[int, Tensor]]:
         """Log-probabilities under images of one shape, several images per pass."""
         if self._decoder is None:
             raise RuntimeError("captions cannot be packed")
-        length = alike[0][0]["input_ids"].shape[1]
-        length += max(sum(texts[i].read for i in own) for _, own in alike)
+        length = group[0][0]["input_ids"].shape[1]
+        length += max(sum(texts[i].read for i in pairs) for _, pairs in group)
         size = max(1, BATCH_TOKENS.get(self._device.type, 4096) // length)
-        found: list[tuple[int, Tensor]] = []
-        for start in range(0, len(alike), size):
-            some = alike[start : start + size]
-            prefixes = embed_prefixes(self.network, self._placed([prefix for prefix, _ in some]))
+        logprobs: list[tuple[int, Tensor]] = []
+        for start in range(0, len(group), size):
+            some = group[start : start + size]
+            prefixes = embed_prefixes(self.network, self._to_device([prefix for prefix, _ in some]))
             rows = score_prefixes(
-                self._decoder, prefixes, [[texts[i] for i in own] for _, own in some]
+                self._decoder, prefixes, [[texts[i] for i in pairs] for _, pairs in some]
             )
-            for (_, own), row in zip(some, rows, strict=True):
-                parts = split_by_counts(row, [texts[i].counted for i in own])
-                found += zip(own, parts, strict=True)
-        return found
+            for (_, pairs), row in zip(some, rows, strict=True):
+                parts = split_by_counts(row, [texts[i].counted for i in pairs])
+                logprobs += zip(pairs, parts, strict=True)
+        return logprobs
 
-    def _kept(self, seen: VlmImage, tail: tuple[int, ...]) -> CachedPrefix:
+    def _cached_prefix(self, image: VlmImage, tail: tuple[int, ...]) -> CachedPrefix:
         """Cached prefix of an image, computed on first use."""
         if self._decoder is None:
             raise RuntimeError("captions cannot be packed")
-        if tail not in seen.kept:
-            prefixes = embed_prefixes(
-                self.network, self._placed([self._prefix(seen.prepared, tail)])
+        if tail not in image.prefixes:
+            inputs = self._to_device([self._prefix(image.prepared, tail)])
+            (image.prefixes[tail],) = cache_prefixes(
+                self._decoder, embed_prefixes(self.network, inputs)
             )
-            (seen.kept[tail],) = cache_prefixes(self._decoder, prefixes)
-        return seen.kept[tail]
+        return image.prefixes[tail]
 
     def _prefix(self, prepared: Mapping[str, Tensor], tail: tuple[int, ...]) -> dict[str, Tensor]:
         return replace_tail(prepared, self.prompts.head, tail)
 
-    def _placed(self, prefixes: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    def _to_device(self, prefixes: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
         """Concatenate inputs of images of one shape, in the network's device and dtype."""
-        joined = {name: torch.cat([each[name] for each in prefixes]) for name in prefixes[0]}
+        joined = {name: torch.cat([prefix[name] for prefix in prefixes]) for name in prefixes[0]}
         return {
             name: values.to(self._device, self._dtype if values.is_floating_point() else None)
             for name, values in joined.items()
         }
 
-    def _named(self, picture: ImageLike) -> Mapping[str, Tensor]:
-        prepared = self.prepare_image(picture) if isinstance(picture, Image) else picture
+    def _prepare(self, image: ImageLike) -> Mapping[str, Tensor]:
+        prepared = self.prepare_image(image) if isinstance(image, Image) else image
         if isinstance(prepared, Tensor):
             raise InputError(f"{self.name} was given pixels that it did not prepare itself.")
         return prepared
 
-    def _seen(self, sight: AnyImage) -> VlmImage:
-        if isinstance(sight, EncodedImage):
-            state: VlmImage = sight.state
+    def _state(self, image: AnyImage) -> VlmImage:
+        if isinstance(image, EncodedImage):
+            state: VlmImage = image.state
             return state
-        return VlmImage(self._named(sight))
-
-    def _require_pairs(self, images: Sequence[AnyImage], texts: Sequence[str]) -> None:
-        if len(images) != len(texts):
-            raise InputError(
-                f"{self.name} is asked about pairs: {len(images)} images were given with "
-                f"{len(texts)} captions."
-            )
+        return VlmImage(self._prepare(image))
 
     def _side(self) -> int:
         """Side in pixels of a square image that suits the preprocessing."""
@@ -286,11 +281,11 @@ class Vlm:
                 return int(max(sides))
         return NOISE_SIDE
 
-    def _room(self, config: Any) -> int:
+    def _caption_context(self, config: Any) -> int:
         """Number of caption tokens that fit after an image and the prompt.
 
         Raises:
-            InputError: none.
+            InputError: there is no room for a caption.
         """
         most = int(config.get_text_config().max_position_embeddings)
         used = int(self.noise_images(1, 0)[0]["input_ids"].shape[1])

@@ -1,12 +1,11 @@
 """Log-probabilities of many texts after one image prefix, packed into one sequence.
 
-A prefix is what all of an image's texts begin with: the image and the prompt. It is computed once;
-texts stand behind it one after the other, their positions begin anew after the prefix, and each
-sees the prefix and itself. Only positions before a counted token meet the vocabulary. Numbers alone
-come in here, no tokeniser and no processor.
+The prefix of an image is the image and the prompt. It is computed once; texts follow it side by
+side, with positions that continue the prefix, and each attends to the prefix and to itself. Only
+states that predict a counted token meet the vocabulary.
 
-The vision tower, the projection and the merging of image tokens are the library's own: its forward
-pass is run with a stand-in for the language model, which notes what it is given.
+The vision tower, the projection and the merging of image tokens are the library's: its forward pass
+is run with the language model's `forward` replaced by a function that records its inputs.
 """
 
 from __future__ import annotations
@@ -17,17 +16,16 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from contrapose.models.hf.vlm.decoder import Decoder, KeyValueCache
+from contrapose.models.packing import PackedCaptions, pack_rows
 
-ROW = 512
-"""Tokens of texts in one row behind a prefix that is kept; a longer text has a row alone."""
+ROW_TOKENS = 512
+"""Most tokens of a row of several texts after a cached prefix."""
 ROWS = 8
-"""Such rows at once."""
+"""Rows per pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +33,8 @@ class Continuation:
     """Text tokens that follow a prefix.
 
     Attributes:
-        ids: the tokens.
-        counted: how many of the last ones are asked for.
+        ids: the token ids.
+        counted: number of last tokens that are scored.
     """
 
     ids: tuple[int, ...]
@@ -53,7 +51,7 @@ class Prefixes:
     """Embedded prefixes of one length with their positions.
 
     Attributes:
-        embeds: (b, p, d) tokens of text and of images.
+        embeds: (b, p, d) embedded text and image tokens.
         positions: (b, p), or (3, b, p) where positions have three axes.
     """
 
@@ -72,10 +70,10 @@ class CachedPrefix:
     """A computed prefix: its KV cache and last hidden state.
 
     Attributes:
-        past: its keys and values in every layer.
+        past: keys and values of every layer.
         last: (1, 1, d) hidden state of its last token.
-        following: (1,) the position of the next token.
-        axes: axes of a position: 1 or 3.
+        following: (1,) position of the next token.
+        axes: number of axes of a position: 1 or 3.
     """
 
     past: KeyValueCache
@@ -91,26 +89,26 @@ def score_prefixes(
 
     Args:
         decoder: the language model.
-        prefixes: b of them.
-        texts: what follows each, b lists.
+        prefixes: b prefixes.
+        texts: b lists, the texts after each prefix.
     """
-    layout = _lay_out(texts)
-    batch, length = prefixes.embeds.shape[:2]
     device = prefixes.embeds.device
-    embeds = torch.cat([prefixes.embeds, decoder.embed(layout.ids.to(device))], dim=1)
-    after = prefixes.following[:, None] + layout.offsets.to(device)
+    packed = _pack_texts(texts, device)
+    batch, length = prefixes.embeds.shape[:2]
+    embeds = torch.cat([prefixes.embeds, decoder.embed(packed.tokens)], dim=1)
+    after = prefixes.following[:, None] + packed.positions
     axes = prefixes.positions.shape[0] if prefixes.positions.ndim == 3 else 1
     positions = torch.cat([prefixes.positions, _expand_axes(after, axes)], dim=-1)
-    own = layout.own(device)
-    sees = own.new_ones(batch, own.shape[1], length)
-    last = torch.cat([sees[:, :1], own.new_zeros(batch, 1, own.shape[1])], dim=2)
-    if own.shape[1]:
-        allowed = torch.cat([last, torch.cat([sees, own], dim=2)], dim=1)
+    blocks = packed.block_mask()
+    to_prefix = blocks.new_ones(batch, blocks.shape[1], length)
+    last = torch.cat([to_prefix[:, :1], blocks.new_zeros(batch, 1, blocks.shape[1])], dim=2)
+    if blocks.shape[1]:
+        allowed = torch.cat([last, torch.cat([to_prefix, blocks], dim=2)], dim=1)
     else:
-        allowed = own.new_ones(batch, 1, length)
+        allowed = blocks.new_ones(batch, 1, length)
     hidden, _ = decoder.run(embeds, positions, allowed, prefix=length)
-    values = _gather_logprobs(decoder, hidden, layout)
-    return split_by_counts(values, layout.counts)
+    values = _gather_logprobs(decoder, hidden, packed)
+    return split_by_counts(values, [sum(text.counted for text in row) for row in texts])
 
 
 def cache_prefixes(decoder: Decoder, prefixes: Prefixes) -> list[CachedPrefix]:
@@ -135,21 +133,21 @@ def cache_prefixes(decoder: Decoder, prefixes: Prefixes) -> list[CachedPrefix]:
 
 
 def score_cached(
-    decoder: Decoder, kept: CachedPrefix, texts: Sequence[Continuation]
+    decoder: Decoder, prefix: CachedPrefix, texts: Sequence[Continuation]
 ) -> list[Tensor]:
     """Log-probabilities of texts after one cached prefix, one CPU tensor per text."""
-    found: list[Tensor] = [torch.empty(0)] * len(texts)
-    for places in _iterate_row_chunks(texts):
-        rows = [[texts[i] for i in row] for row in places]
-        layout = _lay_out(rows)
-        hidden = kept.last.expand(len(rows), -1, -1)
-        if layout.ids.shape[1]:
-            hidden = torch.cat([hidden, _run_rows(decoder, kept, layout)], dim=1)
-        counts = [text.counted for row in rows for text in row]
-        values = split_by_counts(_gather_logprobs(decoder, hidden, layout), counts)
-        for i, each in zip((i for row in places for i in row), values, strict=True):
-            found[i] = each
-    return found
+    logprobs: list[Tensor] = [torch.empty(0)] * len(texts)
+    for rows in _iterate_row_chunks(texts):
+        packed = _pack_texts([[texts[i] for i in row] for row in rows], prefix.last.device)
+        hidden = prefix.last.expand(len(rows), -1, -1)
+        if packed.tokens.shape[1]:
+            hidden = torch.cat([hidden, _run_rows(decoder, prefix, packed)], dim=1)
+        indices = [i for row in rows for i in row]
+        counts = [texts[i].counted for i in indices]
+        values = split_by_counts(_gather_logprobs(decoder, hidden, packed), counts)
+        for i, part in zip(indices, values, strict=True):
+            logprobs[i] = part
+    return logprobs
 
 
 def split_by_counts(values: Tensor, counts: Sequence[int]) -> list[Tensor]:
@@ -157,83 +155,37 @@ def split_by_counts(values: Tensor, counts: Sequence[int]) -> list[Tensor]:
     return [values[a:b] for a, b in pairwise(accumulate(counts, initial=0))]
 
 
-def _run_rows(decoder: Decoder, kept: CachedPrefix, layout: _Layout) -> Tensor:
+def _run_rows(decoder: Decoder, prefix: CachedPrefix, packed: PackedCaptions) -> Tensor:
     """Hidden states (r, t, d) of rows of texts after one cached prefix."""
-    device = kept.last.device
-    own = layout.own(device)
-    allowed = torch.cat([own.new_ones(*own.shape[:2], kept.past.length), own], dim=2)
-    positions = kept.following[:, None] + layout.offsets.to(device)
     hidden, _ = decoder.run(
-        decoder.embed(layout.ids.to(device)),
-        _expand_axes(positions, kept.axes),
-        allowed,
+        decoder.embed(packed.tokens),
+        _expand_axes(prefix.following[:, None] + packed.positions, prefix.axes),
+        packed.attention_mask(prefix.past.length)[:, 0],
         prefix=0,
-        past=kept.past,
+        past=prefix.past,
     )
     return hidden
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Layout:
-    """Packing layout: texts side by side in rows of equal length.
-
-    Attributes:
-        ids: (b, t) tokens that are read; 0 where there is none.
-        offsets: (b, t) position of each in its own text.
-        blocks: (b, t) number of its text in the row; −1 where there is none.
-        rows: which place of the flat (b, 1 + t) grid each counted token follows.
-        targets: the counted tokens.
-        counts: how many there are in each row.
-    """
-
-    ids: Tensor
-    offsets: Tensor
-    blocks: Tensor
-    rows: Tensor
-    targets: Tensor
-    counts: list[int]
-
-    def own(self, device: torch.device) -> Tensor:
-        """(b, t, t) causal block mask: each token sees its own text up to itself."""
-        blocks = self.blocks.to(device)
-        return (blocks[:, :, None] == blocks[:, None, :]).tril()
-
-
-def _lay_out(texts: Sequence[Sequence[Continuation]]) -> _Layout:
-    """Lay texts out in one row per prefix."""
-    width = max((sum(text.read for text in row) for row in texts), default=0)
-    shape = (len(texts), width)
-    ids, offsets = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    blocks: NDArray[np.int64] = np.full(shape, -1, np.int64)
-    rows: list[NDArray[np.int64]] = []
-    targets: list[int] = []
-    for i, row in enumerate(texts):
-        start = 0
-        for number, text in enumerate(row):
-            span = slice(start, start + text.read)
-            ids[i, span] = text.ids[:-1]
-            offsets[i, span] = np.arange(text.read)
-            blocks[i, span] = number
-            # the token at j follows the one at j − 1; the first follows the prefix's last
-            places = np.arange(len(text.ids) - text.counted, len(text.ids))
-            rows.append(i * (1 + width) + np.where(places == 0, 0, start + places))
-            targets += text.ids[len(text.ids) - text.counted :]
-            start += text.read
-    return _Layout(
-        torch.from_numpy(ids),
-        torch.from_numpy(offsets),
-        torch.from_numpy(blocks),
-        torch.from_numpy(np.concatenate(rows) if rows else np.zeros(0, np.int64)),
-        torch.tensor(targets, dtype=torch.long),
-        [sum(text.counted for text in row) for row in texts],
+def _pack_texts(texts: Sequence[Sequence[Continuation]], device: torch.device) -> PackedCaptions:
+    """Pack the texts after each prefix into one row."""
+    flat = [text for row in texts for text in row]
+    ends = list(accumulate((len(row) for row in texts), initial=0))
+    return pack_rows(
+        [text.ids for text in flat],
+        [range(start, end) for start, end in pairwise(ends)],
+        range(len(texts)),
+        counted=[text.counted for text in flat],
+        after_prefix=True,
+        device=device,
     )
 
 
-def _gather_logprobs(decoder: Decoder, hidden: Tensor, layout: _Layout) -> Tensor:
-    """Log-probabilities (m,) of a layout's counted tokens, on the CPU."""
-    places, asked = torch.unique(layout.rows, return_inverse=True)
-    needed = hidden.flatten(0, 1)[places.to(hidden.device)]
-    return decoder.logprobs(needed, asked, layout.targets.to(hidden.device)).cpu()
+def _gather_logprobs(decoder: Decoder, hidden: Tensor, packed: PackedCaptions) -> Tensor:
+    """Log-probabilities (m,) of the counted tokens, on the CPU; a shared state is used once."""
+    states, indices = torch.unique(packed.sources, return_inverse=True)
+    needed = hidden.flatten(0, 1)[states.to(hidden.device)]
+    return decoder.logprobs(needed, indices, packed.targets.to(hidden.device)).cpu()
 
 
 def _expand_axes(positions: Tensor, axes: int) -> Tensor:
@@ -246,7 +198,7 @@ def _iterate_row_chunks(texts: Sequence[Continuation]) -> Iterator[list[list[int
     row: list[int] = []
     length = 0
     for i in sorted(range(len(texts)), key=lambda i: -texts[i].read):
-        if row and length + texts[i].read > ROW:
+        if row and length + texts[i].read > ROW_TOKENS:
             rows, row, length = [*rows, row], [], 0
             if len(rows) == ROWS:
                 yield rows
@@ -274,40 +226,40 @@ def embed_prefixes(network: Any, inputs: Mapping[str, Tensor]) -> Prefixes:
 
     Args:
         network: the library's model.
-        inputs: what its forward pass takes, (b, p) tokens and the images.
+        inputs: of its forward pass, (b, p) tokens and the images.
     """
     from transformers.modeling_outputs import BaseModelOutputWithPast
 
-    noted: dict[str, Any] = {}
+    recorded: dict[str, Any] = {}
 
-    def note(*args: Any, **kwargs: Any) -> BaseModelOutputWithPast:
+    def record(*args: Any, **kwargs: Any) -> BaseModelOutputWithPast:
         if args:
             raise RuntimeError("the language model is given arguments without names")
-        noted.update(kwargs)
+        recorded.update(kwargs)
         return BaseModelOutputWithPast(last_hidden_state=kwargs["inputs_embeds"])
 
-    given = {name: values for name, values in inputs.items() if name != "attention_mask"}
-    with _replace_forward(find_language_model(network), note):
-        network.model(**given, use_cache=False)
-    mask = noted.get("attention_mask")
+    unmasked = {name: values for name, values in inputs.items() if name != "attention_mask"}
+    with _replace_forward(find_language_model(network), record):
+        network.model(**unmasked, use_cache=False)
+    mask = recorded.get("attention_mask")
     strange = [
         name
-        for name, value in noted.items()
+        for name, value in recorded.items()
         if name not in _KNOWN | _HARMLESS and value is not None and value is not False
     ]
     if strange or mask is not None:
         raise RuntimeError(f"the language model is given {[*strange, 'a mask'][0]}")
-    embeds: Tensor = noted["inputs_embeds"]
-    return Prefixes(embeds, _find_positions(noted.get("position_ids"), embeds))
+    embeds: Tensor = recorded["inputs_embeds"]
+    return Prefixes(embeds, _find_positions(recorded.get("position_ids"), embeds))
 
 
-def _find_positions(given: Tensor | None, embeds: Tensor) -> Tensor:
+def _find_positions(positions: Tensor | None, embeds: Tensor) -> Tensor:
     batch, length = embeds.shape[:2]
-    if given is None:
+    if positions is None:
         return torch.arange(length, device=embeds.device).expand(batch, -1)
-    if given.ndim == 3:
-        return given[-3:]  # before the three axes some models have one for masks
-    return given.expand(batch, -1)
+    if positions.ndim == 3:
+        return positions[-3:]  # before the three axes some models have one for masks
+    return positions.expand(batch, -1)
 
 
 @contextmanager

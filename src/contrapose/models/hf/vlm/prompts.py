@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, first_line
 from contrapose.models.capabilities import PREVIEW_LENGTH, QuestionTemplate, check_caption
 from contrapose.models.hf.checkpoint import silence_transformers
 from contrapose.models.hf.vlm.prefix_scoring import Continuation
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def load_processor(checkpoint: Checkpoint) -> Any:
     """Load the library's processor of a checkpoint, without its video part.
 
-    Video would need torchvision, and no video is shown here.
+    Video would need torchvision, and no model is given a video.
 
     Raises:
         InputError: there is none, it has no chat template, or it cannot be loaded.
@@ -40,21 +40,20 @@ def load_processor(checkpoint: Checkpoint) -> Any:
         )
     try:
         with silence_transformers():
-            facts, _ = kind.get_processor_dict(checkpoint.source, local_files_only=True)
-            made: Any = _drop_video(kind).from_args_and_dict(
-                [parts.get(name) for name in names], facts
+            settings, _ = kind.get_processor_dict(checkpoint.source, local_files_only=True)
+            processor: Any = _drop_video(kind).from_args_and_dict(
+                [parts.get(name) for name in names], settings
             )
     except Exception as error:  # the library raises almost anything here
-        first = str(error).strip().split("\n", maxsplit=1)[0].rstrip(":. ")
         raise InputError(
-            f"the processor of {checkpoint.name} cannot be loaded ({first})."
+            f"the processor of {checkpoint.name} cannot be loaded ({first_line(error)})."
         ) from None
-    if not (getattr(made, "chat_template", None) or parts["tokenizer"].chat_template):
+    if not (getattr(processor, "chat_template", None) or parts["tokenizer"].chat_template):
         raise InputError(
             f"{checkpoint.name} has no chat template, by which it would be asked: put the one it "
             "was trained with into its folder as chat_template.jinja."
         )
-    return made
+    return processor
 
 
 def _drop_video(kind: Any) -> Any:
@@ -71,10 +70,11 @@ def _drop_video(kind: Any) -> Any:
 
 
 PROMPT = "Describe this image in one sentence."
-"""What stands before a caption, after the image."""
-_MARK = "Qxzv"
-_PROBE_CAPTIONS = ("a", "Qxzv")
-"""Two captions that share no beginning."""
+"""Text between the image and a caption."""
+_PROBE = "Qxzv"
+"""A word that no chat template contains."""
+_PROBE_CAPTIONS = ("a", _PROBE)
+"""Two captions without a common prefix."""
 
 
 class ChatPrompts:
@@ -82,11 +82,11 @@ class ChatPrompts:
 
     Attributes:
         name: of the model, for errors.
-        prompt: what stands before a caption.
-        context: most tokens of a caption, with its end.
-        cut: cut longer captions rather than refuse them.
-        end: the token after a caption: what the template puts after an assistant's turn, or the
-            tokeniser's end of text where it puts none.
+        prompt: text between the image and a caption.
+        context: context length of a caption, its end token included.
+        cut: truncate longer captions instead of refusing them.
+        end: end token of a caption: the template's token after an assistant's turn, or the
+            tokenizer's EOS token where the template has none.
         tail: tokens of the prompt after the image.
     """
 
@@ -97,14 +97,14 @@ class ChatPrompts:
         self.cut = cut
         self._processor = processor
         self._tokenizer = processor.tokenizer
-        self.lock = Lock()  # a fast tokeniser may not be used by two threads at once
+        self.lock = Lock()  # a fast tokenizer may not be used by two threads at once
         self._special = _find_special_tokens(self._tokenizer)
-        self.text = self.ask(prompt)
+        self.text = self.render_question(prompt)
         bos = self._tokenizer.bos_token
         self.bare = bool(bos) and self.text.startswith(bos)
-        self._before, self.end = self._turn()
-        self.image = self._image_token()
-        self._base = self._ids([self.text])[0]
+        self._before, self.end = self._find_end()
+        self.image = self._find_image_token()
+        self._base = self._token_ids([self.text])[0]
         self.tail = self._after_image(self._base)
 
     @property
@@ -115,17 +115,17 @@ class ChatPrompts:
     @property
     def identity(self) -> str:
         """The prompt text with a hash of the rendered template."""
-        whole = f"{self.text}\0{self._before}\0{self.end_text}"
-        mark = hashlib.blake2b(whole.encode(), digest_size=4).hexdigest()
-        return f"prompt={self.prompt}|template={mark}"
+        template = f"{self.text}\0{self._before}\0{self.end_text}"
+        digest = hashlib.blake2b(template.encode(), digest_size=4).hexdigest()
+        return f"prompt={self.prompt}|template={digest}"
 
-    def ask(self, text: str, images: int = 1) -> str:
+    def render_question(self, text: str, images: int = 1) -> str:
         """Render one user turn with images and text, up to the start of the reply.
 
         Raises:
             InputError: the template does not take it.
         """
-        return self._rendered(_make_turn(text, images), generate=True)
+        return self._render(_make_turn(text, images), generate=True)
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each caption before truncation, its end included."""
@@ -135,13 +135,13 @@ class ChatPrompts:
         """Captions as continuations of the prompt, each with its end token.
 
         Raises:
-            InputError: a caption is empty, too long, or holds a mark of the model's own.
+            InputError: a caption is empty, too long, or contains a special token.
         """
-        found = []
-        for ids in self._checked(texts):
-            whole = (*ids[: self.context - 1], self.end)
-            found.append(Continuation(whole, len(whole)))
-        return found
+        continuations = []
+        for ids in self._check_captions(texts):
+            tokens = (*ids[: self.context - 1], self.end)
+            continuations.append(Continuation(tokens, len(tokens)))
+        return continuations
 
     def questions(
         self, texts: Sequence[str], question: QuestionTemplate
@@ -149,36 +149,36 @@ class ChatPrompts:
         """Tokens that all questions share after the image, and the rest of each with its answer.
 
         Raises:
-            InputError: a caption is refused, or there is nothing to read in the answer.
+            InputError: a caption is refused, or the answer has no token.
         """
-        kept = [
-            text if len(ids) < self.context else self._text(ids[: self.context - 1])
-            for text, ids in zip(texts, self._checked(texts), strict=True)
+        captions = [
+            text if len(ids) < self.context else self._decode(ids[: self.context - 1])
+            for text, ids in zip(texts, self._check_captions(texts), strict=True)
         ]
-        asked = [self.ask(question.about(text)) for text in kept]
+        questions = [self.render_question(question.about(text)) for text in captions]
         tails, answers = [], []
-        for text, ids in zip(asked, self._ids(asked), strict=True):
+        for text, ids in zip(questions, self._token_ids(questions), strict=True):
             (answer,) = self._replies(text, ids, [question.answer])
             if not answer or not question.answer.strip():
                 raise InputError(f"{self.name} reads nothing in the answer {question.answer!r}.")
             tails.append(self._after_image(ids))
             answers.append(answer)
-        shared = self._shared(question)
+        shared = self._common_tokens(question)
         length = min(_count_common(tail, shared) for tail in tails) if tails else len(shared)
         return shared[:length], [
             Continuation((*tail[length:], *answer), len(answer))
             for tail, answer in zip(tails, answers, strict=True)
         ]
 
-    def turn(self, text: str) -> tuple[int, ...]:
+    def tail_tokens(self, text: str) -> tuple[int, ...]:
         """Tokens after the image of a rendered turn."""
-        return self._after_image(self._ids([text])[0])
+        return self._after_image(self._token_ids([text])[0])
 
     def head(self, ids: Sequence[int]) -> tuple[int, ...]:
         """Prompt tokens up to the end of the image, as the processor expands it.
 
         Raises:
-            InputError: the processor changes more than the image's place.
+            InputError: the processor changes more than the image token.
         """
         rest = len(ids) - len(self.tail)
         if tuple(ids[rest:]) != self.tail:
@@ -188,15 +188,17 @@ class ChatPrompts:
             )
         return tuple(ids[:rest])
 
-    def _shared(self, question: QuestionTemplate) -> tuple[int, ...]:
+    def _common_tokens(self, question: QuestionTemplate) -> tuple[int, ...]:
         """Tokens that questions about any caption share after the image."""
         one, other = (
             self._after_image(ids)
-            for ids in self._ids([self.ask(question.about(text)) for text in _PROBE_CAPTIONS])
+            for ids in self._token_ids(
+                [self.render_question(question.about(text)) for text in _PROBE_CAPTIONS]
+            )
         )
         return one[: _count_common(one, other)]
 
-    def _checked(self, texts: Sequence[str]) -> list[list[int]]:
+    def _check_captions(self, texts: Sequence[str]) -> list[list[int]]:
         rows = self._replies(self.text, self._base, texts)
         most = None if self.cut else self.context
         for text, ids in zip(texts, rows, strict=True):
@@ -205,53 +207,52 @@ class ChatPrompts:
                 if number in self._special:
                     raise InputError(
                         f"the caption {text[:PREVIEW_LENGTH]!r} holds "
-                        f"{self._special[number]!r}, a mark "
-                        "of "
-                        f"{self.name} itself: write it in another way."
+                        f"{self._special[number]!r}, a mark of {self.name} itself: write it in "
+                        "another way."
                     )
         return rows
 
-    def _replies(self, asked: str, base: list[int], texts: Sequence[str]) -> list[list[int]]:
+    def _replies(self, turn: str, base: list[int], texts: Sequence[str]) -> list[list[int]]:
         """Tokens of replies to one turn, without an end token."""
         if not texts:
             return []
-        rows = self._ids([asked + self._before + text for text in texts])
-        own = [row[: len(base)] == base for row in rows]
-        if all(own):
+        rows = self._token_ids([turn + self._before + text for text in texts])
+        fits = [row[: len(base)] == base for row in rows]
+        if all(fits):
             return [row[len(base) :] for row in rows]
-        alone = self._ids([self._before + text for text in texts], special=False)
+        alone = self._token_ids([self._before + text for text in texts], special=False)
         return [
-            row[len(base) :] if fits else other
-            for row, fits, other in zip(rows, own, alone, strict=True)
+            row[len(base) :] if fit else other
+            for row, fit, other in zip(rows, fits, alone, strict=True)
         ]
 
-    def _ids(self, texts: Sequence[str], *, special: bool = True) -> list[list[int]]:
+    def _token_ids(self, texts: Sequence[str], *, special: bool = True) -> list[list[int]]:
         with self.lock:
-            found = self._tokenizer(
+            columns = self._tokenizer(
                 list(texts),
                 add_special_tokens=special and not self.bare,
                 padding=False,
                 verbose=False,
             )
-        return [list(row) for row in found["input_ids"]]
+        return [list(row) for row in columns["input_ids"]]
 
-    def _text(self, ids: Sequence[int]) -> str:
+    def _decode(self, ids: Sequence[int]) -> str:
         with self.lock:
             return str(self._tokenizer.decode(ids)).strip()
 
     def _after_image(self, ids: Sequence[int]) -> tuple[int, ...]:
         return tuple(ids[list(ids).index(self.image) + 1 :])
 
-    def _turn(self) -> tuple[str, int]:
+    def _find_end(self) -> tuple[str, int]:
         """Text between the start of a reply and its words, and the end token."""
-        said = {"role": "assistant", "content": [{"type": "text", "text": _MARK}]}
-        whole = self._rendered([*_make_turn(self.prompt, 1), said], generate=False)
-        start, found, after = whole.partition(_MARK)
-        before = start.removeprefix(self.text) if found and start.startswith(self.text) else ""
+        reply = {"role": "assistant", "content": [{"type": "text", "text": _PROBE}]}
+        rendered = self._render([*_make_turn(self.prompt, 1), reply], generate=False)
+        start, probe, after = rendered.partition(_PROBE)
+        before = start.removeprefix(self.text) if probe and start.startswith(self.text) else ""
         named = {token: number for number, token in self._special.items()}
-        places = {token: after.find(token) for token in named if token in after}
-        if places:
-            return before, named[min(places, key=lambda token: (places[token], -len(token)))]
+        offsets = {token: after.find(token) for token in named if token in after}
+        if offsets:
+            return before, named[min(offsets, key=lambda token: (offsets[token], -len(token)))]
         if self._tokenizer.eos_token_id is None:
             raise InputError(
                 f"{self.name} has no end token, neither in its chat template nor in its tokeniser: "
@@ -260,9 +261,9 @@ class ChatPrompts:
             )
         return before, int(self._tokenizer.eos_token_id)
 
-    def _image_token(self) -> int:
+    def _find_image_token(self) -> int:
         """Placeholder token of an image in the rendered template."""
-        (ids,) = self._ids([self.text])
+        (ids,) = self._token_ids([self.text])
         names = [getattr(self._processor, name, None) for name in ("image_token", "boi_token")]
         numbers = [
             getattr(self._processor, "image_token_id", None),
@@ -276,24 +277,24 @@ class ChatPrompts:
             f"{names[0]!r} does not stand once in {self.text!r}."
         )
 
-    def _rendered(self, turns: list[dict[str, Any]], *, generate: bool) -> str:
+    def _render(self, turns: list[dict[str, Any]], *, generate: bool) -> str:
         from transformers.processing_utils import ProcessorMixin
 
         try:
-            found = ProcessorMixin.apply_chat_template(
+            rendered = ProcessorMixin.apply_chat_template(
                 self._processor, turns, add_generation_prompt=generate, tokenize=False
             )
-        except Exception as error:  # a template raises what it likes
-            first = str(error).strip().split("\n", maxsplit=1)[0].rstrip(":. ")
+        except Exception as error:  # a template can raise anything
             raise InputError(
-                f"the chat template of {self.name} takes no image with a text ({first})."
+                f"the chat template of {self.name} takes no image with a text "
+                f"({first_line(error)})."
             ) from None
-        return str(found)
+        return str(rendered)
 
 
 def _make_turn(text: str, images: int) -> list[dict[str, Any]]:
-    shown: list[dict[str, str]] = [{"type": "image"}] * images
-    return [{"role": "user", "content": [*shown, {"type": "text", "text": text}]}]
+    content: list[dict[str, str]] = [{"type": "image"}] * images
+    return [{"role": "user", "content": [*content, {"type": "text", "text": text}]}]
 
 
 def _find_special_tokens(tokenizer: Any) -> dict[int, str]:

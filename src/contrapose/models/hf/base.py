@@ -1,0 +1,235 @@
+"""Base classes of the models of the transformers library: identity, inputs, pairs, model card."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import torch
+from PIL.Image import Image, Resampling
+from torch import Tensor
+
+from contrapose.models.capabilities import ModelCard, check_pairs
+from contrapose.models.encoded_images import deduplicate
+from contrapose.models.hf.inputs import CausalTextInputs, ImageInputs, TextInputs
+from contrapose.models.masking.embeddings import find_word_embedding, zero_embeddings
+
+if TYPE_CHECKING:
+    from contrapose.models.capabilities import ImageLike, PreparedImage
+    from contrapose.models.hf.checkpoint import Checkpoint
+
+NARROW_NOTE = (
+    "An image that is too narrow for the library's resizing (about 20 times as long as wide) is "
+    "stretched first; the library itself fails on it."
+)
+LOG_ODDS_NOTE = (
+    "Its itm is log P(match) − log P(no match): the sigmoid of it is the probability that the "
+    "model's two-way head gives."
+)
+
+
+class HFModel:
+    """Base of the models of the transformers library.
+
+    Attributes:
+        name: the canonical model string.
+        fingerprint: hash of weights, configuration, tokenizer and preprocessing.
+        batch_size: default number of images, captions or pairs per call.
+        network: the library's network.
+        text_inputs: tokenizer with its limits.
+        image_inputs: image preprocessing.
+        card: the model card.
+        pixel_mean: the color that is zero for the network.
+    """
+
+    text_inputs: TextInputs | CausalTextInputs
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        network: Any,
+        family: str,
+        text_inputs: TextInputs | CausalTextInputs,
+        image_inputs: ImageInputs,
+        *,
+        preprocessing: str = "",
+        batch_size: int = 32,
+        notes: Sequence[str] = (),
+    ):
+        options = checkpoint.options
+        self.name = checkpoint.name
+        self.fingerprint = checkpoint.fingerprint
+        self.batch_size = batch_size
+        self.network = network
+        self.text_inputs = text_inputs
+        self.image_inputs = image_inputs
+        self.pixel_mean = image_inputs.mean
+        self.card = ModelCard(
+            family=family,
+            parameters=sum(weight.numel() for weight in network.parameters()),
+            dtype=options.dtype,
+            preprocessing=preprocessing or describe_preprocessing(image_inputs),
+            context=self.context,
+            notes=tuple(notes),
+        )
+        self._device = torch.device(options.device)
+        self._dtype = options.torch_dtype
+
+    @property
+    def context(self) -> int:
+        """Context length: most tokens of a caption, special tokens included."""
+        return self.text_inputs.context
+
+    @property
+    def cuts(self) -> bool:
+        """Whether longer captions are truncated."""
+        return self.text_inputs.cut
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each caption before truncation, special tokens included."""
+        return self.text_inputs.counts(texts)
+
+    def prepare_image(self, image: Image) -> PreparedImage:
+        """Preprocess an image as the library does; bytes may be normalized on the device."""
+        return self.image_inputs.prepare(image)
+
+    def normalize_image(self, prepared: PreparedImage) -> PreparedImage:
+        """Normalize a prepared image."""
+        return self.image_inputs.normalize(prepared)
+
+    def _prepare_images(self, images: Sequence[ImageLike]) -> list[PreparedImage]:
+        return [
+            self.prepare_image(image) if isinstance(image, Image) else image for image in images
+        ]
+
+    def _stack_images(self, images: Sequence[ImageLike]) -> dict[str, Tensor]:
+        return self.image_inputs.stack(self._prepare_images(images), self._device, self._dtype)
+
+    def _pixels(self, images: Sequence[ImageLike]) -> Tensor:
+        return self._stack_images(images)["pixel_values"]
+
+
+class EncoderModel(HFModel):
+    """Base of models with a text encoder whose word embeddings can be zeroed.
+
+    Attributes:
+        text_masks: supported kinds of word masking.
+    """
+
+    text_inputs: TextInputs
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.word_embedding = find_word_embedding(self._text_network())
+        self.text_masks = self.text_inputs.masks if self.word_embedding is not None else ()
+
+    def _text_network(self) -> Any:
+        return self.network
+
+    def _tokens(self, texts: Sequence[str]) -> dict[str, Tensor]:
+        return self.text_inputs.tensors(texts, self._device)
+
+    def _zero_masked(
+        self, texts: Sequence[str], tokens: Mapping[str, Tensor]
+    ) -> AbstractContextManager[None]:
+        """Context manager that zeroes the embeddings of masked words."""
+        return zero_embeddings(self.word_embedding, self.text_inputs.zero_flags(texts, tokens))
+
+
+class FusionModel(EncoderModel):
+    """Base of fusion encoders, which read an image and a caption jointly."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        network: Any,
+        family: str,
+        *,
+        context: int,
+        notes: Sequence[str] = (),
+        tokenizer_arguments: Mapping[str, Any] | None = None,
+        processor_arguments: Mapping[str, Any] | None = None,
+    ):
+        tokenizer = checkpoint.tokenizer()
+        tokenizer.padding_side = "right"  # positions are counted from the left
+        text_inputs = TextInputs(
+            checkpoint.name,
+            tokenizer,
+            min(context, tokenizer.model_max_length),
+            cut=checkpoint.options.cut,
+            padding="longest",
+            **(tokenizer_arguments or {}),
+        )
+        image_inputs = ImageInputs(checkpoint.image_processor(), **(processor_arguments or {}))
+        super().__init__(checkpoint, network, family, text_inputs, image_inputs, notes=notes)
+
+    def _pair_inputs(
+        self, images: Sequence[ImageLike], texts: Sequence[str]
+    ) -> tuple[list[ImageLike], Tensor, dict[str, Tensor]]:
+        """Distinct images, the index of each pair's image, and the captions' tokens.
+
+        Raises:
+            InputError: there are not as many images as captions, or a caption is refused.
+        """
+        check_pairs(self.name, images, texts)
+        distinct, indices = deduplicate(images)
+        return distinct, torch.tensor(indices, device=self._device), self._tokens(texts)
+
+
+def log_odds(logits: Tensor) -> Tensor:
+    """Match logit (n,) in float32 of a two-class head (n, 2): no match, match."""
+    wide = logits.float()
+    return wide[:, 1] - wide[:, 0]
+
+
+def max_aspect_ratio(processor: Any) -> float:
+    """Largest aspect ratio that the processors of ViLT and BridgeTower can resize.
+
+    They bring the shorter side to its size, the longer one to at most 1333/800 of that, and round
+    both down to a multiple of `size_divisor`, which may give 0.
+    """
+    shorter: int = dict(processor.size)["shortest_edge"]
+    return int(1333 / 800 * shorter) / int(processor.size_divisor)
+
+
+def widen(image: Image, processor: Any) -> Image:
+    """Widen an image that is too narrow to be resized; others stay as they are."""
+    least = ceil(max(image.size) / max_aspect_ratio(processor))
+    if min(image.size) >= least:
+        return image
+    width, height = (max(side, least) for side in image.size)
+    return image.resize((width, height), Resampling.BICUBIC)
+
+
+def describe_preprocessing(image_inputs: ImageInputs) -> str:
+    """Describe the image preprocessing, also of processors with unusual steps."""
+    if image_inputs.steps is not None:
+        return image_inputs.describe()
+    processor = image_inputs.processor
+    divisor = getattr(processor, "size_divisor", None)
+    steps = [
+        "RGB",
+        f"resized ({Resampling(int(processor.resample)).name.lower()}) "
+        f"{_describe_size(processor.size)}",
+        f"both sides multiples of {divisor}" if divisor else "",
+        f"{_describe_crop(processor.crop_size)} cropped"
+        if getattr(processor, "do_center_crop", 0)
+        else "",
+        "normalised",
+    ]
+    return ", ".join(step for step in steps if step)
+
+
+def _describe_size(size: Any) -> str:
+    sides = dict(size)
+    if sides.get("shortest_edge"):
+        return f"shorter side to {sides['shortest_edge']}"
+    return f"to {sides['width']}×{sides['height']}"
+
+
+def _describe_crop(size: Any) -> str:
+    sides = dict(size)
+    side = sides.get("shortest_edge")
+    return f"middle {side or sides['width']}×{side or sides['height']}"
