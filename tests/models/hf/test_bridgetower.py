@@ -5,17 +5,14 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.models import CardProvider, Encoder, ImagePreparer, Matcher, TokenCounter
+from contrapose.models import Encoder, Matcher
 from contrapose.models.hf.bridgetower import BridgeTowerForBoth
 from tests.models.hf.small_fusion import (
     CAPTIONS,
-    count_calls,
     forget_weights,
     hf,
-    one_by_one,
     opened,
     picture,
     roberta_tokenizer,
@@ -68,24 +65,6 @@ def direct(folder: Path, image: Any, text: str, kind: Any) -> Any:
         return network(**words, **pixels)
 
 
-def test_it_can_do_both(model: Any) -> None:
-    for protocol in (Matcher, Encoder, ImagePreparer, TokenCounter, CardProvider):
-        assert isinstance(model, protocol)
-
-
-def test_itm_is_the_librarys(folder: Path, model: Any) -> None:
-    logits = model.match(IMAGES, CAPTIONS)
-    pairs: list[Tensor] = [
-        direct(folder, i, t, hf.BridgeTowerForImageAndTextRetrieval).logits[0]
-        for i, t in zip(IMAGES, CAPTIONS, strict=True)
-    ]
-    assert logits.dtype == torch.float32
-    same(logits, torch.stack([p[1] - p[0] for p in pairs]))
-    chances = torch.stack([pair.softmax(dim=0)[1] for pair in pairs])
-    same(logits.sigmoid(), chances)
-    assert logits.std() > 0.05
-
-
 def test_itc_is_the_librarys(folder: Path, model: Any) -> None:
     images, texts = model.embed_images(IMAGES), model.embed_texts(CAPTIONS)
     assert images.shape == texts.shape == (4, 16)
@@ -105,47 +84,6 @@ def test_layers_with_projections_of_their_own(tmp_path: Path) -> None:
     ]
     ours = opened(tmp_path).match(IMAGES[:1], CAPTIONS[:1])[0]
     same(ours, found[1] - found[0])
-
-
-def test_neighbours_change_nothing(model: Any) -> None:
-    same(model.match(IMAGES, CAPTIONS), one_by_one(model, IMAGES, CAPTIONS))
-    alone = torch.cat([model.embed_texts([text]) for text in CAPTIONS])
-    same(model.embed_texts(CAPTIONS), alone)
-
-
-def test_an_image_that_comes_again_is_looked_at_once(folder: Path) -> None:
-    model = opened(folder)
-    calls = count_calls(model.core.vision_model.visual.embeddings)
-    first, second = IMAGES[:2]
-    again = model.match([first, second, first, first], CAPTIONS)
-    assert calls == [2]
-    same(again, one_by_one(model, [first, second, first, first], CAPTIONS))
-
-
-def test_prepared_images_are_as_good(model: Any) -> None:
-    prepared = [model.prepare_image(image) for image in IMAGES]
-    torch.testing.assert_close(model.match(prepared, CAPTIONS), model.match(IMAGES, CAPTIONS))
-
-
-def test_half_precision_gives_numbers(folder: Path, model: Any) -> None:
-    half = opened(folder, dtype="bf16")
-    for found in (half.match(IMAGES, CAPTIONS), half.embed_images(IMAGES)):
-        assert found.dtype == torch.float32
-        assert found.isfinite().all()
-    assert (half.match(IMAGES, CAPTIONS) - model.match(IMAGES, CAPTIONS)).abs().max() < 0.3
-
-
-def test_what_it_does_not_read_is_refused(model: Any) -> None:
-    assert model.context == 80  # positions begin after the number of the padding token
-    longest = "a" * 78
-    assert model.token_counts([longest]) == [80]
-    assert model.match(IMAGES[:1], [longest]).isfinite().all()
-    with pytest.raises(InputError, match="has 81 tokens and small reads 80"):
-        model.match(IMAGES[:1], [longest + "a"])
-    with pytest.raises(InputError, match="a caption is empty"):
-        model.match(IMAGES[:1], [""])
-    with pytest.raises(InputError, match="1 images were given with 2 captions"):
-        model.match(IMAGES[:1], CAPTIONS[:2])
 
 
 def test_what_the_files_hold_decides_what_it_can_do(folder: Path, tmp_path: Path) -> None:

@@ -9,14 +9,12 @@ import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.models import CardProvider, Encoder, ImagePreparer, Matcher, TokenCounter
+from contrapose.models import Encoder, Matcher
 from tests.models.hf.small_fusion import (
     CAPTIONS,
     bert_tokenizer,
-    count_calls,
     forget_weights,
     hf,
-    one_by_one,
     opened,
     picture,
     same,
@@ -69,23 +67,6 @@ def direct(folder: Path, image: Any, text: str) -> Any:
         return network(**words, **pixels, input_ids_masked=words["input_ids"], return_loss=False)
 
 
-def test_it_can_do_both(model: Any) -> None:
-    for protocol in (Matcher, Encoder, ImagePreparer, TokenCounter, CardProvider):
-        assert isinstance(model, protocol)
-
-
-def test_itm_is_the_librarys(folder: Path, model: Any) -> None:
-    logits = model.match(IMAGES, CAPTIONS)
-    pairs: list[Tensor] = [
-        direct(folder, i, t).itm_logits[0] for i, t in zip(IMAGES, CAPTIONS, strict=True)
-    ]
-    assert logits.dtype == torch.float32
-    same(logits, torch.stack([p[1] - p[0] for p in pairs]))
-    chances = torch.stack([pair.softmax(dim=0)[1] for pair in pairs])
-    same(logits.sigmoid(), chances)
-    assert logits.std() > 0.02
-
-
 def test_itc_is_the_librarys_before_its_scale(folder: Path, model: Any) -> None:
     images, texts = model.embed_images(IMAGES), model.embed_texts(CAPTIONS)
     scale = hf.FlavaForPreTraining.from_pretrained(folder).flava.logit_scale.exp().item()
@@ -98,26 +79,6 @@ def test_itc_is_the_librarys_before_its_scale(folder: Path, model: Any) -> None:
     assert any(f"times {scale:.4g}" in note for note in model.card.notes)
 
 
-def test_neighbours_change_nothing(model: Any) -> None:
-    same(model.match(IMAGES, CAPTIONS), one_by_one(model, IMAGES, CAPTIONS))
-    alone = torch.cat([model.embed_texts([text]) for text in CAPTIONS])
-    same(model.embed_texts(CAPTIONS), alone)
-
-
-def test_an_image_that_comes_again_is_looked_at_once(folder: Path) -> None:
-    model = opened(folder)
-    calls = count_calls(model.core.image_model)
-    first, second = IMAGES[:2]
-    again = model.match([first, second, first, first], CAPTIONS)
-    assert calls == [2]
-    same(again, one_by_one(model, [first, second, first, first], CAPTIONS))
-
-
-def test_prepared_images_are_as_good(model: Any) -> None:
-    prepared = [model.prepare_image(image) for image in IMAGES]
-    torch.testing.assert_close(model.match(prepared, CAPTIONS), model.match(IMAGES, CAPTIONS))
-
-
 def test_neither_codebook_nor_masks_are_made(folder: Path, tmp_path: Path, model: Any) -> None:
     assert not any("codebook" in name for name, _ in model.network.named_parameters())
     network = hf.FlavaForPreTraining.from_pretrained(folder)
@@ -126,23 +87,6 @@ def test_neither_codebook_nor_masks_are_made(folder: Path, tmp_path: Path, model
     ours = opened(tmp_path)
     assert isinstance(ours.prepare_image(IMAGES[0]), Tensor)
     torch.testing.assert_close(ours.match(IMAGES, CAPTIONS), model.match(IMAGES, CAPTIONS))
-
-
-def test_half_precision_gives_numbers(folder: Path, model: Any) -> None:
-    half = opened(folder, dtype="bf16")
-    for found in (half.match(IMAGES, CAPTIONS), half.embed_images(IMAGES)):
-        assert found.dtype == torch.float32
-        assert found.isfinite().all()
-    assert (half.match(IMAGES, CAPTIONS) - model.match(IMAGES, CAPTIONS)).abs().max() < 0.3
-
-
-def test_what_it_does_not_read_is_refused(model: Any) -> None:
-    with pytest.raises(InputError, match="a caption is empty"):
-        model.embed_texts([""])
-    with pytest.raises(InputError, match="has 42 tokens and small reads 24"):
-        model.match(IMAGES[:1], [" ".join(["red"] * 40)])
-    with pytest.raises(InputError, match="1 images were given with 2 captions"):
-        model.match(IMAGES[:1], CAPTIONS[:2])
 
 
 def test_without_the_matching_head_it_is_a_dual_encoder(

@@ -8,12 +8,10 @@ import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.models import CardProvider, Encoder, ImagePreparer, Matcher, TokenCounter
 from tests.models.hf.small_fusion import (
     CAPTIONS,
     bert_tokenizer,
     count_calls,
-    forget_weights,
     hf,
     one_by_one,
     opened,
@@ -58,12 +56,6 @@ def direct(folder: Path, image: Any, text: str) -> Tensor:
     return logits[0, 0]
 
 
-def test_it_matches_and_does_not_embed(model: Any) -> None:
-    for protocol in (Matcher, ImagePreparer, TokenCounter, CardProvider):
-        assert isinstance(model, protocol)
-    assert not isinstance(model, Encoder)
-
-
 def test_itm_is_the_librarys(folder: Path, model: Any) -> None:
     shapes = {tuple(model.prepare_image(image).shape) for image in IMAGES}
     assert len(shapes) == 4
@@ -72,10 +64,6 @@ def test_itm_is_the_librarys(folder: Path, model: Any) -> None:
     assert logits.dtype == torch.float32
     same(logits, torch.stack(pairs))
     assert logits.std() > 0.05
-
-
-def test_neighbours_change_nothing(model: Any) -> None:
-    same(model.match(IMAGES, CAPTIONS), one_by_one(model, IMAGES, CAPTIONS))
 
 
 def test_it_never_throws_dice(model: Any) -> None:
@@ -104,27 +92,6 @@ def test_an_image_that_comes_again_is_cut_into_patches_once(folder: Path) -> Non
     same(again, one_by_one(model, given, CAPTIONS))
 
 
-def test_prepared_images_are_as_good(model: Any) -> None:
-    prepared = [model.prepare_image(image) for image in IMAGES]
-    torch.testing.assert_close(model.match(prepared, CAPTIONS), model.match(IMAGES, CAPTIONS))
-
-
-def test_half_precision_gives_numbers(folder: Path, model: Any) -> None:
-    found = opened(folder, dtype="bf16").match(IMAGES, CAPTIONS)
-    assert found.dtype == torch.float32
-    assert found.isfinite().all()
-    assert (found - model.match(IMAGES, CAPTIONS)).abs().max() < 0.3
-
-
-def test_what_it_does_not_read_is_refused(model: Any) -> None:
-    with pytest.raises(InputError, match="a caption is empty"):
-        model.match(IMAGES[:1], [""])
-    with pytest.raises(InputError, match="has 42 tokens and small reads 24"):
-        model.match(IMAGES[:1], [" ".join(["red"] * 40)])
-    with pytest.raises(InputError, match="1 images were given with 2 captions"):
-        model.match(IMAGES[:1], CAPTIONS[:2])
-
-
 @pytest.mark.parametrize("size", [(600, 4), (3, 500), (1, 1), (1, 9), (2000, 1)])
 def test_images_that_are_too_narrow_for_the_library(model: Any, size: tuple[int, int]) -> None:
     """At 9 times as long as wide (79 ÷ 8) the library's resizing still leaves something."""
@@ -148,11 +115,4 @@ def test_the_card(model: Any) -> None:
 def test_one_that_answers_questions_is_refused(tmp_path: Path) -> None:
     saved(tmp_path, hf.ViltForQuestionAnswering(config()), bert_tokenizer(), processor())
     with pytest.raises(InputError, match=r"answers questions \(ViltForQuestionAnswering\)"):
-        opened(tmp_path)
-
-
-def test_a_head_that_was_never_trained_is_refused(tmp_path: Path) -> None:
-    saved(tmp_path, hf.ViltForImageAndTextRetrieval(config()), bert_tokenizer(), processor())
-    forget_weights(tmp_path, "rank_output")
-    with pytest.raises(InputError, match="no trained weights for 'rank_output"):
         opened(tmp_path)
