@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol
 
 import torch
@@ -164,20 +165,33 @@ def pairwise(
     if keep is None:
         keep = MAX_CACHED_BYTES
         if image.is_cuda:
-            keep = torch.cuda.get_device_properties(image.device).total_memory // 32
-    scale, bias = (
-        torch.as_tensor(it, dtype=image.dtype, device=image.device).reshape(())
-        for it in (batch.scale, batch.bias)
-    )
+            keep = _device_memory(image.device) // 32
+    scale = _scalar(batch.scale, image)
     if tile is None and can_fuse(image, text, losses, keep=keep):
         return fused_losses(
             image, text, losses, scale=scale, same=batch.same, tile=TILE_ELEMENTS["cuda"]
         )
     with torch.autocast(image.device.type, enabled=False):
         values: tuple[Tensor, ...] = _Pairwise.apply(  # type: ignore[no-untyped-call]
-            image, text, scale, bias, tuple(losses), batch.same, tile, keep
+            image, text, scale, _scalar(batch.bias, image), tuple(losses), batch.same, tile, keep
         )
     return values
+
+
+def _scalar(value: Tensor | float, like: Tensor) -> Tensor:
+    """A number as a tensor beside the features; a float is filled in there, without a copy.
+
+    A copy from the CPU would wait for the device, and cannot be captured in a CUDA graph.
+    """
+    if isinstance(value, Tensor):
+        return value.to(device=like.device, dtype=like.dtype).reshape(())
+    return torch.full((), value, device=like.device, dtype=like.dtype)
+
+
+@lru_cache(maxsize=8)
+def _device_memory(device: torch.device) -> int:
+    """Bytes of memory of a CUDA device."""
+    return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 class _Pairwise(torch.autograd.Function):
