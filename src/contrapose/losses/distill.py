@@ -22,7 +22,7 @@ class Distill:
         for image I_i and p_ik = softmax_k(S(I_i, T_ik)/τ) the student's.
     Inputs: `image`, `scale`; `choices` (b, k, d), `targets` (b, k) that sum to one in each row. A
         choice is absent where its vector is zero.
-    Requirements: a teacher; `contrapose tune --teacher` takes a captioner.
+    Requirements: a teacher, such as a captioner; `tune` computes its targets.
     When to use: to bring a captioner's debiased likelihoods into a dual encoder.
 
     Example:

@@ -15,7 +15,7 @@ from contrapose.losses.registry import register_loss
 from contrapose.losses.tiled import CosineTiles, TileRows, pairwise
 
 MAX_EXPONENT = 40.0
-"""Logits within ± this need no maximum subtracted: exp(−2 · 40) is a normal float32."""
+"""Logits within ± this need no maximum subtracted: exp(±40) is far from the ends of float32."""
 
 
 class Temperature(nn.Module):
@@ -81,34 +81,29 @@ class TiledInfoNCE:
         self.right = tiles.texts.new_empty(tiles.rows)
         self.rows = tiles.texts.new_empty(tiles.rows)
         self.columns: Tensor | None = None
-        self.base: float | None = None
+        self.small = False
         if not tiles.images.is_cuda:  # a GPU would be waited for
             norms = [float(it.square().sum(1).max().sqrt()) for it in (tiles.images, tiles.texts)]
-            bound = abs(float(tiles.scale)) * math.prod(norms)
-            self.base = bound if bound <= MAX_EXPONENT * 1.001 else None
+            self.small = abs(float(tiles.scale.detach())) * math.prod(norms) <= MAX_EXPONENT * 1.001
 
     def look(self, rows: TileRows, cosines: Tensor) -> None:
         """Process a tile in the forward pass: log-sum-exps of rows and columns of logits."""
         here = slice(*rows)
         logits = self._logits(rows, cosines)
         self.right[here] = self.tiles.diagonal(rows, logits)
-        if self.base is not None:
-            logits.sub_(self.base).exp_()
-            self.rows[here] = logits.sum(1)
-            columns = logits.sum(0)
-            self.columns = columns if self.columns is None else self.columns + columns
-            return
-        self.rows[here] = logits.logsumexp(1)
-        columns = logits.logsumexp(0)
+        if self.small:
+            exps = logits.exp_()
+            self.rows[here] = exps.sum(1).log_()
+            columns = exps.sum(0).log_()
+        else:
+            self.rows[here] = logits.logsumexp(1)
+            columns = logits.logsumexp(0)
         self.columns = columns if self.columns is None else self.columns.logaddexp(columns)
 
     def value(self) -> Tensor:
         """The loss of the whole batch."""
         tiles, job, columns = self.tiles, self.tiles.job, self.columns
         assert columns is not None  # noqa: S101 - all tiles were seen
-        if self.base is not None:
-            self.rows = self.rows.log() + self.base
-            columns = columns.log() + self.base
         if job.count > 1:
             columns = job.gather(columns[None]).logsumexp(0)
         self.columns = columns
@@ -121,16 +116,17 @@ class TiledInfoNCE:
         assert columns is not None  # noqa: S101 - all tiles were seen
         logits, across = self._logits(rows, cosines), self.rows[slice(*rows), None]
         factor = weight * tiles.scale / (2 * tiles.size)
-        if self.base is not None:
-            inverse = (self.base - across).exp() * factor + (self.base - columns).exp() * factor
-            gradient = logits.sub_(self.base).exp_().mul_(inverse)
+        if self.small:
+            inverse = (-across).exp() * factor + (-columns).exp() * factor
+            gradient = logits.exp_().mul_(inverse)
         else:
             gradient = (logits - across).exp_()
             gradient += logits.sub_(columns).exp_()
             gradient *= factor
         tiles.diagonal(rows, gradient).sub_(2 * factor)
-        by_logits = torch.dot(gradient.view(-1), cosines.reshape(-1))
-        tiles.add_gradient("scale", by_logits / tiles.scale)
+        if tiles.scale.requires_grad:
+            by_logits = torch.dot(gradient.view(-1), cosines.reshape(-1))
+            tiles.add_gradient("scale", by_logits / tiles.scale)
         return gradient
 
     def _logits(self, rows: TileRows, cosines: Tensor) -> Tensor:

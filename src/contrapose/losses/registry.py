@@ -18,7 +18,7 @@ ENTRY_POINT_GROUP = "contrapose.losses"
 
 
 class Loss(Protocol):
-    """A loss of one batch; `register_loss` gives it a name for `contrapose tune --with`.
+    """A loss of one batch; `register_loss` makes it known to `contrapose tune` by its name.
 
     Optional class attributes: `implied` (add it to every objective of a model that has what it
     needs), `contrastive` (it takes the place of the model's contrastive loss), `match_label` (the

@@ -39,7 +39,7 @@ class WeightedLoss:
 
     @property
     def needs(self) -> frozenset[str]:
-        """What it needs beyond images and captions."""
+        """Inputs that it needs beyond images and captions."""
         return frozenset(self.loss.needs)
 
     @property
