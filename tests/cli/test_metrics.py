@@ -187,3 +187,11 @@ def test_official_protocol_counts_as_the_official_script(cli: Cli, tmp_path: Pat
     official = results(cli, *arguments, "--protocol", "official")["metrics"]["accuracy"]
     assert (strict["value"], strict["ties"]) == (0.0, 1.0)
     assert (official["value"], official["ties"]) == (1.0, 1.0)
+
+
+def test_a_second_score_file_is_refused(cli: Cli) -> None:
+    """Only the last of several was measured once, without a word."""
+    file = SHAPES / "bag-of-words.csv"
+    said = cli("metrics", SHAPES / "examples.jsonl", "--scores", file, "--scores", file)
+    assert "--scores" in said.refused()
+    assert "2 times" in said.refused()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import contrapose as cp
 from contrapose.errors import InputError
 from contrapose.results import (
     MetricsRequest,
@@ -19,6 +21,7 @@ from contrapose.results import (
     write_run,
 )
 from contrapose.results import runs as runs_module
+from contrapose.results.runs import split_choice
 
 
 @pytest.fixture
@@ -87,3 +90,36 @@ def test_damaged_runs_are_refused(finished: RunRecord, tmp_path: Path) -> None:
     (folder / "examples.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="damaged"):
         read_run(folder)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "hf:openai/clip-vit-base-patch32",
+        "hf:org/name@main?dtype=bf16",
+        "openclip:ViT-B-32,laion2b_s34b_b79k",
+        "joined:models/pair",
+        "openai:gpt?url=http://localhost:8000/v1",
+    ],
+)
+def test_a_model_of_any_name_can_be_chosen(finished: RunRecord, tmp_path: Path, model: str) -> None:
+    names = ((model, "itc"), ("hf:other/model", "itc"))
+    runs = [
+        replace(
+            finished,
+            results=finished.results.model_copy(update={"model": name, "score": score}),
+            scores=None,
+        )
+        for name, score in names
+    ]
+    folder = tmp_path / "run@1"
+    write_run(runs, folder)
+    for words in (model, f"{model},itc", f"{model},winoground,itc"):
+        chosen, choice = split_choice(Path(f"{folder}@{words}"))
+        assert chosen == folder
+        assert read_run(chosen, choice)[0] == "winoground"
+        assert cp.load_run(f"{folder}@{words}").model == model
+    compared = cp.compare(f"{folder}@{model}", f"{folder}@hf:other/model,itc", resamples=100)
+    assert compared.metrics["text"].difference == 0
+    with pytest.raises(InputError, match=r"no run of .*hf:absent"):
+        read_run(*split_choice(Path(f"{folder}@hf:absent")))

@@ -12,6 +12,7 @@ from contrapose.errors import InputError, MissingExtraError
 from contrapose.results.runs import (
     REPORT,
     is_run,
+    matches_choice,
     read_runs,
     require_run_target,
     split_choice,
@@ -196,7 +197,7 @@ class Runs(Sequence[Run]):
         fits = [
             run
             for run in self._runs
-            if all(word in (run.model, run.benchmark, run.score) for word in words)
+            if matches_choice((run.model, run.benchmark, run.score), words)
         ]
         if len(fits) != 1:
             names = "; ".join(

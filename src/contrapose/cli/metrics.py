@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from contrapose.cli.console import output_console, say_written, show
+from contrapose.errors import InputError
 
 LikelihoodScale = Literal["log", "probability", "inverse-nll"]
 
@@ -20,10 +21,11 @@ def metrics(
         str, typer.Argument(help="A benchmark's name, or your own .jsonl, .csv or .parquet file.")
     ],
     scores: Annotated[
-        Path,
+        list[Path],
         typer.Option(
+            metavar="PATH",
             help="Score file in the benchmark's own layout, a general table (example, "
-            "image, text, score), an .npy array, or a folder of arrays."
+            "image, text, score), an .npy array, or a folder of arrays.",
         ),
     ],
     root: Annotated[
@@ -79,8 +81,13 @@ def metrics(
     from contrapose.api.measure import measure
     from contrapose.report.results import results_tables
 
+    if len(scores) > 1:
+        raise InputError(
+            f"--scores was given {len(scores)} times, and metrics measures one file: run it once "
+            "for each, or compare two of them with `contrapose compare A B`."
+        )
     run = measure(
-        scores,
+        scores[0],
         benchmark,
         root=root,
         prior=prior,

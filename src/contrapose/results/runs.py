@@ -18,7 +18,7 @@ benchmark and score.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -125,11 +125,37 @@ def is_run(folder: Path) -> bool:
 
 
 def split_choice(path: Path) -> tuple[Path, tuple[str, ...]]:
-    """Split a path into run folder and choice: `runs/a@tiny,lm` is the run of tiny and lm."""
-    before, at, words = str(path).rpartition("@")
-    if path.exists() or not at or not (Path(before).is_dir() or "@" in path.name):
+    """Split a path into run folder and choice: `runs/a@tiny,lm` is the run of tiny and lm.
+
+    Names of models hold slashes and revisions after `@`, so the folder ends at the first `@` that
+    follows a run folder.
+    """
+    text = str(path)
+    if path.exists():
         return path, ()
-    return Path(before) if before else path, tuple(filter(None, words.split(",")))
+    marks = [i for i, letter in enumerate(text) if letter == "@" and i]
+    end = next((i for i in marks if is_run(Path(text[:i]))), None)
+    if end is None:
+        end = next((i for i in marks if Path(text[:i]).is_dir() or "/" not in text[i:]), None)
+    if end is None:
+        return path, ()
+    return Path(text[:end]), tuple(filter(None, text[end + 1 :].split(",")))
+
+
+def matches_choice(names: Iterable[str | None], choice: Sequence[str]) -> bool:
+    """Whether a run of these names is meant by the words after `@`.
+
+    A name that holds commas was split into several words. Paths join doubled slashes, so a name
+    may be written that way too.
+    """
+    known = {form for name in names if name for form in (name, str(Path(f"@{name}"))[1:])}
+
+    def fits(words: Sequence[str]) -> bool:
+        return not words or any(
+            ",".join(words[:end]) in known and fits(words[end:]) for end in range(1, len(words) + 1)
+        )
+
+    return fits(choice)
 
 
 def read_run(folder: Path, choice: Sequence[str] = ()) -> tuple[str, Measurements]:
@@ -300,7 +326,7 @@ def _read_column(column: Any) -> Any:
 def _choose_run(runs: list[dict[str, Any]], choice: Sequence[str], folder: Path) -> dict[str, Any]:
     """Choose the one run that matches all the words."""
     names = [tuple(run[key] for key in KEYS) for run in runs]
-    fits = [i for i, name in enumerate(names) if all(word in name for word in choice)]
+    fits = [i for i, name in enumerate(names) if matches_choice(name, choice)]
     if len(fits) != 1:
         shown = "; ".join(",".join(filter(None, name)) for name in names)
         which = "several runs" if len(fits) > 1 else f"no run of {','.join(choice)}"
