@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+import contrapose as cp
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.models import CardProvider, Encoder, ImagePreparer, TokenCounter, load_model
 from contrapose.models.conformance import check_model
@@ -239,6 +240,31 @@ def test_a_tokeniser_of_transformers(library: Any, tmp_path: Path) -> None:
     torch.testing.assert_close(model.embed_texts(["a dog"]), theirs, rtol=1e-4, atol=1e-5)
     with pytest.raises(InputError, match="reads 20"):
         model.embed_texts([LONG])
+
+
+def test_trust_that_a_folder_gives_itself_is_refused(library: Any, tmp_path: Path) -> None:
+    tokenizer = bert_tokenizer()
+    text = CONFIG["text_cfg"] | {"hf_tokenizer_name": "org/name", "vocab_size": len(tokenizer)}
+    network = randomised(library.CLIP(**{**CONFIG, "text_cfg": text}))
+    config = {**CONFIG, "text_cfg": text | {"tokenizer_kwargs": {"trust_remote_code": True}}}
+    (tmp_path / "open_clip_config.json").write_text(json.dumps({"model_cfg": config}))
+    save_file(network.state_dict(), tmp_path / "open_clip_model.safetensors")
+    tokenizer.save_pretrained(tmp_path)
+    file = tmp_path / "tokenizer_config.json"
+    stated = json.loads(file.read_text()) | {"auto_map": {"AutoTokenizer": ["code.Words", None]}}
+    file.write_text(json.dumps(stated | {"tokenizer_class": "Words"}))
+    ran = tmp_path / "ran"
+    code = (
+        f"from pathlib import Path\nPath({str(ran)!r}).touch()\n"
+        "from transformers import BertTokenizer\nclass Words(BertTokenizer):\n    pass\n"
+    )
+    (tmp_path / "code.py").write_text(code)
+    for load in (load_model, cp.check_model):
+        with pytest.raises(InputError, match=r"open_clip_config\.json.*trust_remote_code"):
+            load(str(tmp_path))
+    assert not ran.exists()
+    load_model(str(tmp_path), trust_remote_code=True)
+    assert ran.exists()
 
 
 @pytest.mark.parametrize("mode", ["shortest", "squash"])

@@ -364,3 +364,16 @@ def test_a_loss_that_is_no_number(model: Path, pairs: Path, tmp_path: Path) -> N
     assert not (out / "heads.safetensors").exists()
     tune(request(model, pairs, out, resume=True))
     load_model(str(out))
+
+
+def test_code_that_the_user_names_is_loaded_again(model: Path, pairs: Path, tmp_path: Path) -> None:
+    code = tmp_path / "mine.py"
+    code.write_text(
+        "from contrapose.models import load_model\n"
+        f"def load(cut=False, dtype='fp32'):\n    return load_model({str(model)!r}, cut=cut)\n"
+    )
+    out = tmp_path / "tuned"
+    tune(request(f"{code}:load", pairs, out))
+    with pytest.raises(InputError, match="trust_remote_code"):
+        load_model(str(out))
+    load_model(str(out), trust_remote_code=True)

@@ -18,7 +18,7 @@ from PIL.Image import Image
 from torch import Tensor, tensor
 from torch import bool as bool_
 
-from contrapose.errors import InputError, MissingExtraError, first_line
+from contrapose.errors import InputError, MissingExtraError, first_line, option
 from contrapose.files import did_you_mean
 from contrapose.models.capabilities import ModelCard, check_caption
 from contrapose.models.exact import exact_inference, normalize_rows
@@ -87,8 +87,9 @@ def load(body: str, name: str, options: LoadOptions, activation: str | None) -> 
     plain = model.removesuffix(QUICKGELU_SUFFIX)
     model = plain if plain in library.list_models() else model
     network = _create_network(library, model, name, options, file=file, quick=quick)
-    known = _compute_fingerprint([file], library.get_model_config(model), quick, network, options)
-    tokenizer = _load_tokenizer(library, model, name)
+    config = library.get_model_config(model)
+    known = _compute_fingerprint([file], config, quick, network, options)
+    tokenizer = _load_tokenizer(library, model, name, config, options)
     return OpenClip(name, known, network, tokenizer, options, quick=quick)
 
 
@@ -96,7 +97,8 @@ def load_folder(folder: Path, name: str, options: LoadOptions) -> OpenClip:
     """Load an open_clip model from a folder with an `open_clip_config.json`.
 
     Raises:
-        InputError: the folder lacks something, or is damaged.
+        InputError: the folder lacks something, is damaged, or asks for its own code to be run
+            without the user's `trust_remote_code`.
         MissingExtraError: open_clip is not installed.
     """
     library = _import_open_clip(name)
@@ -108,9 +110,15 @@ def load_folder(folder: Path, name: str, options: LoadOptions) -> OpenClip:
     files = [folder / name for name in _WEIGHT_FILES if (folder / name).is_file()]
     if not files:
         raise InputError("holds no weights (no open_clip_model.safetensors).", file=folder)
+    if not options.trust_remote_code and _asks_for_trust(config):
+        raise InputError(
+            "open_clip_config.json asks for its own code to be run (trust_remote_code): pass "
+            f"{option('trust_remote_code', True)} if you trust it.",
+            file=folder,
+        )
     quick = bool(model.get("quick_gelu", False))
     network = _create_network(library, f"local-dir:{folder}", name, options, file=None, quick=quick)
-    tokenizer = _load_tokenizer(library, f"local-dir:{folder}", name)
+    tokenizer = _load_tokenizer(library, f"local-dir:{folder}", name, model, options)
     known = _compute_fingerprint(
         [files[0], *folder.glob("*token*.json"), *folder.glob("vocab*")],
         model,
@@ -203,9 +211,18 @@ def _create_network(
     return network.eval().requires_grad_(False)
 
 
-def _load_tokenizer(library: Any, model: str, name: str) -> Any:
+def _asks_for_trust(value: Any) -> bool:
+    """Whether a configuration sets `trust_remote_code` anywhere."""
+    if isinstance(value, dict):
+        return bool(value.get("trust_remote_code")) or any(map(_asks_for_trust, value.values()))
+    return isinstance(value, list) and any(map(_asks_for_trust, value))
+
+
+def _load_tokenizer(library: Any, model: str, name: str, config: Any, options: LoadOptions) -> Any:
+    of_transformers = bool(config.get("text_cfg", {}).get("hf_tokenizer_name"))
+    trust = {"trust_remote_code": options.trust_remote_code} if of_transformers else {}
     try:
-        return library.get_tokenizer(model)
+        return library.get_tokenizer(model, **trust)
     except Exception as error:
         raise InputError(
             f"the tokeniser of {name} cannot be loaded ({first_line(error)})."

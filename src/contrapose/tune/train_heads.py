@@ -14,7 +14,9 @@ from contrapose.errors import InputError, option
 from contrapose.models import load_model
 from contrapose.models.joined.model import require_dual_encoder
 from contrapose.models.joined.spec import JoinedSpec, read_joined, save_joined
+from contrapose.models.names import parse_name
 from contrapose.models.options import find_device
+from contrapose.models.registry import model_names
 from contrapose.results.measures import Measurements
 from contrapose.tune.datasets import FEATURES_FOLDER, FeatureSource, load_feature_source
 from contrapose.tune.heads.features import Features
@@ -72,7 +74,9 @@ def tune_heads(
     )
     joining = source.joining
     write_model(request.out, lambda files: _save_joined_files(files, joining, heads))
-    after = evaluator.measure_saved(request.out, device)
+    # The user named this code as the model; no folder did.
+    trust = parse_name(request.model, model_names()).scheme == "python"
+    after = evaluator.measure_saved(request.out, device, trust_remote_code=trust)
     bill = make_bill(
         before, after, model=request.model, objective="heads", source=source.source,
         notes=(*notes, *source.notes),
@@ -181,9 +185,13 @@ class HeadEvaluator:
             measured |= panel.measure(self.heads)
         return measured
 
-    def measure_saved(self, folder: Path, device: str) -> dict[str, Measurements]:
+    def measure_saved(
+        self, folder: Path, device: str, *, trust_remote_code: bool = False
+    ) -> dict[str, Measurements]:
         """Measure the saved model."""
-        saved = load_model(str(folder), device=device, cut=True)
+        saved = load_model(
+            str(folder), device=device, cut=True, trust_remote_code=trust_remote_code
+        )
         heads = read_joined(folder)[1]
         measured: dict[str, Measurements] = {}
         for panel in self.panels:

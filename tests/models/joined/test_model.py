@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
+import contrapose as cp
 from contrapose.errors import InputError
 from contrapose.models import load_model
 from contrapose.models.conformance import check_model
@@ -87,3 +88,34 @@ def test_a_name_that_leads_nowhere(tmp_path: Path) -> None:
     save_joined(tmp_path / "joined", JoinedSpec(side, side), heads(4, 4))
     with pytest.raises(InputError, match="there is no model 'nonsense'"):
         load_model(str(tmp_path / "joined"))
+
+
+CODE = """
+from contrapose.models import load_model
+from pathlib import Path
+
+Path(__file__).with_name("ran").touch()
+
+def load(name):
+    model = load_model("tiny-clip")
+    return model
+"""
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_code_that_a_folder_names_needs_the_users_trust(tmp_path: Path, nested: bool) -> None:
+    (tmp_path / "code.py").write_text(CODE)
+    side = Side(f"{tmp_path / 'code.py'}:load", kind="model")
+    width = load_model("tiny-clip").embed_texts(["a ball"]).shape[1]  # type: ignore[attr-defined]
+    folder = tmp_path / "joined"
+    save_joined(folder, JoinedSpec(side, side), heads(width, width))
+    if nested:
+        outer = Side(str(folder), kind="model")
+        folder = tmp_path / "outer"
+        save_joined(folder, JoinedSpec(outer, outer), heads(5, 5))
+    for load in (load_model, cp.check_model):
+        with pytest.raises(InputError, match=r"code\.py:load.*trust_remote_code"):
+            load(str(folder))
+        assert not (tmp_path / "ran").exists()
+    load_model(str(folder), trust_remote_code=True)
+    assert (tmp_path / "ran").exists()

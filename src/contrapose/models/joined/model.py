@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.models.capabilities import (
     CardProvider,
     Encoder,
@@ -20,7 +20,7 @@ from contrapose.models.exact import exact_inference, normalize_rows
 from contrapose.models.joined.encoders import HFImageEncoder, HFTextEncoder, TimmImageEncoder
 from contrapose.models.joined.spec import HEADS, SPEC, JoinedSpec, Side, apply_head, read_joined
 from contrapose.models.masking.images import ImageNormalizer
-from contrapose.models.names import fingerprint
+from contrapose.models.names import fingerprint, parse_name
 from contrapose.models.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -33,12 +33,19 @@ def load_dual_encoder(source: str, folder: Path, options: LoadOptions) -> Any:
     """Load the dual encoder that a `joined.json` names.
 
     Raises:
-        InputError: it is that folder itself, or no dual encoder that a head can be put on.
+        InputError: it is that folder itself, code that the user did not trust, or no dual encoder
+            that a head can be put on.
     """
-    from contrapose.models.registry import load_model
+    from contrapose.models.registry import load_model, model_names
 
     if Path(source).expanduser().resolve() == folder.resolve():
         raise InputError("names itself as its encoder.", file=folder)
+    if not options.trust_remote_code and parse_name(source, model_names()).scheme == "python":
+        raise InputError(
+            f"names the code {source!r} as its encoder: pass {option('trust_remote_code', True)} "
+            "if you trust it.",
+            file=folder / SPEC,
+        )
     return require_dual_encoder(
         load_model(
             source,
