@@ -36,6 +36,10 @@ class MissingExtraError(ContraposeError):
         )
 
 
+class DamageWarning(UserWarning):
+    """A damaged file was set aside, and the work goes on without it."""
+
+
 def option(name: str, value: object = None) -> str:
     """Name of an option as the caller wrote it.
 

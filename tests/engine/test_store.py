@@ -23,7 +23,7 @@ from contrapose.engine import (
     store,
 )
 from contrapose.engine.store import PairIndex, pack_ids, stack_id_words
-from contrapose.errors import InputError
+from contrapose.errors import DamageWarning, InputError
 from tests.engine.killed import Slow
 from tests.engine.models import Reader
 from tests.fakes import Fake, choices, number, pairs, seen
@@ -65,13 +65,50 @@ def test_unfinished_parts_are_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1 nothing PAR1"])
-def test_damaged_parts_are_named(tmp_path: Path, content: bytes) -> None:
+def test_damaged_parts_are_named_and_set_aside(tmp_path: Path, content: bytes) -> None:
     AnswerStore(tmp_path).table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
     (part,) = tmp_path.rglob("*.parquet")
     part.write_bytes(content)
-    with pytest.raises(InputError, match="damaged part of the cache") as refused:
-        AnswerStore(tmp_path).table("m", "s").find(["a"], ["x"])
-    assert refused.value.file == part
+    with pytest.warns(DamageWarning, match="damaged part of the cache.*set aside") as warned:
+        assert AnswerStore(tmp_path).table("m", "s").find(["a"], ["x"]).tolist() == [-1]
+    assert str(part) in str(warned[0].message)
+    assert [file.name for file in part.parent.iterdir()] == [f"{part.name}.damaged"]
+    again = AnswerStore(tmp_path).table("m", "s")
+    again.add(["a"], ["x"], {"value": np.array([1.0])})
+    assert again.find(["a"], ["x"]).tolist() == [0]
+
+
+@pytest.mark.parametrize("score", ["itc", "lm"])
+def test_no_flipped_bit_changes_a_score(score: str, tmp_path: Path) -> None:
+    expected = score_examples(ScoringContext(Fake(), AnswerStore(tmp_path)), score, pairs()).scores
+    parts = sorted(tmp_path.rglob("*.parquet"))
+    draw = random.Random(23)  # noqa: S311
+    for part in parts:
+        good = part.read_bytes()
+        for at in [0, len(good) - 1, *(draw.randrange(len(good)) for _ in range(150))]:
+            damaged = bytearray(good)
+            damaged[at] ^= 1 << draw.randrange(8)
+            part.write_bytes(damaged)
+            model = Fake()
+            with pytest.warns(DamageWarning, match=part.name):
+                scores = score_examples(
+                    ScoringContext(model, AnswerStore(tmp_path)), score, pairs()
+                ).scores
+            assert [*model.images, *model.texts, *model.pairs]
+            assert np.array_equal(scores, expected)
+            for file in part.parent.iterdir():
+                file.unlink()
+            part.write_bytes(good)
+
+
+def test_a_clock_set_back_does_not_revive_old_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value, now in ((1.0, 5 * 10**18), (2.0, 4 * 10**18), (3.0, 10**18)):
+        monkeypatch.setattr("contrapose.engine.storage.time.time_ns", lambda now=now: now)
+        AnswerStore(tmp_path).table("m", "s").add(["a"], ["x"], {"value": np.array([value])})
+        table = AnswerStore(tmp_path).table("m", "s")
+        assert table.values(table.find(["a"], ["x"])).tolist() == [value]
 
 
 def test_unsafe_names_have_distinct_folders(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,3 +124,28 @@ def test_a_model_of_any_name_can_be_chosen(finished: RunRecord, tmp_path: Path, 
     assert compared.metrics["text"].difference == 0
     with pytest.raises(InputError, match=r"no run of .*hf:absent"):
         read_run(*split_choice(Path(f"{folder}@hf:absent")))
+
+
+def test_no_flipped_bit_is_read(finished: RunRecord, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    write_run(finished, folder)
+    draw = random.Random(23)  # noqa: S311
+    for name in ("examples.parquet", "scores.parquet", "results.json", "spec.json"):
+        good = (folder / name).read_bytes()
+        for at in [0, len(good) - 1, *(draw.randrange(len(good)) for _ in range(100))]:
+            damaged = bytearray(good)
+            damaged[at] ^= 1 << draw.randrange(8)
+            (folder / name).write_bytes(damaged)
+            if name == "spec.json" and _same_json(good, bytes(damaged)):
+                continue  # a space became another
+            with pytest.raises(InputError, match=r"damaged|JSON|UTF-8|layout|empty"):
+                runs_module.read_runs(folder)
+        (folder / name).write_bytes(good)
+    assert runs_module.read_runs(folder)[0].results == finished.results
+
+
+def _same_json(one: bytes, two: bytes) -> bool:
+    try:
+        return bool(json.loads(one) == json.loads(two))
+    except ValueError:
+        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from contrapose import __version__
-from contrapose.errors import ContraposeError, command_line_names
+from contrapose.errors import ContraposeError, DamageWarning, command_line_names
 
 VERBS = {
     "demo": "demo",
@@ -83,11 +84,23 @@ def _common_options(
     """Options of every verb; `main` looks for --debug itself."""
 
 
+_show_other_warning = warnings.showwarning
+
+
+def _show_warning(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+    if issubclass(category, DamageWarning):
+        print(f"contrapose: {message}", file=sys.stderr)
+    else:
+        _show_other_warning(message, category, *where, **more)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; errors that the user can fix are printed as one sentence."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with command_line_names():
+        with command_line_names(), warnings.catch_warnings():
+            warnings.simplefilter("always", DamageWarning)
+            warnings.showwarning = _show_warning
             app(args=words)
     except ContraposeError as error:
         if "--debug" in words:

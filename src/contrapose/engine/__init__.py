@@ -50,7 +50,8 @@ from contrapose.engine.score_types import (
     require_score,
     store_key,
 )
-from contrapose.engine.store import AnswerStore, default_store_folder
+from contrapose.engine.storage import default_store_folder
+from contrapose.engine.store import AnswerStore
 
 __all__ = [
     "LIKELIHOOD_SCORES",

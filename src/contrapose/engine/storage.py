@@ -1,11 +1,15 @@
 """Storage backends (a local folder, or any file system of fsspec), and the Parquet parts in them.
 
 A file that has its name is complete: it is written under a temporary name and renamed, or, on an
-object store, put there in one piece, which is atomic by itself.
+object store, put there in one piece, which is atomic by itself. A part's name holds a digest of its
+bytes, so that no damage passes for an answer; a damaged part is set aside under another name.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +21,7 @@ import numpy as np
 
 from contrapose.arrays import Ragged
 from contrapose.errors import InputError, MissingExtraError, first_line, option
-from contrapose.files import write_bytes
+from contrapose.files import digest, write_bytes
 from contrapose.metrics import FloatArray
 
 OBJECT_STORES = frozenset(
@@ -27,7 +31,7 @@ OBJECT_STORES = frozenset(
 
 
 class StorageBackend(Protocol):
-    """Storage backend: a tree of files that are only ever added."""
+    """Storage backend: a tree of files that are only ever added, or set aside when damaged."""
 
     def prepare(self) -> None:
         """Create the root, and check that it is writable.
@@ -40,7 +44,7 @@ class StorageBackend(Protocol):
         """List the complete files of a folder, sorted; empty when there is no folder."""
 
     def read(self, folder: str, names: Sequence[str]) -> Mapping[str, Any]:
-        """Return what pyarrow reads each file from: a path, or its bytes."""
+        """Return each file's path, or its bytes."""
 
     def write(self, folder: str, name: str, content: bytes) -> None:
         """Add a file atomically.
@@ -49,8 +53,17 @@ class StorageBackend(Protocol):
             InputError: it cannot be written.
         """
 
+    def set_aside(self, folder: str, name: str) -> bool:
+        """Rename a damaged file, so that it is not read again; whether that was possible."""
+
     def path(self, folder: str, name: str) -> Path | str:
         """Return the file's path or URL."""
+
+
+def default_store_folder() -> Path:
+    """Return the default store folder: the platform's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME", "").strip()
+    return (Path(base) if base else Path.home() / ".cache") / "contrapose"
 
 
 def open_storage(where: Path | str) -> StorageBackend:
@@ -109,6 +122,15 @@ class LocalStorage:
         except OSError as error:
             raise _unwritable_error(self.root, error) from None
 
+    def set_aside(self, folder: str, name: str) -> bool:
+        """Rename a damaged file; whether that was possible."""
+        path = self.root / folder / name
+        try:
+            path.rename(path.with_name(name + DAMAGED))
+        except OSError:
+            return False
+        return True
+
     def path(self, folder: str, name: str) -> Path:
         """Return the file's path."""
         return self.root / folder / name
@@ -146,8 +168,6 @@ class RemoteStorage:
 
     def read(self, folder: str, names: Sequence[str]) -> Mapping[str, Any]:
         """Fetch the files' bytes, concurrently where the file system can."""
-        import pyarrow as pa
-
         if not names:
             return {}
         paths = [self._path(folder, name) for name in names]
@@ -156,9 +176,7 @@ class RemoteStorage:
         except Exception as error:
             raise self._unreadable(error) from None
         contents = [fetched] if isinstance(fetched, bytes) else list(fetched.values())
-        return {
-            name: pa.BufferReader(content) for name, content in zip(names, contents, strict=True)
-        }
+        return dict(zip(names, contents, strict=True))
 
     def write(self, folder: str, name: str, content: bytes) -> None:
         """Add a file: in one write on an object store, else by renaming it into place."""
@@ -176,6 +194,15 @@ class RemoteStorage:
         except Exception as error:
             raise self._unwritable(error) from None
 
+    def set_aside(self, folder: str, name: str) -> bool:
+        """Rename a damaged file; whether that was possible."""
+        path = self._path(folder, name)
+        try:
+            self.system.mv(path, path + DAMAGED)
+        except Exception:  # each file system raises its own
+            return False
+        return True
+
     def path(self, folder: str, name: str) -> str:
         """Return the file's URL."""
         return "/".join(filter(None, (self.url.rstrip("/"), folder, name)))
@@ -190,6 +217,34 @@ class RemoteStorage:
         return InputError(
             f"the cache cannot be written ({_reason(error)}); {_other_cache()}.", file=self.url
         )
+
+
+DAMAGED = ".damaged"
+"""Suffix of a damaged part that was set aside."""
+
+PART_NAME = re.compile(r"(\d{20})-([0-9a-f]{16})\.parquet")
+"""Name of a part: its number, by which parts sort, and the digest of its bytes."""
+
+
+def encode_part(table: Any, newest: str) -> tuple[str, bytes]:
+    """Encode a table as a Parquet part with page checksums; its name sorts behind all others.
+
+    The number is the time in nanoseconds, or one more than the newest part's where a clock was set
+    back.
+
+    Args:
+        table: the Arrow table.
+        newest: name of the newest part of the folder; empty where there is none.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    content: bytes = sink.getvalue().to_pybytes()
+    before = PART_NAME.fullmatch(newest)
+    number = max(time.time_ns(), int(before[1]) + 1 if before else 0)
+    return f"{number:020d}-{digest(content)}.parquet", content
 
 
 def _is_part_name(name: str) -> bool:
@@ -215,19 +270,20 @@ ID_COLUMNS = ("model", "score", "image", "text")
 """Columns that identify a row."""
 
 
-def read_part(source: Any, path: Path | str) -> tuple[Any, Any, dict[str, FloatArray]]:
+def read_part(
+    source: Path | bytes, path: Path | str
+) -> tuple[Any, Any, dict[str, FloatArray]] | None:
     """Read a Parquet part without its ragged columns: image ids, caption ids, numeric columns.
 
-    The ids are Arrow large-string arrays.
+    The ids are Arrow large-string arrays. A damaged part is None.
 
     Raises:
-        InputError: the part is damaged.
+        InputError: the part may not be read.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(source) as file:
+        with _open_part(source, path) as file:
             names = [
                 field.name
                 for field in file.schema_arrow
@@ -243,32 +299,47 @@ def read_part(source: Any, path: Path | str) -> tuple[Any, Any, dict[str, FloatA
             if name not in ID_COLUMNS
         }
         return images, texts, columns
-    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-        raise _damaged_part_error(error, path) from None
+    except (pa.ArrowException, OSError, KeyError, ValueError):
+        return None
 
 
-def read_lists(source: Any, path: Path | str, name: str) -> Ragged:
+def read_lists(source: Path | bytes, path: Path | str, name: str) -> Ragged:
     """Read one ragged column of a Parquet part.
 
     Raises:
-        InputError: the part is damaged.
+        InputError: the part was damaged since it was first read.
+    """
+    import pyarrow as pa
+
+    try:
+        with _open_part(source, path) as file:
+            return Ragged.from_arrow(file.read(columns=[name], use_threads=False)[name])
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise InputError(
+            f"is a damaged part of the cache ({_reason(error)}); start the command again, and what "
+            "it held is scored again.",
+            file=path,
+        ) from None
+
+
+def _open_part(source: Path | bytes, path: Path | str) -> Any:
+    """Open a part whose bytes have the digest in its name.
+
+    Raises:
+        ValueError: they have another.
+        InputError: the file may not be read.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(source) as file:
-            return Ragged.from_arrow(file.read(columns=[name], use_threads=False)[name])
-    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-        raise _damaged_part_error(error, path) from None
-
-
-def _damaged_part_error(error: Exception, path: Path | str) -> InputError:
-    return InputError(
-        f"is a damaged part of the cache ({_reason(error)}); delete this file, and what it held is "
-        "asked again.",
-        file=path,
-    )
+        content = source.read_bytes() if isinstance(source, Path) else source
+    except PermissionError as error:
+        raise InputError(f"cannot be read ({error.strerror}).", file=path) from None
+    name = PART_NAME.fullmatch(str(path).rpartition("/")[2] if isinstance(path, str) else path.name)
+    if name is None or name[2] != digest(content):
+        raise ValueError("its bytes have another digest than its name says")
+    return pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
 
 
 def _combine_chunks(column: Any) -> Any:

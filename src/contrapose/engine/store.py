@@ -1,9 +1,10 @@
 """Content-addressed store of scores: append-only Parquet parts, one table per model and score.
 
 A part that has its name is complete, whenever its writer was killed; what was left under a
-temporary name is never read. Names of parts sort by the time of writing, so that the newest answer
+temporary name is never read. Names of parts sort by the order of writing, so that the newest answer
 counts where something was scored again. Any number of programs may add to a table at once: each
-writes parts of its own, and none is ever changed or deleted.
+writes parts of its own, and none is ever changed or deleted. A part whose bytes do not have the
+digest in its name is named in a warning and set aside; its pairs are scored again.
 
     ROOT/answers/<model fingerprint>/<score>/<part>.parquet    model, score, image, text, value, …
 
@@ -15,10 +16,8 @@ compared word by word, so that a key can never stand for another pair.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import time
-import uuid
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -30,7 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.arrays import Ragged
-from contrapose.engine.storage import StorageBackend, open_storage, read_lists, read_part
+from contrapose.engine.storage import (
+    StorageBackend,
+    encode_part,
+    open_storage,
+    read_lists,
+    read_part,
+)
+from contrapose.errors import DamageWarning
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.models.capabilities import UNSTORED
 
@@ -289,7 +295,6 @@ class AnswerTable:
             InputError: the storage cannot be written.
         """
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         if not len(images):
             return
@@ -314,10 +319,10 @@ class AnswerTable:
         self._all_rows()
         origin = PartOrigin(len(images), lists=lists)
         if self.storage is not None:
-            sink = pa.BufferOutputStream()
-            pq.write_table(part, sink, compression="zstd")
-            origin = PartOrigin(len(images), new_part_name())
-            self.storage.write(self.folder, origin.name, sink.getvalue().to_pybytes())
+            newest = max((origin.name for origin in self._origins), default="")
+            name, encoded = encode_part(part, newest)
+            origin = PartOrigin(len(images), name)
+            self.storage.write(self.folder, name, encoded)
         self._parts.append(Part(pack_ids(images), pack_ids(texts), numbers))
         self._origins.append(origin)
         self._index = None
@@ -337,26 +342,27 @@ class AnswerTable:
             return []
         files = self.storage.read(self.folder, self.storage.names(self.folder))
         paths = [self.storage.path(self.folder, name) for name in files]
+        parts = []
         with ThreadPoolExecutor(READER_THREADS) as pool:
-            parts = [
-                Part(pack_ids(images), pack_ids(texts), columns)
-                for images, texts, columns in pool.map(read_part, files.values(), paths)
-            ]
-        self._origins = [
-            PartOrigin(len(part.images), name) for part, name in zip(parts, files, strict=True)
-        ]
+            contents = pool.map(read_part, files.values(), paths)
+            for name, path, content in zip(files, paths, contents, strict=True):
+                if content is None:
+                    self._set_aside(name, path)
+                    continue
+                images, texts, columns = content
+                parts.append(Part(pack_ids(images), pack_ids(texts), columns))
+                self._origins.append(PartOrigin(len(images), name))
         return parts
 
-
-def new_part_name() -> str:
-    """Generate a unique part name that sorts by the time of writing."""
-    return f"{time.time_ns():020d}-{uuid.uuid4().hex[:12]}.parquet"
-
-
-def default_store_folder() -> Path:
-    """Return the default store folder: the platform's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME", "").strip()
-    return (Path(base) if base else Path.home() / ".cache") / "contrapose"
+    def _set_aside(self, name: str, path: Path | str) -> None:
+        """Rename a damaged part, and warn."""
+        renamed = self.storage is not None and self.storage.set_aside(self.folder, name)
+        warnings.warn(
+            f"{path}: is a damaged part of the cache; it was "
+            f"{'set aside' if renamed else 'not read'}, and what it held is scored again.",
+            DamageWarning,
+            stacklevel=2,
+        )
 
 
 class AnswerStore:

@@ -4,7 +4,14 @@ Records come with their line number, problems are either raised or collected, pa
 annotation file cannot leave their root, and what is written appears complete or not at all.
 """
 
-from contrapose.files.atomic import atomic_file, new_folder, require_free, write_bytes, write_text
+from contrapose.files.atomic import (
+    atomic_file,
+    digest,
+    new_folder,
+    require_free,
+    write_bytes,
+    write_text,
+)
 from contrapose.files.paths import IMAGE_SUFFIXES, include, resolve_name, safe_join
 from contrapose.files.records import (
     Record,
@@ -39,6 +46,7 @@ __all__ = [
     "StrictProblems",
     "atomic_file",
     "did_you_mean",
+    "digest",
     "gc_paused",
     "include",
     "is_valid_unicode",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -22,6 +23,11 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, content: str) -> None:
     """Write UTF-8 text atomically."""
     write_bytes(path, content.encode())
+
+
+def digest(content: bytes) -> str:
+    """Return a digest of a file's content, in 16 hexadecimal digits."""
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Run folders: request, score table, per-example values and results, on disk.
 
-spec.json         the request, and for each run: model, benchmark, score, provenance
+spec.json         the request, and for each run: model, benchmark, score, provenance; a digest of
+                  every file but the report
 scores.parquet    model, benchmark, score, example, image, text, value, match (absent where the
                   scores are the user's own matrix); of lm and blind logprobs, the log-probability
                   of each token; where a prior is removed, prior
@@ -28,8 +29,20 @@ import numpy as np
 from contrapose import __version__
 from contrapose.arrays import Ragged
 from contrapose.errors import InputError, first_line
-from contrapose.files import new_folder, read_json, require_free, write_text
+from contrapose.files import new_folder, require_free, write_text
 from contrapose.results.measures import DerivedMetric, Measure, Measurements
+from contrapose.results.run_files import (
+    EXAMPLES,
+    REPLIES,
+    RESULTS,
+    SCORES,
+    SPEC,
+    read_file,
+    read_spec,
+    read_table,
+    write_spec,
+    write_tables,
+)
 from contrapose.results.schema import Evaluation, Results
 from contrapose.results.score_files import RunRecord
 
@@ -39,10 +52,6 @@ KEYS = ("model", "benchmark", "score")
 KINDS = ("summary", "better", "grouped", "shown")
 """Properties of a measure, beside its columns."""
 
-SPEC, SCORES, EXAMPLES, RESULTS = "spec.json", "scores.parquet", "examples.parquet", "results.json"
-
-REPLIES = "replies.parquet"
-
 REPORT = "report.html"
 
 SPEC_FIELDS = (*KEYS, "rows", "tags", "derived", "measures")
@@ -50,9 +59,6 @@ SPEC_FIELDS = (*KEYS, "rows", "tags", "derived", "measures")
 
 OPTIONAL_COLUMNS = ("prior", "logprobs")
 """Columns of a score table that not every run has."""
-
-LAYOUT = 2
-"""Version of the folder's layout."""
 
 
 def write_run(
@@ -76,7 +82,6 @@ def write_run(
     require_run_target(folder, overwrite=overwrite)
     records = [runs] if isinstance(runs, RunRecord) else list(runs)
     spec: dict[str, Any] = {
-        "layout": LAYOUT,
         "contrapose": __version__,
         "request": _request_values(records[0].request),
         "runs": [],
@@ -88,17 +93,17 @@ def write_run(
     given = len(records) == 1 and records[0].results.model is None  # scores of a file or of arrays
     results = records[0].results if given else build_evaluation(records)
     with new_folder(folder, overwrite=overwrite) as target:
-        write_text(target / SPEC, json.dumps(spec, indent=2, default=str) + "\n")
         scored = [_with_run_names(run, run.scores) for run in records if run.scores is not None]
         if scored:
-            _write_tables(target / SCORES, scored)
-        _write_tables(
+            write_tables(target / SCORES, scored)
+        write_tables(
             target / EXAMPLES, [_with_run_names(run, _examples_table(run)) for run in records]
         )
         replies = [_with_run_names(run, run.replies) for run in records if run.replies is not None]
         if replies:
-            _write_tables(target / REPLIES, replies)
+            write_tables(target / REPLIES, replies)
         write_text(target / RESULTS, results.model_dump_json(indent=2) + "\n")
+        write_spec(target, spec)
         for name, content in (beside or {}).items():
             write_text(target / name, content)
 
@@ -170,12 +175,11 @@ def read_run(folder: Path, choice: Sequence[str] = ()) -> tuple[str, Measurement
             of which none, or more than one, is meant.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    spec = _read_spec(folder)
+    spec = read_spec(folder)
     try:
         run = _choose_run(spec["runs"], choice, folder)
-        measured = _read_measurements(pq.read_table(folder / EXAMPLES), run)
+        measured = _read_measurements(read_table(folder, EXAMPLES, spec), run)
     except (*DAMAGE, pa.ArrowException) as error:
         raise InputError(f"is a damaged run folder ({error}).", file=folder) from None
     return str(run["benchmark"]), measured
@@ -192,26 +196,21 @@ def read_runs(folder: Path) -> list[RunRecord]:
         InputError: the folder was written by another version, or is damaged.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    spec = _read_spec(folder)
+    spec = read_spec(folder)
     results = read_results(folder)
-    tables = {
-        name: pq.read_table(folder / name)
-        for name in (EXAMPLES, SCORES, REPLIES)
-        if (folder / name).is_file()
-    }
     try:
+        tables = {name: read_table(folder, name, spec) for name in (EXAMPLES, SCORES, REPLIES)}
         if len(spec["runs"]) != len(results):
             raise KeyError("results are missing")
         return [
             RunRecord(
                 request=spec["request"],
-                scores=_read_rows(tables.get(SCORES), run),
+                scores=_read_rows(tables[SCORES], run),
                 measured=_read_measurements(tables[EXAMPLES], run),
                 results=result,
                 spec={name: value for name, value in run.items() if name not in SPEC_FIELDS},
-                replies=_read_rows(tables.get(REPLIES), run),
+                replies=_read_rows(tables[REPLIES], run),
                 captions=_read_captions(tables[EXAMPLES], run),
             )
             for run, result in zip(spec["runs"], results, strict=True)
@@ -226,25 +225,15 @@ def read_results(folder: Path) -> tuple[Results, ...]:
     Raises:
         InputError: the file is damaged, or of another version.
     """
+    content = read_file(folder, RESULTS, read_spec(folder)) or b""
     try:
-        content = (folder / RESULTS).read_text(encoding="utf-8")
         if "runs" in json.loads(content):
             return Evaluation.model_validate_json(content).runs
         return (Results.model_validate_json(content),)
-    except (OSError, ValueError, TypeError) as error:
+    except (ValueError, TypeError) as error:
         raise InputError(
             f"is a damaged run folder ({RESULTS}: {first_line(error)}).", file=folder
         ) from None
-
-
-def _read_spec(folder: Path) -> dict[str, Any]:
-    spec = read_json(folder / SPEC)
-    layout = spec.get("layout") if isinstance(spec, dict) else None
-    if layout != LAYOUT:
-        raise InputError(
-            f"is a run folder of layout {layout}; this program reads {LAYOUT}.", file=folder
-        )
-    return dict(spec)
 
 
 def _read_measurements(examples: Any, run: dict[str, Any]) -> Measurements:
@@ -410,12 +399,3 @@ def _read_measure(columns: dict[str, Any], name: str, kind: dict[str, Any]) -> M
         weights=None if weights is None else np.array(weights, dtype=np.float64),
         **{name: kind[name] for name in KINDS},
     )
-
-
-def _write_tables(path: Path, tables: Sequence[dict[str, Any]]) -> None:
-    """Write stacked tables; columns that one of them lacks are null there."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    stacked = pa.concat_tables(map(pa.table, tables), promote_options="permissive")
-    pq.write_table(stacked, path, compression="zstd")

@@ -12,6 +12,7 @@ import pytest
 from contrapose.errors import InputError
 from contrapose.results import exports as writing
 from contrapose.results.exports import FORMATS, export_run, read_run_folder
+from contrapose.results.run_files import read_spec, write_spec
 from tests.conftest import Cli
 from tests.results.exports.conftest import WHEN
 
@@ -39,8 +40,7 @@ def test_times(asked: Path) -> None:
     os.utime(asked / "spec.json", (1_700_000_000, 1_700_000_000))
     assert read_run_folder(asked).time == datetime.fromtimestamp(1_700_000_000, UTC)
     assert read_run_folder(asked, WHEN).time == WHEN
-    spec = json.loads((asked / "spec.json").read_text())
-    (asked / "spec.json").write_text(json.dumps({**spec, "time": "2025-05-04T03:02:01"}))
+    write_spec(asked, {**read_spec(asked), "time": "2025-05-04T03:02:01"})
     assert read_run_folder(asked).time == datetime(2025, 5, 4, 3, 2, 1, tzinfo=UTC)
 
 

@@ -11,12 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from contrapose.errors import InputError, option
-from contrapose.files import read_json
 from contrapose.results.measures import Measurements
-from contrapose.results.runs import KEYS, SCORES, SPEC, is_run, read_results, read_run
+from contrapose.results.run_files import SCORES, SPEC, read_spec, read_table
+from contrapose.results.runs import KEYS, is_run, read_results, read_run
 from contrapose.results.schema import MetricValue, Results
 from contrapose.results.shapes import AVERAGE, main_metric
 
@@ -89,7 +88,7 @@ def read_run_folder(folder: Path, time: datetime | None = None) -> RunFolder:
         raise InputError(
             f"is not a run folder; {option('out')} of contrapose eval writes one.", file=folder
         )
-    spec = read_json(folder / SPEC)
+    spec = read_spec(folder)
     results = read_results(folder)
     try:
         entries = spec["runs"]
@@ -100,9 +99,10 @@ def read_run_folder(folder: Path, time: datetime | None = None) -> RunFolder:
     if len(results) != len(names):
         raise InputError("is a damaged run folder (results are missing).", file=folder)
     runs = []
+    scores = read_table(folder, SCORES, spec)
     for entry, name, values in zip(entries, names, results, strict=True):
         _, measured = read_run(folder, name)
-        pairs = _read_pairs(folder / SCORES, entry, measured)
+        pairs = _read_pairs(scores, entry, measured, folder)
         runs.append(FolderRun(values, measured, pairs, str(entry.get("fingerprint", ""))))
     return RunFolder(request, time or _find_time(spec, folder), tuple(runs))
 
@@ -130,10 +130,10 @@ def _find_time(spec: Mapping[str, Any], folder: Path) -> datetime:
 
 
 def _read_pairs(
-    file: Path, entry: Mapping[str, Any], measured: Measurements
+    scores: Any, entry: Mapping[str, Any], measured: Measurements, folder: Path
 ) -> dict[str, tuple[ScoredPair, ...]]:
     """Read the scores of one run's examples, in the order they were written."""
-    if not file.is_file():
+    if scores is None:
         return {}
     try:
         wanted = pc.is_in(pc.field("example"), pa.array(measured.ids, pa.string()))
@@ -141,9 +141,9 @@ def _read_pairs(
             field = pc.field(key)
             wanted &= field.is_null() if entry[key] is None else field == entry[key]
         columns = ["example", "image", "text", "value", "match"]
-        rows = pq.read_table(file, columns=columns, filters=wanted).to_pydict()
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise InputError(f"cannot be read ({error}).", file=file) from None
+        rows = scores.filter(wanted).select(columns).to_pydict()
+    except (pa.ArrowException, KeyError) as error:
+        raise InputError(f"is a damaged run folder ({SCORES}: {error}).", file=folder) from None
     by_example: dict[str, list[ScoredPair]] = {}
     for example, *pair in zip(*(rows[name] for name in columns), strict=True):
         by_example.setdefault(example, []).append(ScoredPair(*pair))

@@ -1,0 +1,103 @@
+"""Files of a run folder, each with a digest in `spec.json`: a damaged file is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from contrapose.errors import InputError
+from contrapose.files import digest, read_json, write_text
+
+SPEC, SCORES, EXAMPLES, RESULTS = "spec.json", "scores.parquet", "examples.parquet", "results.json"
+
+REPLIES = "replies.parquet"
+
+LAYOUT = 3
+"""Version of the folder's layout."""
+
+
+def write_spec(folder: Path, spec: dict[str, Any]) -> None:
+    """Write the request and the digests of the files that are in the folder, and of itself."""
+    digests = {
+        name: digest((folder / name).read_bytes())
+        for name in (SCORES, EXAMPLES, REPLIES, RESULTS)
+        if (folder / name).is_file()
+    }
+    content = {"layout": LAYOUT, **spec, "digests": digests}
+    values = json.loads(json.dumps(content, default=str))
+    values["digest"] = _spec_digest(values)
+    write_text(folder / SPEC, json.dumps(values, indent=2) + "\n")
+
+
+def read_spec(folder: Path) -> dict[str, Any]:
+    """Read the request of a folder.
+
+    Raises:
+        InputError: the folder was written by another version, or the file is damaged.
+    """
+    spec = read_json(folder / SPEC)
+    layout = spec.get("layout") if isinstance(spec, dict) else None
+    if layout != LAYOUT:
+        raise InputError(
+            f"is a run folder of layout {layout}; this program reads {LAYOUT}.", file=folder
+        )
+    if spec.pop("digest", None) != _spec_digest(spec):
+        raise _damaged_error(folder, SPEC)
+    return dict(spec)
+
+
+def read_file(folder: Path, name: str, spec: dict[str, Any]) -> bytes | None:
+    """Read a file of the folder; None where the run has no such file.
+
+    Raises:
+        InputError: it is damaged or missing.
+    """
+    wanted = spec["digests"].get(name)
+    if wanted is None:
+        return None
+    try:
+        content = (folder / name).read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"is a damaged run folder ({name}: {error.strerror}).", file=folder
+        ) from None
+    if digest(content) != wanted:
+        raise _damaged_error(folder, name)
+    return content
+
+
+def read_table(folder: Path, name: str, spec: dict[str, Any]) -> Any:
+    """Read a table of the folder; None where the run has no such table.
+
+    Raises:
+        InputError: it is damaged or missing.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    content = read_file(folder, name, spec)
+    if content is None:
+        return None
+    return pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
+
+
+def write_tables(path: Path, tables: Sequence[dict[str, Any]]) -> None:
+    """Write stacked tables; columns that one of them lacks are null there."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    stacked = pa.concat_tables(map(pa.table, tables), promote_options="permissive")
+    pq.write_table(stacked, path, compression="zstd", write_page_checksum=True)
+
+
+def _spec_digest(spec: dict[str, Any]) -> str:
+    return digest(json.dumps(spec).encode())
+
+
+def _damaged_error(folder: Path, name: str) -> InputError:
+    return InputError(
+        f"is a damaged run folder ({name} is not as it was written); make the run again.",
+        file=folder,
+    )
