@@ -5,12 +5,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types imports unit format clean
+.PHONY: demo test lint types imports tree unit format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/contrapose demo
 
-test: lint types imports unit
+test: lint types imports tree unit
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -21,6 +21,9 @@ types: $(VENV)/.dev
 
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
+
+tree: $(VENV)/.dev
+	$(BIN)/python tools/check_tree.py
 
 unit: $(VENV)/.dev
 	$(BIN)/pytest -q -n 2

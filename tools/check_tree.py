@@ -18,11 +18,13 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "contrapose"
 SMALL = 60
 LARGE = 400
-HEADERS = 0.09
+HEADERS = 0.115
+"""Largest share of module docstrings and imports: one file per loss, shape and verb has its price."""
 # One file for each of these is the rule: a benchmark, a loss, a shape, a verb, a model family.
 ONE_EACH = ("data/benchmarks", "losses", "results/shapes", "api", "cli", "models/hf")
 NO_NAMES = {"found", "each", "place", "told", "own", "whole"}
-FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+FLAG = re.compile(r"(?<![\w-])--(?!no-deps)[a-z][a-z-]+")
+"""A flag of the command line; `--no-deps` is pip's."""
 COMMANDS = {
     "import": "import contrapose",
     "eval": "run('eval', 'tiny', '--on', 'scenes', '--limit', '2', '--no-cache', '--quiet')",
@@ -121,7 +123,7 @@ def problems_of(path: str, tree: ast.Module, lines: int, users: int) -> Iterator
     for name, line, text in docstrings(tree):
         if text.startswith("What "):
             yield f"{path}:{line}: the docstring of {name} begins with 'What'"
-    if not path.startswith("cli/"):
+    if not path.startswith(("cli/", "errors.py")):
         for line, flag in flags(tree):
             yield f"{path}:{line}: names the flag {flag}; use errors.option()"
     for line, name in bad_names(tree):
