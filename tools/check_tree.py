@@ -19,7 +19,7 @@ PACKAGE = ROOT / "src" / "contrapose"
 SMALL = 60
 LARGE = 400
 HEADERS = 0.115
-"""Largest share of module docstrings and imports: one file per loss, shape and verb has its price."""
+"""Largest share of module docstrings and imports in all lines."""
 # One file for each of these is the rule: a benchmark, a loss, a shape, a verb, a model family.
 ONE_EACH = ("data/benchmarks", "losses", "results/shapes", "api", "cli", "models/hf")
 NO_NAMES = {"found", "each", "place", "told", "own", "whole"}
