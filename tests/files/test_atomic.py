@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from contrapose.errors import InputError
-from contrapose.files import new_folder, write_bytes, write_text
+from contrapose.files import new_folder, require_free, write_bytes, write_text
 
 
 def test_a_file_takes_the_place_of_another(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_swap_that_fails_brings_the_old_folder_back(
     rename = Path.rename
 
     def fail_into_place(self: Path, target: Path) -> Path:
-        if target == out and self.name != "was":
+        if target == out and self.name != ".out.old":
             raise OSError("no")
         return rename(self, target)
 
@@ -140,3 +140,33 @@ def test_a_swap_that_fails_brings_the_old_folder_back(
         (folder / "new").write_text("new")
     assert [p.name for p in out.iterdir()] == ["old"]
     assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_swap_killed_between_its_renames_is_repaired(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from contrapose.files import new_folder\n"
+        "out = Path(sys.argv[1]) / 'out'\n"
+        "rename = Path.rename\n"
+        "def kill(self, target):\n"
+        "    rename(self, target)\n"
+        "    if self == out:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Path.rename = kill\n"
+        "with new_folder(out, overwrite=True) as folder:\n"
+        "    (folder / 'new').write_text('new')\n"
+    )
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "old").write_text("old")
+    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)  # noqa: S603
+    assert killed.returncode == -9
+    assert not out.exists()
+    with pytest.raises(InputError, match="not empty"):
+        require_free(out)
+    assert [path.name for path in out.iterdir()] == ["old"]
+    with new_folder(out, overwrite=True) as folder:
+        (folder / "newer").write_text("newer")
+    assert [path.name for path in out.iterdir()] == ["newer"]
+    assert not (tmp_path / ".out.old").exists()

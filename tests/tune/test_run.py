@@ -12,6 +12,7 @@ from PIL import Image
 from contrapose.errors import InputError
 from contrapose.models import load_model
 from contrapose.tune import run as running
+from contrapose.tune import train_heads
 from contrapose.tune.report import Guard
 from contrapose.tune.run import tune
 from contrapose.tune.settings import Settings, TuneRequest
@@ -104,6 +105,32 @@ def test_killed_and_resumed(
     assert (part / name).is_file()
     again = tune(request(model, pairs, part, overwrite=True))
     assert again.trained.step == 4
+
+
+@pytest.mark.parametrize("objective", ["hn", "heads"])
+def test_the_earlier_model_stays_until_the_new_one_is_whole(
+    model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, objective: str
+) -> None:
+    out, module = tmp_path / "tuned", train_heads if objective == "heads" else running
+    changes = {"objective": objective} | ({"settings": Settings()} if objective == "heads" else {})
+    tune(request(model, pairs, out, **changes))
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+    def fail(*_: object) -> None:
+        raise InputError("a broken image")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(module, "write_bill", fail)
+        with pytest.raises(InputError, match="broken"):
+            tune(request(model, pairs, out, overwrite=True, **changes))
+    after = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    assert after == before
+    out.rename(tmp_path / ".tuned.old")  # killed between the renames of the swap
+    load_model(str(out))
+    tune(request(model, pairs, out, resume=True, **changes))
+    assert [path.name for path in tmp_path.iterdir()] == ["tuned"]
+    bill = (out / "training/bill.json").read_bytes()
+    assert bill == before[out / "training/bill.json"]
 
 
 def _weights(model: Any) -> list[torch.Tensor]:

@@ -62,9 +62,12 @@ def _temporary_file(path: Path) -> Iterator[IO[bytes]]:
 def require_free(path: Path, *, overwrite: bool = False) -> None:
     """Require that a folder can be created here, before the work that would fill it.
 
+    A replacement of the folder that was interrupted is undone first.
+
     Raises:
         InputError: there is a non-empty folder and `overwrite` is off, or a file.
     """
+    restore_folder(path)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise InputError(
             f"is there already and is not a folder; choose another {option('out')}.", file=path
@@ -95,7 +98,7 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         temporary.chmod(0o777 & ~_read_umask())
         yield temporary
-        _replace_folder(temporary, path)
+        replace_folder(temporary, path)
     except BaseException as error:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -109,20 +112,47 @@ def _write_error(path: Path, error: OSError) -> InputError:
     return InputError(f"cannot be written ({why}); nothing was left there.", file=path)
 
 
-def _replace_folder(new: Path, path: Path) -> None:
-    """Move `new` to `path`; an old folder there is deleted only after the new one is in."""
+def replace_folder(new: Path, path: Path) -> None:
+    """Move `new` to `path`; an old folder there is deleted only after the new one is in.
+
+    A process that is killed between the two renames leaves the old folder under the name that
+    `restore_folder` looks for.
+    """
+    restore_folder(path)
     if not path.exists():
         new.rename(path)
         return
-    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-    path.rename(old / "was")
+    old = _old_folder(path)
+    _delete_folder(old)
+    path.rename(old)
     try:
         new.rename(path)
     except BaseException:
-        (old / "was").rename(path)
-        old.rmdir()
+        old.rename(path)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    _delete_folder(old)
+
+
+def restore_folder(path: Path) -> None:
+    """Undo a replacement of a folder that was interrupted between its two renames."""
+    try:
+        if not os.path.lexists(path) and _old_folder(path).is_dir():
+            _old_folder(path).rename(path)
+    except (OSError, ValueError):  # no path, or restored by another process
+        return
+
+
+def _old_folder(path: Path) -> Path:
+    """Path of a folder while another takes its place."""
+    return path.parent / f".{path.name}.old"
+
+
+def _delete_folder(path: Path) -> None:
+    """Delete a folder under another name, so that a half-deleted one is never restored."""
+    if path.is_dir():
+        trash = Path(tempfile.mkdtemp(prefix=f"{path.name}.", dir=path.parent))
+        path.rename(trash / "old")
+        shutil.rmtree(trash, ignore_errors=True)
 
 
 def _read_umask() -> int:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Literal
 
 from contrapose.errors import InputError
-from contrapose.files import did_you_mean
+from contrapose.files import did_you_mean, restore_folder
 from contrapose.models.endpoint.settings import PREFIX, parse_settings
 from contrapose.models.options import parse_dtype
 
@@ -118,11 +118,18 @@ class ModelName:
         return str(replace(self, settings={}))
 
 
+def _is_folder(name: str) -> bool:
+    """Whether a path is a folder; an interrupted replacement of it is undone first."""
+    path = Path(name).expanduser()
+    restore_folder(path)
+    return path.is_dir()
+
+
 def parse_name(
     text: str,
     known: Collection[str] = (),
     *,
-    is_folder: Callable[[str], bool] = lambda name: Path(name).expanduser().is_dir(),
+    is_folder: Callable[[str], bool] = _is_folder,
 ) -> ModelName:
     """Parse a model string.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from contrapose.errors import InputError, MissingExtraError
-from contrapose.files import did_you_mean, include
+from contrapose.files import did_you_mean, include, restore_folder
 from contrapose.models.capabilities import Model
 from contrapose.models.names import ModelName, parse_name
 from contrapose.models.options import LoadOptions, find_device, load_options
@@ -198,6 +198,7 @@ def _import_family(module: str, extra: str, name: str) -> Any:
 
 def _load_folder(folder: Path, name: str, options: LoadOptions) -> Model:
     """Load the model in a folder, whichever kind it is."""
+    restore_folder(folder)
     if not folder.is_dir():
         raise InputError(f"there is no folder {str(folder)!r}.")
     if (folder / "joined.json").is_file():

@@ -29,7 +29,7 @@ import numpy as np
 from contrapose import __version__
 from contrapose.arrays import Ragged
 from contrapose.errors import InputError, first_line
-from contrapose.files import new_folder, require_free, write_text
+from contrapose.files import new_folder, require_free, restore_folder, write_text
 from contrapose.results.measures import DerivedMetric, Measure, Measurements
 from contrapose.results.run_files import (
     EXAMPLES,
@@ -125,7 +125,8 @@ def require_run_target(folder: Path, *, overwrite: bool = False) -> None:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether the folder holds runs."""
+    """Whether the folder holds runs; an interrupted replacement of it is undone first."""
+    restore_folder(folder)
     return (folder / SPEC).is_file() and (folder / EXAMPLES).is_file()
 
 
@@ -136,6 +137,7 @@ def split_choice(path: Path) -> tuple[Path, tuple[str, ...]]:
     follows a run folder.
     """
     text = str(path)
+    restore_folder(path)
     if path.exists():
         return path, ()
     marks = [i for i, letter in enumerate(text) if letter == "@" and i]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Collection
@@ -12,7 +13,7 @@ from typing import Any
 
 from contrapose import __version__
 from contrapose.errors import InputError, option
-from contrapose.files import write_text
+from contrapose.files import replace_folder, restore_folder, write_text
 from contrapose.tune.objective import parse_objective
 from contrapose.tune.report import Bill
 from contrapose.tune.settings import HEADS, SCENES, TuneRequest
@@ -67,11 +68,13 @@ def require_output(request: TuneRequest) -> None:
     Raises:
         InputError: the folder is taken, or there is nothing of the kind to resume.
     """
-    out, there = request.out, (request.out / TRAINING_FOLDER).is_dir()
+    out = request.out
+    restore_folder(out.resolve())
+    there = (working_folder(request) / TRAINING_FOLDER).is_dir()
     if request.resume:
         if not there:
             raise InputError(f"holds no run to resume: leave out {option('resume')}.", file=out)
-        earlier = _read_objective(out / TRAINING_FOLDER / REQUEST_FILE)
+        earlier = _read_objective(working_folder(request) / TRAINING_FOLDER / REQUEST_FILE)
         if earlier is not None and (earlier == HEADS) != request.for_heads:
             raise InputError(
                 f"holds a run {option('losses', earlier)}: name that, or pass "
@@ -83,6 +86,7 @@ def require_output(request: TuneRequest) -> None:
         raise InputError(
             f"is there already and is not a folder; choose another {option('out')}.", file=out
         )
+    there = (out / TRAINING_FOLDER).is_dir()
     if out.is_dir() and any(out.iterdir()) and not (request.overwrite and there):
         what = f"choose another {option('out')}"
         if there:
@@ -90,30 +94,74 @@ def require_output(request: TuneRequest) -> None:
         raise InputError(f"is not empty: {what}.", file=out)
 
 
+def working_folder(request: TuneRequest) -> Path:
+    """Folder that a run writes to: `out`, or one beside it while an earlier result is in `out`.
+
+    The earlier result stays until `finish_output` replaces it. A run that was killed before is
+    resumed in the folder beside `out`.
+    """
+    beside = _staging_folder(request.out)
+    if request.resume:
+        return beside if (beside / TRAINING_FOLDER).is_dir() else request.out
+    earlier = request.overwrite and (request.out / TRAINING_FOLDER).is_dir()
+    return beside if earlier else request.out
+
+
+def finish_output(request: TuneRequest, work: Path, trained: TrainingResult) -> None:
+    """Let a complete result take the place of an earlier one.
+
+    Raises:
+        InputError: it cannot be moved; it stays whole in `work`.
+    """
+    if work == request.out:
+        return
+    try:
+        replace_folder(work, request.out.resolve())
+    except OSError as error:
+        raise InputError(
+            f"cannot be replaced ({error.strerror or error}); the new result is whole in {work}.",
+            file=request.out,
+        ) from None
+    if trained.best is not None:
+        trained.best = request.out / trained.best.relative_to(work)
+
+
+def _staging_folder(out: Path) -> Path:
+    path = out.resolve()
+    return path.parent / f".{path.name}-next"
+
+
 def prepare_output(request: TuneRequest, kept: Collection[str] = ()) -> None:
-    """Create the output folder, or empty it for a new run, and write the request.
+    """Create the working folder and write the request.
 
     Args:
         request: of the run.
-        kept: files of an earlier run's training folder that stay.
+        kept: folders of an earlier run's training folder that the new one has too.
 
     Raises:
         InputError: it cannot be written.
     """
-    folder = request.out / TRAINING_FOLDER
+    work = working_folder(request)
+    folder = work / TRAINING_FOLDER
     try:
-        if not request.resume and request.out.is_dir():
-            for path in [*request.out.iterdir(), *(folder.iterdir() if folder.is_dir() else ())]:
-                if path == folder or (path.parent == folder and path.name in kept):
-                    continue
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
+        if not request.resume:
+            shutil.rmtree(_staging_folder(request.out), ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
+        for name in kept:
+            if not (folder / name).exists():
+                earlier = request.out / TRAINING_FOLDER / name
+                shutil.copytree(earlier, folder / name, copy_function=_link_file)
         write_text(folder / REQUEST_FILE, json.dumps(request_as_dict(request), indent=2) + "\n")
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror}).", file=request.out) from None
+
+
+def _link_file(source: str, target: str) -> None:
+    """Link a file, or copy it where links cannot be made."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def write_model(out: Path, write: Callable[[Path], None]) -> None:

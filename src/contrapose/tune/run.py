@@ -19,8 +19,10 @@ from contrapose.tune.objective import Objective, parse_objective
 from contrapose.tune.output import (
     TRAINING_FOLDER,
     TuneResult,
+    finish_output,
     prepare_output,
     require_output,
+    working_folder,
     write_bill,
     write_model,
 )
@@ -90,7 +92,8 @@ def _tune_model(
             sharpness=request.sharpness,
             seed=settings.seed,
         )
-    folder = request.out / TRAINING_FOLDER
+    work = working_folder(request)
+    folder = work / TRAINING_FOLDER
     first = processes().rank == 0
     trained = train(
         student, rows, objective, settings,
@@ -102,18 +105,19 @@ def _tune_model(
         merge_lora(student)
     if first:
         recipe = {"tuned_from": request.model, "with": request.objective, "steps": trained.step}
-        write_model(request.out, lambda folder: student.save(folder, recipe))
+        write_model(work, lambda folder: student.save(folder, recipe))
     if processes().count > 1:
         dist.barrier()
     if not first:
         return TuneResult(request.out, trained, None)
-    saved = load_model(str(request.out), device=device, cut=True)
+    saved = load_model(str(work), device=device, cut=True)
     after = evaluator.measure_all(saved, matches=student.matches)
     bill = make_bill(
         before, after, model=request.model, objective=request.objective, source=panel.source,
         notes=(*trained.notes, *notes, *zero_shot_notes(request)),
     )  # fmt: skip
-    write_bill(request.out, bill)
+    write_bill(work, bill)
+    finish_output(request, work, trained)
     return TuneResult(request.out, trained, bill)
 
 

@@ -25,8 +25,10 @@ from contrapose.tune.heads.vectors import Heads, VectorPanel
 from contrapose.tune.output import (
     TRAINING_FOLDER,
     TuneResult,
+    finish_output,
     prepare_output,
     require_output,
+    working_folder,
     write_bill,
     write_model,
 )
@@ -65,23 +67,26 @@ def tune_heads(
     settings = _head_settings(request, source)
     if request.guards or request.best:
         guard = Guard(evaluator, None, before, request.guards, request.best)
-    folder = request.out / TRAINING_FOLDER
+    work = working_folder(request)
+    folder = work / TRAINING_FOLDER
     source.require()
-    prepare_output(request, (FEATURES_FOLDER,) if source.is_cached(folder) else ())
+    earlier = request.out / TRAINING_FOLDER
+    prepare_output(request, (FEATURES_FOLDER,) if source.is_cached(earlier) else ())
     learnt = source.features(folder, progress)
     trained, heads, notes = _train_with_guard(
         learnt, settings, request, evaluator, guard, device, on_step
     )
     joining = source.joining
-    write_model(request.out, lambda files: _save_joined_files(files, joining, heads))
+    write_model(work, lambda files: _save_joined_files(files, joining, heads))
     # The user named this code as the model; no folder did.
     trust = parse_name(request.model, model_names()).scheme == "python"
-    after = evaluator.measure_saved(request.out, device, trust_remote_code=trust)
+    after = evaluator.measure_saved(work, device, trust_remote_code=trust)
     bill = make_bill(
         before, after, model=request.model, objective="heads", source=source.source,
         notes=(*notes, *source.notes),
     )  # fmt: skip
-    write_bill(request.out, bill)
+    write_bill(work, bill)
+    finish_output(request, work, trained)
     return TuneResult(request.out, trained, bill)
 
 
@@ -126,7 +131,7 @@ def _train_with_guard(
 ) -> tuple[TrainingResult, Heads, tuple[str, ...]]:
     """Train heads under the guard; returns the result, the chosen heads and notes."""
     training = HeadTrainer(features, settings, torch.device(device))
-    log = TrainingLog(request.out / TRAINING_FOLDER / "log.jsonl")
+    log = TrainingLog(working_folder(request) / TRAINING_FOLDER / "log.jsonl")
     every = max(1, training.total // GUARD_CHECKS)
     good: tuple[int, Heads] | None = None
     best: tuple[int, Heads] | None = None
