@@ -20,6 +20,16 @@ def test_hard_positives_as_an_analogy() -> None:
     assert_same(ours, theirs / 2, (image, text, positive, scale))
 
 
+def test_equal_captions_are_no_negatives_of_each_other() -> None:
+    image, text = leaves(*naive.features(6))
+    (positive,) = leaves(naive.features(6, seed=2)[0])
+    scale, numbers = number(4.0), [7, 3, 7, 1, 3, 7]
+    batch = LossBatch(image, text, positive=positive, scale=scale, same=torch.tensor(numbers))
+    theirs = naive.info_nce(image, positive, scale, numbers)
+    theirs = theirs + naive.info_nce(text, positive, scale, numbers)
+    assert_same(HardPositive()(batch), theirs / 2, (image, text, positive, scale))
+
+
 def test_even_hard_positives() -> None:
     image, text = leaves(*naive.features(6))
     (positive,) = leaves(naive.features(6, seed=2)[0])

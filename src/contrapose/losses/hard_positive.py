@@ -29,7 +29,8 @@ class HardPositive:
         symmetric form; Kamath et al. 2024, section E.1). `even`, the cross-entropy of the softmax
         of S(I_i, c_i)/τ and S(I_i, p_i)/τ from one half each, less log 2: zero where both score
         alike (SVLC's option `kl_pos`).
-    Inputs: `image`, `text`, `positive`, `scale`; `has_positive` where some are missing.
+    Inputs: `image`, `text`, `positive`, `scale`; `has_positive` where some are missing; `same` for
+        rows that are no negatives of each other, such as equal captions.
     Requirements: captions with true rewordings, at most one each.
     When to use: beside `HardNegative`.
 
@@ -61,7 +62,7 @@ class HardPositive:
             return global_mean(losses, has[:, 0].to(losses.dtype))
         positive = torch.where(has, positive, text)
         nce = InfoNCE()
-        pairs = [replace(batch, image=it, text=positive, same=None) for it in (image, text)]
+        pairs = [replace(batch, image=it, text=positive) for it in (image, text)]
         return (nce(pairs[0]) + nce(pairs[1])) / 2
 
 
