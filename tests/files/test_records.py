@@ -18,6 +18,7 @@ from contrapose.files import (
     ProblemList,
     Record,
     StrictProblems,
+    parse_json,
     parse_records,
     read_csv_records,
     read_json,
@@ -113,7 +114,7 @@ def test_what_json_itself_takes(
     for written in (text, text[:cut] + junk + text[cut:], text[:cut] + text[cut + 1 :]):
         path.write_text(written)
         try:
-            expected = json.loads(written)
+            expected = parse_json(written)
         except ValueError:
             with pytest.raises(InputError):
                 list(read_json_records(path, StrictProblems()))
@@ -155,6 +156,22 @@ def test_whole_json(tmp_path: Path) -> None:
         read_json(tmp_path / "none.json")
     with pytest.raises(InputError, match="cannot be read"):
         read_json(tmp_path)
+
+
+def test_a_doubled_key_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"a": {"x": "{", "b": 1},\n "b": [{"x": 1,\n "x": 2}]}')
+    with pytest.raises(InputError, match=r"line 3: .*'x' comes twice"):
+        read_json(path)
+    path.write_text('{"a": {"x": 1},\n "b": {"x": 2},\n "a": {"x": 3}}')
+    with pytest.raises(InputError, match=r"line 3: .*'a' comes twice"):
+        list(read_json_records(path, StrictProblems()))
+    path.write_text('[{"x": 1},\n {"x": 1, "x": 2}]')
+    with pytest.raises(InputError, match=r"line 2: .*'x' comes twice"):
+        list(read_json_records(path, StrictProblems()))
+    path.write_text('{"x": 1}\n{"x": 1, "y": 1, "x": 2}\n')
+    with pytest.raises(InputError, match=r"line 2: .*'x' comes twice\)\.$"):
+        list(read_jsonl_records(path, StrictProblems()))
 
 
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
@@ -290,6 +307,9 @@ def test_fields() -> None:
         ({"x": 10**400}, "number", "must be a finite number"),
         ({"x": True}, "number", "must be a finite number"),
         ({"x": "1e999"}, "number", "must be a finite number"),
+        ({"x": "1_0"}, "number", "must be a finite number, found '1_0'"),
+        ({"x": "1_0"}, "integer", "must be a finite number, found '1_0'"),
+        ({"x": "\uff11\uff10"}, "number", "must be a finite number"),
         ({"x": [1]}, "number", "must be a finite number, found a list"),
         ({"x": 2.5}, "integer", "must be a whole number, found 2.5"),
     ],
@@ -337,7 +357,7 @@ def test_lines_are_read_as_if_each_stood_alone(
     held = [(i, line.strip()) for i, line in enumerate(lines, 1) if line.strip()]
     for position, (number, line) in enumerate(held):
         try:
-            expected.append((number, str(position), repr(json.loads(line))))
+            expected.append((number, str(position), repr(parse_json(line))))
         except ValueError:
             faults.append(number)
     problems = ProblemList()

@@ -104,6 +104,26 @@ def test_general_table_by_position_and_by_name(tmp_path: Path, suffix: str) -> N
     assert answers.scores[1, 0].tolist() == [0.5, 0.4, 0.3]
 
 
+def test_captions_that_are_numbers_are_not_read_as_positions(tmp_path: Path) -> None:
+    card = find_single_benchmark(str(own_card(tmp_path))).card
+    match = single_match(3, 0)
+    counted = [Example("a", (ImageRef("1.jpg", Path("1.jpg")),), ("0", "2", "12"), match)]
+    path = tmp_path / "scores.csv"
+    path.write_text("example,text,score\na,0,0.1\na,12,0.2\na,1,0.3\n")
+    frame = build_frame(counted)
+    assert read_scores(path, card, frame).scores[0, 0].tolist() == [0.1, 0.3, 0.2]
+    path.write_text("example,text,score\na,0,0.1\na,2,0.2\na,12,0.3\n")
+    with pytest.raises(InputError, match=r"line 3: .*'2' is both the name of caption 1"):
+        read_scores(path, card, frame)
+    path = tmp_path / "scores.jsonl"
+    rows = [{"example": "a", "text": i, "score": i / 10} for i in range(3)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert read_scores(path, card, frame).scores[0, 0].tolist() == [0.0, 0.1, 0.2]
+    path.write_text("\n".join(json.dumps({**row, "score": "1_0"}) for row in rows))
+    with pytest.raises(InputError, match=r"line 1: .*'1_0'"):
+        read_scores(path, card, frame)
+
+
 def test_arrays_follow_the_order_of_the_files_not_their_keys(tmp_path: Path) -> None:
     """SugarCrepe's swap_obj lacks the key 108: row 108 is the record with the key 109."""
     card = find_single_benchmark("sugarcrepe").card

@@ -27,6 +27,7 @@ from contrapose.files.records import (
     read_table_records,
 )
 from contrapose.files.text import (
+    DoubledKeyError,
     MalformedError,
     Problem,
     ProblemList,
@@ -34,12 +35,14 @@ from contrapose.files.text import (
     StrictProblems,
     did_you_mean,
     is_valid_unicode,
+    parse_json,
     read_lines,
     read_text,
 )
 
 __all__ = [
     "IMAGE_SUFFIXES",
+    "DoubledKeyError",
     "MalformedError",
     "Problem",
     "ProblemList",
@@ -53,6 +56,7 @@ __all__ = [
     "include",
     "is_valid_unicode",
     "new_folder",
+    "parse_json",
     "parse_records",
     "read_csv_records",
     "read_json",

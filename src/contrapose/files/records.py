@@ -15,14 +15,18 @@ from typing import Any, TypeVar
 
 from contrapose.errors import InputError, first_line
 from contrapose.files.text import (
+    DoubledKeyError,
     JsonScanner,
     MalformedError,
     Problem,
     Problems,
     StrictProblems,
     describe_json_error,
+    find_doubled_key,
     is_valid_unicode,
+    parse_json,
     read_text,
+    unique_keys,
 )
 
 T = TypeVar("T")
@@ -74,10 +78,14 @@ class Record:
         return self.text(name)
 
     def number(self, name: str) -> float:
-        """Return a required field that is a finite number; CSV's text numbers count."""
+        """Return a required field that is a finite number; CSV's text numbers count.
+
+        Python's own spelling `1_0` is no number of a file.
+        """
         value = self.field(name)
+        plain = not isinstance(value, str) or (value.isascii() and "_" not in value)
         try:
-            number = float(value) if isinstance(value, int | float | str) else math.nan
+            number = float(value) if isinstance(value, int | float | str) and plain else math.nan
         except (ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number) or isinstance(value, bool):
@@ -114,9 +122,11 @@ def read_json(path: Path, problems: Problems | None = None) -> Any:
     """Read a whole JSON file."""
     text = read_text(path, problems or StrictProblems())
     try:
-        return json.loads(text)
+        return parse_json(text)
     except (ValueError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
+        if isinstance(error, DoubledKeyError):
+            line = find_doubled_key(text)
         message = f"is not valid JSON ({describe_json_error(error)})."
         raise InputError(message, file=path, line=line) from None
 
@@ -138,7 +148,7 @@ def read_json_records(path: Path, problems: Problems, under: str | None = None) 
 def read_jsonl_records(path: Path, problems: Problems) -> Iterator[Record]:
     """Read the values of a JSON Lines file; blank lines are skipped."""
     text = read_text(path, problems)
-    decode = json.JSONDecoder().raw_decode
+    decode = json.JSONDecoder(object_pairs_hook=unique_keys).raw_decode
     at = number = position = 0
     while at < len(text):
         start, number = at, number + 1
@@ -155,9 +165,10 @@ def read_jsonl_records(path: Path, problems: Problems) -> Iterator[Record]:
             if not line:
                 continue
             try:
-                value = json.loads(line)
+                value = parse_json(line)
             except (ValueError, RecursionError) as error:
-                message = f"is not valid JSON ({describe_json_error(error)}); is the line cut off?"
+                cut = "" if isinstance(error, DoubledKeyError) else "; is the line cut off?"
+                message = f"is not valid JSON ({describe_json_error(error)}){cut or '.'}"
                 problems.report(Problem("malformed record", message, path, number))
                 position += 1
                 continue

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,10 +102,56 @@ def is_valid_unicode(text: str) -> bool:
 CLOSING_BRACKETS = {"[": "]", "{": "}"}
 
 
+class DoubledKeyError(ValueError):
+    """An object of a JSON text has a key twice."""
+
+    def __init__(self, key: str):
+        super().__init__(f"the key {key!r} comes twice")
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object from its pairs, as `object_pairs_hook` of a decoder; no key comes twice."""
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise DoubledKeyError(next(key for key in keys if keys.count(key) > 1))
+    return value
+
+
+def parse_json(text: str) -> Any:
+    """Decode a JSON text.
+
+    Raises:
+        DoubledKeyError: an object has a key twice.
+        ValueError: it is not valid JSON otherwise.
+    """
+    return json.loads(text, object_pairs_hook=unique_keys)
+
+
+JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?|[{}]')
+
+
+def find_doubled_key(text: str) -> int | None:
+    """Return the line of the first key that an object of a JSON text has for the second time."""
+    objects: list[set[str]] = []
+    for token in JSON_TOKEN.finditer(text):
+        if token[0] == "{":
+            objects.append(set())
+        elif token[0] == "}" and objects:
+            objects.pop()
+        elif token[2] and objects:
+            if token[1] in objects[-1]:
+                return text.count("\n", 0, token.start()) + 1
+            objects[-1].add(token[1])
+    return None
+
+
 def describe_json_error(error: Exception) -> str:
     """Describe in a few words why a JSON text could not be decoded."""
     if isinstance(error, json.JSONDecodeError):
         return error.msg
+    if isinstance(error, DoubledKeyError):
+        return str(error)
     return "nested too deeply" if isinstance(error, RecursionError) else "a number is too long"
 
 
@@ -121,7 +168,9 @@ class JsonScanner:
     file: Path
     _seen: int = 0
     _lines: int = 1
-    _decoder: json.JSONDecoder = field(default_factory=json.JSONDecoder)
+    _decoder: json.JSONDecoder = field(
+        default_factory=lambda: json.JSONDecoder(object_pairs_hook=unique_keys)
+    )
 
     def entries(self, at: int = 0) -> Iterator[tuple[str, int, Any]]:
         """Yield key or position, offset in the text, and value of each entry.
@@ -135,10 +184,14 @@ class JsonScanner:
         is_file = at == 0
         at, closing = self._open(at)
         position = 0
+        keys: set[str] = set()
         while self.text[at : at + 1] != closing:
             start, key = at, str(position)
             if closing == "}":
                 key, at = self._key(at)
+                if key in keys:
+                    self._refuse(str(DoubledKeyError(key)), start)
+                keys.add(key)
             entry, at = self._value(at)
             yield key, start, entry
             at = self._next(at, closing)

@@ -147,7 +147,7 @@ def read_prior(path: Path, card: Card, frame: Frame) -> FloatArray:
         return np.asarray(prior[_match_rows(tags, len(prior), frame, path)], dtype=np.float64)
     rows = _read_rows(path, card)
     for row in rows.rows:
-        if row.image not in (None, 0):
+        if row.image not in (None, 0, "0"):
             raise InputError(
                 "a prior has one value a caption, whatever the image: leave the image out.",
                 file=path,

@@ -16,7 +16,10 @@ from contrapose.metrics import FloatArray, IntArray
 from contrapose.scores.answers import Frame
 
 Position = int | str | None
-"""Image or caption of an example that a row names: its position, its name, or None for the only."""
+"""Image or caption of an example that a row names: its position, its name, or None for the only.
+
+Text of digits, as every cell of a CSV file is, may be either.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +140,20 @@ def _resolve_position(
     if named is None and count == 1:
         return 0
     position: int | None = None
+    if isinstance(named, str):
+        position = next((i for i, name in enumerate(names or ()) if name == named), None)
+        digits = named.strip()
+        if digits.isascii() and digits.isdecimal():
+            if position not in (None, int(digits)) and int(digits) < count:
+                raise InputError(
+                    f"example {row.example}: {named!r} is both the name of {what} {position} and "
+                    f"a position; give the {what}'s position as a number in a .jsonl file.",
+                    file=file,
+                    line=row.line,
+                )
+            named = int(digits) if position is None else position
     if isinstance(named, int):
         position = named if 0 <= named < count else None
-    elif isinstance(named, str):
-        position = next((i for i, name in enumerate(names or ()) if name == named), None)
     if position is None:
         needs_root = names is None and isinstance(named, str)
         hint = f"; names need {option('root', 'DIR')}" if needs_root else ""
@@ -223,8 +236,7 @@ def parse_general_rows(records: Iterable[Record], problems: Problems) -> list[Sc
             return value
         if isinstance(value, float):
             return record.integer(field)
-        name = record.text(field)
-        return int(name) if name.strip().isdecimal() else name
+        return record.text(field)
 
     def build(record: Record) -> ScoreRow:
         example = record.name("example")

@@ -12,7 +12,6 @@ careful reader, which says where and why.
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,10 +22,12 @@ from contrapose.data.examples import Example, Match, TagValue, single_match
 from contrapose.data.images import Cell, ImageRef
 from contrapose.data.registry import Benchmark, examples_card
 from contrapose.files import (
+    DoubledKeyError,
     MalformedError,
     ProblemList,
     Problems,
     Record,
+    parse_json,
     parse_records,
     read_parquet_records,
     read_table_records,
@@ -312,7 +313,9 @@ def _parse_structure(record: Record, name: str) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        return parse_json(value)
+    except DoubledKeyError as error:
+        raise MalformedError(f"record {record.key}: in {name!r} {error}.") from None
     except (ValueError, RecursionError):
         pass
     try:

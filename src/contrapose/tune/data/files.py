@@ -14,9 +14,11 @@ from contrapose.data import ImageRef, open_images
 from contrapose.errors import InputError, option
 from contrapose.files import (
     IMAGE_SUFFIXES,
+    DoubledKeyError,
     MalformedError,
     Record,
     StrictProblems,
+    parse_json,
     parse_records,
     read_json,
     read_table_records,
@@ -174,7 +176,9 @@ def _parse_changes(record: Record, side: str, captions: int) -> tuple[tuple[str,
 def _parse_cell(value: Any) -> Any:
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
-            return json.loads(value)
+            return parse_json(value)
+        except DoubledKeyError as error:
+            raise MalformedError(f"{error} in {value[:40]!r}.") from None
         except ValueError:
             return value
     return value
