@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contrapose.arrays import Ragged
+from contrapose.build.captions.pairs import CONTRAST, EXCHANGE, NEGATIVE, POSITIVE, REPLACE
 from contrapose.errors import InputError
 from contrapose.tune.data.files import read_training_set
 from contrapose.tune.data.rows import (
@@ -20,6 +21,7 @@ from contrapose.tune.data.rows import (
     training_set_fingerprint,
 )
 from contrapose.tune.data.scenes import make_scene_set
+from contrapose.world.captions import CHANGES, REWRITES
 from tests.tune.data.test_files import tarred
 from tests.tune.small import small_rows, write_pairs
 
@@ -80,7 +82,34 @@ def of(found: TrainingSet) -> tuple[list[str], list[str]]:
 
 def test_a_kind_and_those_that_begin_with_it() -> None:
     assert of(filter_kinds(rows(), ["swap"])) == (["b", "c"], ["g"])
-    assert of(filter_kinds(rows(), ["swap-relation", "replace"])) == (["b", "d"], ["f", "g"])
+    assert of(filter_kinds(rows(), ["swap-relation", "replace"])) == (["b", "d"], ["f"])
+
+
+@pytest.mark.parametrize("data", ["scenes", "build pairs"])
+def test_swap_and_replace_choose_on_both_sides(data: str) -> None:
+    if data == "scenes":
+        negatives, positives = list(CHANGES), list(REWRITES)
+        swapped = {"swap-attribute", "swap-relation"}, {"exchange-and"}
+        replaced = {kind for kind in negatives if kind.startswith("replace")}, {"synonym"}
+    else:
+        negatives, positives = list(NEGATIVE), list(POSITIVE)
+        swapped = {*EXCHANGE, "rewrite-exchange"}, {"swap-and", "rewrite-swap"}
+        replaced = {*CONTRAST, "rewrite-contrast"}, {*REPLACE, "rewrite-synonym"}
+    caption = TrainingCaption(
+        "a", *(tuple((f"not {kind}", kind) for kind in side) for side in (negatives, positives))
+    )
+    every = TrainingSet(small_rows(1).images, [[caption]])
+    for name, expected in (("swap", swapped), ("replace", replaced)):
+        left = filter_kinds(every, [name]).image_captions[0][0]
+        assert ({kind for _, kind in left.negatives}, {kind for _, kind in left.positives}) == (
+            expected
+        )
+
+
+def test_a_preset_leaves_no_changes_of_other_kinds() -> None:
+    caption = TrainingCaption("a", (("b", "swap-relation"),), (("c", "synonym"),))
+    left = filter_kinds(TrainingSet(small_rows(1).images, [[caption]]), ["swap"])
+    assert left.image_captions[0][0].positives == ()
 
 
 def test_a_side_of_which_nothing_is_said_stays() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -154,13 +154,24 @@ def training_set_fingerprint(rows: TrainingSet) -> str:
     return digest.hexdigest()
 
 
+PRESETS: Mapping[str, tuple[str, ...]] = {
+    "swap": ("swap", "exchange", "rewrite-swap", "rewrite-exchange"),
+    "replace": (
+        "replace", "attribute", "object", "relation", "number", "synonym", "rewrite-synonym",
+        "rewrite-contrast",
+    ),
+}  # fmt: skip
+"""Swap-only and replace-only training (Kamath et al. 2024): the kinds, of scenes and of
+`contrapose build pairs`, that exchange words of the caption, and that put others in their place."""
+
+
 def filter_kinds(rows: TrainingSet, kinds: Sequence[str]) -> TrainingSet:
     """Keep the hard negatives and positives of some kinds alone.
 
-    A name stands for the kind of that name and for those that begin with it and a hyphen: `swap`
-    for `swap-attribute` and `swap-relation`. False changes and rewordings are chosen from alike; of
-    a side on which no kind is named all are kept, so that `swap` alone leaves rewordings as they
-    are.
+    A name stands for the kind of that name and for those that begin with it and a hyphen:
+    `swap-attribute` for itself, `order` for all word orders. `swap` and `replace` are presets of
+    negatives and positives alike, whatever the data calls them. With other names, a side on which
+    no kind is named keeps all.
 
     Raises:
         InputError: no change is of a kind that is named.
@@ -168,12 +179,17 @@ def filter_kinds(rows: TrainingSet, kinds: Sequence[str]) -> TrainingSet:
     for name in kinds:
         if not any(_is_kind(kind, name) for kind in rows.kinds):
             there = {*rows.kinds, *(kind.partition("-")[0] for kind in rows.kinds)}
+            there |= {it for it in PRESETS if any(_is_kind(kind, it) for kind in rows.kinds)}
             raise InputError(
                 f"no caption has a change of kind {name!r}: {did_you_mean(name, there)}"
             )
     flat = [caption for row in rows.image_captions for caption in row]
+    both = any(name in PRESETS for name in kinds)
     chosen = [
-        any(_is_kind(kind, name) for caption in flat for _, kind in side(caption) for name in kinds)
+        both
+        or any(
+            _is_kind(kind, name) for caption in flat for _, kind in side(caption) for name in kinds
+        )
         for side in (_negatives_of, _positives_of)
     ]
 
@@ -194,7 +210,7 @@ def filter_kinds(rows: TrainingSet, kinds: Sequence[str]) -> TrainingSet:
 
 
 def _is_kind(kind: str, name: str) -> bool:
-    return kind == name or kind.startswith(f"{name}-")
+    return any(kind == it or kind.startswith(f"{it}-") for it in PRESETS.get(name, (name,)))
 
 
 def _negatives_of(caption: TrainingCaption) -> tuple[tuple[str, str], ...]:
