@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,15 @@ def command_line_names() -> Iterator[None]:
         yield
     finally:
         _command_line = before
+
+
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters but for tabs and line ends, marks of writing direction, lone surrogates."""
+
+
+def printable(text: str) -> str:
+    """Text for a terminal: characters that could control it are spelled out, such as ESC."""
+    return UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def first_line(error: BaseException) -> str:

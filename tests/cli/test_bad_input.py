@@ -223,3 +223,13 @@ def test_out_that_cannot_be_written(
     monkeypatch.setattr("tempfile.mkdtemp", full)
     message = refuse(cli, tmp_path, "winoground", path)
     assert f"{tmp_path / 'run'}: cannot be written (No space left on device)" in message
+
+
+def test_escape_codes_of_files_do_not_reach_the_terminal(cli: Cli, tmp_path: Path) -> None:
+    path = write(tmp_path / "s.jsonl", [{**ROWS[0], "label": "x\x1b[2J"}])
+    said = cli("metrics", "winoground", "--scores", path)
+    assert said.status == 2
+    assert "\x1b" not in said.out + said.err
+    said = cli("metrics", "wino\x1b[2J\x9bground", "--scores", path)
+    assert r"\x1b[2J\x9b" in said.refused()
+    assert "\x1b" not in said.err

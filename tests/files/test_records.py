@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from contrapose.data import ImageRef, open_image
 from contrapose.errors import InputError
 from contrapose.files import (
     MalformedError,
@@ -28,6 +31,7 @@ from contrapose.files import (
     read_parquet_records,
     read_table_records,
 )
+from contrapose.scores.arrays import read_array
 
 
 def record(value: object) -> Record:
@@ -172,6 +176,26 @@ def test_a_doubled_key_is_refused_with_its_line(tmp_path: Path) -> None:
     path.write_text('{"x": 1}\n{"x": 1, "y": 1, "x": 2}\n')
     with pytest.raises(InputError, match=r"line 2: .*'x' comes twice\)\.$"):
         list(read_jsonl_records(path, StrictProblems()))
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("a.json", read_json),
+        *(
+            (f"a{end}", lambda path: list(read_table_records(path, StrictProblems())))
+            for end in (".jsonl", ".csv", ".parquet")
+        ),
+        ("a.npy", read_array),
+        ("a.png", lambda path: open_image(ImageRef("a", path))),
+    ],
+)
+def test_pipes_are_refused_and_do_not_block(
+    tmp_path: Path, name: str, read: Callable[[Path], object]
+) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InputError, match="not a regular file"):
+        read(tmp_path / name)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:

@@ -74,3 +74,16 @@ def test_strongest_keeps_the_order() -> None:
     assert strongest([first], 2) == ["b", "c"]
     assert strongest([first, second], 2) == ["a", "b"]
     assert strongest([first], 5) == ["a", "b", "c"]
+
+
+def test_escape_codes_are_spelled_out() -> None:
+    table = Table("a\x1b[2J", ("<b\x9b1m",), (("red\x1b]0;title\x07\u202e",),))
+    for terminal in (True, False):
+        stream = io.StringIO()
+        console = Console(file=stream, force_terminal=terminal, width=80, color_system=None)
+        show(console, [table, "note \x1b[31m\r"])
+        printed = stream.getvalue()
+        assert r"red\x1b]0;title\x07\u202e" in printed
+        assert r"note \x1b[31m\r" in printed
+        for code in ("\x1b", "\x9b", "\x07", "\r", "\u202e"):
+            assert code not in printed

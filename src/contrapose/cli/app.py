@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from contrapose import __version__
-from contrapose.errors import ContraposeError, DamageWarning, command_line_names
+from contrapose.errors import ContraposeError, DamageWarning, command_line_names, printable
 
 VERBS = {
     "demo": "demo",
@@ -89,7 +89,7 @@ _show_other_warning = warnings.showwarning
 
 def _show_warning(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
     if issubclass(category, DamageWarning):
-        print(f"contrapose: {message}", file=sys.stderr)
+        print(printable(f"contrapose: {message}"), file=sys.stderr)
     else:
         _show_other_warning(message, category, *where, **more)
 
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ContraposeError as error:
         if "--debug" in words:
             raise
-        print(f"contrapose: {error}", file=sys.stderr)
+        print(printable(f"contrapose: {error}"), file=sys.stderr)
         raise SystemExit(BAD_INPUT) from None
     except BrokenPipeError:
         sys.stderr.close()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import output_console, say_written, show, show_progress
+from contrapose.cli.console import echo_json, output_console, say_written, show, show_progress
 from contrapose.cli.options import (
     BatchSize,
     Cache,
@@ -122,7 +122,7 @@ def audit(
             progress=progress,
         )
     if as_json:
-        typer.echo(report.model_dump_json(indent=2))
+        echo_json(report.model_dump_json(indent=2))
     else:
         show(output_console(), audit_tables(report))
     say_written(out, quiet=quiet)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from contrapose.cli.console import error_console, output_console, show, show_progress
+from contrapose.cli.console import echo_json, error_console, output_console, show, show_progress
 from contrapose.cli.options import cache_option, words_option
 from contrapose.errors import InputError
 
@@ -98,7 +98,7 @@ def pairs(
             progress=progress,
         )
     if as_json:
-        typer.echo(json.dumps(manifest, indent=2, ensure_ascii=False))
+        echo_json(json.dumps(manifest, indent=2, ensure_ascii=False))
         return
     show(output_console(), _manifest_lines(manifest))
     if not quiet:

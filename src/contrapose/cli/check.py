@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import error_console, output_console, show
+from contrapose.cli.console import echo_json, error_console, output_console, show
 
 CHECK_FAILED = 1
 
@@ -38,7 +38,7 @@ def data(
         reports = check_data(benchmark, root=root, images=images, progress=progress)
     for report in reports:
         if as_json:
-            typer.echo(data_report_json(report))
+            echo_json(data_report_json(report))
         else:
             show(output_console(), data_report_parts(report, every=every))
     if not all(report.ok for report in reports):
@@ -73,7 +73,7 @@ def model(
         include(file)
     report = check_model(name, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     if as_json:
-        typer.echo(model_report_json(report))
+        echo_json(model_report_json(report))
     else:
         show(output_console(), model_report_parts(report))
     if not report.ok:

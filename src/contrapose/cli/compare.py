@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from contrapose.cli.console import output_console, show
+from contrapose.cli.console import echo_json, output_console, show
 
 GATE_FAILED = 1
 
@@ -68,7 +68,7 @@ def compare(
         seed=seed,
     )
     if as_json:
-        typer.echo(comparison.model_dump_json(indent=2))
+        echo_json(comparison.model_dump_json(indent=2))
     else:
         show(output_console(), comparison_table(comparison))
     if gate and any(change.verdict == "worse" for change in comparison.metrics.values()):

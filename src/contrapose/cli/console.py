@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from contrapose.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +40,13 @@ def show(console: Console, parts: Sequence[Table | str]) -> None:
     from contrapose.report.tables import show
 
     show(console, parts)
+
+
+def echo_json(text: str) -> None:
+    """Print JSON; control characters that JSON allows unescaped are escaped too."""
+    import typer
+
+    typer.echo(re.sub("[\x7f-\x9f]", lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def say_written(out: Path | None, *, quiet: bool = False) -> None:
@@ -80,6 +90,7 @@ def _show_bars(screen: Console) -> Iterator[Progress]:
         current: list[tuple[str, TaskID, float]] = []
 
         def report(what: str, done: int, total: int) -> None:
+            what = printable(what)
             if not current or current[0][0] != what or done == 0:
                 for _, task, _ in current:
                     bars.remove_task(task)
@@ -106,7 +117,9 @@ class _ProgressLines:
         self.last = now
         left = (now - self.start) * (total - done) / done
         more = f", {left:.0f} s left" if done < total else ""
-        self.screen.print(f"{what}: {done:,} of {total:,}, {_format_rate(done, self.start)}{more}")
+        self.screen.print(
+            f"{printable(what)}: {done:,} of {total:,}, {_format_rate(done, self.start)}{more}"
+        )
 
 
 def _format_rate(done: int, start: float) -> str:

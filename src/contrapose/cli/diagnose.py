@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import output_console, say_written, show, show_progress
+from contrapose.cli.console import echo_json, output_console, say_written, show, show_progress
 from contrapose.cli.options import (
     BatchSize,
     Cache,
@@ -167,7 +167,7 @@ def diagnose(
             progress=progress,
         )
     if as_json:
-        typer.echo(run.report.model_dump_json(indent=2))
+        echo_json(run.report.model_dump_json(indent=2))
     else:
         show(output_console(), diagnosis_tables(run.report))
     say_written(out, quiet=quiet)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from contrapose import __version__
-from contrapose.cli.console import output_console, say_written, show, show_progress
+from contrapose.cli.console import echo_json, output_console, say_written, show, show_progress
 from contrapose.cli.options import (
     BatchSize,
     Cache,
@@ -149,7 +149,7 @@ def evaluate(
         )
     results = tuple(run.results for run in runs)
     if as_json:
-        typer.echo(Evaluation(contrapose=__version__, runs=results).model_dump_json(indent=2))
+        echo_json(Evaluation(contrapose=__version__, runs=results).model_dump_json(indent=2))
     else:
         show(output_console(), evaluation_tables(results))
     say_written(out, quiet=quiet)

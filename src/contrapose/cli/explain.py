@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import output_console, say_written, show, show_progress
+from contrapose.cli.console import echo_json, output_console, say_written, show, show_progress
 from contrapose.cli.diagnose import PlayersOption, TaggerOption
 from contrapose.cli.options import (
     Cache,
@@ -99,7 +99,7 @@ def explain(
             progress=progress,
         )
     if as_json:
-        typer.echo(explained.value.model_dump_json(indent=2))
+        echo_json(explained.value.model_dump_json(indent=2))
     else:
         show(output_console(), explanation_tables(explained.value))
     say_written(out, quiet=quiet)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contrapose.cli.console import output_console, show
+from contrapose.cli.console import echo_json, output_console, show
 
 if TYPE_CHECKING:
     from contrapose.data import Benchmark, Suite
@@ -40,7 +40,7 @@ def benchmarks(
     chosen = [load_benchmark(one) for one in names]
     if as_json:
         listed = {key: _card_json(one) for key, one in zip(names, chosen, strict=True)}
-        typer.echo(json.dumps(listed, indent=2, default=sorted, ensure_ascii=False))
+        echo_json(json.dumps(listed, indent=2, default=sorted, ensure_ascii=False))
     elif name is None:
         show(
             output_console(),
@@ -79,7 +79,7 @@ def models(
     }
     plugins = [family.name for family in every if family not in known]
     if as_json:
-        typer.echo(families_json(known, installed, plugins))
+        echo_json(families_json(known, installed, plugins))
         return
     show(
         output_console(),
@@ -112,7 +112,7 @@ def scores(
         for name, meaning in list_scores().items()
     ]
     if as_json:
-        typer.echo(scores_json(listed))
+        echo_json(scores_json(listed))
     else:
         show(
             output_console(),

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from contrapose.cli.console import output_console, say_written, show
+from contrapose.cli.console import echo_json, output_console, say_written, show
 from contrapose.errors import InputError
 
 LikelihoodScale = Literal["log", "probability", "inverse-nll"]
@@ -105,7 +105,7 @@ def metrics(
         overwrite=overwrite,
     )
     if as_json:
-        typer.echo(run.results.model_dump_json(indent=2))
+        echo_json(run.results.model_dump_json(indent=2))
     else:
         show(output_console(), results_tables(run.results))
     say_written(out)

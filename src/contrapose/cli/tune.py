@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from contrapose.cli.console import error_console, output_console, show, show_progress
+from contrapose.cli.console import echo_json, error_console, output_console, show, show_progress
 from contrapose.cli.options import HeadOption, Include, include_files, words_option
 from contrapose.cli.tune_heads import tune_heads
 
@@ -259,7 +259,7 @@ def tune(
     if tuned.bill is None:
         return
     if as_json:
-        typer.echo(json.dumps(tuned.bill.as_dict(), indent=2))
+        echo_json(json.dumps(tuned.bill.as_dict(), indent=2))
     else:
         show(output_console(), bill_table(tuned.bill))
     if not quiet:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import error_console, output_console, show, show_progress
+from contrapose.cli.console import echo_json, error_console, output_console, show, show_progress
 from contrapose.cli.options import HeadOption
 from contrapose.errors import InputError
 
@@ -89,7 +89,7 @@ def tune_heads(
             progress=progress,
         )
     if as_json:
-        typer.echo(json.dumps(sweep.as_dict(), indent=2))
+        echo_json(json.dumps(sweep.as_dict(), indent=2))
     else:
         show(output_console(), heads_tables(sweep))
     if out is None or quiet:

@@ -18,7 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from contrapose.errors import InputError, first_line
-from contrapose.files import resolve_name
+from contrapose.files import require_regular, resolve_name
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -163,6 +163,7 @@ def read_bytes(ref: ImageRef) -> bytes:
         raise InputError(f"the image {ref.key} is made by the program and has no stored bytes.")
     if ref.cell is not None:
         return read_cell(ref.path, ref.cell)
+    require_regular(ref.path)
     try:
         return ref.path.read_bytes()
     except OSError:

@@ -38,6 +38,7 @@ from contrapose.files.text import (
     parse_json,
     read_lines,
     read_text,
+    require_regular,
 )
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "read_text",
     "replace_folder",
     "require_free",
+    "require_regular",
     "resolve_name",
     "restore_folder",
     "safe_join",

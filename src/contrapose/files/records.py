@@ -26,6 +26,7 @@ from contrapose.files.text import (
     is_valid_unicode,
     parse_json,
     read_text,
+    require_regular,
     unique_keys,
 )
 
@@ -207,6 +208,7 @@ def read_parquet_records(path: Path, columns: Sequence[str] | None = None) -> It
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    require_regular(path)
     try:
         with pq.ParquetFile(path) as file:
             row = 0

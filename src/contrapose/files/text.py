@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,8 +67,23 @@ class ProblemList:
         self.problems.append(problem)
 
 
+def require_regular(path: Path) -> None:
+    """Refuse a path that is neither a file nor a folder: reading a pipe or a device may never end.
+
+    Raises:
+        InputError: it is a pipe, a socket or a device.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return  # opening it says what is wrong
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise InputError("is not a regular file, but a pipe, a socket or a device.", file=path)
+
+
 def read_text(path: Path, problems: Problems) -> str:
     """Read a file as UTF-8; invalid bytes are reported as a problem with their line."""
+    require_regular(path)
     try:
         content = path.read_bytes()
     except FileNotFoundError:

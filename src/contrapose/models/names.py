@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Literal
 
 from contrapose.errors import InputError
-from contrapose.files import did_you_mean, restore_folder
+from contrapose.files import did_you_mean, require_regular, restore_folder
 from contrapose.models.endpoint.settings import PREFIX, parse_settings
 from contrapose.models.options import parse_dtype
 
@@ -43,6 +43,7 @@ def file_digest(file: Path) -> str:
         target = file.resolve().name
         if _BLOB.fullmatch(target):
             return target
+    require_regular(file)
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

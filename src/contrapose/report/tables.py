@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from contrapose.errors import printable
 from contrapose.results import MetricValue
 
 Align = Literal["left", "right"]
@@ -42,9 +43,11 @@ class Table:
     def plain(self) -> str:
         """Plain-text lines of the table, never truncated."""
         columns = self.columns()
-        cells = [tuple(name for name, _ in columns), *self.rows]
+        cells = [
+            tuple(map(printable, row)) for row in (tuple(name for name, _ in columns), *self.rows)
+        ]
         widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
-        lines = [self.title] if self.title else []
+        lines = [printable(self.title)] if self.title else []
         for row in cells:
             padded = (
                 cell.ljust(width) if align == "left" else cell.rjust(width)
@@ -56,15 +59,15 @@ class Table:
     def rich(self) -> RichTable:
         """Rich table for a terminal."""
         table = RichTable(
-            title=Text(self.title) if self.title else None,
+            title=Text(printable(self.title)) if self.title else None,
             title_justify="left",
             box=box.SIMPLE_HEAD,
             pad_edge=False,
         )
         for name, align in self.columns():
-            table.add_column(Text(name), justify=align, overflow="fold")
+            table.add_column(Text(printable(name)), justify=align, overflow="fold")
         for row in self.rows:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(*(Text(printable(cell)) for cell in row))
         return table
 
 
@@ -72,7 +75,7 @@ def show(console: Console, parts: Sequence[Table | str]) -> None:
     """Print tables and sentences: with lines in a terminal, plain when piped."""
     for i, part in enumerate(parts):
         if isinstance(part, str):
-            console.print(Text(part), soft_wrap=not console.is_terminal)
+            console.print(Text(printable(part)), soft_wrap=not console.is_terminal)
         elif console.is_terminal:
             console.print(part.rich())
         else:

@@ -9,6 +9,7 @@ import numpy as np
 
 from contrapose.data import Card, TagValue
 from contrapose.errors import InputError, first_line
+from contrapose.files import require_regular
 from contrapose.metrics import FloatArray
 from contrapose.scores.answers import Answers, Frame
 from contrapose.scores.rows import ScoreRow, ScoreRows, fill_scores
@@ -20,6 +21,7 @@ def read_array(path: Path) -> FloatArray:
     Raises:
         InputError: not a plain numeric array, or a score in it is not finite.
     """
+    require_regular(path)
     try:
         with path.open("rb") as stream:
             array = np.load(stream, allow_pickle=False)

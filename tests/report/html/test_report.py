@@ -61,6 +61,14 @@ def test_hostile_data_is_escaped() -> None:
 
 def test_everything_is_in_one_file() -> None:
     page = Balanced(full_report())
+    policies = [
+        str(attributes["content"])
+        for tag, attributes in page.tags
+        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert len(policies) == 1
+    assert policies[0].startswith("default-src 'none'; img-src data:;")
+    assert "script-src" not in policies[0]
     sources = [str(attributes["src"]) for tag, attributes in page.tags if tag == "img"]
     assert len(sources) == 3
     assert all(source.startswith("data:image/jpeg;base64,") for source in sources)

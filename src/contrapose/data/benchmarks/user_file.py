@@ -31,6 +31,7 @@ from contrapose.files import (
     parse_records,
     read_parquet_records,
     read_table_records,
+    require_regular,
     safe_join,
 )
 
@@ -202,6 +203,7 @@ def _find_image_columns(path: Path) -> tuple[list[str], list[str]]:
     if path.suffix.lower() != ".parquet":
         return [], []
     try:
+        require_regular(path)
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError):
         return [], []  # reading the rows will say what is wrong

@@ -26,6 +26,12 @@ VOID_TAGS = frozenset({"img", "meta", "br", "hr"})
 CONTROL_CHARACTERS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(127, 160)), "�")
 """Characters that HTML does not allow, even escaped."""
 
+CONTENT_POLICY = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'"
+)
+"""What a browser lets a page do: show its own styles and images, and nothing else."""
+
 MAX_IMAGE_SIDE = 320
 """Pixels of an image's longer side; larger images are scaled down."""
 
@@ -89,6 +95,7 @@ def render_page(title: str, lead: str, sections: Iterable[str], footer: str) -> 
     head = element(
         "head",
         element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=CONTENT_POLICY),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("title", escape(title)),

@@ -22,6 +22,7 @@ from contrapose.files import (
     parse_records,
     read_json,
     read_table_records,
+    require_regular,
     resolve_name,
     safe_join,
 )
@@ -255,6 +256,7 @@ def read_tars(path: Path) -> TrainingSet:
         images: dict[str, _TarMember] = {}
         captions_of: dict[str, TrainingCaption] = {}
         try:
+            require_regular(tar)
             with tarfile.open(tar, "r:") as stream:
                 for member in stream:
                     key, ending = _split_name(member.name)
