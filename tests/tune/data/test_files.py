@@ -146,6 +146,46 @@ def test_tars(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("txt", b" \n", "b.txt.*empty"),
+        ("txt", b"caf\xe9", "b.txt.*UTF-8"),
+        ("txt", b"a " * (1 << 19) + b"b", "b.txt.*longer"),
+        ("json", b"{", "b.json.*JSON"),
+        ("json", b"[" * 100_000, "b.json.*JSON"),
+        ("json", b"[1]", "b.json.*object"),
+        ("json", b"{}", "b.json.*no caption"),
+        ("json", b'{"caption": 7}', "b.json.*'caption' must be text"),
+        ("json", b'{"caption": "\\ud800"}', "b.json.*surrogate"),
+        ("json", b'{"caption": "two", "negatives": "text"}', "b.json.*'negatives'.*list"),
+        ("json", b'{"caption": "two", "positives": ["one", 1]}', "b.json.*'positives'"),
+    ],
+)
+def test_bad_captions_in_tars_are_named_and_counted(
+    root: Path, name: str, content: bytes, said: str
+) -> None:
+    red = (root / "1.png").read_bytes()
+    members = {"a__png": red, "a__txt": b"one", "b__png": red, f"b__{name}": content}
+    with pytest.raises(InputError, match=said):
+        read_training_set(tarred(root / "x.tar", **members))
+    members |= {"c__png": red, f"c__{name}": content}
+    with pytest.raises(InputError, match=f"2 captions cannot be used.*{said}"):
+        read_training_set(tarred(root / "x.tar", **members))
+
+
+def test_files_beside_one_image_of_a_tar(root: Path) -> None:
+    red = (root / "1.png").read_bytes()
+    said = json.dumps({"caption": "two", "negatives": ["three"]}).encode()
+    members = {"a__png": red, "a__json": b'{"width": 3}', "a__txt": b"one"}
+    members |= {"b__png": red, "b__json": said, "b__txt": b"two"}
+    rows = read_training_set(tarred(root / "x.tar", **members))
+    assert list(rows.image_captions) == [
+        [TrainingCaption("one")],
+        [TrainingCaption("two", (("three", "change"),))],
+    ]
+
+
+@pytest.mark.parametrize(
     ("record", "said"),
     [
         ({"caption": "a ball"}, "line 2: .*has no image"),

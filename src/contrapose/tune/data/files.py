@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import io
-import json
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrapose.data import ImageRef, open_images
-from contrapose.errors import InputError, option
+from contrapose.errors import InputError, first_line, option
 from contrapose.files import (
     IMAGE_SUFFIXES,
     DoubledKeyError,
     MalformedError,
     Record,
     StrictProblems,
+    is_valid_unicode,
     parse_json,
     parse_records,
     read_json,
@@ -112,20 +112,18 @@ def read_training_set(path: Path, images: Path | None = None) -> TrainingSet:
 def _parse_line(record: Record, root: Path) -> _TableLine:
     if not isinstance(record.value, dict):
         raise MalformedError(f"record {record.key}: expected an object with fields.")
+    captions = _parse_captions(record)
+    return _TableLine(_find_image(record, root), captions)
+
+
+def _parse_captions(record: Record) -> tuple[TrainingCaption, ...]:
+    """Parse the captions of a record with the changes of the first."""
     captions = _parse_texts(record, _find_column(record, CAPTION_COLUMNS, "caption"))
-    image = _find_image(record, root)
     made = {
         side: _parse_changes(record, side, len(captions)) for side in ("negatives", "positives")
     }
-    return _TableLine(
-        image,
-        tuple(
-            TrainingCaption(
-                caption, made["negatives"] if i == 0 else (), made["positives"] if i == 0 else ()
-            )
-            for i, caption in enumerate(captions)
-        ),
-    )
+    first = TrainingCaption(captions[0], made["negatives"], made["positives"])
+    return (first, *map(TrainingCaption, captions[1:]))
 
 
 def _find_image(record: Record, root: Path) -> Path:
@@ -156,6 +154,8 @@ def _parse_texts(record: Record, name: str) -> list[str]:
     texts = value if isinstance(value, list) else [value]
     if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
         raise MalformedError(f"record {record.key}: {name!r} must be text, or a list of texts.")
+    if not all(map(is_valid_unicode, texts)):
+        raise MalformedError(f"record {record.key}: {name!r} holds half of a surrogate pair.")
     return [" ".join(text.split()) for text in texts]
 
 
@@ -202,7 +202,7 @@ def _read_coco(path: Path, root: Path) -> Iterator[_TableLine]:
 
 
 MAX_CAPTION_BYTES = 1 << 20
-"""Bytes of a caption file that are read."""
+"""Most bytes of a caption file in a tar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,16 +245,19 @@ def is_tar(path: Path) -> bool:
 def read_tars(path: Path) -> TrainingSet:
     """Read a training set from tar files without unpacking them.
 
-    A caption is a `.txt`, or a `.json` with `caption` and perhaps `negatives` and `positives`.
+    A caption is a `.txt`, or a `.json` with `caption` and perhaps `negatives` and `positives`. A
+    `.json` with captions counts before a `.txt` beside it; one without is other data of that image.
 
     Raises:
-        InputError: a file is damaged, a caption has no image, or there is nothing to learn from.
+        InputError: a file is damaged, captions cannot be used (it says how many, and the first), a
+            caption has no image, or there is nothing to learn from.
     """
+    bad: list[tuple[Path, str]] = []
     members: list[_TarMember] = []
     captions: list[list[TrainingCaption]] = []
     for tar in [path] if path.is_file() else sorted(path.glob("*.tar")):
         images: dict[str, _TarMember] = {}
-        captions_of: dict[str, TrainingCaption] = {}
+        records: dict[str, dict[str, Record]] = {}
         try:
             require_regular(tar)
             with tarfile.open(tar, "r:") as stream:
@@ -266,17 +269,29 @@ def read_tars(path: Path) -> TrainingSet:
                         images[key] = _TarMember(tar, member.offset_data, member.size, member.name)
                     elif ending in (".txt", ".json"):
                         content = stream.extractfile(member)
-                        text = b"" if content is None else content.read(MAX_CAPTION_BYTES)
-                        caption = _parse_caption(text.decode("utf-8", "replace"), ending)
-                        if caption is not None:
-                            captions_of[key] = caption
+                        text = b"" if content is None else content.read(MAX_CAPTION_BYTES + 1)
+                        try:
+                            value = _decode_member(text, ending)
+                        except ValueError as error:
+                            bad.append((tar, f"{member.name}: {error}."))
+                            continue
+                        record = Record(value, tar, 1, member.name)
+                        records.setdefault(key, {})[ending] = record
         except (tarfile.TarError, OSError) as error:
             raise InputError(f"is not a whole tar file ({error}).", file=tar) from None
-        for key, caption in captions_of.items():
+        for key, beside in records.items():
+            try:
+                tar_captions = _choose_captions(beside)
+            except MalformedError as error:
+                bad.append((tar, str(error)))
+                continue
             if key not in images:
                 raise InputError(f"the caption {key!r} has no image beside it.", file=tar)
             members.append(images[key])
-            captions.append([caption])
+            captions.append(list(tar_captions))
+    if bad:
+        count = f"{len(bad)} captions cannot be used; the first is " if len(bad) > 1 else ""
+        raise InputError(f"{count}{bad[0][1]}", file=bad[0][0])
     if not members:
         raise InputError("holds nothing to learn from: no image with a caption.", file=path)
     return TrainingSet(TarImages(members), captions)
@@ -289,20 +304,39 @@ def _split_name(name: str) -> tuple[str, str]:
     return f"{folder}/{stem}", f"{dot}{ending.lower()}"
 
 
-def _parse_caption(text: str, ending: str) -> TrainingCaption | None:
-    if ending == ".txt":
-        return TrainingCaption(" ".join(text.split())) if text.strip() else None
+def _decode_member(content: bytes, ending: str) -> Any:
+    """Decode a caption file of a tar to the fields of a record.
+
+    Raises:
+        ValueError: it is too long, not UTF-8, or not JSON.
+    """
+    if len(content) > MAX_CAPTION_BYTES:
+        raise ValueError(f"is longer than {MAX_CAPTION_BYTES} bytes")
     try:
-        value = json.loads(text)
-    except ValueError:
-        return None
-    if not isinstance(value, dict) or not isinstance(value.get("caption"), str):
-        return None
-    sides = {
-        side: tuple((text, "change") for text in value.get(side) or () if isinstance(text, str))
-        for side in ("negatives", "positives")
-    }
-    return TrainingCaption(value["caption"], **sides)
+        text = content.decode("utf-8")
+        return {"caption": text} if ending == ".txt" else parse_json(text)
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is not JSON ({first_line(error)})") from None
+
+
+def _choose_captions(beside: Mapping[str, Record]) -> tuple[TrainingCaption, ...]:
+    """Parse the captions of an image from the files beside it, by ending."""
+    record = beside.get(".json")
+    if record is not None and not isinstance(record.value, dict):
+        raise MalformedError(f"record {record.key}: expected an object with fields.")
+    if record is None or (
+        ".txt" in beside and not any(name in record.value for name in CAPTION_COLUMNS)
+    ):
+        text = beside[".txt"]
+        if not text.value["caption"].strip():
+            raise MalformedError(f"record {text.key}: the caption is empty.")
+        return (TrainingCaption(" ".join(text.value["caption"].split())),)
+    for side in ("negatives", "positives"):
+        if not isinstance(record.value.get(side) or [], list):
+            raise MalformedError(f"record {record.key}: {side!r} must be a list of texts.")
+    return _parse_captions(record)
 
 
 def _open_image(member: _TarMember) -> Image:
