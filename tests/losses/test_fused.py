@@ -184,7 +184,7 @@ def test_kernels_that_do_not_run_are_replaced_by_tiles(monkeypatch: pytest.Monke
 
     can_launch.cache_clear()
     monkeypatch.setattr(kernels, "losses", Broken())
-    with pytest.warns(UserWarning, match=r"do not run on .* \(Failed to find C compiler\.\)"):
+    with pytest.warns(UserWarning, match="Failed to find C compiler"):
         assert not can_launch(device)
     assert not can_launch(device)  # said once
     can_launch.cache_clear()
