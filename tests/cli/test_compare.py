@@ -102,3 +102,35 @@ def test_different_benchmarks_and_examples(cli: Cli, shared: Path, tmp_path: Pat
     general = tmp_path / "s.csv"
     general.write_text("example,image,text,score\n1,0,0,0.5\n")
     assert "--on" in cli("compare", general, general).refused()
+
+
+def write_scores(path: Path, count: int, right: int) -> Path:
+    """Score table of examples of one image and two captions, of which the first are right."""
+    rows = [f"{i},0,{j},{int((j == 0) == (i < right))}" for i in range(count) for j in range(2)]
+    path.write_text("\n".join(["example,image,text,score", *rows]))
+    return path
+
+
+@pytest.mark.parametrize(("images", "few"), [(1, True), (9, True), (500, False)])
+def test_few_clusters_give_no_verdict(cli: Cli, tmp_path: Path, images: int, few: bool) -> None:
+    """Examples that share one image are one cluster, and say nothing of others."""
+    examples = tmp_path / "examples.jsonl"
+    lines = [
+        {"id": str(i), "images": [f"{i % images}.png"], "texts": ["a", "b"], "right": 0}
+        for i in range(500)
+    ]
+    examples.write_text("\n".join(map(json.dumps, lines)))
+    a, b = (write_scores(tmp_path / f"{n}.csv", 500, n) for n in (500, 400))
+    found = compared(cli, a, b, "--on", examples)
+    change = found["metrics"]["accuracy"]
+    assert change["difference"] == pytest.approx(-0.2)
+    assert (change["ci95"] is None) == few
+    assert (change["test"] == "too few") == few
+    assert change["verdict"] == ("no significant difference" if few else "worse")
+    assert any("fewer than 10 clusters" in note for note in found["notes"]) == few
+    gate = cli("compare", a, b, "--on", examples, "--gate")
+    assert gate.status == (0 if few else 1)
+    assert ("fewer than 10 clusters" in gate.out) == few
+    measured = cli("metrics", examples, "--scores", b)
+    assert ("fewer than 10 clusters" in measured.out) == few
+    assert measured.status == 0

@@ -171,6 +171,7 @@ def test_against_a_count_by_hand() -> None:
     assert found["consistency"].value == pytest.approx(
         np.mean([len(set(row)) == 1 and row[0] >= 0 for row in chosen.tolist()])
     )
+    assert found["group"].ci95 is not None
     low, high = found["group"].ci95
     assert low < found["group"].value < high
 

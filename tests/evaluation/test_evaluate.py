@@ -54,6 +54,7 @@ def test_a_suite_is_measured_part_by_part() -> None:
     assert average.value == pytest.approx(np.mean([main.value for main in mains]))
     assert average.chance == pytest.approx((1 / 6 + 1 / 3) / 2)
     assert average.n == 24
+    assert average.ci95 is not None
     low, high = average.ci95
     assert low <= average.value <= high
     scores = score_examples(ScoringContext(Fake()), "itc", pairs()).scores

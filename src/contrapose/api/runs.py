@@ -316,7 +316,7 @@ def _metric_rows(run: Run) -> Iterator[dict[str, Any]]:
     )
     for part, metrics in parts:
         for name, metric in metrics.items():
-            low, high = metric.ci95
+            low, high = metric.ci95 or (None, None)
             yield {
                 **_run_names(run),
                 "part": part,

@@ -13,6 +13,7 @@ sentence says so beside the share.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -21,7 +22,7 @@ import numpy as np
 
 from contrapose.diagnose.metrics import FAMILIES, MetricFamily, MetricSide
 from contrapose.diagnose.sensitivity import Comparisons, Diagnosis
-from contrapose.metrics import FloatArray, IntArray, holm, mean_of, paired_bootstrap
+from contrapose.metrics import FEWEST_UNITS, FloatArray, IntArray, holm, mean_of, paired_bootstrap
 from contrapose.metrics.statistics.bootstrap import RESAMPLES
 
 LEVEL = 0.05
@@ -37,7 +38,7 @@ class PairedTest:
         first: first mean.
         second: second mean.
         difference: second minus first.
-        ci95: 95 % interval of the difference.
+        ci95: 95 % interval of the difference; None with too few images.
         p: two-sided p-value; after `correct_holm` the corrected one.
     """
 
@@ -45,7 +46,7 @@ class PairedTest:
     first: float
     second: float
     difference: float
-    ci95: tuple[float, float]
+    ci95: tuple[float, float] | None
     p: float
 
     @property
@@ -56,6 +57,9 @@ class PairedTest:
     @property
     def words(self) -> str:
         """Difference with its interval and p-value, as text."""
+        if self.ci95 is None:
+            few = f"no interval of fewer than {FEWEST_UNITS} images"
+            return f"difference {_format_signed(self.difference)}, {few}"
         low, high = map(_format_signed, self.ci95)
         p_value = "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}"
         return f"difference {_format_signed(self.difference)} [{low}, {high}], {p_value}"
@@ -83,7 +87,8 @@ def compare_means(
     """Test whether two sensitivities (c,) of the same comparisons have the same mean."""
     a, b = mean_of(first), mean_of(second)
     paired = paired_bootstrap(a, b, clusters, resamples, seed)
-    return PairedTest(key, a.value(), b.value(), paired.difference, paired.ci95, paired.p)
+    bounds = None if math.isnan(paired.ci95[0]) else paired.ci95
+    return PairedTest(key, a.value(), b.value(), paired.difference, bounds, paired.p)
 
 
 def correct_holm(tests: Sequence[PairedTest]) -> list[PairedTest]:
@@ -254,7 +259,8 @@ def _build_finding(
 ) -> Finding:
     side = claim.family.side
     if not tests:
-        notes = diagnosis.metrics[claim.interaction].notes
+        metric = diagnosis.metrics[claim.interaction]
+        notes = metric.notes if metric.examples < 2 or "one image" in "".join(metric.notes) else ()
         change = claim.when.removeprefix("when ")
         why = notes[0] if notes else f"there are no two images for which {change}."
         sentence = f"{side} side: {claim.interaction} was not tested: {why}"

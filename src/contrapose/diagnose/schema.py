@@ -55,7 +55,7 @@ class PairedValue(SchemaModel):
         first: first mean.
         second: second mean.
         difference: second − first.
-        ci95: 95 % interval of the difference.
+        ci95: 95 % interval of the difference; null with too few images.
         p_holm: two-sided p-value, corrected by Holm over all tests of its kind.
     """
 
@@ -63,7 +63,7 @@ class PairedValue(SchemaModel):
     first: float
     second: float
     difference: float
-    ci95: Range
+    ci95: Range | None
     p_holm: float
 
 

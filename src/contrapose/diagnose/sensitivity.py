@@ -32,6 +32,7 @@ from contrapose.metrics import (
 )
 from contrapose.metrics.dividends import dividends, moebius, pattern_mask
 from contrapose.metrics.statistics.bootstrap import RESAMPLES
+from contrapose.metrics.statistics.shares import FEWEST_UNITS
 
 NO_EFFECT = 1e-12
 """Dividends below this share of the largest value are rounding."""
@@ -310,7 +311,7 @@ def _measure_family(
     for column, pattern in enumerate(patterns):
         present = compared.present[:, column]
         mean, rho, right = values[3 * column : 3 * column + 3]
-        several = np.unique(compared.clusters[present]).size > 1
+        several = np.unique(compared.clusters[present]).size >= FEWEST_UNITS
         ci, rho_ci, right_ci = bounds[3 * column : 3 * column + 3] if several else [None] * 3
         measured.append(
             Sensitivity(
@@ -340,7 +341,7 @@ def _pattern_statistics(
     present = (~np.isnan(difference)).astype(np.float64)
     reward = compared.reward_differences
     return (
-        mean_of(np.where(defined, sensitivity, 0.0), defined.astype(np.float64)),
+        mean_of(np.where(defined, sensitivity, 0.0), defined.astype(np.float64), share=False),
         correlation_of(reward, np.nan_to_num(difference), present),
         mean_of((reward > 0).astype(np.float64), present),
     )
@@ -363,8 +364,10 @@ def _pattern_notes(
     if rho is None:
         still = "dividend" if compared.reward_differences[present].std() > 0 else "score"
         notes.append(f"ρ is undefined: the differences of the {still} do not vary.")
-    if np.unique(compared.clusters[present]).size < 2:
-        notes.append("no interval: all comparisons share one image.")
+    images = np.unique(compared.clusters[present]).size
+    if images < FEWEST_UNITS:
+        share = "all comparisons share one image" if images == 1 else f"there are {images} images"
+        notes.append(f"no interval: {share}, fewer than {FEWEST_UNITS}.")
     return notes
 
 

@@ -78,7 +78,9 @@ from contrapose.metrics.statistics.bootstrap import (
     percentile_interval,
     replicates,
 )
+from contrapose.metrics.statistics.correlation import correlation_of
 from contrapose.metrics.statistics.resampling import clusters_of, has_repeats
+from contrapose.metrics.statistics.shares import FEWEST_UNITS, clopper_pearson
 from contrapose.metrics.statistics.significance import (
     McNemar,
     PairedDifference,
@@ -89,7 +91,6 @@ from contrapose.metrics.statistics.significance import (
 from contrapose.metrics.statistics.statistic import (
     Statistic,
     combine,
-    correlation_of,
     macro_mean,
     mean_of,
     minimum_of_means,
@@ -98,6 +99,7 @@ from contrapose.metrics.statistics.statistic import (
 from contrapose.metrics.types import BoolArray, FloatArray, IntArray, Outcome
 
 __all__ = [
+    "FEWEST_UNITS",
     "THRESHOLDS",
     "UNPARSABLE",
     "AlphaCurve",
@@ -130,6 +132,7 @@ __all__ = [
     "brittle_intervals",
     "brittleness",
     "chance_levels",
+    "clopper_pearson",
     "clusters_of",
     "combine",
     "correlation_of",

@@ -85,9 +85,9 @@ def audit(
     )
 
 
-def solvable_blind(ci95: tuple[float, float], chance: float | None) -> bool:
+def solvable_blind(ci95: tuple[float, float] | None, chance: float | None) -> bool:
     """Whether the lower end of an interval of a blind accuracy is above chance."""
-    return chance is not None and ci95[0] > chance
+    return chance is not None and ci95 is not None and ci95[0] > chance
 
 
 def histogram(

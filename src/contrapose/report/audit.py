@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from contrapose.errors import option
+from contrapose.metrics import solvable_blind
 from contrapose.report.html.page import (
     element,
     escape,
@@ -105,7 +106,7 @@ def _accuracy_cell(value: MetricValue | None) -> str:
     cell = format_metric(value, digits=1)
     if value is None:
         return f"{cell} "
-    above = value.chance is not None and value.ci95[0] > value.chance
+    above = solvable_blind(value.ci95, value.chance)
     tied = f" {100 * value.ties:.0f}t" if value.ties and value.ties >= 0.005 else ""
     return f"{cell}{'*' if above else ' '}{tied}"
 
@@ -208,7 +209,7 @@ def _accuracy_dots(report: AuditReport) -> str:
         DotRow(
             name,
             {
-                label: Dot(value.value, *value.ci95)
+                label: Dot(value.value, *(value.ci95 or (value.value, value.value)))
                 for label, value in zip(labels, values, strict=True)
                 if value is not None
             },

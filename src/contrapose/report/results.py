@@ -18,6 +18,7 @@ from contrapose.report.tables import (
     metric_words,
 )
 from contrapose.results import AlphaReport, AlphaValue, Comparison, MetricValue, Results, shapes
+from contrapose.results.compare import TOO_FEW
 from contrapose.results.shapes import AVERAGE
 
 MAX_PARTS = 40
@@ -323,8 +324,10 @@ def comparison_table(comparison: Comparison) -> list[Table | str]:
             format_value(change.difference, share=change.share, signed=True),
             format_interval(change.ci95, share=change.share, signed=True),
             f"{change.n:,}",
-            format_p_value(change.p),
-            format_p_value(change.p_holm),
+            *(
+                "–" if change.test == TOO_FEW else format_p_value(p)
+                for p in (change.p, change.p_holm)
+            ),
             change.test,
             change.verdict,
         )

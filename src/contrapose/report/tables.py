@@ -97,8 +97,12 @@ def format_value(value: float | None, *, share: bool, signed: bool = False) -> s
     return f"{100 * value:{sign}.2f}" if share else f"{value:{sign}.3f}"
 
 
-def format_interval(bounds: tuple[float, float], *, share: bool, signed: bool = False) -> str:
-    """Format an interval."""
+def format_interval(
+    bounds: tuple[float, float] | None, *, share: bool, signed: bool = False
+) -> str:
+    """Format an interval; a dash for None."""
+    if bounds is None:
+        return "–"
     low, high = (format_value(bound, share=share, signed=signed) for bound in bounds)
     return f"{low} to {high}"
 
@@ -138,8 +142,8 @@ def format_metric(metric: MetricValue | None, digits: int = 2) -> str:
     """Format a share in per cent with its interval; a dash for None."""
     if metric is None:
         return "–"
-    value, low, high = (f"{100 * share:.{digits}f}" for share in (metric.value, *metric.ci95))
-    return f"{value} ({low}–{high})"
+    value, *bounds = (f"{100 * share:.{digits}f}" for share in (metric.value, *(metric.ci95 or ())))
+    return f"{value} ({'–'.join(bounds)})" if bounds else f"{value} (–)"
 
 
 def metric_words(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from contrapose import __version__, metrics
 from contrapose.data import Aggregation, Macro, Micro, Suite, find_benchmark, find_single_benchmark
 from contrapose.errors import InputError, option
-from contrapose.results.measures import Measurements, group_units
+from contrapose.results.measures import Measurements, group_units, known_interval
 from contrapose.results.runs import is_run, read_run, split_choice
 from contrapose.results.schema import Comparison, Difference
 from contrapose.results.score_files import (
@@ -22,10 +23,18 @@ from contrapose.results.score_files import (
     read_annotations,
 )
 from contrapose.results.shapes import AVERAGE, Protocol
-from contrapose.results.summary import RESAMPLES, build_statistics, count_units, is_share
+from contrapose.results.summary import (
+    RESAMPLES,
+    build_statistics,
+    count_units,
+    is_share,
+)
 from contrapose.scores import detect_benchmark
 
 Method = Literal["midp", "exact"]
+
+TOO_FEW = "too few"
+"""Name of the test where there are too few clusters for any."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,7 +179,8 @@ def compare(
     """Compare the headline metrics of two runs, tested and corrected.
 
     McNemar's test where outcomes are 0 or 1, counted alike, and the examples independent; the
-    paired bootstrap, over clusters of examples that share an image, everywhere else.
+    paired bootstrap, over clusters of examples that share an image, everywhere else. With fewer
+    than `metrics.FEWEST_UNITS` clusters there is no interval, no test and no verdict.
 
     Args:
         a: outcomes of the first run.
@@ -198,11 +208,14 @@ def compare(
             ours[name], theirs[name], clusters=a.clusters, resamples=resamples, seed=seed
         )
         test, p = "paired-bootstrap", drawn.p
-        if over is None and not repeated and _is_binary(a, name) and _is_binary(b, name):
+        if math.isnan(drawn.ci95[0]):
+            test = TOO_FEW
+        elif over is None and not repeated and _is_binary(a, name) and _is_binary(b, name):
             where = a.measures[name].where
             first, second = (side.measures[name].values[where] > 0 for side in (a, b))
             test, p = f"mcnemar-{method}", metrics.mcnemar(first, second, method=method).p
-        changes[name] = _Change(ours[name].value(), theirs[name].value(), drawn.ci95, test, p)
+        bounds = known_interval(drawn.ci95)
+        changes[name] = _Change(ours[name].value(), theirs[name].value(), bounds, test, p)
     if not changes:
         raise InputError("A and B share no metric that can be compared.")
     adjusted = metrics.holm([change.p for change in changes.values()])
@@ -230,6 +243,13 @@ def compare(
         )
     elif repeated:
         notes.append("examples share images, so p-values come from the clustered paired bootstrap")
+    few = [name for name, change in changes.items() if change.test == TOO_FEW]
+    if few:
+        notes.append(
+            f"no interval and no test of {', '.join(few)}: there are fewer than "
+            f"{metrics.FEWEST_UNITS} clusters of examples that share images, too few to tell a "
+            "difference from chance"
+        )
     return compared, tuple(notes)
 
 
@@ -237,7 +257,7 @@ def compare(
 class _Change:
     a: float
     b: float
-    ci95: tuple[float, float]
+    ci95: tuple[float, float] | None
     test: str
     p: float
 

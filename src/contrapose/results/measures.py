@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 
 from contrapose.data import Aggregation, Macro, TagValue
 from contrapose.errors import InputError
-from contrapose.metrics import BoolArray, FloatArray, IntArray, Outcome
+from contrapose.metrics import FEWEST_UNITS, BoolArray, FloatArray, IntArray, Outcome
+from contrapose.results.schema import MetricValue
 
 Summary = Literal["mean", "std"]
 Better = Literal["higher", "lower"]
@@ -249,3 +251,26 @@ def tag_values(value: TagValue) -> tuple[str, ...]:
     if isinstance(value, tuple):
         return value
     return (value,) if value else ()
+
+
+NAMED_PARTS = 5
+"""Parts that a note names."""
+
+
+def known_interval(bounds: tuple[float, float]) -> tuple[float, float] | None:
+    """Interval; None where there is none."""
+    return None if math.isnan(bounds[0]) else bounds
+
+
+def note_few_clusters(parts: Mapping[str, Mapping[str, MetricValue]]) -> tuple[str, ...]:
+    """Note on the parts that have no interval, if any."""
+    names = [name for name, values in parts.items() if any(v.ci95 is None for v in values.values())]
+    if not names:
+        return ()
+    shown = ", ".join(names[:NAMED_PARTS]) + (
+        f" and {len(names) - NAMED_PARTS} more" if len(names) > NAMED_PARTS else ""
+    )
+    return (
+        f"no interval where there are fewer than {FEWEST_UNITS} clusters of examples that "
+        f"share images, as in {shown}: so few do not tell how much a value varies",
+    )

@@ -20,7 +20,8 @@ class MetricValue(SchemaModel):
 
     Attributes:
         value: as a fraction, not rounded.
-        ci95: 95 % percentile bootstrap interval over examples.
+        ci95: 95 % interval: percentile bootstrap over examples, clustered by image; exact for
+            shares near 0 and 1 and for few examples; null with fewer than 10 clusters.
         n: how many examples (or queries) it is the mean of.
         chance: what guessing gets; null where guessing has no meaning.
         ties: share of the n with at least one tied comparison that decides the outcome; null
@@ -28,7 +29,7 @@ class MetricValue(SchemaModel):
     """
 
     value: float
-    ci95: tuple[float, float]
+    ci95: tuple[float, float] | None
     n: int
     chance: float | None = None
     ties: float | None = None
@@ -170,11 +171,12 @@ class Difference(SchemaModel):
         a: its value in the first run.
         b: its value in the second.
         difference: b − a.
-        ci95: paired bootstrap interval of the difference.
+        ci95: paired bootstrap interval of the difference; null with fewer than 10 clusters.
         n: examples both have.
         share: whether it is a share of examples, to be written as a percentage.
-        test: "mcnemar-exact", "mcnemar-midp" or "paired-bootstrap".
-        p: two-sided.
+        test: "mcnemar-exact", "mcnemar-midp" or "paired-bootstrap"; "too few" with fewer than 10
+            clusters.
+        p: two-sided; 1 where there are too few clusters.
         p_holm: corrected for all metrics compared.
         verdict: what the corrected p says at the chosen level.
     """
@@ -182,7 +184,7 @@ class Difference(SchemaModel):
     a: float
     b: float
     difference: float
-    ci95: tuple[float, float]
+    ci95: tuple[float, float] | None
     n: int
     share: bool
     test: str
@@ -287,7 +289,7 @@ class LikelihoodPart(SchemaModel):
         blind: what the best blind score gets.
         by: which that is.
         difference: likelihood − blind.
-        ci95: paired interval of the difference.
+        ci95: paired interval of the difference; null with fewer than 10 clusters.
         test: which paired test.
         p: two-sided.
         p_holm: corrected for all parts.
@@ -305,7 +307,7 @@ class LikelihoodPart(SchemaModel):
     blind: MetricValue
     by: str
     difference: float
-    ci95: tuple[float, float]
+    ci95: tuple[float, float] | None
     test: str
     p: float
     p_holm: float

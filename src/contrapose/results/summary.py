@@ -18,6 +18,8 @@ from contrapose.results.measures import (
     Measurements,
     describe_aggregation,
     group_units,
+    known_interval,
+    note_few_clusters,
     place_measures,
     units_by_tag,
 )
@@ -100,7 +102,7 @@ def summarize(
     values = {
         name: MetricValue(
             value=statistic.value(),
-            ci95=ci95,
+            ci95=known_interval(ci95),
             n=count_units(measured, name),
             chance=_chance_level(measured, name, over),
             ties=_tie_rate(measured, name, over),
@@ -134,7 +136,10 @@ def count_units(measured: Measurements, name: str) -> int:
 
 def is_share(measured: Measurements, name: str) -> bool:
     """Whether a metric is a share of the units, to be written as a percentage."""
-    measure = measured.measures[_sources(measured, name)[0]]
+    return _is_share(measured.measures[_sources(measured, name)[0]])
+
+
+def _is_share(measure: Measure) -> bool:
     return measure.ties is not None or measure.chance is not None
 
 
@@ -148,10 +153,12 @@ def _mean_statistic(measure: Measure, values: FloatArray, over: Grouping | None)
     """Mean of values of a measure's units, weighted and grouped as the measure is."""
     if over is not None:
         codes = np.where(measure.where, over.codes, -1)
-        return metrics.macro_mean(values, codes, over.parents)
+        return metrics.macro_mean(values, codes, over.parents, share=_is_share(measure))
     weights = measure.where.astype(np.float64)
     return metrics.mean_of(
-        values, weights if measure.weights is None else weights * measure.weights
+        values,
+        weights if measure.weights is None else weights * measure.weights,
+        share=_is_share(measure),
     )
 
 
@@ -203,7 +210,13 @@ def _auroc_value(
         scores, groups, clusters=measured.clusters, resamples=resamples, seed=seed
     )
     value = metrics.auroc(scores, groups)
-    return MetricValue(value=value, ci95=ci95, n=len(scores), chance=derived.chance, ties=None)
+    return MetricValue(
+        value=value,
+        ci95=known_interval(ci95),
+        n=len(scores),
+        chance=derived.chance,
+        ties=None,
+    )
 
 
 def _other_aggregation(
@@ -275,7 +288,8 @@ def summarize_parts(
         part = parts[""]
         values, subsets, notes = _aggregate(part, by, resamples=resamples, seed=seed)
         words = describe_aggregation(part.card.aggregation)
-        return PartsSummary(part.measured, words, values, subsets, notes)
+        few = note_few_clusters({"all": values, **subsets})
+        return PartsSummary(part.measured, words, values, subsets, (*notes, *few))
     merged = merge_parts(parts)
     subsets = {}
     for name, part in parts.items():
@@ -284,7 +298,8 @@ def summarize_parts(
         if len(inner) > 1:
             subsets |= {f"{name}/{value}": values for value, values in inner.items()}
     average = average_parts(parts, merged, resamples=resamples, seed=seed)
-    return PartsSummary(merged, SUITE_AGGREGATION, average, subsets)
+    few = note_few_clusters({"all": average, **subsets})
+    return PartsSummary(merged, SUITE_AGGREGATION, average, subsets, few)
 
 
 def _aggregate(
@@ -362,7 +377,7 @@ def average_parts(
     return {
         AVERAGE: MetricValue(
             value=mean.value(),
-            ci95=ci95,
+            ci95=known_interval(ci95),
             n=counted,
             chance=float(np.mean(levels)) if len(levels) == len(chances) else None,
             ties=float(np.mean(ties)),

@@ -29,7 +29,7 @@ from contrapose.losses.dividend import Dividend
 from contrapose.metrics import IntArray
 from contrapose.models import Model
 from contrapose.models.masking.text import ZERO
-from contrapose.results.compare import compare
+from contrapose.results.compare import TOO_FEW, compare
 from contrapose.results.measures import Measure, Measurements
 from contrapose.results.schema import Difference
 from contrapose.results.summary import build_statistics
@@ -164,7 +164,7 @@ class BillItem:
         name: `PART/METRIC`.
         before: its value before.
         after: its value after.
-        ci95: interval of the difference.
+        ci95: interval of the difference; None with too few images.
         n: examples, or queries.
         better: which way is better.
         share: whether it is a share of the examples, written as a percentage.
@@ -177,7 +177,7 @@ class BillItem:
     name: str
     before: float
     after: float
-    ci95: tuple[float, float]
+    ci95: tuple[float, float] | None
     n: int
     better: Better
     share: bool
@@ -274,7 +274,7 @@ def _compare_part(first: Measurements, second: Measurements, seed: int) -> dict[
         few = (len(a) if a.clusters is None else len(np.unique(a.clusters))) < MIN_IMAGES
         for name, change in changes.items():
             unsure = few and change.test == "paired-bootstrap"
-            update = {"test": "too few", "p": 1.0} if unsure else {}
+            update = {"test": TOO_FEW, "p": 1.0} if unsure else {}
             differences[name] = change.model_copy(update=update)
     return differences
 

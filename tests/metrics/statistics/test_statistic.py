@@ -196,7 +196,7 @@ def test_undefined_where_one_does_not_vary(other: np.ndarray) -> None:
 
 
 def test_resamples_without_spread_are_left_out() -> None:
-    statistic = correlation_of([0.1, 0.3], [0.7, 0.2])
+    statistic = correlation_of([0.1, 0.3] * 5, [0.7, 0.2] * 5)
     assert statistic.value() == pytest.approx(-1)
     assert interval(statistic) == pytest.approx((-1, -1))
 

@@ -91,6 +91,7 @@ def test_every_value_is_the_runs(asked: Path, tmp_path: Path) -> None:
             row = results["results"][task]
             for name, value in metrics.items():
                 there = name.replace("accuracy", "acc")
+                assert value.ci95 is not None
                 low, high = value.ci95
                 assert row[f"{there},none"] == value.value
                 assert row[f"{there}_stderr,none"] == pytest.approx((high - low) / 3.92)

@@ -72,6 +72,7 @@ def test_a_registered_metric_stands_beside_the_built_in_ones(tmp_path: Path) -> 
     measure = first.measured.measures["diagonal"]
     assert value.value == measure.values.mean()
     assert value.chance == 1 / 2
+    assert value.ci95 is not None
     assert value.ci95[0] <= value.value <= value.ci95[1]
     assert value.n == len(pairs())
     (table, *_) = evaluation_tables([first.results])

@@ -141,6 +141,7 @@ def test_deltas_against_a_loop() -> None:
         scores = [float(query @ image) if i != own else -9e9 for i, image in enumerate(images)]
         hits += int(np.argmax(scores)) == features.image_of_text[after]
     assert found.deltas[1.5]["r1"].value == pytest.approx(hits / 30)
+    assert found.deltas[1.5]["r1"].ci95 is not None
     low, high = found.deltas[1.5]["r1"].ci95
     assert low <= hits / 30 <= high
     assert found.deltas[1.5]["r10"].chance == pytest.approx(10 / 14)

@@ -247,7 +247,7 @@ def _likelihood_verdict(part: LikelihoodPart, p_holm: float) -> LikelihoodVerdic
 
 
 def _is_above_chance(value: MetricValue) -> bool:
-    return value.chance is not None and value.ci95[0] > value.chance
+    return metrics.solvable_blind(value.ci95, value.chance)
 
 
 def _keep_metric(measured: Measurements, metric: str) -> Measurements:

@@ -24,7 +24,7 @@ from contrapose.evaluation.audit.scores import blind_scores
 from contrapose.evaluation.selection import Selection, sample_selection, select
 from contrapose.files import gc_paused
 from contrapose.metrics import solvable_blind
-from contrapose.results.measures import describe_aggregation
+from contrapose.results.measures import describe_aggregation, note_few_clusters
 from contrapose.results.schema import (
     WHOLE,
     AuditPart,
@@ -176,6 +176,8 @@ def _part_metrics(result: BlindResult, part: str) -> dict[str, MetricValue]:
 
 
 def _format_share(value: MetricValue) -> str:
+    if value.ci95 is None:
+        return f"{100 * value.value:.1f} %"
     low, high = value.ci95
     return f"{100 * value.value:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
 
@@ -252,6 +254,13 @@ def _build_report(
     data = [part for _, part in selection.parts.values() if isinstance(part, list)]
     examples, clusters = count_examples(list(captions.frames.values()))
     cards = list(captions.cards.values())
+    few = note_few_clusters(
+        {
+            part: values
+            for result in results
+            for part, values in {WHOLE: result.metrics, **result.subsets}.items()
+        }
+    )
     words = SUITE_AGGREGATION
     if not selection.suite:
         words = describe_aggregation(cards[0].aggregation) if cards else "none"
@@ -276,7 +285,7 @@ def _build_report(
         likelihoods_from=None if request.likelihoods is None else str(request.likelihoods),
         likelihoods=tuple(compared),
         verdict=tuple(write_verdict(selection.name, results, parts, balanced, compared)),
-        notes=tuple(notes),
+        notes=(*notes, *few),
     )
 
 

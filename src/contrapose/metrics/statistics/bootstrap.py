@@ -35,6 +35,13 @@ from contrapose.metrics.statistics.resampling import (
     draw_counts,
     find_units,
 )
+from contrapose.metrics.statistics.shares import (
+    FEWEST_UNITS,
+    NO_INTERVAL,
+    clopper_pearson,
+    effective_units,
+    exact_interval,
+)
 from contrapose.metrics.statistics.statistic import Statistic, divide, join
 from contrapose.metrics.types import FloatArray, IntArray, require_shape, widen
 
@@ -85,10 +92,15 @@ def interval(
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[float, float]:
-    """Percentile interval of a statistic; arguments as in `replicates`.
+    """Interval of a statistic: percentiles of its replicates; arguments as in `replicates`.
 
-    Resamples in which the statistic is undefined are left out; (NaN, NaN) when it always is.
+    Where a bootstrap has too little to resample it is the interval of `shares.exact_interval`.
+    Resamples in which the statistic is undefined are left out. (NaN, NaN) when it always is, or
+    when there are too few units.
     """
+    exact = exact_interval(statistic, clusters, level)
+    if exact is not None:
+        return exact
     drawn = replicates(statistic, clusters=clusters, resamples=resamples, seed=seed)
     return percentile_interval(drawn, level)
 
@@ -101,7 +113,7 @@ def intervals(
     seed: int = 0,
     level: float = 0.95,
 ) -> list[tuple[float, float]]:
-    """Percentile intervals of statistics on the same examples; arguments as in `replicates`.
+    """Intervals of statistics on the same examples, as `interval` has them.
 
     They are drawn together where that is cheaper, so an interval may differ from the one drawn
     alone by the scatter of the resamples.
@@ -112,7 +124,8 @@ def intervals(
             [statistics[i] for i in batch], clusters=clusters, resamples=resamples, seed=seed
         )
         for i, values in zip(batch, drawn, strict=True):
-            bounds[i] = percentile_interval(values, level)
+            exact = exact_interval(statistics[i], clusters, level)
+            bounds[i] = percentile_interval(values, level) if exact is None else exact
     return bounds
 
 
@@ -243,12 +256,20 @@ def auroc_interval(
 ) -> tuple[float, float]:
     """Percentile interval of the AUROC; examples, or clusters of them, are drawn together.
 
+    An area of 0 or 1, and one of few examples, gets the exact interval of a share of so many units.
     Arguments are those of `auroc` and of `replicates`.
     """
     pairs, parts = _rank_groups(scores, groups)
     if not len(pairs):
         return float("nan"), float("nan")
     codes, units = cluster_codes(clusters, len(pairs))
+    area = float(_mean_area(parts, np.ones((1, len(pairs))))[0])
+    if codes is not None and units < FEWEST_UNITS:
+        return NO_INTERVAL
+    if units < FEWEST_UNITS or area in (0.0, 1.0):
+        sizes = np.ones(units) if codes is None else np.bincount(codes).astype(np.float64)
+        n = effective_units(sizes)
+        return clopper_pearson(n * area, n, level)
 
     def areas(rng: np.random.Generator, rows: int) -> FloatArray:
         counts = draw_counts(rng, units, rows).astype(np.float64)

@@ -11,6 +11,11 @@ from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
 from contrapose.metrics.statistics.bootstrap import RESAMPLES, percentile_interval, replicates
+from contrapose.metrics.statistics.shares import (
+    FEWEST_UNITS,
+    NO_INTERVAL,
+    count_statistic_units,
+)
 from contrapose.metrics.statistics.statistic import Statistic, join
 from contrapose.metrics.types import FloatArray, IntArray
 
@@ -102,7 +107,8 @@ def paired_bootstrap(
     """Paired bootstrap of a statistic of two runs, with the same resamples for both.
 
     p = 2·min(P(d* ≤ 0), P(d* ≥ 0)), at most 1, where each probability counts the observed sample
-    as one more resample, so that p is never 0.
+    as one more resample, so that p is never 0. With fewer than `FEWEST_UNITS` clusters (or
+    independent examples) there is no interval, (NaN, NaN), and p is 1.
 
     Args:
         statistic_a: the statistic of the first run.
@@ -118,6 +124,8 @@ def paired_bootstrap(
         return np.asarray(value_b - value_a)
 
     statistic = Statistic(joint.columns, difference, joint.kinds)
+    if count_statistic_units(statistic, clusters)[1] < FEWEST_UNITS:
+        return PairedDifference(statistic.value(), NO_INTERVAL, 1.0)
     drawn = replicates(statistic, clusters=clusters, resamples=resamples, seed=seed)
     known = drawn[~np.isnan(drawn)]
     tails = [1 + int(np.count_nonzero(known <= 0)), 1 + int(np.count_nonzero(known >= 0))]

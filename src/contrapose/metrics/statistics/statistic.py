@@ -20,6 +20,9 @@ from contrapose.metrics.types import FloatArray, IntArray, require_finite
 Formula = Callable[[FloatArray], FloatArray]
 """From totals (r, c), one row a resample, to values (r,)."""
 
+Share = Callable[[], tuple[FloatArray, FloatArray]]
+"""Hits (k,) and weights (k,) of which a share is Σ hits; the weights sum to 1."""
+
 FEW = 64
 """Up to this many distinct values are kept as kinds instead of one row an example."""
 
@@ -34,11 +37,13 @@ class Statistic:
         formula: from totals (r, c) to values (r,).
         kinds: (k,) the row of `columns` that an example adds; None: row i is example i. A macro
             average of 0/1 outcomes over many groups has few kinds and many columns.
+        share: how the examples add to a share, an average of values from 0 to 1; None for others.
     """
 
     columns: FloatArray
     formula: Formula
     kinds: IntArray | None = None
+    share: Share | None = None
 
     @property
     def examples(self) -> int:
@@ -56,22 +61,30 @@ class Statistic:
         return float(self.formula(self.totals()[None])[0])
 
 
-def mean_of(values: ArrayLike, weights: ArrayLike | None = None) -> Statistic:
+def mean_of(
+    values: ArrayLike, weights: ArrayLike | None = None, *, share: bool | None = None
+) -> Statistic:
     """Mean, or weighted mean Σ w·v / Σ w, of one value per example.
 
     An example of weight 0 is not counted.
+
+    Args:
+        values: (k,) one value an example.
+        weights: (k,) how much an example counts; None: all alike.
+        share: whether it is a share of examples; None: if all values are 0 or 1.
     """
     array = _check_values(values)
-    share = _check_weights(weights, len(array))
+    weight = _check_weights(weights, len(array))
     levels, kinds = _factorize(array)
-    heights, kinds_of_weight = _factorize(share)
+    heights, kinds_of_weight = _factorize(weight)
+    parts = _share_of(array, weight) if _is_share(array, share) else None
     if kinds is not None and kinds_of_weight is not None:
         kinds = kinds * len(heights) + kinds_of_weight
         v, w = np.repeat(levels, len(heights)), np.tile(heights, len(levels))
-        return Statistic(np.stack([w * v, w], axis=1), _ratio, kinds)
+        return Statistic(np.stack([w * v, w], axis=1), _ratio, kinds, parts)
     center, centered = _center(array)
-    columns = np.stack([share * centered, share], axis=1)
-    return Statistic(columns, lambda totals: center + _ratio(totals))
+    columns = np.stack([weight * centered, weight], axis=1)
+    return Statistic(columns, lambda totals: center + _ratio(totals), share=parts)
 
 
 def standard_deviation(values: ArrayLike) -> Statistic:
@@ -87,7 +100,11 @@ def standard_deviation(values: ArrayLike) -> Statistic:
 
 
 def macro_mean(
-    values: ArrayLike, groups: ArrayLike, parents: Sequence[int] | None = None
+    values: ArrayLike,
+    groups: ArrayLike,
+    parents: Sequence[int] | None = None,
+    *,
+    share: bool | None = None,
 ) -> Statistic:
     """Macro mean: the mean over groups of their means, each group with equal weight.
 
@@ -98,6 +115,7 @@ def macro_mean(
         groups: (k,) group codes from 0; −1 means that the example is not counted.
         parents: the parent of each group code. Group means are then averaged within each parent,
             and the parents' means averaged: EqBen's average counts its three Kubric subsets as one.
+        share: as in `mean_of`.
 
     Raises:
         InputError: lengths differ, or a group has no parent.
@@ -119,7 +137,14 @@ def macro_mean(
             means = divide(np.where(alive, means, 0.0) @ members, alive @ members)
         return means[:, 0]
 
-    return Statistic(columns, formula, kinds)
+    def parts() -> tuple[FloatArray, FloatArray]:
+        counts = np.bincount(codes[codes >= 0], minlength=size)
+        siblings = (counts > 0).astype(np.float64) @ tree
+        group = divide(tree @ divide(np.ones(tree.shape[1]), siblings), counts.astype(np.float64))
+        weights = np.where(codes >= 0, group[codes], 0.0) / np.count_nonzero(siblings)
+        return weights * array, weights
+
+    return Statistic(columns, formula, kinds, parts if _is_share(array, share) else None)
 
 
 def minimum_of_means(a: ArrayLike, b: ArrayLike, weights: ArrayLike | None = None) -> Statistic:
@@ -127,7 +152,30 @@ def minimum_of_means(a: ArrayLike, b: ArrayLike, weights: ArrayLike | None = Non
     first = _check_values(a)
     second, w = _check_values(b, len(first)), _check_weights(weights, len(first))
     columns = np.stack([w * first, w * second, w], axis=1)
-    return Statistic(columns, lambda t: np.asarray(divide(t[:, :2], t[:, 2:]).min(axis=1)))
+    lesser = first if w @ first <= w @ second else second
+    return Statistic(
+        columns,
+        lambda t: np.asarray(divide(t[:, :2], t[:, 2:]).min(axis=1)),
+        share=_share_of(lesser, w) if _is_share(first) and _is_share(second) else None,
+    )
+
+
+def _is_share(values: FloatArray, share: bool | None = None) -> bool:
+    """Whether a mean of the values is a share: as it is told, or if all are 0 or 1."""
+    if share is None:
+        return bool(((values == 0) | (values == 1)).all())
+    return share and bool(((values >= 0) & (values <= 1)).all())
+
+
+def _share_of(values: FloatArray, weights: FloatArray) -> Share:
+    """Hits and weights of a weighted mean."""
+
+    def parts() -> tuple[FloatArray, FloatArray]:
+        total = float(weights.sum())
+        normalized = weights / total if total > 0 else weights
+        return normalized * values, normalized
+
+    return parts
 
 
 def _group_columns(
@@ -274,7 +322,18 @@ def combine(statistics: Sequence[Statistic], weights: Sequence[float] | None = N
         numerator = (np.where(alive, parts, 0.0) * share).sum(axis=1)
         return divide(numerator, (alive * share).sum(axis=1))
 
-    return Statistic(joint.columns, formula, joint.kinds)
+    shares = [statistic.share for statistic in statistics if statistic.share is not None]
+
+    def parts() -> tuple[FloatArray, FloatArray]:
+        pairs = [np.stack(one()) for one in shares]
+        alive = [weight * bool(pair[1].any()) for weight, pair in zip(share, pairs, strict=True)]
+        total = sum(weight * pair for weight, pair in zip(alive, pairs, strict=True))
+        hits, weights = np.asarray(total) / max(sum(alive), np.finfo(np.float64).tiny)
+        return hits, weights
+
+    return Statistic(
+        joint.columns, formula, joint.kinds, parts if len(shares) == len(statistics) else None
+    )
 
 
 def renumber(codes: IntArray, size: int) -> tuple[IntArray, int]:
@@ -304,57 +363,3 @@ def _common_kinds(
     an_example = np.zeros(size, dtype=np.int64)
     an_example[kinds] = np.arange(len(kinds))
     return kinds, [codes[an_example] for codes in given]
-
-
-NO_SPREAD = 1e-12
-"""A variance below this share of the mean square is rounding: the value does not vary."""
-
-
-def correlation_of(x: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Statistic:
-    """Pearson's ρ of x and y over the examples; NaN where either does not vary.
-
-    Args:
-        x: (k,) one value an example.
-        y: (k,) the other value.
-        weights: (k,) how much an example counts; one of weight 0 does not.
-
-    Raises:
-        InputError: lengths differ, a value is not finite, or a weight is negative.
-    """
-    first, second = require_finite(x, "values"), require_finite(y, "values")
-    share = np.ones(first.shape) if weights is None else require_finite(weights, "weights")
-    if first.ndim != 1 or not first.shape == second.shape == share.shape:
-        shapes = f"{first.shape}, {second.shape} and {share.shape}"
-        raise InputError(f"a correlation needs as many values and weights, not {shapes}.")
-    if (share < 0).any():
-        raise InputError("weights must not be negative.")
-    a, b = _standardize(first, share), _standardize(second, share)
-    columns = np.stack([a, b, a * a, b * b, a * b, np.ones_like(a)], axis=1) * share[:, None]
-
-    def formula(totals: FloatArray) -> FloatArray:
-        mean_a, mean_b, square_a, square_b, product = divide(totals[:, :5], totals[:, 5:]).T
-        spread_a = _variance(square_a, mean_a)
-        spread_b = _variance(square_b, mean_b)
-        rho = (product - mean_a * mean_b) / np.sqrt(spread_a * spread_b)
-        return np.asarray(np.clip(rho, -1.0, 1.0))
-
-    return Statistic(columns, formula)
-
-
-def _variance(square: FloatArray, mean: FloatArray) -> FloatArray:
-    """Variance; NaN where it is rounding error."""
-    variance = square - mean**2
-    return np.where(variance > NO_SPREAD * square, variance, np.nan)
-
-
-def _standardize(values: FloatArray, share: FloatArray) -> FloatArray:
-    """Standardize values to mean 0 and deviation 1: sums of raw squares lose digits."""
-    total = share.sum()
-    if total <= 0:
-        return np.zeros_like(values)
-    centered = values - (share @ values) / total
-    deviation = float(np.sqrt(share @ centered**2 / total))
-    scale = float(np.sqrt(share @ values**2 / total))
-    if deviation <= np.sqrt(NO_SPREAD) * scale:
-        return np.zeros_like(values)
-    return np.asarray(centered / deviation)

@@ -200,7 +200,7 @@ def _dots(title: str, rows: Sequence[PartRow], results: Sequence[Results]) -> st
         DotRow(
             row.part,
             {
-                label: Dot(value.value, *value.ci95)
+                label: Dot(value.value, *(value.ci95 or (value.value, value.value)))
                 for label, value in row.values.items()
                 if 0 <= value.value <= 1
             },

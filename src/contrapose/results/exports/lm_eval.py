@@ -151,7 +151,7 @@ def _add_task(
             "protocol": run.results.protocol,
             "chance": {_metric_name(name): value.chance for name, value in task.metrics.items()},
             "ties": {_metric_name(name): value.ties for name, value in task.metrics.items()},
-            "ci95": {_metric_name(name): list(value.ci95) for name, value in task.metrics.items()},
+            "ci95": {_metric_name(name): value.ci95 for name, value in task.metrics.items()},
             "notes": list(run.results.notes),
         },
     }

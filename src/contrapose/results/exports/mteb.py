@@ -110,7 +110,7 @@ def _build_task(
     for metric, value in task.metrics.items():
         scores[metric] = value.value
         scores[f"{metric}_stderr"] = standard_error(value)
-        scores[f"{metric}_ci95"] = list(value.ci95)
+        scores[f"{metric}_ci95"] = None if value.ci95 is None else list(value.ci95)
         scores[f"{metric}_chance"] = value.chance
         scores[f"{metric}_n"] = value.n
     main = scores.get(task.main)

@@ -251,8 +251,13 @@ def unit_metrics(measured: Measurements, unit: int) -> dict[str, float]:
     }
 
 
-def standard_error(value: MetricValue) -> float:
-    """Standard error: half the width of the 95 % interval over 1.96, as if it were normal."""
+def standard_error(value: MetricValue) -> float | None:
+    """Standard error: half the width of the 95 % interval over 1.96, as if it were normal.
+
+    None where there is no interval.
+    """
+    if value.ci95 is None:
+        return None
     low, high = value.ci95
     return (high - low) / 2 / Z95
 

@@ -300,7 +300,7 @@ def _run_as_dict(run: SweepRun) -> dict[str, Any]:
 
 
 def _value_as_dict(value: MetricValue) -> dict[str, Any]:
-    low, high = value.ci95
+    low, high = value.ci95 or (None, None)
     return {
         "value": value.value, "low": low, "high": high, "chance": value.chance, "count": value.n,
     }  # fmt: skip
