@@ -56,6 +56,14 @@ def test_every_loss_has_a_section() -> None:
         assert f"`{name}`" in FIRST
 
 
+@pytest.mark.parametrize("name", ["Distill", "Dividend", "EqSim", "HardNegative", "HardPositive"])
+def test_effects_are_those_measured_here(name: str) -> None:
+    """The papers' effects are not stated as facts: docstring and page point to the results."""
+    advice = str(getattr(losses, name).__doc__).partition("When to use:")[2]
+    assert "docs/repair.md" in advice.partition("Example:")[0]
+    assert "(repair.md#" in SECTIONS[name]
+
+
 @pytest.mark.parametrize("name", sorted(SECTIONS.keys() - APART))
 def test_an_example_of_the_page_runs(name: str) -> None:
     names: dict[str, Any] = {}

@@ -23,7 +23,8 @@ class Distill:
     Inputs: `image`, `scale`; `choices` (b, k, d), `targets` (b, k) that sum to one in each row. A
         choice is absent where its vector is zero.
     Requirements: a teacher, such as a captioner; `tune` computes its targets.
-    When to use: to bring a captioner's debiased likelihoods into a dual encoder.
+    When to use: to teach a dual encoder a captioner's debiased likelihoods. A short trial showed
+        no gain (docs/repair.md).
 
     Example:
         >>> loss = Distill()(LossBatch(image, text, choices=choices, targets=targets))

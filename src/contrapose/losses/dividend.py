@@ -118,7 +118,7 @@ class Dividend:
     Requirements: a model that hides words; 2**n encoded captions for each caption.
     When to use: beside `HardNegative`, where a model tells hard captions apart by single words. It
         does not say which caption is right, and an interaction that does not change at all (a bag
-        of words on a swap) has no gradient.
+        of words on a swap) has no gradient. Short trials showed no gain (docs/repair.md).
 
     Example:
         >>> batch = LossBatch(image, text, masked=masked, masked_negative=masked_negative)

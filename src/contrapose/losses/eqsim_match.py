@@ -71,7 +71,8 @@ class EqSimMatch:
         2023, section 3: 15 others an image, 8 of them close).
     Inputs: `image`, `text` for the choice of close pairs; `match`.
     Requirements: a model that judges pairs; 1 + 2n judgements a pair.
-    When to use: beside a matching loss, with a weight β of 0.2, 0.5 or 1.
+    When to use: beside a matching loss; the paper has weights β of 0.2, 0.5 and 1. Its effect was
+        not measured here (docs/repair.md has that of `EqSim`).
 
     Example:
         >>> batch = LossBatch(image, text, match=match)

@@ -23,7 +23,9 @@ class HardNegative:
         images that have a negative (SVLC, Doveh et al. 2023; Kamath et al. 2024, section E.1).
     Inputs: `image`, `text`, `negative`, `scale`; `has_negative` where some are missing.
     Requirements: captions with false changes.
-    When to use: for accuracy on swaps and replacements, beside `HardPositive`.
+    When to use: where a model fails on changes of a kind that the negatives have. On the built-in
+        world it raised accuracy on swaps, and brittleness, which the paper reports to rise, did not
+        (docs/repair.md).
 
     Example:
         >>> loss = HardNegative()(LossBatch(image, text, negative=negative))

@@ -1,1 +1,1 @@
-"""Fine-tuning that improves compositional understanding, with a report of gains and losses."""
+"""Fine-tuning for compositional understanding, with a report of what rose and what fell."""
