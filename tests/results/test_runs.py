@@ -149,3 +149,13 @@ def _same_json(one: bytes, two: bytes) -> bool:
         return bool(json.loads(one) == json.loads(two))
     except ValueError:
         return False
+
+
+def test_a_run_whose_replacement_was_interrupted_is_read(
+    finished: RunRecord, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    write_run(finished, folder)
+    folder.rename(tmp_path / ".run.old")  # killed between the renames of the swap
+    assert cp.load_run(folder).results == finished.results
+    assert not (tmp_path / ".run.old").exists()

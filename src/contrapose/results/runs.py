@@ -12,8 +12,7 @@ replies.parquet   of chat: model, benchmark, score, example, question, order, pr
 results.json      the results, as the command prints them in JSON
 report.html       the report, with failures, equivariance and skipped examples
 
-A folder of `contrapose metrics` holds one run, one of `contrapose eval` one for every model,
-benchmark and score.
+A folder of `contrapose metrics` has one run, of `contrapose eval` one a model, benchmark and score.
 """
 
 from __future__ import annotations
@@ -137,16 +136,14 @@ def split_choice(path: Path) -> tuple[Path, tuple[str, ...]]:
     follows a run folder.
     """
     text = str(path)
-    restore_folder(path)
-    if path.exists():
+    if is_run(path) or path.exists():
         return path, ()
     marks = [i for i, letter in enumerate(text) if letter == "@" and i]
-    end = next((i for i in marks if is_run(Path(text[:i]))), None)
-    if end is None:
-        end = next((i for i in marks if Path(text[:i]).is_dir() or "/" not in text[i:]), None)
-    if end is None:
+    ends = [i for i in marks if is_run(Path(text[:i]))]
+    ends += [i for i in marks if Path(text[:i]).is_dir() or "/" not in text[i:]]
+    if not ends:
         return path, ()
-    return Path(text[:end]), tuple(filter(None, text[end + 1 :].split(",")))
+    return Path(text[: ends[0]]), tuple(filter(None, text[ends[0] + 1 :].split(",")))
 
 
 def matches_choice(names: Iterable[str | None], choice: Sequence[str]) -> bool:
