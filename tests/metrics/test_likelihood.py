@@ -19,6 +19,7 @@ from contrapose.metrics import (
     token_sum,
     visual_gpt_score,
 )
+from contrapose.metrics.likelihood import subtract_prior
 
 
 @given(
@@ -76,3 +77,18 @@ def test_shapes_must_fit() -> None:
         debias(np.zeros((4, 2, 3)), np.zeros((4, 2)), 0.5)
     with pytest.raises(InputError, match="infinite"):
         debias(np.zeros((4, 2, 3)), np.full((4, 3), -np.inf), 0.5)
+
+
+@given(st.lists(st.tuples(*[st.integers(-99, -1)] * 3), min_size=1, max_size=9), st.integers(1, 4))
+def test_ties_on_paper_are_ties(rows: list[tuple[int, int, int]], quarters: int) -> None:
+    """lm − α·prior in decimals, beside the same in whole numbers."""
+    whole = np.array(rows)
+    prior = np.roll(whole, 1, axis=1)
+    tenths = np.array([[float(f"{value / 10:.1f}") for value in row] for row in whole])
+    scores = debias(tenths[:, None, :], np.roll(tenths, 1, axis=1), quarters / 4)[:, 0]
+    exact = 4 * whole - quarters * prior
+    for a in range(3):
+        for b in range(3):
+            assert np.array_equal(scores[:, a] > scores[:, b], exact[:, a] > exact[:, b])
+    gallery = subtract_prior(tenths, quarters / 4, np.roll(tenths, 1, axis=1), grid=True)
+    np.testing.assert_allclose(gallery, scores, rtol=1e-8, atol=1e-8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +139,20 @@ def test_command_line(cli: Cli, tmp_path: Path) -> None:
     said = cli(*arguments)
     assert "oracle (tuned on test)" in said.out
     assert "log-likelihood is never above 0" in cli(*arguments[:6]).refused()
+
+
+@pytest.mark.parametrize("benchmark", ["winoground", "sugarcrepe"])
+def test_ties_in_decimals_are_no_wins(benchmark: str) -> None:
+    question, _ = captioner(benchmark=benchmark)
+    rng = np.random.default_rng(1)
+    images, captions = np.asarray(question.card.match).shape
+    tenths = rng.integers(-60, -20, size=(SIZE, captions))
+    lm = np.array([[[float(f"{(p - 3) / 10:.1f}") for p in row]] * images for row in tenths])
+    prior = np.array([[float(f"{p / 10:.1f}") for p in row] for row in tenths])
+    question = replace(question, scores=replace(question.scores, scores=lm))
+    measured, report = remove_prior(question, prior, alpha=1.0)
+    first = next(iter(measured.measures.values()))
+    assert not first.values.any()
+    assert first.ties is not None
+    assert first.ties.all()
+    assert report.curve[-1] == (1.0, 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
-from contrapose.metrics.types import FloatArray, IntArray, require_finite, widen
+from contrapose.metrics.types import FloatArray, IntArray, merge_ties, require_finite, widen
 
 
 def token_sum(logprobs: ArrayLike, offsets: ArrayLike) -> FloatArray:
@@ -71,7 +71,40 @@ def debias(lm: ArrayLike, log_prior: ArrayLike, alpha: float) -> FloatArray:
         prior = prior[..., None, :]
     elif prior.shape != scores.shape:
         raise InputError(f"priors of shape {prior.shape} do not fit scores of {scores.shape}.")
-    return np.asarray(scores - alpha * prior)
+    return subtract_prior(scores, alpha, prior)
+
+
+GRID_BITS = 34
+"""Binary digits that debiased scores of a gallery keep: ten more than a model's float32 has."""
+
+
+def subtract_prior(
+    lm: FloatArray, alpha: float, prior: FloatArray, *, grid: bool = False
+) -> FloatArray:
+    """Debiased lm − α·prior in which captions that tie on paper tie exactly; as it is at α = 0.
+
+    Args:
+        lm: (…, n) log-likelihoods of n captions; NaN stays.
+        alpha: how much of the prior to take away.
+        prior: of a shape that broadcasts to the log-likelihoods.
+        grid: round to a grid instead of comparing all captions, for galleries of very many.
+    """
+    if alpha == 0 or not lm.size:
+        return lm
+    removed = alpha * prior
+    scores = np.asarray(lm - removed, dtype=np.float64)
+    if grid:
+        largest = max(
+            float(np.abs(part).max(where=np.isfinite(part), initial=0)) for part in (lm, removed)
+        )
+        step = 2.0 ** (np.ceil(np.log2(largest)) - GRID_BITS) if largest else 1.0
+        scores /= step
+        np.rint(scores, out=scores)
+        scores *= step
+        return scores
+    sizes = np.abs(lm) + np.abs(removed)
+    sizes = np.where(np.isfinite(sizes), sizes, 0.0)
+    return merge_ties(scores, sizes.max(axis=-1, keepdims=True))
 
 
 def _check_ragged(logprobs: ArrayLike, offsets: ArrayLike) -> tuple[FloatArray, IntArray]:

@@ -42,6 +42,34 @@ def widen(scores: ArrayLike, *, present: BoolArray | None = None) -> FloatArray:
     return array
 
 
+ROUNDING = 64 * float(np.finfo(np.float64).eps)
+"""Relative difference of derived scores that rounding alone can make."""
+
+
+def merge_ties(scores: FloatArray, magnitude: ArrayLike) -> FloatArray:
+    """Make derived scores equal along the last axis where they differ by rounding alone.
+
+    Where the formula on paper gives a tie, the order of additions must not decide it.
+
+    Args:
+        scores: (…, n) float64 scores; NaN stays.
+        magnitude: (…, 1) or one number, the size of what the scores were computed from.
+    """
+    if scores.shape[-1] < 2 or not scores.size:
+        return scores
+    order = np.argsort(scores, axis=-1, kind="stable")
+    ascending = np.take_along_axis(scores, order, axis=-1)
+    with np.errstate(invalid="ignore"):
+        near = np.diff(ascending, axis=-1) <= ROUNDING * np.asarray(magnitude)
+    first = np.arange(scores.shape[-1]) * np.concatenate(
+        [np.ones((*near.shape[:-1], 1), dtype=np.bool_), ~near], axis=-1
+    )
+    first = np.maximum.accumulate(first, axis=-1)
+    merged = np.empty_like(scores)
+    np.put_along_axis(merged, order, np.take_along_axis(ascending, first, axis=-1), axis=-1)
+    return merged
+
+
 def require_finite(values: ArrayLike, what: str) -> FloatArray:
     """Convert values to float64, and check that all are finite.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from contrapose.data import Example, ImageRef
 from contrapose.data.examples import single_match
 from contrapose.errors import InputError
 from contrapose.evaluation.audit.scores import (
+    _merge_ties,
     assign_folds,
     cross_fit_ngram,
     length_scores,
@@ -106,3 +108,18 @@ def test_a_corpus_that_is_none_is_refused(tmp_path: Path, content: bytes | None)
         file.write_bytes(content)
     with pytest.raises(InputError, match=r"corpus\.txt"):
         read_corpus(file)
+
+
+def test_the_order_of_words_makes_no_difference_where_paper_gives_a_tie() -> None:
+    words = ["dog", "cat", "bird", "fish", "cow", "hen"]
+    corpus = [[word] for i, word in enumerate(words) for _ in range(i + 1)]
+    captions = [f"x {' '.join(order)}" for order in itertools.permutations(words)]
+    assert len(set(ngram_scores(corpus, captions).tolist())) == 1
+
+
+def test_likelihoods_that_differ_by_rounding_tie() -> None:
+    scores = np.array([[-3.0, -3.0 - 4.5e-16, np.nan], [-3.0, -3.0 - 1e-12, -3.0 + 4e-16]])
+    merged = _merge_ties(scores)
+    assert merged[0, 0] == merged[0, 1]
+    assert np.isnan(merged[0, 2])
+    assert merged[1, 1] < merged[1, 0] == merged[1, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from contrapose.engine import (
 from contrapose.errors import ContraposeError, InputError, option
 from contrapose.evaluation.audit.captions import AuditCaptions, AuditRequest
 from contrapose.metrics import FloatArray, IntArray, fit_ngram
+from contrapose.metrics.types import merge_ties
 from contrapose.models import Model, load_model
 from contrapose.scores import Frame
 
@@ -73,7 +75,8 @@ def ngram_scores(corpus: Sequence[Sequence[str]], texts: Sequence[str]) -> Float
     scores = np.zeros(len(texts))
     for i, text in enumerate(texts):
         sentence = [numbers.get(word, UNKNOWN_WORD) for word in split_words(text)] or [UNKNOWN_WORD]
-        scores[i] = model.logprobs(sentence).mean()
+        # A sum that does not depend on the order of words: permuted words may tie.
+        scores[i] = math.fsum(model.logprobs(sentence)) / len(sentence)
     return scores
 
 
@@ -224,13 +227,20 @@ def _score_length(captions: AuditCaptions) -> BlindScore:
     )
 
 
+def _merge_ties(scores: FloatArray) -> FloatArray:
+    """Make captions of an example tie where their likelihoods differ by rounding alone."""
+    sizes = np.where(np.isnan(scores), 0.0, np.abs(scores))
+    return merge_ties(scores, 1.0 + sizes.max(axis=-1, keepdims=True, initial=0.0))
+
+
 def _score_ngram(
     captions: AuditCaptions, request: AuditRequest, notes: list[str]
 ) -> list[BlindScore]:
     kind = "mean log P of a word under a Kneser–Ney trigram model"
     if request.ngram_corpus is not None:
         corpus = read_corpus(request.ngram_corpus)
-        laid: Mapping[str, FloatArray] = captions.by_part(ngram_scores(corpus, captions.distinct))
+        values = captions.by_part(ngram_scores(corpus, captions.distinct))
+        laid = {name: _merge_ties(scores) for name, scores in values.items()}
         meaning = f"{kind} fitted to {len(corpus):,} lines of {request.ngram_corpus.name}"
         return [BlindScore("ngram", request.ngram_corpus.name, meaning, laid)]
     by_part: dict[str, FloatArray] = {}
@@ -242,7 +252,7 @@ def _score_ngram(
                 "its own"
             )
             return []
-        by_part[name] = scores
+        by_part[name] = _merge_ties(scores)
     meaning = (
         f"{kind} fitted to the benchmark's own captions, right and wrong alike, cross-fitted in "
         f"{FOLDS} folds of images"

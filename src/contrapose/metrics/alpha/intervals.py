@@ -124,14 +124,21 @@ def brittle_intervals(lm: ArrayLike, log_prior: ArrayLike) -> AlphaIntervals:
 IntervalEnds = tuple[FloatArray, FloatArray]
 
 
+TIE_AT_ONE = 1e-12
+"""Relative difference of gain and cost that rounding of the likelihoods can make."""
+
+
 def half_lines(gain: FloatArray, cost: FloatArray) -> IntervalEnds:
     """End points of {α : gain > α·cost}: a half-line, all of the line, or the empty set.
 
-    A gain that is NaN (both likelihoods zero) is a tie, and holds nowhere.
+    A gain that is NaN (both likelihoods zero) is a tie, and holds nowhere. A gain that equals the
+    cost but for rounding is a tie at α = 1.
     """
     gain, cost = np.broadcast_arrays(gain, cost)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         crossing = np.divide(gain, cost, out=np.zeros(gain.shape), where=cost != 0)
+        near = np.abs(gain - cost) <= TIE_AT_ONE * np.abs(cost)
+    crossing[near & (cost != 0)] = 1.0
     holds_flat = gain > 0
     lower = np.where(cost < 0, crossing, np.where((cost > 0) | holds_flat, -np.inf, np.inf))
     upper = np.where(cost > 0, crossing, np.where((cost < 0) | holds_flat, np.inf, -np.inf))

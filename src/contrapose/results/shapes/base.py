@@ -21,6 +21,7 @@ from contrapose.data import Card, EditSet, Gallery, TagValue
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean
 from contrapose.metrics import AlphaIntervals, BoolArray, FloatArray, IntArray
+from contrapose.metrics.likelihood import subtract_prior
 from contrapose.results.measures import Better, DerivedMetric, Measure, Measurements
 from contrapose.scores import Answers, Frame
 
@@ -92,12 +93,15 @@ class MeasureInput:
         return self.answers.scores if self.caption_scores is None else self.caption_scores
 
     def without_prior(self, alpha: float, log_prior: FloatArray) -> MeasureInput:
-        """Input with α of the captions' log prior removed where captions are compared."""
+        """Input with α of the captions' log prior removed where captions are compared.
+
+        Captions that tie on paper tie exactly.
+        """
         if isinstance(self.scores, MatrixScores):
             scores = self.scores.scores
-            debiased = scores - alpha * log_prior
+            debiased = subtract_prior(scores, alpha, log_prior, grid=True)
             return replace(self, scores=replace(self.scores, scores=debiased, from_text=scores))
-        captions = self.scores.scores - alpha * log_prior[:, None, :]
+        captions = subtract_prior(self.scores.scores, alpha, log_prior[:, None, :])
         return replace(self, caption_scores=captions)
 
     def one_image_scores(self, captions: int) -> FloatArray:
