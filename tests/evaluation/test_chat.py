@@ -142,6 +142,8 @@ def test_hard_positives() -> None:
         "right_at_1": (0.5, 0.25),
         "right_at_2": (0.5, 0.25),
         "brittleness": (0.5, 0.5),
+        "original_only": (0.5, 0.25),
+        "positive_only": (0, 0.25),
     }
 
 

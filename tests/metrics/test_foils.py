@@ -18,9 +18,11 @@ from contrapose.metrics import (
     min_precision,
     official_mask,
     original_accuracy,
+    original_only,
     p_c,
     p_f,
     pairwise_accuracy,
+    positive_only,
 )
 
 PAIRS = st.lists(
@@ -85,6 +87,8 @@ def test_triples_against_the_definitions(rows: list[tuple[int, int, int]]) -> No
     assert mean_score(scores).values.tolist() == [float(c) for c, _, _ in rows]
     assert original_accuracy(scores).ties.tolist() == [c == n for c, n, _ in rows]
     assert augmented_accuracy(scores).ties.tolist() == [n in (c, p) for c, n, p in rows]
+    assert original_only(scores).values.tolist() == [c > n > p for c, n, p in rows]
+    assert positive_only(scores).values.tolist() == [p > n > c for c, n, p in rows]
     assert brittleness(scores).ties.tolist() == [n in (c, p) for c, n, p in rows]
 
 

@@ -46,9 +46,11 @@ from contrapose.metrics.foils import (
     min_precision,
     official_mask,
     original_accuracy,
+    original_only,
     p_c,
     p_f,
     pairwise_accuracy,
+    positive_only,
 )
 from contrapose.metrics.likelihood import debias, log_prior, token_mean, token_sum, visual_gpt_score
 from contrapose.metrics.ngram import NGram, fit_ngram
@@ -165,12 +167,14 @@ __all__ = [
     "official_mask",
     "original_accuracy",
     "original_intervals",
+    "original_only",
     "p_c",
     "p_f",
     "pair_wins",
     "paired_bootstrap",
     "pairwise_accuracy",
     "percentile_interval",
+    "positive_only",
     "predict_boundary",
     "rank_edits",
     "recall_chance",

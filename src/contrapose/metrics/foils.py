@@ -102,6 +102,18 @@ def brittleness(scores: ArrayLike) -> Outcome:
     return binary_outcome(between, (c == n) | (p == n), 1 / 3)
 
 
+def original_only(scores: ArrayLike) -> Outcome:
+    """First half of brittleness, s(c) > s(n) > s(p): oversensitivity to wording. Chance 1/6."""
+    c, n, p = _triple_columns(scores)
+    return binary_outcome((c > n) & (n > p), (c == n) | (p == n), 1 / 6)
+
+
+def positive_only(scores: ArrayLike) -> Outcome:
+    """Second half of brittleness, s(p) > s(n) > s(c): only the hard positive wins. Chance 1/6."""
+    c, n, p = _triple_columns(scores)
+    return binary_outcome((p > n) & (n > c), (c == n) | (p == n), 1 / 6)
+
+
 def mean_score(scores: ArrayLike) -> Outcome:
     """Score `s(c)` of the right caption, to see whether tuning lowered it."""
     c, _, _ = _triple_columns(scores)

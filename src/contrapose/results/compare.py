@@ -200,7 +200,12 @@ def compare(
     repeated = a.clusters is not None and metrics.has_repeats(a.clusters)
     ours, theirs = build_statistics(a, over), build_statistics(b, over)
     changes: dict[str, _Change] = {}
-    for name in names or (name for name in ours if name in theirs and is_share(a, name)):
+    shares = (
+        name
+        for name in ours
+        if name in theirs and is_share(a, name) and _better_direction(a, name) is not None
+    )
+    for name in names or shares:
         if name not in ours or name not in theirs or _better_direction(a, name) is None:
             known = [other for other in ours if other in theirs and _better_direction(a, other)]
             raise InputError(f"{name!r} cannot be compared; metrics here: {', '.join(known)}.")

@@ -42,6 +42,8 @@ def test_hard_positives(rows: list[tuple[float, float, float]]) -> None:
         assert found.measures["original_accuracy"].values[i] == (c > n)
         assert found.measures["augmented_accuracy"].values[i] == (c > n and p > n)
         assert found.measures["brittleness"].values[i] == (c > n > p or p > n > c)
+        assert found.measures["original_only"].values[i] == (c > n > p)
+        assert found.measures["positive_only"].values[i] == (p > n > c)
         assert found.measures["mean_score"].values[i] == c
 
 

@@ -29,6 +29,13 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
             "brittleness": replace(
                 measure_from_outcome(metrics.brittleness(scores)), better="lower"
             ),
+            # The two halves of brittleness describe it; they are not tested beside it.
+            "original_only": replace(
+                measure_from_outcome(metrics.original_only(scores)), better=None
+            ),
+            "positive_only": replace(
+                measure_from_outcome(metrics.positive_only(scores)), better=None
+            ),
             "mean_score": Measure(values, where, better=None),
         }
     )
@@ -41,16 +48,21 @@ def _intervals(question: MeasureInput, log_prior: FloatArray) -> tuple[AlphaInte
 def _add_chat_measures(
     measures: dict[str, Measure], answers: IntArray, right: IntArray
 ) -> dict[str, Measure]:
-    """Add the original accuracy and the brittleness to the measures of chat replies."""
+    """Add the original accuracy, brittleness and its two halves to the measures of chat."""
     original = metrics.multiple_choice(answers[:, 0], right[:, 0]).mean
     hits = answers == right[:, :, None]
-    one = (hits[:, 0] != hits[:, 1]) & (answers != metrics.UNPARSABLE).all(axis=1)
+    parsed = (answers != metrics.UNPARSABLE).all(axis=1)
+    original_alone = (hits[:, 0] & ~hits[:, 1] & parsed).mean(axis=1)
+    positive_alone = (hits[:, 1] & ~hits[:, 0] & parsed).mean(axis=1)
     main = measures["augmented_accuracy"]
-    half = np.full(len(answers), 0.5)
+    half, quarter = np.full(len(answers), 0.5), np.full(len(answers), 0.25)
+    brittle = original_alone + positive_alone
     return {
         "original_accuracy": replace(main, values=original.values, chance=half),
         **measures,
-        "brittleness": replace(main, values=one.mean(axis=1), chance=half, better="lower"),
+        "brittleness": replace(main, values=brittle, chance=half, better="lower"),
+        "original_only": replace(main, values=original_alone, chance=quarter, better=None),
+        "positive_only": replace(main, values=positive_alone, chance=quarter, better=None),
     }
 
 
