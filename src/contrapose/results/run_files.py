@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from contrapose.arrays import Ragged
 from contrapose.errors import InputError
 from contrapose.files import digest, read_json, write_text
 
@@ -81,6 +84,19 @@ def read_table(folder: Path, name: str, spec: dict[str, Any]) -> Any:
     if content is None:
         return None
     return pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
+
+
+def read_column(column: Any) -> Any:
+    """Array of a column; ragged where it holds lists, of objects where it has nulls."""
+    import pyarrow as pa
+
+    if pa.types.is_list(column.type):
+        return Ragged.from_arrow(column)
+    if column.null_count:
+        values = np.empty(len(column), dtype=object)
+        values[:] = column.to_pylist()
+        return values
+    return column.to_numpy()
 
 
 def write_tables(path: Path, tables: Sequence[dict[str, Any]]) -> None:

@@ -36,6 +36,7 @@ from contrapose.results.run_files import (
     RESULTS,
     SCORES,
     SPEC,
+    read_column,
     read_file,
     read_spec,
     read_table,
@@ -292,23 +293,10 @@ def _read_rows(table: Any, run: dict[str, Any]) -> dict[str, Any] | None:
         return None
     columns = {name: table[name] for name in table.column_names if name not in KEYS}
     return {
-        name: _read_column(column)
+        name: read_column(column)
         for name, column in columns.items()
         if name not in OPTIONAL_COLUMNS or column.null_count < len(column)
     }
-
-
-def _read_column(column: Any) -> Any:
-    """Array of a column; ragged where it holds lists, of objects where it has nulls."""
-    import pyarrow as pa
-
-    if pa.types.is_list(column.type):
-        return Ragged.from_arrow(column)
-    if column.null_count:
-        values = np.empty(len(column), dtype=object)
-        values[:] = column.to_pylist()
-        return values
-    return column.to_numpy()
 
 
 def _choose_run(runs: list[dict[str, Any]], choice: Sequence[str], folder: Path) -> dict[str, Any]:
