@@ -1,6 +1,7 @@
 """Adaptation heads: two frozen encoders, even unrelated ones, mapped into one space.
 
-    from contrapose.tune.heads import HeadSettings, read_features, train_heads
+    from contrapose.tune.heads import read_features, train_heads
+    from contrapose.tune.settings import HeadSettings
     trained = train_heads(read_features(folder, "train"), HeadSettings(tau=0.1))
     vectors = trained.embed_images(features)
 
