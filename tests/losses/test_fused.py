@@ -59,7 +59,7 @@ def both_ways(
     [
         (37, True, EqSim()),
         (130, False, EqSim(close=3, margin=0.001, margin_v1=1e-4)),
-        (64, True, EqSim(close=16)),
+        (24, True, EqSim(close=16)),
         (6, True, EqSim()),  # fewer others than close ones
         (2, False, EqSim()),
         (90, True, None),
@@ -76,11 +76,11 @@ def test_equal_to_tiles(size: int, twice: bool, eqsim: EqSim | None) -> None:
 
 
 @runs
-@pytest.mark.parametrize("close", [1, 3, 8])
+@pytest.mark.parametrize("close", [1, 8])
 def test_ties_take_the_lowest_index(close: int) -> None:
     """Exact cosines of few values, so that many are equal, also across blocks."""
     make = torch.Generator().manual_seed(close)
-    image, text = (torch.randint(-2, 3, (150, 4), generator=make).float() / 4 for _ in range(2))
+    image, text = (torch.randint(-2, 3, (72, 4), generator=make).float() / 4 for _ in range(2))
     image, text = (it.to(DEVICE).requires_grad_() for it in (image, text))
     losses: list[TiledLoss] = [InfoNCE(), EqSim(close=close)]
     scale = torch.tensor(2.0, device=DEVICE)
