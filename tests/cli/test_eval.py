@@ -188,7 +188,12 @@ def test_bad_cache(cli: Cli, tmp_path: Path) -> None:
     assert cli(*arguments, tmp_path / "c").status == 0
     for part in (tmp_path / "c").rglob("*.parquet"):
         part.write_bytes(b"PAR1")
-    assert "is a damaged part of the cache" in cli(*arguments, tmp_path / "c").refused()
+    said = cli(*arguments, tmp_path / "c")
+    assert said.status == 0, said
+    assert "contrapose: " in said.err
+    assert f"{part}: is a damaged part of the cache; it was set aside" in said.err
+    assert part.with_name(f"{part.name}.damaged").is_file()
+    assert "damaged" not in cli(*arguments, tmp_path / "c").err
 
 
 def test_suites_in_list_check_and_metrics(cli: Cli, tmp_path: Path) -> None:
