@@ -14,6 +14,8 @@ from contrapose.engine import NoiseImages, ScoringContext, score_examples
 from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
+from contrapose.report import Table
+from contrapose.report.results import evaluation_tables
 from contrapose.results import Evaluation, compare_runs, read_run, write_run
 from tests.engine.models import Picky, Reading
 from tests.fakes import Fake, Tower, choices, edits, gallery, made, pairs, patches
@@ -180,6 +182,30 @@ def test_runs_are_compared(tmp_path: Path) -> None:
 
 def plug(monkeypatch: pytest.MonkeyPatch, **found: object) -> None:
     monkeypatch.setattr(registry, "_plugins", lambda: found)
+
+
+def test_models_that_skip_differently(monkeypatch: pytest.MonkeyPatch) -> None:
+    """n of each model where they differ; `common` measures all on the same examples."""
+    data = choices()
+    data[4] = replace(data[4], texts=("not 13", "a 13", "b"))
+    rest = [*data[:4], *data[5:]]
+    plug(monkeypatch, some=made("some", "choice", "1 × 3", data),
+         rest=made("rest", "choice", "1 × 3", rest))  # fmt: skip
+    models = [Tower(), Picky()]
+    runs = [run.results for run in evaluate_models(models, request("some", scores=("itc",)))]
+    assert [run.metrics["accuracy"].n for run in runs] == [12, 11]
+    table, *notes = evaluation_tables(runs)
+    assert isinstance(table, Table)
+    assert "12 / 11" in table.plain()
+    assert any("different numbers of examples" in str(note) for note in notes)
+    shared = evaluate_models(models, request("some", scores=("itc",), common=True))
+    alone = evaluate_models(models, request("rest", scores=("itc",)))
+    for run, expected in zip(shared, alone, strict=True):
+        assert run.measured.ids == expected.measured.ids
+        assert run.results.metrics == expected.results.metrics
+    table, *notes = evaluation_tables([run.results for run in shared])
+    assert not any("different numbers" in str(note) for note in notes)
+    assert any("1 of 12" in note for run in shared for note in run.results.notes)
 
 
 def lost(tmp_path: Path, *images: ImageRef) -> tuple[ImageRef, ...]:

@@ -48,6 +48,7 @@ def evaluate(
     cache: Cache = True,
     cache_use: Literal["reuse", "refresh", "only"] = "reuse",
     strict: bool = False,
+    common: bool = False,
     long: Literal["skip", "cut"] = "skip",
     rerank: int | str | None = None,
     trust_remote_code: bool = False,
@@ -80,6 +81,7 @@ def evaluate(
             stores nothing. The scores of a function are never stored.
         cache_use: `reuse` stored scores, `refresh` them, or use `only` them.
         strict: refuse to skip examples.
+        common: measure every model on the examples that none of them skipped.
         long: `skip` captions that are longer than a model reads, or `cut` them.
         rerank: in galleries `itm` and `lm` rank the so many captions of highest `itc`; `all` ranks
             every one; None decides by the gallery's size.
@@ -130,6 +132,7 @@ def evaluate(
         cache=store_place(cache),
         cache_use=require_choice("cache_use", cache_use, ("reuse", "refresh", "only")),
         strict=strict,
+        common=common,
         long=require_choice("long", long, ("skip", "cut")),
         rerank=_parse_rerank(rerank),
         trust_remote_code=trust_remote_code,

@@ -68,6 +68,9 @@ def evaluate(
     cache: Cache = None,
     no_cache: NoCache = False,
     cache_use: CacheUseOption = CacheUse.reuse,
+    common: Annotated[
+        bool, typer.Option("--common", help="Only examples that no model and score skipped.")
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Whatever cannot be asked ends the run.")
     ] = False,
@@ -134,6 +137,7 @@ def evaluate(
             cache=cache_option(cache, no_cache),
             cache_use=cache_use.value,
             strict=strict,
+            common=common,
             long=long.value,
             rerank=rerank,
             trust_remote_code=trust_remote_code,

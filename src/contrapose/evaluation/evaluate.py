@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from contrapose import __version__
+from contrapose.data import Benchmark, Example
 from contrapose.engine import (
     LIKELIHOOD_SCORES,
     SCORES,
@@ -33,7 +34,7 @@ from contrapose.evaluation.parts import (
     run_part,
     score_parts,
 )
-from contrapose.evaluation.selection import Selection, select
+from contrapose.evaluation.selection import PartData, Selection, select
 from contrapose.evaluation.skips import (
     NothingLeftError,
     require_no_skips,
@@ -126,9 +127,8 @@ def evaluate_models(
     if isinstance(request.prior, FolderImages):
         load_prior_folder(request.prior)  # a bad folder is refused before anything is scored
     images = ImageCache()
-    runs: list[RunRecord] = []
-    for model in loaded:
-        context = ScoringContext(
+    contexts = [
+        ScoringContext(
             model,
             store,
             batch_size=request.batch_size,
@@ -139,10 +139,68 @@ def evaluate_models(
             cache_use=request.cache_use,
             executor=LocalExecutor(request.workers),
         )
-        for selection in selections:
-            for score in _list_scores(model, request):
-                runs.append(_evaluate_selection(context, selection, score, request))
-    return runs
+        for model in loaded
+    ]
+    runs = _evaluate_selections(contexts, selections, request)
+    if not request.common:
+        return runs
+    common = [_without_skipped(selection, runs) for selection in selections]
+    if common == selections:
+        return runs
+    return [
+        _note_common(run, {before.name: before.cases() for before in selections})
+        for run in _evaluate_selections(contexts, common, request)
+    ]
+
+
+def _note_common(run: RunRecord, cases: Mapping[str, Mapping[str, Example]]) -> RunRecord:
+    """Add to a run how many examples are left out because a run skipped them."""
+    total = len(cases[run.results.benchmark])
+    left_out = total - len(run.cases)
+    if not left_out:
+        return run
+    note = f"{left_out:,} of {total:,} examples are left out, which not all models and scores have"
+    notes = (*run.results.notes, note)
+    return replace(run, results=run.results.model_copy(update={"notes": notes}))
+
+
+def _evaluate_selections(
+    contexts: Sequence[ScoringContext], selections: Sequence[Selection], request: EvalRequest
+) -> list[RunRecord]:
+    return [
+        _evaluate_selection(context, selection, score, request)
+        for context in contexts
+        for selection in selections
+        for score in _list_scores(context.model, request)
+    ]
+
+
+def _without_skipped(selection: Selection, runs: Sequence[RunRecord]) -> Selection:
+    """Selection without the examples that any run of it skipped; galleries stay as they are.
+
+    Raises:
+        InputError: no example of a part is left.
+    """
+    skipped = {
+        unit
+        for run in runs
+        if run.results.benchmark == selection.name
+        for unit in run.spec.get("skipped", ())
+    }
+    parts: dict[str, tuple[Benchmark, PartData]] = {}
+    for name, (benchmark, data) in selection.parts.items():
+        prefix = f"{name}/" if selection.suite else ""
+        if not isinstance(data, list):
+            parts[name] = (benchmark, data)
+            continue
+        common = [example for example in data if f"{prefix}{example.id}" not in skipped]
+        if not common:
+            raise InputError(
+                f"no example of {name or selection.name} was scored by every model; "
+                f"leave out {option('common')}."
+            )
+        parts[name] = (benchmark, common)
+    return selection if parts == selection.parts else replace(selection, parts=parts)
 
 
 def load_for_request(name: str, request: EvalRequest) -> Model:

@@ -76,6 +76,7 @@ class EvalRequest:
         cache: folder or URL of the store; None keeps scores in memory alone.
         cache_use: `reuse` scores of the cache, `refresh` them, or use `only` them.
         strict: refuse to skip anything.
+        common: measure every model on the examples that none of them skipped.
         long: skip captions that are longer than a model reads, or cut them.
         rerank: candidates of each query of a gallery that `itm` and `lm` score, 0 for all; None
             decides by its size.
@@ -100,6 +101,7 @@ class EvalRequest:
     cache: Path | str | None = None
     cache_use: CachePolicy = "reuse"
     strict: bool = False
+    common: bool = False
     long: Literal["skip", "cut"] = "skip"
     rerank: int | None = None
     trust_remote_code: bool = False

@@ -219,6 +219,7 @@ def evaluation_tables(runs: Sequence[Results]) -> list[Table | str]:
         tables.append(_evaluation_table(some))
         if any(map(run_alphas, some)):
             tables.append(_alphas_table(some))
+        tables += _note_different_examples(some)
     notes = dict.fromkeys(
         f"Note on {run.benchmark} ({run.model} {run.score}): {note}."
         for run in runs
@@ -239,7 +240,7 @@ def _evaluation_table(runs: Sequence[Results]) -> Table:
         (
             part,
             name,
-            f"{max(value.n for value in values.values()):,}",
+            _count_cell(values, len(runs)),
             format_value(next(iter(values.values())).chance, share=True),
             *(format_metric(values.get(i)) for i in range(len(runs))),
         )
@@ -248,6 +249,25 @@ def _evaluation_table(runs: Sequence[Results]) -> Table:
     title = f"{runs[0].benchmark} · {runs[0].aggregation} · % with 95 % interval · ties never win"
     names = tuple(f"{run.model} {run.score}" for run in runs)
     return Table(title, ("<part", "<metric", "n", "chance", *names), tuple(rows))
+
+
+def _count_cell(values: Mapping[int, MetricValue], runs: int) -> str:
+    """Number of examples of a row; that of each run, in their order, where they differ."""
+    counts = [f"{value.n:,}" for value in values.values()]
+    if len(set(counts)) == 1:
+        return counts[0]
+    return " / ".join(f"{values[i].n:,}" if i in values else "–" for i in range(runs))
+
+
+def _note_different_examples(runs: Sequence[Results]) -> list[str]:
+    """Note that runs of one benchmark are over different numbers of examples."""
+    if len({run.skipped.examples if run.skipped else 0 for run in runs}) == 1:
+        return []
+    return [
+        f"Note on {runs[0].benchmark}: the runs skipped different numbers of examples, so their "
+        f"columns are over different ones (n of each); {option('common', True)} measures all "
+        "on the same."
+    ]
 
 
 def _top_parts(run: Results) -> list[tuple[str, dict[str, MetricValue]]]:
