@@ -12,6 +12,7 @@ import pytest
 
 from contrapose.results import Evaluation, read_run
 from contrapose.results.exports import export_run, lm_eval_exports, read_run_folder
+from contrapose.results.run_files import read_spec, write_spec
 from tests.results.exports.conftest import STAMP, WHEN
 
 TABLES = {
@@ -154,7 +155,9 @@ def test_skipped_examples_count_as_original(asked: Path) -> None:
     file = asked / "results.json"
     content = json.loads(file.read_text())
     content["runs"][0]["skipped"] = {"examples": 3, "reasons": {"no file": 3}, "first": "gone."}
+    spec = read_spec(asked)
     file.write_text(json.dumps(content))
+    write_spec(asked, spec)
     results = lm_eval_exports(read_run_folder(asked, WHEN))[0].results
     count = results["n-samples"]["patches"]
     assert count["original"] == count["effective"] + 3
