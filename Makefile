@@ -26,7 +26,7 @@ tree: $(VENV)/.dev
 	$(BIN)/python tools/check_tree.py
 
 unit: $(VENV)/.dev
-	$(BIN)/pytest -q -n 2
+	$(BIN)/pytest -q -n 2 --dist worksteal
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -89,7 +89,7 @@ def dot_plot(title: str, rows: Sequence[DotRow], series: Sequence[str]) -> str:
         for row in rows
     )
     note = (
-        "Whiskers are 95 % bootstrap intervals; the gray bar is the chance level. Point at a dot "
+        "Whiskers are 95 % intervals; the gray bar is the chance level. Point at a dot "
         "for its numbers."
     )
     return figure(title, note, description, DOTS_WIDTH, bottom + 38, body)
@@ -187,7 +187,7 @@ def sensitivity_plot(
         f"{name}: " + ", ".join(f"{label} {dot.value:.3g}" for label, dot in dots.items())
         for name, dots in drawn.items()
     )
-    note = "The axis is logarithmic. Whiskers are 95 % bootstrap intervals, drawn by image."
+    note = "The axis is logarithmic. Whiskers are 95 % intervals, drawn by image."
     return figure(title, note, description, SENSITIVITY_WIDTH, bottom + 38, body)
 
 

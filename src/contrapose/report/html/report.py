@@ -143,7 +143,7 @@ def _default_title(results: Sequence[Results]) -> str:
 def _benchmark_sections(results: Sequence[Results], named: str) -> list[str]:
     """Sections of one benchmark, whose name is in the titles where there are several."""
     introduction = (
-        "Shares in %. The interval is a 95 % bootstrap over examples; a tie is never a win."
+        "Shares in %. Intervals are 95 %, over examples; a tie is never a win."
         if all(one.protocol == "strict" for one in results)
         else "Shares in %. The interval is a 95 % bootstrap over examples; ties count as in the "
         "benchmark's official script."
