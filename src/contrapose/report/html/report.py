@@ -145,7 +145,7 @@ def _benchmark_sections(results: Sequence[Results], named: str) -> list[str]:
     introduction = (
         "Shares in %. Intervals are 95 %, over examples; a tie is never a win."
         if all(one.protocol == "strict" for one in results)
-        else "Shares in %. The interval is a 95 % bootstrap over examples; ties count as in the "
+        else "Shares in %. Intervals are 95 %, over examples; ties count as in the "
         "benchmark's official script."
     )
     return [
