@@ -12,10 +12,9 @@ import torch.distributed as dist
 
 from contrapose.losses import Match, processes
 from contrapose.tune.distill import Distiller
-from contrapose.tune.distributed import average_gradients
 from contrapose.tune.feed import Feed
 from contrapose.tune.objective import parse_objective
-from contrapose.tune.parameters import select_trainable
+from contrapose.tune.parameters import average_gradients, select_trainable
 from contrapose.tune.settings import Settings
 from contrapose.tune.step import TrainingStep
 from contrapose.tune.trainer import train

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from contrapose.models.options import LoadOptions
 from contrapose.models.tiny.model import Tiny, TinyClip
-from contrapose.models.tiny.network import TinyConfig, TinyNetwork
-from contrapose.models.tiny.tokenizer import Tokenizer
+from contrapose.models.tiny.network import TinyConfig, TinyNetwork, Tokenizer
 from contrapose.tune.data.rows import TrainingCaption, TrainingSet, pixel_fingerprint
 from contrapose.tune.students import TinyStudent
 

@@ -11,8 +11,7 @@ from contrapose.losses import Dividend
 from contrapose.models.exact import normalize_rows
 from contrapose.models.masking.text import MaskedText, full_captions
 from contrapose.tune.data.rows import TrainingCaption, TrainingSet
-from contrapose.tune.feed import Feed, TrainingBatch
-from contrapose.tune.masked_batches import complete_games, mask_players, player_spans
+from contrapose.tune.feed import Feed, TrainingBatch, complete_games, mask_players, player_spans
 from contrapose.tune.objective import parse_objective
 from contrapose.tune.settings import Settings
 from contrapose.tune.step import TrainingStep

@@ -15,7 +15,7 @@ from contrapose.data import Example, Gallery, ImageRef
 from contrapose.errors import InputError
 from contrapose.losses import Dividend
 from contrapose.results.measures import Measure, Measurements
-from contrapose.tune.masked_batches import mask_players
+from contrapose.tune.feed import mask_players
 from contrapose.tune.panels import TrainingImage, make_pairs_panel, make_panel
 from contrapose.tune.report import Evaluator, Guard, make_bill, parse_guards, read_metrics
 from tests.tune.small import Painted, small_rows, small_student

@@ -15,8 +15,7 @@ from typing import Any
 import torch
 
 from contrapose.models.tiny.model import Tiny, TinyClip
-from contrapose.models.tiny.network import TinyConfig, TinyNetwork
-from contrapose.models.tiny.tokenizer import Tokenizer
+from contrapose.models.tiny.network import TinyConfig, TinyNetwork, Tokenizer
 from contrapose.models.tiny.weights import read_recipe, read_weights, write_weights
 from contrapose.world.captions import VOCABULARY
 from tools.train_tiny.data import TrainSet, generate_scenes

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from contrapose.errors import InputError
-from contrapose.models.tiny.tokenizer import BYTES, END, PAD, SPECIAL, START, Tokenizer
+from contrapose.models.tiny.network import BYTES, END, PAD, SPECIAL, START, Tokenizer
 from contrapose.world.captions import VOCABULARY, Caption, describe
 from contrapose.world.captions.describe import TRAINING_KIND_WEIGHTS
 from contrapose.world.render import PackedScenes, are_visible, pack, render_packed

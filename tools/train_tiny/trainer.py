@@ -18,8 +18,7 @@ from contrapose.files import write_bytes
 from contrapose.losses import InfoNCE, LossBatch
 from contrapose.losses.match import binary_matching_loss, sample_hard_negatives
 from contrapose.models.tiny.model import scale_pixels
-from contrapose.models.tiny.network import TinyNetwork, TransformerBlock
-from contrapose.models.tiny.tokenizer import MATCH, PAD
+from contrapose.models.tiny.network import MATCH, PAD, TinyNetwork, TransformerBlock
 from contrapose.tune.cuda_graph import GraphReplay
 from contrapose.tune.settings import learning_rate_factor
 from contrapose.world.scene import COLORS, SHAPES

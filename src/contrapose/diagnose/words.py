@@ -21,12 +21,7 @@ from typing import Any, Literal
 
 from contrapose.data import Example
 from contrapose.data.tagging import WORD_PATTERN, Tagger, split_words, tag_groups
-from contrapose.diagnose.players import (
-    MissingPlayers,
-    WordFinder,
-    WordGroups,
-    require_few_players,
-)
+from contrapose.diagnose.players import MissingPlayers, WordFinder, WordGroups, require_few_players
 from contrapose.errors import InputError, option
 from contrapose.files import (
     MalformedError,

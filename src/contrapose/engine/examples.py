@@ -19,19 +19,9 @@ from contrapose.engine.context import (
     build_embedding_requests,
     build_pair_request,
 )
-from contrapose.engine.plan import (
-    ScoringPlan,
-    compute_caption_ids,
-    plan_examples,
-    truncation_notes,
-)
+from contrapose.engine.plan import ScoringPlan, compute_caption_ids, plan_examples, truncation_notes
 from contrapose.engine.priors import compute_priors
-from contrapose.engine.score_types import (
-    LIKELIHOOD_SCORES,
-    NoiseImages,
-    OtherImages,
-    require_score,
-)
+from contrapose.engine.score_types import LIKELIHOOD_SCORES, NoiseImages, OtherImages, require_score
 from contrapose.errors import InputError
 from contrapose.files import gc_paused
 from contrapose.metrics import FloatArray, IntArray

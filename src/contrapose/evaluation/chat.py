@@ -14,12 +14,7 @@ from contrapose.engine.chat import ReplyTable, collect_replies
 from contrapose.engine.chat_prompts import ChatTemplate, find_template
 from contrapose.evaluation.skips import NothingLeftError, SkipReasons
 from contrapose.metrics import Choices, IntArray
-from contrapose.results.measures import (
-    Measure,
-    Measurements,
-    measure_from_outcome,
-    place_measures,
-)
+from contrapose.results.measures import Measure, Measurements, measure_from_outcome, place_measures
 from contrapose.results.schema import UsageReport
 from contrapose.results.shapes import find_shape
 from contrapose.results.tables import ScoreTable

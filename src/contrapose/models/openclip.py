@@ -23,11 +23,6 @@ from contrapose.files import did_you_mean
 from contrapose.models.capabilities import ModelCard, check_caption
 from contrapose.models.exact import exact_inference, normalize_rows
 from contrapose.models.image_transform import ImageTransform, batch_images, torchvision_transform
-from contrapose.models.masking.embeddings import (
-    find_word_embedding,
-    make_zero_flags,
-    zero_embeddings,
-)
 from contrapose.models.masking.text import (
     PAD,
     TOKEN_0,
@@ -37,6 +32,7 @@ from contrapose.models.masking.text import (
     full_caption,
     full_captions,
 )
+from contrapose.models.masking.zero import find_word_embedding, make_zero_flags, zero_embeddings
 from contrapose.models.names import fingerprint
 from contrapose.models.options import LoadOptions
 

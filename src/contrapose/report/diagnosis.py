@@ -8,13 +8,7 @@ from collections.abc import Mapping
 from contrapose.diagnose.explain import Explanation, PairValue
 from contrapose.diagnose.schema import DiagnosisReport, ModelDiagnosis, SensitivityValue
 from contrapose.errors import option
-from contrapose.report.tables import (
-    Table,
-    format_bounds,
-    format_number,
-    format_percent,
-    strongest,
-)
+from contrapose.report.tables import Table, format_bounds, format_number, format_percent, strongest
 
 MAX_REASONS = 5
 SIDE_NOUNS = {"text": "words", "image": "regions"}

@@ -23,12 +23,7 @@ from contrapose.results.score_files import (
     read_annotations,
 )
 from contrapose.results.shapes import AVERAGE, Protocol
-from contrapose.results.summary import (
-    RESAMPLES,
-    build_statistics,
-    count_units,
-    is_share,
-)
+from contrapose.results.summary import RESAMPLES, build_statistics, count_units, is_share
 from contrapose.scores import detect_benchmark
 
 Method = Literal["midp", "exact"]

@@ -14,7 +14,7 @@ import torch
 from torch.nn.functional import normalize
 
 from contrapose.errors import InputError, option
-from contrapose.models.joined.spec import SPEC, JoinedSpec, Side, read_joined_spec
+from contrapose.models.joined import SPEC, JoinedSpec, Side, read_joined_spec
 from contrapose.models.names import parse_name
 from contrapose.models.registry import model_names
 from contrapose.tune.data.rows import (

@@ -33,7 +33,7 @@ from contrapose.results.compare import TOO_FEW, compare
 from contrapose.results.measures import Measure, Measurements
 from contrapose.results.schema import Difference
 from contrapose.results.summary import build_statistics
-from contrapose.tune.masked_batches import MASKED_COALITIONS, complete_games, mask_players
+from contrapose.tune.feed import MASKED_COALITIONS, complete_games, mask_players
 from contrapose.tune.panels import SWAPS, EvaluationPanel
 
 Better = Literal["higher", "lower"]

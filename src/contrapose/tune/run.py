@@ -13,7 +13,6 @@ from contrapose.models import load_model
 from contrapose.tune import checkpoint
 from contrapose.tune.datasets import load_datasets, zero_shot_notes
 from contrapose.tune.distill import Distiller, load_teacher
-from contrapose.tune.distributed import process_group
 from contrapose.tune.feed import Feed
 from contrapose.tune.objective import Objective, parse_objective
 from contrapose.tune.output import (
@@ -26,7 +25,7 @@ from contrapose.tune.output import (
     write_bill,
     write_model,
 )
-from contrapose.tune.parameters import add_lora, merge_lora, select_trainable
+from contrapose.tune.parameters import add_lora, merge_lora, process_group, select_trainable
 from contrapose.tune.report import Evaluator, Guard, make_bill
 from contrapose.tune.settings import ProgressCallback, Settings, TuneRequest
 from contrapose.tune.students import Student, load_student

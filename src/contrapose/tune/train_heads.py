@@ -12,8 +12,8 @@ import torch
 
 from contrapose.errors import InputError, option
 from contrapose.models import load_model
+from contrapose.models.joined import JoinedSpec, read_joined, save_joined
 from contrapose.models.joined.model import require_dual_encoder
-from contrapose.models.joined.spec import JoinedSpec, read_joined, save_joined
 from contrapose.models.names import parse_name
 from contrapose.models.options import find_device
 from contrapose.models.registry import model_names

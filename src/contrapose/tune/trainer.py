@@ -21,11 +21,15 @@ from contrapose.losses.gather import processes
 from contrapose.tune import checkpoint
 from contrapose.tune.cuda_graph import CudaGraphStep, can_record
 from contrapose.tune.data.rows import TrainingSet
-from contrapose.tune.distributed import average_gradients, broadcast_object, gather_objects
 from contrapose.tune.feed import Feed, TrainingBatch
-from contrapose.tune.objective import Objective
-from contrapose.tune.pair_losses import Teacher
-from contrapose.tune.parameters import make_optimizer, select_trainable
+from contrapose.tune.objective import Objective, Teacher
+from contrapose.tune.parameters import (
+    average_gradients,
+    broadcast_object,
+    gather_objects,
+    make_optimizer,
+    select_trainable,
+)
 from contrapose.tune.settings import Settings
 from contrapose.tune.step import TrainingStep
 from contrapose.tune.students import Student

@@ -7,15 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.models.hf.small_fusion import (
-    CAPTIONS,
-    bert_tokenizer,
-    hf,
-    opened,
-    picture,
-    same,
-    saved,
-)
+from tests.models.hf.small_fusion import CAPTIONS, bert_tokenizer, hf, opened, picture, same, saved
 
 IMAGES = [picture(50, 40, 0), picture(33, 70, 1), picture(32, 32, 2), picture(90, 20, 3, "L")]
 

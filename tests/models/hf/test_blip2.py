@@ -8,15 +8,7 @@ import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
-from tests.models.hf.small_fusion import (
-    CAPTIONS,
-    bert_tokenizer,
-    hf,
-    opened,
-    picture,
-    same,
-    saved,
-)
+from tests.models.hf.small_fusion import CAPTIONS, bert_tokenizer, hf, opened, picture, same, saved
 
 IMAGES = [picture(50, 40, 0), picture(33, 70, 1), picture(28, 28, 2), picture(90, 20, 3, "L")]
 QUERIES = 5

@@ -24,7 +24,7 @@ from contrapose.models import (
     load_model,
 )
 from contrapose.models.tiny.model import Tiny, TinyClip
-from contrapose.models.tiny.tokenizer import START
+from contrapose.models.tiny.network import START
 from contrapose.world.captions import describe
 from contrapose.world.render import render
 from contrapose.world.sample import sample_scenes

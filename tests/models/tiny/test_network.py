@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from contrapose.models.tiny.network import FusionDecoder, TinyConfig, TinyNetwork, grid_positions
-from contrapose.models.tiny.tokenizer import END, MATCH, PAD, START
+from contrapose.models.tiny.network import (
+    END,
+    MATCH,
+    PAD,
+    START,
+    FusionDecoder,
+    TinyConfig,
+    TinyNetwork,
+    grid_positions,
+)
 from tools.train_tiny.__main__ import CONFIGS
 
 CONFIG = TinyConfig(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contrapose.models.tiny.tokenizer import BYTES, END, MATCH, PAD, SPECIAL, START, Tokenizer
+from contrapose.models.tiny.network import BYTES, END, MATCH, PAD, SPECIAL, START, Tokenizer
 from contrapose.world.captions import VOCABULARY
 
 TOKENISER = Tokenizer(VOCABULARY)

@@ -14,8 +14,7 @@ import torch
 from contrapose.errors import InputError
 from contrapose.models.tiny import NAMES, load, read_weights, write_weights
 from contrapose.models.tiny.model import Tiny, TinyClip
-from contrapose.models.tiny.network import TinyConfig, TinyNetwork
-from contrapose.models.tiny.tokenizer import BYTES, SPECIAL
+from contrapose.models.tiny.network import BYTES, SPECIAL, TinyConfig, TinyNetwork
 from contrapose.models.tiny.weights import FOLDER, read_recipe
 
 WORDS = ("ball", "red")

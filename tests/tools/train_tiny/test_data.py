@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from contrapose.errors import InputError
-from contrapose.models.tiny.tokenizer import BYTES, END, PAD, SPECIAL, START, Tokenizer
+from contrapose.models.tiny.network import BYTES, END, PAD, SPECIAL, START, Tokenizer
 from contrapose.world.captions import VOCABULARY, describe
 from contrapose.world.render import render
 from contrapose.world.sample import HELD_OUT, sample_scene

@@ -13,8 +13,15 @@ import pytest
 import torch
 
 from contrapose.losses.match import sample_hard_negatives
-from contrapose.models.tiny.network import TinyConfig, TinyNetwork
-from contrapose.models.tiny.tokenizer import END, MATCH, PAD, START, Tokenizer
+from contrapose.models.tiny.network import (
+    END,
+    MATCH,
+    PAD,
+    START,
+    TinyConfig,
+    TinyNetwork,
+    Tokenizer,
+)
 from contrapose.tune import cuda_graph
 from contrapose.tune.settings import learning_rate_factor
 from contrapose.world.captions import VOCABULARY

@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import normalize
 
 from contrapose.errors import InputError
-from contrapose.models.joined.spec import apply_head
+from contrapose.models.joined import apply_head
 from contrapose.tune.heads import Features, train_heads
 from contrapose.tune.heads.training import HeadTrainer, fold_whitening
 from contrapose.tune.settings import HeadSettings

@@ -73,7 +73,7 @@ def test_folded_heads_are_those_that_were_trained() -> None:
     for kind in ("linear", "mlp"):
         training = HeadTrainer(features, replace(SMALL, kind=kind), torch.device("cpu"))
         list(training.steps())
-        from contrapose.models.joined.spec import apply_head
+        from contrapose.models.joined import apply_head
 
         trained = training.trained()
         inside = normalize(apply_head(training.images, training.heads, "image"), dim=1)

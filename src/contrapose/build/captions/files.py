@@ -15,13 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from contrapose import __version__
-from contrapose.build.captions.pairs import (
-    CaptionPairs,
-    CaptionRecord,
-    Recipe,
-    Tally,
-    make_pairs,
-)
+from contrapose.build.captions.pairs import CaptionPairs, CaptionRecord, Recipe, Tally, make_pairs
 from contrapose.build.captions.rewriter import Rewriter
 from contrapose.errors import InputError, option
 from contrapose.files import (

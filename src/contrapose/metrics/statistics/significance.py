@@ -11,11 +11,7 @@ from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
 from contrapose.metrics.statistics.bootstrap import RESAMPLES, percentile_interval, replicates
-from contrapose.metrics.statistics.shares import (
-    FEWEST_UNITS,
-    NO_INTERVAL,
-    count_statistic_units,
-)
+from contrapose.metrics.statistics.shares import FEWEST_UNITS, NO_INTERVAL, count_statistic_units
 from contrapose.metrics.statistics.statistic import Statistic, join
 from contrapose.metrics.types import FloatArray, IntArray
 

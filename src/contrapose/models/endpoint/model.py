@@ -9,13 +9,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, cast
 
 from contrapose.errors import InputError, option
-from contrapose.models.capabilities import (
-    ModelCard,
-    Prompt,
-    QuestionTemplate,
-    Reply,
-    check_pairs,
-)
+from contrapose.models.capabilities import ModelCard, Prompt, QuestionTemplate, Reply, check_pairs
 from contrapose.models.endpoint.client import (
     NEW_TOKEN_LIMIT,
     TOKEN_LIMIT,

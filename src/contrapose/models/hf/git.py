@@ -11,11 +11,7 @@ from transformers import DynamicCache, GitForCausalLM
 from contrapose.errors import InputError
 from contrapose.models.encoded_images import EncodedImages
 from contrapose.models.hf.captioner import HFCaptioner, get_cache_tensors, make_cache
-from contrapose.models.hf.inputs import (
-    CausalTextInputs,
-    require_end_token,
-    require_start_token,
-)
+from contrapose.models.hf.inputs import CausalTextInputs, require_end_token, require_start_token
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import ImageLike

@@ -2,22 +2,199 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from contrapose.errors import MissingExtraError
-from contrapose.models.joined.spec import (
-    SPEC,
-    JoinedSpec,
-    Side,
-    read_joined,
-    read_joined_spec,
-    save_joined,
-)
+from contrapose.errors import InputError, MissingExtraError
+from contrapose.files import new_folder, write_bytes, write_text
 from contrapose.models.options import LoadOptions
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from contrapose.models.joined.model import JoinedEncoder
+
+REQUIRED_KEYS = ("weight",)
+LINEAR_KEYS = ("weight", "bias")
+HIDDEN_KEYS = ("hidden.weight", "hidden.bias", "out.weight")
+"""Keys of the hidden layer: a head has all of these or none."""
+
+
+def apply_head(vectors: Tensor, heads: Mapping[str, Tensor], side: str) -> Tensor:
+    """Apply a side's head to vectors (n, p): Wx + b, plus V·gelu(Ux + u) if it has that."""
+    from torch.nn.functional import gelu, linear
+
+    mapped = linear(vectors, heads[f"{side}.weight"], heads.get(f"{side}.bias"))
+    if f"{side}.hidden.weight" not in heads:
+        return mapped
+    weight, bias, out = (heads[f"{side}.{name}"] for name in HIDDEN_KEYS)
+    return mapped + linear(gelu(linear(vectors, weight, bias)), out)
+
+
+def find_head_fault(heads: Mapping[str, Tensor], side: str) -> str:
+    """Fault of a side's head, `names` or `shapes`; empty when it is valid."""
+    prefix = f"{side}."
+    shapes = {
+        name.removeprefix(prefix): head.shape
+        for name, head in heads.items()
+        if name.startswith(prefix)
+    }
+    if not set(REQUIRED_KEYS) <= set(shapes) or set(shapes) - {*LINEAR_KEYS, *HIDDEN_KEYS}:
+        return "names"
+    if 0 < len(set(HIDDEN_KEYS) & set(shapes)) < len(HIDDEN_KEYS):
+        return "names"
+    if len(shapes["weight"]) != 2:
+        return "shapes"
+    out, given = shapes["weight"]
+    wanted = {"weight": (out, given), "bias": (out,)}
+    if HIDDEN_KEYS[0] in shapes:
+        middle = shapes[HIDDEN_KEYS[0]][0] if shapes[HIDDEN_KEYS[0]] else 0
+        wanted |= dict(zip(HIDDEN_KEYS, ((middle, given), (middle,), (out, middle)), strict=True))
+    return "" if all(tuple(shapes[name]) == wanted[name] for name in shapes) else "shapes"
+
+
+FORMAT = "contrapose-joined-1"
+SPEC = "joined.json"
+HEADS = "heads.safetensors"
+
+Pool = Literal["pooler", "first", "mean", "last", "max"]
+"""Pooling of an encoder's output: its pooler, its first position, the mean …"""
+Kind = Literal["hf", "timm", "model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Spec of one encoder of a joined pair.
+
+    Attributes:
+        source: a folder (relative to the joined folder), an id on the hub, the architecture's name
+            for timm, or a model string for `kind="model"`.
+        pool: pooling of its output; empty: as the encoder states.
+        kind: `hf` for transformers and sentence-transformers, `timm` for images only, `model` for
+            the vectors of a dual encoder.
+        revision: on the hub.
+        weights: for timm: its weight file, relative to the joined folder.
+        normalise: normalize its vector to unit length before the head.
+    """
+
+    source: str
+    pool: Pool | Literal[""] = ""
+    kind: Kind = "hf"
+    revision: str | None = None
+    weights: str | None = None
+    normalise: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedSpec:
+    """Spec of joined encoders: the image and the text encoder.
+
+    Attributes:
+        image: the image encoder.
+        text: the sentence encoder.
+    """
+
+    image: Side
+    text: Side
+
+    def resolve_paths(self, start: Path) -> JoinedSpec:
+        """Copy with paths relative to `start` made absolute."""
+        return JoinedSpec(_resolve_side(self.image, start), _resolve_side(self.text, start))
+
+
+def save_joined(folder: Path, spec: JoinedSpec, heads: Mapping[str, Tensor]) -> None:
+    """Write a folder of joined encoders atomically; the encoders stay where they are.
+
+    Args:
+        folder: must not exist, or be empty.
+        spec: the encoders.
+        heads: `image.weight` (d, image's) and `text.weight` (d, text's); optional `image.bias` and
+            `text.bias` (d,), and a hidden layer per side (`HIDDEN_KEYS`).
+
+    Raises:
+        InputError: the folder is taken, or the heads do not fit together.
+    """
+    from safetensors.torch import save
+
+    check_heads(heads, folder)
+    contiguous = {name: head.detach().cpu().float().contiguous() for name, head in heads.items()}
+    content = {"format": FORMAT, **asdict(spec)}
+    with new_folder(folder) as new:
+        write_bytes(new / HEADS, save(contiguous))
+        write_text(new / SPEC, json.dumps(content, indent=2) + "\n")
+
+
+def read_joined(folder: Path) -> tuple[JoinedSpec, dict[str, Tensor]]:
+    """Read the spec of a folder, and its heads in float32.
+
+    Raises:
+        InputError: a file is missing or damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    spec = read_joined_spec(folder / SPEC)
+    try:
+        heads = {name: head.float() for name, head in load((folder / HEADS).read_bytes()).items()}
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"cannot be read ({error}).", file=folder / HEADS) from None
+    check_heads(heads, folder / HEADS)
+    return spec, heads
+
+
+def read_joined_spec(file: Path) -> JoinedSpec:
+    """Read the spec of a `joined.json`.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise InputError(
+                f"is of format {content['format']!r}; this program reads {FORMAT!r}.", file=file
+            )
+        return JoinedSpec(_parse_side(content["image"]), _parse_side(content["text"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"cannot be read ({error}).", file=file) from None
+
+
+def check_heads(heads: Mapping[str, Tensor], file: Path) -> None:
+    """Raise `InputError` unless there is one head per side, both of one output dimension."""
+    faults = [find_head_fault(heads, side) for side in ("image", "text")]
+    strange = [name for name in heads if name.partition(".")[0] not in ("image", "text")]
+    if strange or "names" in faults:
+        raise InputError(
+            f"the heads are {', '.join(sorted(heads)) or 'none'}; needed are image.weight and "
+            "text.weight, and there may be image.bias and text.bias, and of a hidden layer all of "
+            f"{', '.join(f'image.{name}' for name in HIDDEN_KEYS)}, and for text alike.",
+            file=file,
+        )
+    if "shapes" in faults or len(heads["image.weight"]) != len(heads["text.weight"]):
+        shapes = {name: tuple(head.shape) for name, head in heads.items()}
+        raise InputError(f"the heads do not fit together: {shapes}.", file=file)
+
+
+def _parse_side(content: Any) -> Side:
+    side = Side(**content)
+    if side.pool and side.pool not in get_args(Pool):
+        raise ValueError(f"unknown pool {side.pool!r}")
+    if side.kind not in get_args(Kind):
+        raise ValueError(f"unknown kind {side.kind!r}")
+    if not isinstance(side.source, str) or not side.source:
+        raise ValueError("a side without a source")
+    return side
+
+
+def _resolve_side(side: Side, start: Path) -> Side:
+    near = start / Path(side.source).expanduser()
+    source = str(near.resolve()) if side.kind != "timm" and near.is_dir() else side.source
+    weights = None if side.weights is None else str((start / side.weights).resolve())
+    return replace(side, source=source, weights=weights)
+
 
 __all__ = [
     "JoinedSpec",

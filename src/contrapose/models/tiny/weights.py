@@ -70,8 +70,7 @@ def read_weights(file: Path) -> tuple[TinyNetwork, tuple[str, ...], str]:
     from safetensors import SafetensorError
     from safetensors.torch import load as parse
 
-    from contrapose.models.tiny.network import TinyConfig, TinyNetwork
-    from contrapose.models.tiny.tokenizer import Tokenizer
+    from contrapose.models.tiny.network import TinyConfig, TinyNetwork, Tokenizer
 
     content = _read_bytes(file)
     try:

@@ -12,12 +12,7 @@ from contrapose.data import ImageRef, open_images
 from contrapose.errors import InputError
 from contrapose.evaluation.parts import DEBIASED
 from contrapose.metrics import BoolArray, FloatArray
-from contrapose.report.html.page import (
-    element,
-    escape,
-    image_data_uri,
-    render_details,
-)
+from contrapose.report.html.page import element, escape, image_data_uri, render_details
 from contrapose.report.results import run_label
 from contrapose.report.run_examples import (
     ALL,

@@ -7,13 +7,7 @@ import numpy as np
 from contrapose import metrics
 from contrapose.metrics import FloatArray, chance_levels
 from contrapose.results.measures import DerivedMetric, Measure
-from contrapose.results.shapes.base import (
-    AVERAGE,
-    ChatMeasures,
-    MeasureInput,
-    Shape,
-    ShapeMeasures,
-)
+from contrapose.results.shapes.base import AVERAGE, ChatMeasures, MeasureInput, Shape, ShapeMeasures
 from contrapose.results.shapes.comparisons import caption_debiasing, measure_wins
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from contrapose.errors import InputError
 from contrapose.files import new_folder, write_bytes, write_text
 from contrapose.metrics.types import FloatArray, IntArray
-from contrapose.models.joined.spec import FORMAT, SPEC, JoinedSpec
+from contrapose.models.joined import FORMAT, SPEC, JoinedSpec
 from contrapose.models.options import LoadOptions
 from contrapose.tune.settings import ProgressCallback
 

@@ -17,14 +17,7 @@ from torch.nn.functional import normalize
 from contrapose.data import EditQuery, EditSet, Gallery
 from contrapose.errors import InputError, option
 from contrapose.files import new_folder, require_free, write_bytes, write_text
-from contrapose.models.joined.spec import (
-    HEADS,
-    SPEC,
-    JoinedSpec,
-    Side,
-    read_joined_spec,
-    save_joined,
-)
+from contrapose.models.joined import HEADS, SPEC, JoinedSpec, Side, read_joined_spec, save_joined
 from contrapose.results.schema import MetricValue
 from contrapose.results.summary import summarize
 from contrapose.tune.heads.features import Features, has_features, read_features

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from contrapose.errors import InputError, option
 from contrapose.models import load_model
 from contrapose.models.capabilities import Model
-from contrapose.models.masking.embeddings import make_zero_flags, zero_embeddings
+from contrapose.models.masking.zero import make_zero_flags, zero_embeddings
 from contrapose.models.names import parse_name
 from contrapose.models.registry import model_names
 from contrapose.models.tiny.model import TinyClip, scale_pixels
-from contrapose.models.tiny.tokenizer import MATCH, PAD, START
+from contrapose.models.tiny.network import MATCH, PAD, START
 from contrapose.models.tiny.weights import WEIGHT_FILE, write_weights
 from contrapose.tune.data.rows import TrainingImages
 

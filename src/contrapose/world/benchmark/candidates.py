@@ -20,12 +20,7 @@ from contrapose.data.examples import Match, diagonal_match, single_match
 from contrapose.errors import InputError
 from contrapose.world.benchmark import pairs
 from contrapose.world.benchmark.annotations import parse_caption
-from contrapose.world.benchmark.pairs import (
-    PairMaker,
-    ScenePair,
-    describe_as,
-    say_slot,
-)
+from contrapose.world.benchmark.pairs import PairMaker, ScenePair, describe_as, say_slot
 from contrapose.world.captions import CHANGES, REWRITES, Caption, Kind, is_true, orders
 from contrapose.world.captions.changes import VALUES
 from contrapose.world.captions.describe import draw_word

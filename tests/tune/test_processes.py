@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.multiprocessing as mp
 
-from contrapose.tune.distributed import process_group
+from contrapose.tune.parameters import process_group
 from tests.tune import pair
 
 COUNT = 2

@@ -6,10 +6,9 @@ from torch import Tensor, nn
 
 from contrapose.losses import InfoNCE, LossBatch
 from contrapose.tune.feed import Feed
-from contrapose.tune.grad_cache import EncoderOutputs, backward_in_micro_batches, split_rows
 from contrapose.tune.objective import parse_objective
 from contrapose.tune.settings import Settings
-from contrapose.tune.step import TrainingStep
+from contrapose.tune.step import EncoderOutputs, TrainingStep, backward_in_micro_batches, split_rows
 from tests.tune.small import small_rows, small_student
 
 
