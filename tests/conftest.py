@@ -1,4 +1,4 @@
-"""What many tests need: the command line as a function, and real files where they are."""
+"""Shared fixtures: the command line as a function, and public data files where they exist."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Tests run side by side: two threads each on few cores wait for each other far longer than they
 # compute. This must be said before torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Without a GPU the kernels of tune/losses run in Triton's interpreter; it must be known before
+# Without a GPU the kernels of `losses` run in Triton's interpreter; it must be known before
 # anything imports Triton.
 if not Path("/proc/driver/nvidia").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+# Slow machines are no failures: no property test has a time limit.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared" / "data"
@@ -30,8 +35,8 @@ def shared() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a command printed, and how it ended."""
+class CommandOutput:
+    """Exit status and printed text of a command."""
 
     status: int
     out: str
@@ -48,7 +53,7 @@ class Said:
         return lines[0]
 
 
-Cli = Callable[..., Said]
+Cli = Callable[..., CommandOutput]
 
 
 @pytest.fixture
@@ -56,12 +61,12 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     """Run a `contrapose` command in this process."""
     from contrapose.cli import main
 
-    def run(*arguments: object) -> Said:
+    def run(*arguments: object) -> CommandOutput:
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
         printed = capsys.readouterr()
         code = ended.value.code
-        return Said(code if isinstance(code, int) else 0, printed.out, printed.err)
+        return CommandOutput(code if isinstance(code, int) else 0, printed.out, printed.err)
 
     return run

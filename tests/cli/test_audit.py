@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.models import small_language as small
-from tests.results.audit import benchmarks
+from tests.evaluation.audit import benchmarks
 
 QUICK = ("--no-cache", "--resamples", "200", "--quiet", "--device", "cpu")
 

@@ -1,4 +1,4 @@
-"""What is shown of a caption and an image for each coalition."""
+"""Game planning: the visible words and regions of each coalition."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from contrapose.errors import InputError
 from contrapose.evaluation.audit import AuditRequest, audit_benchmark
 from contrapose.results.schema import WHOLE
 from tests.models import small_language as small
-from tests.results.audit import benchmarks
+from tests.evaluation.audit import benchmarks
 
 FEW = 400
 """Resamples."""

@@ -1,4 +1,4 @@
-"""What a chat model's answers come to, from examples to run folders."""
+"""Chat models: from replies to measures and run folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written appears whole or not at all."""
+"""Atomic writing: a file appears whole or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was seen of images is found again, and not copied where it need not be."""
+"""Encoded images are reused, and not copied without need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is believed of a rewritten caption, and what is not."""
+"""Verification of rewritten captions: accepted and refused ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cards of the benchmarks with one right caption, or pairs, promise about themselves."""
+"""Cards of benchmarks with one right caption or with pairs keep their promises."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from contrapose.evaluation.audit.captions import collect_captions, is_solvable
 from contrapose.evaluation.selection import select
 from contrapose.metrics import text_score
 from contrapose.scores import build_frame
-from tests.results.audit import benchmarks
+from tests.evaluation.audit import benchmarks
 
 rows = st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=3)
 

@@ -21,7 +21,7 @@ from contrapose.evaluation.audit.scores import (
     split_words,
 )
 from contrapose.scores import build_frame
-from tests.results.audit.benchmarks import captions
+from tests.evaluation.audit.benchmarks import captions
 
 
 def examples(right: int, count: int = 40) -> list[Example]:

@@ -1,4 +1,4 @@
-"""What is sent and what comes back."""
+"""Chat protocol: requests and replies."""
 
 from __future__ import annotations
 

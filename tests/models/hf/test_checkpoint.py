@@ -1,4 +1,4 @@
-"""What can be wrong with a folder or with the hub, in one sentence each."""
+"""Checkpoint folders: every fault is refused in one sentence."""
 
 from __future__ import annotations
 

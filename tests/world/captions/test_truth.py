@@ -1,4 +1,4 @@
-"""What is true of a small scene, what is false, and what is in doubt."""
+"""Truth of captions about a small scene: true, false and undecided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be true of every image."""
+"""Rendering: properties that hold for every image."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is asked: templates, ends, identities, and what is refused."""
+"""Prompts of chat models: templates, answer ends, identities and refusals."""
 
 from __future__ import annotations
 
