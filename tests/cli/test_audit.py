@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
-from tests.models import small_language as small
 from tests.evaluation.audit import benchmarks
+from tests.models import small_language as small
 
 QUICK = ("--no-cache", "--resamples", "200", "--quiet", "--device", "cpu")
 

@@ -12,8 +12,8 @@ from contrapose.data import images
 from contrapose.errors import InputError
 from contrapose.evaluation.audit import AuditRequest, audit_benchmark
 from contrapose.results.schema import WHOLE
-from tests.models import small_language as small
 from tests.evaluation.audit import benchmarks
+from tests.models import small_language as small
 
 FEW = 400
 """Resamples."""
