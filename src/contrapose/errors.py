@@ -9,7 +9,7 @@ from pathlib import Path
 
 _command_line = False
 
-FLAGS = {"losses": "with", "scales": "lambda"}
+FLAGS = {"losses": "with", "scale": "lambda", "scales": "lambda"}
 """Options whose flag has another name, because Python reserves it."""
 
 
