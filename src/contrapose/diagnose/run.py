@@ -28,7 +28,13 @@ from contrapose.diagnose.schema import (
     ModelDiagnosis,
     difference_value,
 )
-from contrapose.diagnose.words import DefaultWords, PlayerKind, choose_words, describe_source
+from contrapose.diagnose.words import (
+    DefaultWords,
+    PlayerKind,
+    ReleasedWords,
+    choose_words,
+    describe_source,
+)
 from contrapose.engine import (
     AnswerStore,
     CachePolicy,
@@ -227,8 +233,9 @@ def diagnose_models(
             cache_use=request.cache_use,
             executor=LocalExecutor(request.workers),
         )
+        played = words if request.preset is None else ReleasedWords(model)
         blocks = play_games(
-            context, score, examples, words, regions, side=side, baseline=request.baseline
+            context, score, examples, played, regions, side=side, baseline=request.baseline
         )
         diagnosed.append(
             diagnose_games(

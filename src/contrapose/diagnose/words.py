@@ -30,29 +30,21 @@ from contrapose.files import (
     parse_records,
     read_jsonl_records,
 )
+from contrapose.models import CaptionTokenizer, Model
 from contrapose.models.masking.text import Span, merge_spans
 from contrapose.world.benchmark import SceneImage, parse_caption, scene_groups
 
 NO_TEMPLATE = "its captions follow no template of ARO"
-REPEATED_RELATION = "the relation's first word comes twice in a caption"
+REPEATED_RELATION = "the relation's first token comes twice in a caption"
+NO_RELATION = "the authors' script splits captions at their relation, and one has none"
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateWords:
-    """Word groups of ARO's captions.
+    """Word groups of ARO's captions."""
 
-    Attributes:
-        released: follow the authors' script: the word before the relation belongs to it, and
-            captions that repeat the relation's first word are left out.
-    """
-
-    released: bool = False
+    name: str = "the captions' templates (ARO)"
     joint: bool = True
-
-    @property
-    def name(self) -> str:
-        """Description of the templates."""
-        return f"the captions' templates (ARO{', as released' if self.released else ''})"
 
     def find(self, examples: Sequence[Example]) -> list[Sequence[WordGroups] | MissingPlayers]:
         """Word groups of each caption, where all captions of an example follow a template."""
@@ -64,11 +56,7 @@ class TemplateWords:
         for text in example.texts:
             groups = None
             if isinstance(relation, str):
-                groups = relation_groups(text, relation, before=self.released)
-                if groups is not None and self.released:
-                    first = relation.split()[0]
-                    if split_words(text).count(first) > 1:
-                        return MissingPlayers(REPEATED_RELATION)
+                groups = relation_groups(text, relation)
             elif isinstance(attributes, str):
                 groups = attribute_groups(text, attributes)
             if groups is None:
@@ -77,21 +65,68 @@ class TemplateWords:
         return groups_of
 
 
-def relation_groups(text: str, relation: str, *, before: bool = False) -> WordGroups | None:
-    """Word groups of “the X is REL the Y”; None for any other caption.
-
-    Args:
-        text: the caption.
-        relation: REL.
-        before: whether the word before the relation, “is”, belongs to it.
-    """
-    match = re.fullmatch(rf"the (?P<x>.+) (?P<is>is {re.escape(relation)}) the (?P<y>.+)", text)
+def relation_groups(text: str, relation: str) -> WordGroups | None:
+    """Word groups of “the X is REL the Y”; None for any other caption."""
+    match = re.fullmatch(rf"the (?P<x>.+) is (?P<r>{re.escape(relation)}) the (?P<y>.+)", text)
     if match is None:
         return None
-    start, end = match.span("is")
-    if not before:
-        start = end - len(relation)
-    return {"O": (match.span("x"), match.span("y")), "R": ((start, end),)}
+    return {"O": (match.span("x"), match.span("y")), "R": (match.span("r"),)}
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedWords:
+    """Word groups as in the authors' released script, for captions with a tag `relation`.
+
+    R is the relation with the word before it; O is everything else, articles included, so that
+    only the start and the end token are background.
+
+    Attributes:
+        model: examples with a caption that has the relation's first token twice are left out, by
+            the tokens of this model; None leaves none out.
+    """
+
+    model: Model | None = None
+    name: str = "the captions' relations (as released)"
+    joint: bool = True
+
+    def find(self, examples: Sequence[Example]) -> list[Sequence[WordGroups] | MissingPlayers]:
+        """Word groups of each caption."""
+        return [self._one(example) for example in examples]
+
+    def _one(self, example: Example) -> Sequence[WordGroups] | MissingPlayers:
+        relation = example.tags.get("relation")
+        if not isinstance(relation, str) or not relation.strip():
+            return MissingPlayers(NO_RELATION)
+        groups_of: list[WordGroups] = []
+        for text in example.texts:
+            match = re.search(rf"(?<!\w){re.escape(relation)}(?!\w)", text, re.IGNORECASE)
+            if match is None:
+                return MissingPlayers(NO_RELATION)
+            if self.model is not None and self._repeats_token(self.model, text, match.start()):
+                return MissingPlayers(REPEATED_RELATION)
+            groups_of.append(released_groups(text, match.span()))
+        return groups_of
+
+    def _repeats_token(self, model: Model, text: str, start: int) -> bool:
+        """Whether the token at the start of the relation comes twice in a caption."""
+        before = text[:start].rstrip()
+        if not isinstance(model, CaptionTokenizer):
+            words = split_words(text)
+            return words.count(words[len(split_words(before))]) > 1
+        (ids,) = model.token_ids([text])
+        position = len(model.token_ids([before])[0]) if before else 0
+        return list(ids).count(ids[min(position, len(ids) - 1)]) > 1
+
+
+def released_groups(text: str, relation: Span) -> WordGroups:
+    """Word groups of the authors' script: R with the word before it, and O all the rest."""
+    last_word = re.search(r"\S+\s*$", text[: relation[0]])
+    start = relation[0] if last_word is None else last_word.start()
+    rest = [match.span() for match in re.finditer(r"\S+", text)]
+    objects = tuple(span for span in rest if span[1] <= start or span[0] >= relation[1])
+    return (
+        {"O": objects, "R": ((start, relation[1]),)} if objects else {"R": ((start, relation[1]),)}
+    )
 
 
 def attribute_groups(text: str, attributes: str) -> WordGroups | None:
@@ -312,7 +347,7 @@ def choose_words(
         players: `words` makes every word a player.
         spans: a file of the user's spans.
         tagger: part-of-speech tagger for captions that follow no template.
-        preset: `released` follows the authors' script, which knows ARO only.
+        preset: `released` follows the authors' script, which splits captions at their relation.
 
     Raises:
         InputError: there is no such preset, or the file cannot be used.
@@ -322,7 +357,7 @@ def choose_words(
     if preset is not None:
         if spans is not None or players == "words":
             raise InputError(f"{option('preset', preset)} has word groups of its own.")
-        return TemplateWords(released=True)
+        return ReleasedWords()
     if spans is not None:
         return UserWords.read(spans)
     return SingleWords() if players == "words" else DefaultWords(tagger)

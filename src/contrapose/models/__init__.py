@@ -7,6 +7,7 @@ from contrapose.files import include
 from contrapose.models.capabilities import (
     Answerer,
     Captioner,
+    CaptionTokenizer,
     CardProvider,
     Chat,
     EncodedImage,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answerer",
+    "CaptionTokenizer",
     "Captioner",
     "CardProvider",
     "Chat",

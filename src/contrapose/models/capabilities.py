@@ -87,6 +87,14 @@ class TokenCounter(Protocol):
         """Number of tokens of each caption before truncation, special tokens included."""
 
 
+@runtime_checkable
+class CaptionTokenizer(Protocol):
+    """A model that gives the token ids of captions."""
+
+    def token_ids(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
+        """Token ids of each text before truncation, without special tokens."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelCard:
     """Model card: family, size, dtype, preprocessing and limits.

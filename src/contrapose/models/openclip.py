@@ -357,13 +357,16 @@ class OpenClip:
         """Mask flag of each token of a row, up to the end of the caption."""
         if not isinstance(text, MaskedText):
             return []
-        flags = flag_by_prefix(self._token_ids, text.caption, text.hidden)
-        ids = self._token_ids(text.caption)
+        flags = flag_by_prefix(self._encode, text.caption, text.hidden)
+        ids = self._encode(text.caption)
         before = 0 if row[: len(ids)].tolist() == ids else 1
         return ([False] * before + flags)[: len(row) - 1]
 
-    def _token_ids(self, text: str) -> list[int]:
-        """Token ids of a text without special tokens."""
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text before truncation, without special tokens."""
+        return [self._encode(text) for text in texts]
+
+    def _encode(self, text: str) -> list[int]:
         inner = getattr(self._tokenizer, "tokenizer", None)
         if inner is None:
             return list(self._tokenizer.encode(text))

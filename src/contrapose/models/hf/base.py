@@ -125,6 +125,10 @@ class EncoderModel(HFModel):
         self.word_embedding = find_word_embedding(self._text_network())
         self.text_masks = self.text_inputs.masks if self.word_embedding is not None else ()
 
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text before truncation, without special tokens."""
+        return self.text_inputs.token_ids(texts)
+
     def _text_network(self) -> Any:
         return self.network
 

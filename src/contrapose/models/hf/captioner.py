@@ -144,6 +144,10 @@ class HFCaptioner(GenerativeModel):
         """Supported kinds of word masking."""
         return self.text_inputs.masks
 
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text before truncation, without special tokens."""
+        return self.text_inputs.token_ids(texts)
+
     def _word_embedding(self) -> Any:
         """Word embedding that `_decode` uses."""
         return find_word_embedding(self.network)

@@ -46,6 +46,13 @@ class _Tokens:
         """Supported kinds of masking."""
         return self._masker.kinds
 
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of texts without special tokens."""
+        if not texts:
+            return []
+        columns = self._encode(list(texts), add_special_tokens=False)
+        return [list(row) for row in columns["input_ids"]]
+
     def _encode(self, texts: list[str], **arguments: Any) -> dict[str, list[Any]]:
         with self._lock:
             columns = self._tokenizer(
@@ -215,12 +222,6 @@ class CausalTextInputs(_Tokens):
             text if len(row) + ADDED_TOKENS < self.context else self._cut_text(text, row)
             for text, row in zip(texts, rows, strict=True)
         ]
-
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of texts without special tokens."""
-        if not texts:
-            return []
-        return [list(row) for row in self._encode(list(texts))["input_ids"]]
 
     def answer_ids(self, text: str) -> list[int]:
         """Token ids of an answer.

@@ -255,6 +255,10 @@ class HFTextEncoder:
         """Number of tokens of each caption before truncation, start and end included."""
         return self.text_inputs.counts(texts)
 
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text before truncation, without special tokens."""
+        return self.text_inputs.token_ids(texts)
+
     def features(self, texts: Sequence[str]) -> Tensor:
         """Vectors (n, d) in float32.
 

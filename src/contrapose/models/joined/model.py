@@ -149,6 +149,10 @@ class ModelTextEncoder:
         """Number of tokens of each caption before truncation."""
         return list(self.model.token_counts(texts))
 
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text before truncation, without special tokens."""
+        return [list(row) for row in self.model.token_ids(texts)]
+
     def features(self, texts: Sequence[str]) -> Tensor:
         """Unit vectors (n, d) in float32."""
         vectors: Tensor = self.model.embed_texts(texts)
@@ -234,6 +238,10 @@ class JoinedEncoder:
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each caption before truncation, start and end included."""
         return self.text.counts(texts)
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text before truncation, without special tokens."""
+        return self.text.token_ids(texts)
 
     def _encoder_parameters(self) -> int:
         """Number of parameters of both encoders; a shared model counts once."""

@@ -144,6 +144,10 @@ class TinyClip:
         """Number of tokens of each caption before truncation, start and end included."""
         return [len(self.tokenizer.encode(full_caption(text))) + ADDED_TOKENS for text in texts]
 
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text before truncation, without special tokens."""
+        return [self.tokenizer.encode(text) for text in texts]
+
     def pixels(self, images: Sequence[ImageOrPixels]) -> Tensor:
         """Pixels (n, 3, h, w) in −1 … 1, in the network's device and dtype."""
         rows = [
