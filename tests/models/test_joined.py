@@ -22,7 +22,14 @@ from transformers import (
 )
 
 from contrapose.errors import InputError
-from contrapose.models import CardProvider, Encoder, ImagePreparer, TokenCounter, load_model
+from contrapose.models import (
+    CaptionTokenizer,
+    CardProvider,
+    Encoder,
+    ImagePreparer,
+    TokenCounter,
+    load_model,
+)
 from contrapose.models.conformance import check_model
 from contrapose.models.joined import JoinedSpec, Side, read_joined, save_joined
 from contrapose.models.joined.encoders import read_sentence_pooling
@@ -126,7 +133,8 @@ def test_the_score_is_the_libraries_own(
     save_joined(tmp_path / "joined", sides, maps)
     model: Any = load_model(f"joined:{tmp_path / 'joined'}")
     assert all(
-        isinstance(model, each) for each in (Encoder, ImagePreparer, TokenCounter, CardProvider)
+        isinstance(model, each)
+        for each in (Encoder, ImagePreparer, TokenCounter, CaptionTokenizer, CardProvider)
     )
     left, right = pooled_images(encoders / "vit", image), pooled_text(encoders / "bert", text)
     if unit:

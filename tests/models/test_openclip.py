@@ -198,6 +198,7 @@ def test_long_and_empty_captions(library: Any) -> None:
     count = model.token_counts([LONG])[0]
     assert model.context == 77 < count
     assert model.token_counts(["a dog"]) == [4]
+    assert [len(row) for row in model.token_ids(["a dog", "dog"])] == [2, 1]
     with pytest.raises(InputError, match=f"has {count} tokens"):
         model.embed_texts([LONG])
     with pytest.raises(InputError, match="a caption is empty"):

@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.models import Captioner, CardProvider, ImagePreparer, Ragged, TokenCounter
+from contrapose.models import (
+    Captioner,
+    CaptionTokenizer,
+    CardProvider,
+    ImagePreparer,
+    Ragged,
+    TokenCounter,
+)
 from contrapose.models.capabilities import ImageCacher
 from contrapose.models.conformance import check_model
 from contrapose.models.hf import captioner
@@ -50,7 +57,14 @@ def vision(model: Any) -> Any:
 
 
 def test_what_it_can_do(model: Any) -> None:
-    for protocol in (Captioner, ImageCacher, ImagePreparer, TokenCounter, CardProvider):
+    for protocol in (
+        Captioner,
+        ImageCacher,
+        ImagePreparer,
+        TokenCounter,
+        CaptionTokenizer,
+        CardProvider,
+    ):
         assert isinstance(model, protocol)
     assert model.lm_tokens == "caption+end"
 

@@ -13,6 +13,7 @@ from transformers import AutoImageProcessor, AutoTokenizer
 
 from contrapose.errors import InputError
 from contrapose.models import (
+    CaptionTokenizer,
     CardProvider,
     Encoder,
     ImagePreparer,
@@ -97,7 +98,8 @@ def test_the_score_is_the_library_s_own(family: Any) -> None:
     name, folder, network = family
     model: Any = load_model(str(folder))
     assert all(
-        isinstance(model, each) for each in (Encoder, ImagePreparer, TokenCounter, CardProvider)
+        isinstance(model, each)
+        for each in (Encoder, ImagePreparer, TokenCounter, CaptionTokenizer, CardProvider)
     )
     assert not isinstance(model, Matcher)
     ours = model.embed_images(pictures()) @ model.embed_texts(CAPTIONS).T
@@ -145,6 +147,8 @@ def test_long_captions_are_refused_or_cut(family: Any) -> None:
     assert model.context == limit
     assert not model.cuts
     count = model.token_counts([LONG])[0]
+    special = model.token_counts([""])[0]
+    assert len(model.token_ids([LONG])[0]) + special == count
     assert count > limit
     with pytest.raises(InputError, match=f"has {count} tokens and .* reads {limit}.*long=cut"):
         model.embed_texts(["a dog", LONG])
