@@ -152,6 +152,63 @@ def test_likelihoods_of_some_examples(tmp_path: Path) -> None:
     assert "likelihoods are there for 10 of 20 examples" in report.notes
 
 
+def lengths_right_in(path: Path, share: float, count: int = 200) -> Path:
+    """A set whose shorter caption is right in a share of the examples."""
+    rows = [
+        {
+            "id": str(i),
+            "images": [f"{i}.png"],
+            "texts": [text, f"{text} over there"],
+            "right": int(i >= share * count),
+        }
+        for i, text in enumerate(benchmarks.captions(count))
+    ]
+    return benchmarks.write(path, rows)
+
+
+@pytest.mark.parametrize(
+    ("right", "verdict"), [(160, "beyond blind"), (124, "won by prior alone"), (100, "not above")]
+)
+def test_the_paired_test_decides_what_is_won_by_prior_alone(
+    tmp_path: Path, right: int, verdict: str
+) -> None:
+    """Length is right in the first 120 of 200 examples, the likelihood in the first `right`.
+
+    With 160 it is right in half of those that length has wrong, which were selected against it.
+    """
+    file = lengths_right_in(tmp_path / "some.jsonl", 0.6)
+    scores = benchmarks.write(
+        tmp_path / "scores.jsonl",
+        [
+            {"example": str(i), "text": j, "score": -float(j != int((i < 120) != (i < right)))}
+            for i in range(200)
+            for j in range(2)
+        ],
+    )
+    report = audit_benchmark(AuditRequest(str(file), likelihoods=scores, resamples=FEW))
+    (part,) = [part for part in report.likelihoods if part.part == WHOLE]
+    assert part.by == "length (fewer words)"
+    assert part.likelihood.value == pytest.approx(right / 200)
+    assert part.verdict.startswith(verdict)
+    assert part.where_wrong is not None
+    assert part.where_wrong.value == pytest.approx(max(right - 120, 0) / 80)
+    assert part.where_wrong.chance is None
+
+
+def test_the_own_ngram_model_is_fitted_to_all_captions_whatever_is_selected(shared: Path) -> None:
+    request = AuditRequest("sugarcrepe", root=shared / "sugarcrepe", resamples=FEW)
+    every = _ngram_by_part(request)
+    alone = _ngram_by_part(replace(request, subsets=("swap_obj",)))
+    sampled = _ngram_by_part(replace(request, sample=10_000, subsets=("swap_obj", "add_obj")))
+    assert alone["swap_obj"] == sampled["swap_obj"] == every["swap_obj"]
+    assert sampled["add_obj"] == every["add_obj"]
+
+
+def _ngram_by_part(request: AuditRequest) -> dict[str, float]:
+    (score,) = [score for score in audit_benchmark(request).scores if score.score == "ngram"]
+    return {name: values["accuracy"].value for name, values in score.subsets.items()}
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

@@ -37,6 +37,19 @@ def test_a_sentence_is_read_word_by_word(corpus: list[list[int]], sentence: list
     np.testing.assert_allclose(model.logprobs(sentence), np.log(each), rtol=1e-12)
 
 
+def test_many_sentences_are_scored_as_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+    corpus = [rng.integers(0, WORDS, size).tolist() for size in (3, 0, 5, 1, 7)]
+    for order in (1, 2, 3):
+        model = fit_ngram(corpus, WORDS, order)
+        together = model.corpus_logprobs(corpus)
+        for one, sentence in zip(together, corpus, strict=True):
+            np.testing.assert_array_equal(one, model.logprobs(sentence))
+            each = [model.distribution(sentence[:k])[word] for k, word in enumerate(sentence)]
+            np.testing.assert_allclose(one, np.log(each), rtol=1e-12)
+    assert model.corpus_logprobs([]) == []
+
+
 def by_the_formula(corpus: list[list[int]], history: tuple[int, int], word: int) -> float:
     """P(w | uv) of a trigram model, written down with dictionaries and loops."""
     start = -1

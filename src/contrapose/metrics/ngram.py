@@ -62,21 +62,25 @@ class NGram:
 
     def logprobs(self, sentence: IntArray | Sequence[int]) -> FloatArray:
         """(l,) log P of every word given those before it; before the first stand start marks."""
-        windows = _windows([self._checked(sentence)], len(self.levels), self.vocabulary)
-        return np.log(self._probabilities(windows))
+        return self.corpus_logprobs([sentence])[0]
+
+    def corpus_logprobs(self, sentences: Sequence[IntArray | Sequence[int]]) -> list[FloatArray]:
+        """(l,) `logprobs` of each sentence, computed in one pass."""
+        if not sentences:
+            return []
+        words, sizes = _join_sentences(sentences, self.vocabulary)
+        windows = _windows(words, sizes, len(self.levels), self.vocabulary)
+        return np.split(np.log(self._probabilities(windows)), np.cumsum(sizes)[:-1])
 
     def distribution(self, history: IntArray | Sequence[int]) -> FloatArray:
         """(vocabulary,) P of every word after a history, itself after start marks."""
         order = len(self.levels)
-        known = self._checked(history)
+        known, _ = _join_sentences([history], self.vocabulary)
         marks = np.full(order - 1, self.vocabulary, dtype=np.int64)
         last = np.concatenate([marks, known])[len(known) :] if order > 1 else known[:0]
         words = np.arange(self.vocabulary)
         before = np.broadcast_to(last, (len(words), order - 1))
         return self._probabilities(np.concatenate([before, words[:, None]], axis=1))
-
-    def _checked(self, words: IntArray | Sequence[int]) -> IntArray:
-        return _check_words(words, self.vocabulary)
 
     def _probabilities(self, windows: IntArray) -> FloatArray:
         probabilities: FloatArray = np.full(len(windows), 1 / self.vocabulary)
@@ -109,8 +113,7 @@ def fit_ngram(
     """
     if vocabulary < 1 or order < 1 or (vocabulary + 1) ** order >= 2**63:
         raise InputError(f"an n-gram model of {order} words of {vocabulary} cannot be made.")
-    given = [_check_words(sentence, vocabulary) for sentence in sentences]
-    windows = _windows(given, order, vocabulary)
+    windows = _windows(*_join_sentences(sentences, vocabulary), order, vocabulary)
     if not len(windows):
         raise InputError("an n-gram model needs at least one word to be fitted to.")
     levels: list[_Level] = []
@@ -135,22 +138,26 @@ def _fit_level(grams: IntArray, counts: IntArray, vocabulary: int) -> _Level:
     )
 
 
-def _check_words(words: IntArray | Sequence[int], vocabulary: int) -> IntArray:
-    array = np.asarray(words, dtype=np.int64).reshape(-1)
-    if array.size and not (array.min() >= 0 and array.max() < vocabulary):
+def _join_sentences(
+    sentences: Sequence[IntArray | Sequence[int]], vocabulary: int
+) -> tuple[IntArray, IntArray]:
+    """Words of all sentences end to end, and the number of words of each."""
+    rows = [np.asarray(sentence, dtype=np.int64).reshape(-1) for sentence in sentences]
+    sizes = np.array([len(row) for row in rows], dtype=np.int64)
+    words = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+    if words.size and not (words.min() >= 0 and words.max() < vocabulary):
         raise InputError(f"words of an n-gram model are numbers from 0 to {vocabulary - 1}.")
-    return array
+    return words, sizes
 
 
-def _windows(sentences: Sequence[IntArray], order: int, start: int) -> IntArray:
+def _windows(words: IntArray, sizes: IntArray, order: int, start: int) -> IntArray:
     """(words, order) every word with those before it; a sentence begins with start marks."""
-    marks = np.full(order - 1, start, dtype=np.int64)
-    rows = [
-        np.lib.stride_tricks.sliding_window_view(np.concatenate([marks, words]), order)
-        for words in sentences
-        if len(words)
-    ]
-    return np.concatenate(rows) if rows else np.zeros((0, order), dtype=np.int64)
+    marks = order - 1
+    # Before the words of sentence k stand the marks of k + 1 sentences.
+    at = np.arange(len(words)) + marks * (1 + np.repeat(np.arange(len(sizes)), sizes))
+    padded = np.full(len(words) + marks * len(sizes), start, dtype=np.int64)
+    padded[at] = words
+    return np.asarray(padded[at[:, None] + np.arange(-marks, 1)])
 
 
 def _encode(windows: IntArray, vocabulary: int) -> IntArray:

@@ -137,7 +137,8 @@ def likelihood_table(report: AuditReport) -> Table:
     rows = tuple(_likelihood_row(part) for part in report.likelihoods)
     title = (
         f"{report.likelihoods_from} beside the best score that never looks · means over "
-        "examples · p corrected by Holm over parts"
+        "examples · paired tests, p corrected by Holm over parts · where blind is wrong: for "
+        "information, chance is not 50 % there"
     )
     header = (
         "<part", "n", "chance", "likelihood", "blind", "<best blind", "difference",

@@ -293,12 +293,13 @@ class LikelihoodPart(SchemaModel):
         test: which paired test.
         p: two-sided.
         p_holm: corrected for all parts.
-        where_wrong: what the likelihood gets where that blind score is wrong; null where it never
-            is.
-        verdict: "not above chance". "won by prior alone": above chance, as the blind score is, and
-            either not significantly better than it or not above chance where it is wrong.
-            "beyond blind": significantly better, and above chance there too; its own prior may
-            still know more than the scores here. "undecided": none of these.
+        where_wrong: what the likelihood gets where that blind score is wrong, for information: it
+            has no chance level, since these examples are selected against the prior; null where
+            the blind score is never wrong.
+        verdict: "not above chance". "beyond blind": above chance, and significantly better than
+            the blind score by the paired test; its own prior may still know more than the scores
+            here. "won by prior alone": above chance, as the blind score is, and not significantly
+            better than it. "undecided": above chance, and neither of these.
     """
 
     part: str

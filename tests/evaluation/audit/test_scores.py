@@ -85,6 +85,15 @@ def test_the_own_model_has_not_read_what_it_scores() -> None:
     assert abs(found[-1, 0] - seen_nowhere) < abs(found[-1, 0] - seen)
 
 
+def test_an_example_has_the_same_score_in_every_selection() -> None:
+    frame = build_frame(examples(0))
+    every = cross_fit_ngram(frame, seed=0)
+    some = cross_fit_ngram(frame, 0, ("7", "3", "38"))
+    assert every is not None
+    assert some is not None
+    np.testing.assert_array_equal(some, every[[7, 3, 38]])
+
+
 def test_one_image_leaves_nothing_to_fit_to() -> None:
     one = [
         Example(str(i), (ImageRef("a.png", Path("a.png")),), ("a dog", "a cat"), single_match(2, 0))

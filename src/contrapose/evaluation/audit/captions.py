@@ -12,7 +12,7 @@ from contrapose.arrays import find_distinct
 from contrapose.data import Card
 from contrapose.engine import CachePolicy, NoiseImages, Prior
 from contrapose.errors import InputError
-from contrapose.evaluation.selection import BenchmarkLike, Selection
+from contrapose.evaluation.selection import BenchmarkLike, Selection, select
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.results.shapes import find_shape
 from contrapose.results.summary import RESAMPLES
@@ -33,8 +33,8 @@ class AuditRequest:
         limit: at most so many examples of each subset, the first ones.
         sample: at most so many examples of each subset, drawn at random.
         prior: the images of the captioners' prior.
-        ngram_corpus: captions to fit the n-gram model to, a line each; None takes the benchmark's
-            own, cross-fitted.
+        ngram_corpus: captions to fit the n-gram model to, a line each; None takes all of the
+            benchmark's own, cross-fitted, whatever examples are selected.
         likelihoods: a captioner's scores under the images, to compare with.
         device: device of the models.
         dtype: number format of the models; None takes that of the model's name.
@@ -123,6 +123,19 @@ def collect_captions(selection: Selection) -> tuple[AuditCaptions, tuple[str, ..
     texts = [text for frame in frames.values() for some in frame.texts or () for text in some]
     distinct, at = find_distinct(texts)
     return AuditCaptions(cards, frames, tuple(distinct), at), tuple(balanced)
+
+
+def read_unselected(request: AuditRequest, captions: AuditCaptions) -> Mapping[str, Frame]:
+    """Read all examples of the audited parts, also those that the request does not select."""
+    if request.limit is None and request.sample is None and not request.subsets:
+        return captions.frames
+    subsets = tuple(name for name in captions.frames if name)
+    parts = select(request.benchmark, root=request.root, subsets=subsets).parts
+    return {
+        name: build_frame(data)
+        for name in captions.frames
+        if isinstance(data := parts[name][1], list)
+    }
 
 
 def is_solvable(frame: Frame) -> BoolArray:

@@ -175,8 +175,8 @@ def compare_likelihoods(
 ) -> list[LikelihoodPart]:
     """Compare the likelihood with the best blind score, part by part; means over examples.
 
-    Every part is compared with the blind score that does best there; p-values are corrected for
-    the number of parts (Holm).
+    Every part is compared with the blind score that does best there, example by example; p-values
+    are corrected for the number of parts (Holm), and the verdict follows from them.
     """
     metric = find_shape(card).blind[0]
     likelihood = _keep_metric(likelihood, metric)
@@ -217,9 +217,7 @@ def compare_likelihoods(
                 test=change.test,
                 p=change.p,
                 p_holm=change.p,
-                where_wrong=summarize(wrong, resamples=resamples, seed=seed)[metric]
-                if len(wrong)
-                else None,
+                where_wrong=_summarize_selected(wrong, metric, resamples, seed),
                 verdict="undecided",
             )
         )
@@ -236,14 +234,27 @@ def _drop_duplicate_parts(parts: Mapping[str, IntArray]) -> dict[str, IntArray]:
     return {name: units for name, units in parts.items() if first[units.tobytes()] == name}
 
 
+def _summarize_selected(
+    wrong: Measurements, metric: str, resamples: int, seed: int
+) -> MetricValue | None:
+    """Metric of the likelihood on the examples that the blind score has wrong, without chance.
+
+    They are selected against the blind score, and with it against the likelihood's own prior: a
+    likelihood that sees nothing is below 50 % there, so no chance level applies.
+    """
+    if not len(wrong):
+        return None
+    value = summarize(wrong, resamples=resamples, seed=seed)[metric]
+    return value.model_copy(update={"chance": None})
+
+
 def _likelihood_verdict(part: LikelihoodPart, p_holm: float) -> LikelihoodVerdict:
+    """Verdict by the paired test on all examples of the part."""
     if not _is_above_chance(part.likelihood):
         return "not above chance"
-    better = part.difference > 0 and p_holm < LEVEL
-    follows = part.where_wrong is not None and not _is_above_chance(part.where_wrong)
-    if _is_above_chance(part.blind) and (not better or follows):
-        return "won by prior alone"
-    return "beyond blind" if better and not follows else "undecided"
+    if part.difference > 0 and p_holm < LEVEL:
+        return "beyond blind"
+    return "won by prior alone" if _is_above_chance(part.blind) else "undecided"
 
 
 def _is_above_chance(value: MetricValue) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from contrapose.arrays import Ragged, find_distinct
 from contrapose.engine import (
     AnswerStore,
     OtherImages,
@@ -22,7 +23,7 @@ from contrapose.engine import (
     score_missing,
 )
 from contrapose.errors import ContraposeError, InputError, option
-from contrapose.evaluation.audit.captions import AuditCaptions, AuditRequest
+from contrapose.evaluation.audit.captions import AuditCaptions, AuditRequest, read_unselected
 from contrapose.metrics import FloatArray, IntArray, fit_ngram
 from contrapose.metrics.types import merge_ties
 from contrapose.models import Model, load_model
@@ -70,14 +71,28 @@ def ngram_scores(corpus: Sequence[Sequence[str]], texts: Sequence[str]) -> Float
 
     Words that the corpus does not know are one word, of which it has seen none.
     """
-    numbers = {word: i + 1 for i, word in enumerate(sorted({w for line in corpus for w in line}))}
-    model = fit_ngram([[numbers[word] for word in line] for line in corpus], len(numbers) + 1)
-    scores = np.zeros(len(texts))
-    for i, text in enumerate(texts):
-        sentence = [numbers.get(word, UNKNOWN_WORD) for word in split_words(text)] or [UNKNOWN_WORD]
-        # A sum that does not depend on the order of words: permuted words may tie.
-        scores[i] = math.fsum(model.logprobs(sentence)) / len(sentence)
-    return scores
+    words = number_words([*corpus, *map(split_words, texts)])
+    rows = np.arange(len(words))
+    return _score_numbers(words, rows[: len(corpus)], rows[len(corpus) :])
+
+
+def number_words(sentences: Sequence[Sequence[str]]) -> Ragged:
+    """Number the words of sentences in alphabetical order."""
+    numbers = {word: i for i, word in enumerate(sorted({w for line in sentences for w in line}))}
+    return Ragged.of([[numbers[word] for word in line] for line in sentences])
+
+
+def _score_numbers(words: Ragged, corpus: IntArray, scored: IntArray) -> FloatArray:
+    """(n,) mean log P of a word of the rows `scored` under a model of the rows `corpus`."""
+    fitted = words.take(corpus)
+    known = np.unique(fitted.values)
+    numbers = np.full(int(words.values.max(initial=0)) + 1, UNKNOWN_WORD)
+    numbers[known] = np.arange(1, len(known) + 1)
+    model = fit_ngram(np.split(numbers[fitted.values], fitted.offsets[1:-1]), len(known) + 1)
+    sentences = [numbers[words[row]] for row in scored.tolist()]
+    logprobs = model.corpus_logprobs([row if len(row) else [UNKNOWN_WORD] for row in sentences])
+    # A sum that does not depend on the order of words: permuted words may tie.
+    return np.array([math.fsum(row) / len(row) for row in logprobs])
 
 
 def assign_folds(clusters: IntArray, seed: int, folds: int = FOLDS) -> IntArray:
@@ -88,12 +103,17 @@ def assign_folds(clusters: IntArray, seed: int, folds: int = FOLDS) -> IntArray:
     return np.asarray((drawn % min(folds, count))[codes])
 
 
-def cross_fit_ngram(frame: Frame, seed: int) -> FloatArray | None:
+def cross_fit_ngram(frame: Frame, seed: int, chosen: Sequence[str] = ()) -> FloatArray | None:
     """(k, n) cross-fitted trigram scores of the benchmark's own captions, right and wrong.
 
     Each example is scored by a model that was fitted to the examples of the other folds, every
     distinct caption once; which captions are right is never used. What such a model knows is
     which phrases come back: where wrong captions are made by a pattern, it tells them.
+
+    Args:
+        frame: all examples of the benchmark, which the model is fitted to.
+        seed: of the folds.
+        chosen: ids of the examples to score, in their order; none means all.
 
     Returns:
         None when all examples share one image, so that there is nothing to fit to.
@@ -103,21 +123,29 @@ def cross_fit_ngram(frame: Frame, seed: int) -> FloatArray | None:
     fold = assign_folds(clusters, seed)
     if not fold.any():
         return None
+    scored = np.ones(len(frame), dtype=np.bool_)
+    if chosen:
+        wanted = set(chosen)
+        scored = np.array([name in wanted for name in frame.ids])
+    distinct, at = find_distinct([text for some in texts for text in some])
+    sizes = [len(some) for some in texts]
+    of_example = np.repeat(np.arange(len(frame)), sizes)
+    words = number_words([split_words(text) for text in distinct])
+    spoken = np.diff(words.offsets) > 0
     scores = np.full((len(frame), frame.match.shape[2]), np.nan)
-    for one in range(int(fold.max()) + 1):
-        others = np.flatnonzero(fold != one).tolist()
-        seen = dict.fromkeys(text for k in others for text in texts[k])
-        corpus = [words for words in map(split_words, seen) if words]
-        if not corpus:
+    flat = np.full(len(at), np.nan)
+    for one in np.unique(fold[scored]).tolist():
+        corpus = np.unique(at[fold[of_example] != one])
+        corpus = corpus[spoken[corpus]]
+        if not corpus.size:
             return None
-        inside = np.flatnonzero(fold == one).tolist()
-        flat = ngram_scores(corpus, [text for k in inside for text in texts[k]])
-        start = 0
-        for k in inside:
-            end = start + len(texts[k])
-            scores[k, : len(texts[k])] = flat[start:end]
-            start = end
-    return scores
+        inside = np.flatnonzero((fold[of_example] == one) & scored[of_example])
+        flat[inside] = _score_numbers(words, corpus, at[inside])
+    scores[np.arange(scores.shape[1]) < np.array(sizes)[:, None]] = flat
+    if not chosen:
+        return scores
+    position = {name: k for k, name in enumerate(frame.ids)}
+    return scores[[position[name] for name in chosen]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -244,17 +272,18 @@ def _score_ngram(
         meaning = f"{kind} fitted to {len(corpus):,} lines of {request.ngram_corpus.name}"
         return [BlindScore("ngram", request.ngram_corpus.name, meaning, laid)]
     by_part: dict[str, FloatArray] = {}
+    unselected = read_unselected(request, captions)
     for name, frame in captions.frames.items():
-        scores = cross_fit_ngram(frame, request.seed)
+        scores = cross_fit_ngram(unselected[name], request.seed, frame.ids)
         if scores is None:
             notes.append(
                 f"{name or captions.cards[name].name} has too few examples for an n-gram model of "
                 "its own"
             )
             return []
-        by_part[name] = _merge_ties(scores)
+        by_part[name] = _merge_ties(scores[:, : frame.match.shape[2]])
     meaning = (
-        f"{kind} fitted to the benchmark's own captions, right and wrong alike, cross-fitted in "
-        f"{FOLDS} folds of images"
+        f"{kind} fitted to all of the benchmark's own captions, right and wrong alike, "
+        f"cross-fitted in {FOLDS} folds of images"
     )
     return [BlindScore("ngram", f"own captions, {FOLDS}-fold", meaning, by_part)]
