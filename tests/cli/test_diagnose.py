@@ -210,7 +210,7 @@ def test_groups_that_cannot_be_used(
         (("--preset", "mine"), "there is no preset 'mine'"),
         (("--preset", "released", "--baseline", "zero"), "a baseline of its own"),
         (("--preset", "released", "--side", "image"), "is of the text side"),
-        (("--preset", "released"), "follow no template of ARO"),
+        (("--preset", "released"), "splits captions at their relation"),
         (("--score", "blind"), "blind"),
         (("--superpixels", "4"), "pass --players superpixels too"),
         (("--players", "superpixels", "--superpixels", "17"), "16 is the most"),

@@ -289,3 +289,26 @@ def test_the_draw_depends_on_text_and_seed_only() -> None:
     assert [shuffle_caption(c) for c in reversed(captions)] == alone[::-1]
     assert shuffle_caption(captions[0].upper() + ".") == alone[0]
     assert shuffle_caption(captions[0], seed=2) != alone[0]
+
+
+@pytest.mark.parametrize(
+    "relation",
+    [
+        "in front of", "next to", "to the left of", "on top of", "on the right side of",
+        "in the middle of", "at the back of", "away from", "on the other side of", "close to",
+    ],
+)  # fmt: skip
+def test_a_relation_of_several_words_is_one_r(relation: str) -> None:
+    text = f"a cat {relation} a dog"
+    groups = tag_groups(text)
+    assert [text[a:b] for a, b in groups["R"]] == [relation]
+    assert [text[a:b] for a, b in groups["O"]] == ["cat", "dog"]
+
+
+def test_words_of_compound_relations_stand_alone_elsewhere() -> None:
+    text = "the left wing and the front door on the right hand"
+    assert all(len(text[a:b].split()) == 1 for spans in tag_groups(text).values() for a, b in spans)
+
+
+def test_the_first_word_is_no_name() -> None:
+    assert tag_groups("Blue towels hang here")["A"] == ((0, 4),)

@@ -47,3 +47,12 @@ def test_typed_boxes_and_mask_files() -> None:
     assert found["O2"].endswith("masks/a.png")
     with pytest.raises(InputError, match="x,y,width,height"):
         parse_typed_regions("O1=1,2,3", "e")
+
+
+def test_a_typed_group_may_be_in_one_caption_only() -> None:
+    example = Example("e", (patch(1),), ("a cat", "a red cat"), ((True, False),))
+    assert TypedWords.read("O=cat;A=red").find([example]) == [
+        [{"O": ((2, 5),)}, {"O": ((6, 9),), "A": ((2, 5),)}]
+    ]
+    with pytest.raises(InputError, match="have none of the words of R"):
+        TypedWords.read("O=cat;R=on").find([example])

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrapose.diagnose.sensitivity import compute_sensitivities
+from contrapose.diagnose.comparisons import compute_sensitivities
 from contrapose.errors import InputError
 from contrapose.losses import Dividend, LossBatch
 from contrapose.losses.dividend import dividends, interaction_share, log_share, sensitivities

@@ -105,15 +105,52 @@ def word_group(penn: str) -> str | None:
     return A if penn.startswith("JJ") or penn == "CD" else None
 
 
+COMPOUND_RELATION = re.compile(
+    r"""(?<!\w)(?:
+        (?:in|on|at|to|by|from|along|around)\ (?:the\ )?(?:very\ |far\ |other\ |opposite\ |
+            left\ |right\ |left-hand\ |right-hand\ |top\ |bottom\ |back\ |front\ )*
+            (?:front|back|rear|left|right|top|bottom|side|middle|center|centre|midst|edge|end|
+               background|foreground|outside|inside)\ of
+        |(?:on|to)\ the\ (?:left|right)(?=\ (?:and|while|with|as)\b|\s*(?:[,.;!?]|$))
+        |in\ front(?!\w)|on\ top(?!\w)|in\ between|side\ by\ side(?:\ with)?
+        |(?:next|close|near|adjacent|opposite|parallel|perpendicular|close\ up)\ to
+        |(?:far\ |facing\ )?away\ from|far\ from|across\ from|apart\ from
+        |(?:ahead|out|off|inside|outside|left|right|instead|because|short)\ of
+        |(?:along|together|in\ line)\ with|up\ to|on\ to
+    )(?!\w)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Relations of several words, such as “in front of”, “next to” and “to the left of”."""
+
+GroupedWord = tuple[str | None, CharSpan]
+"""Group of a word, or of a compound relation, and its span; None for other words."""
+
+
+def group_words(text: str, tagger: Tagger = "textblob") -> list[GroupedWord]:
+    """Group of each word by its tag, in order; a relation of several words is one R.
+
+    The first word is tagged in lower case: “Blue” would be taken for a name.
+
+    Raises:
+        MissingExtraError: the tagger's package is not installed.
+    """
+    compounds = [match.span() for match in COMPOUND_RELATION.finditer(text)]
+    grouped: list[GroupedWord] = [(R, span) for span in compounds]
+    spans = (match.span() for match in WORD_PATTERN.finditer(text))
+    tagged = tag_words(text[:1].lower() + text[1:], tagger)
+    for (start, end), (_, penn) in zip(spans, tagged, strict=True):
+        if not any(first < end and start < last for first, last in compounds):
+            grouped.append((word_group(penn), (start, end)))
+    return sorted(grouped, key=lambda word: word[1])
+
+
 def tag_groups(text: str, tagger: Tagger = "textblob") -> WordGroups:
     """Group a caption's words by tag: nouns; verbs and prepositions; adjectives and numerals.
 
     Raises:
         MissingExtraError: the tagger's package is not installed.
     """
-    spans = (match.span() for match in WORD_PATTERN.finditer(text))
-    groups = (word_group(penn) for _, penn in tag_words(text, tagger))
-    return collect_groups(zip(groups, spans, strict=True))
+    return collect_groups(group_words(text, tagger))
 
 
 def collect_groups(words: Iterable[tuple[str | None, CharSpan]]) -> WordGroups:

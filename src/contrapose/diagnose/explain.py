@@ -274,9 +274,18 @@ class TypedWords:
         """Word groups of each caption.
 
         Raises:
-            InputError: a caption has none of a group's words, or two groups share one.
+            InputError: no caption has a word of a group, or two groups share one.
         """
-        return [[self._in(text) for text in example.texts] for example in examples]
+        return [self._one(example) for example in examples]
+
+    def _one(self, example: Example) -> list[WordGroups]:
+        groups_of = [self._in(text) for text in example.texts]
+        for name in self.words:
+            if not any(name in groups for groups in groups_of):
+                texts = " and ".join(map(repr, example.texts))
+                has = "has" if len(groups_of) == 1 else "have"
+                raise InputError(f"{self.name}: {texts} {has} none of the words of {name}.")
+        return groups_of
 
     def _in(self, text: str) -> WordGroups:
         groups: dict[str, tuple[Span, ...]] = {}
@@ -284,7 +293,7 @@ class TypedWords:
         for name, words in self.words.items():
             spans = [span for word in words for span in _find_word(word, text)]
             if not spans:
-                raise InputError(f"{self.name}: {text!r} has none of the words of {name}.")
+                continue
             for start, end in spans:
                 for (begin, stop), other in taken.items():
                     if start < stop and begin < end and other != name:

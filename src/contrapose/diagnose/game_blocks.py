@@ -17,7 +17,7 @@ from contrapose.data.examples import diagonal_match
 from contrapose.diagnose.metrics import Exchange
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray, FloatArray
-from contrapose.metrics.dividends import moebius, pattern_name, shapley_values
+from contrapose.metrics.dividends import moebius, pattern_mask, pattern_name, shapley_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,9 @@ class GameBlock:
             it was not scored.
         image_players: (a,) names along the image axis, bit 0 first: "O1", "O2".
         text_players: (b,) names along the text axis, bit 0 first: "O", "R", "A".
+        has_regions: (k, m, a) whether the image has the player; None where all have. The dividends
+            of a player that an image or caption lacks are 0 in its games.
+        has_words: (k, n, b) whether the caption has the player; None where all have.
         encodings: images and captions encoded for this block and for none before it.
         pairs: pairs scored one by one, for this block and for none before it.
         naive: encodings (or pairs) that scoring every cell anew would have taken.
@@ -54,6 +57,8 @@ class GameBlock:
     values: FloatArray
     image_players: tuple[str, ...]
     text_players: tuple[str, ...]
+    has_regions: BoolArray | None = None
+    has_words: BoolArray | None = None
     encodings: int = 0
     pairs: int = 0
     naive: int = 0
@@ -85,7 +90,29 @@ class GameBlock:
             images=tuple(self.images[row] for row in keep),
             match=self.match[keep],
             values=self.values[keep],
+            has_regions=None if self.has_regions is None else self.has_regions[keep],
+            has_words=None if self.has_words is None else self.has_words[keep],
         )
+
+    def has_pattern(self, image: str | None, text: str | None) -> BoolArray:
+        """(k, m, n) whether image and caption have all players of a pattern.
+
+        Args:
+            image: the pattern of regions; None when no region is hidden.
+            text: the pattern of words; None when no word is hidden.
+        """
+        regions = _has_all(self.image_players, self.has_regions, image)
+        words = _has_all(self.text_players, self.has_words, text)
+        has = np.ones(self.values.shape[:3], dtype=np.bool_)
+        return np.asarray(has & regions[..., :, None] & words[..., None, :])
+
+
+def _has_all(players: Sequence[str], has: BoolArray | None, pattern: str | None) -> BoolArray:
+    """Whether each image (or caption) has all players of a pattern; (1, 1) where it is known."""
+    mask = 0 if pattern is None else pattern_mask(players, pattern)
+    if mask is None or has is None:
+        return np.full((1, 1), mask is not None)
+    return np.asarray(has[..., [bool(mask >> bit & 1) for bit in range(len(players))]].all(axis=-1))
 
 
 def two_by_two_scores(blocks: Sequence[GameBlock]) -> FloatArray:

@@ -330,6 +330,12 @@ def _build_block(games: Sequence[Game], cells: BlockScores) -> GameBlock:
         values=cells.values[keep],
         image_players=image_players,
         text_players=text_players,
+        has_regions=np.array([games[k].has_regions for k in keep], dtype=np.bool_).reshape(
+            len(keep), m, len(image_players)
+        ),
+        has_words=np.array([games[k].has_words for k in keep], dtype=np.bool_).reshape(
+            len(keep), n, len(text_players)
+        ),
         encodings=cells.encodings,
         pairs=cells.pairs,
         naive=cells.naive,

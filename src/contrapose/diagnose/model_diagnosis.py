@@ -26,6 +26,7 @@ import numpy as np
 
 from contrapose.data import Example
 from contrapose.data.tagging import split_words
+from contrapose.diagnose.comparisons import Comparisons
 from contrapose.diagnose.findings import derive_findings
 from contrapose.diagnose.game_blocks import GameBlock, two_by_two_scores
 from contrapose.diagnose.metrics import GameSide
@@ -40,7 +41,7 @@ from contrapose.diagnose.schema import (
     metric_values,
     order_shares,
 )
-from contrapose.diagnose.sensitivity import Comparisons, Diagnosis, diagnose_blocks
+from contrapose.diagnose.sensitivity import Diagnosis, diagnose_blocks
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.evaluation.selection import Selection
 from contrapose.files import new_folder, require_free, write_text

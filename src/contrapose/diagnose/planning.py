@@ -16,7 +16,7 @@ from contrapose.diagnose.players import (
     RegionMasks,
     WordFinder,
     WordGroups,
-    shared_players,
+    union_players,
 )
 from contrapose.diagnose.regions import OBJECT_PLAYERS
 from contrapose.engine import Filling
@@ -100,9 +100,12 @@ def choose_fill(model: Model, baseline: Baseline) -> tuple[Filling, tuple[str, .
 def text_coalitions(
     caption: str, groups: WordGroups, players: Sequence[str], kind: str
 ) -> list[str]:
-    """(2**b,) the caption with each coalition of players present, bit i for the i-th."""
+    """(2**b,) the caption with each coalition of players present, bit i for the i-th.
+
+    A player that the caption lacks changes nothing.
+    """
     return [
-        hide(caption, [span for name in absent for span in groups[name]], kind)
+        hide(caption, [span for name in absent for span in groups.get(name, ())], kind)
         for absent in _absent_players(players)
     ]
 
@@ -115,12 +118,12 @@ def image_coalitions(
     Args:
         ref: the image.
         name: its content id.
-        masks: the players' masks.
+        masks: the players' masks; a player without one changes nothing.
         players: the players' names, bit 0 first.
         filling: fill of the absent players' regions.
     """
     return [
-        mask_image(ref, name, [masks[player] for player in absent], filling)
+        mask_image(ref, name, [masks[player] for player in absent if player in masks], filling)
         for absent in _absent_players(players)
     ]
 
@@ -147,6 +150,8 @@ class Game:
         match: (m, n) whether image and caption belong together.
         image_players: (a,) names of the image players.
         text_players: (b,) names of the text players.
+        has_regions: (m, a) whether the image has the player.
+        has_words: (n, b) whether the caption has the player.
     """
 
     id: str
@@ -156,6 +161,8 @@ class Game:
     match: tuple[tuple[bool, ...], ...]
     image_players: tuple[str, ...]
     text_players: tuple[str, ...]
+    has_regions: tuple[tuple[bool, ...], ...]
+    has_words: tuple[tuple[bool, ...], ...]
 
     @property
     def kind(self) -> tuple[tuple[str, ...], tuple[str, ...], int, int]:
@@ -165,11 +172,11 @@ class Game:
 
 @dataclass(frozen=True, slots=True)
 class PlayerGroup:
-    """Captions (or images) that play in one game, with their common players.
+    """Captions (or images) that play in one game, with the players that at least one of them has.
 
     Attributes:
         positions: positions of these captions in the example.
-        players: names that all of them have.
+        players: names of the players.
         label: suffix of the game's id, where the example has several games.
     """
 
@@ -236,10 +243,9 @@ def _player_groups(
     if isinstance(players, MissingPlayers):
         return players
     if source.joint:
-        names = shared_players(players, (*GROUPS, *OBJECT_PLAYERS))
+        names = union_players(players, (*GROUPS, *OBJECT_PLAYERS))
         if not names:
-            every = "caption" if what == "text" else "image"
-            return MissingPlayers(f"there is no player that each {every} has")
+            return MissingPlayers("there are no players in it")
         return [PlayerGroup(tuple(range(count)), names)]
     groups = [
         PlayerGroup((index,), tuple(one), f"/{what}-{index}" if count > 1 else "")
@@ -297,7 +303,18 @@ def _build_game(
         ),
         image_players=images.players,
         text_players=captions.players,
+        has_regions=_find_presence(masks, images),
+        has_words=_find_presence(groups, captions),
     )
+
+
+def _find_presence(
+    players: Sequence[Mapping[str, object]] | MissingPlayers | None, group: PlayerGroup
+) -> tuple[tuple[bool, ...], ...]:
+    """Whether each caption (or image) of a group has each of its players."""
+    if players is None or isinstance(players, MissingPlayers):
+        return ((),) * len(group.positions)
+    return tuple(tuple(name in players[j] for name in group.players) for j in group.positions)
 
 
 def _players_at(players: Sequence[T] | MissingPlayers | None, index: int) -> T:

@@ -27,11 +27,9 @@ class MissingPlayers:
     reason: str
 
 
-def shared_players(
-    players: Sequence[Mapping[str, object]], order: Sequence[str]
-) -> tuple[str, ...]:
-    """Player names that all captions (images) of an example share, in canonical order."""
-    names = [name for name in players[0] if all(name in other for other in players)]
+def union_players(players: Sequence[Mapping[str, object]], order: Sequence[str]) -> tuple[str, ...]:
+    """Player names of all captions (images) of an example, in canonical order."""
+    names = list(dict.fromkeys(name for one in players for name in one))
     rank = {name: position for position, name in enumerate(order)}
     return tuple(sorted(names, key=lambda name: (rank.get(name, len(rank)), names.index(name))))
 

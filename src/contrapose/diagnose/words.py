@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from contrapose.data import Example
-from contrapose.data.tagging import WORD_PATTERN, Tagger, split_words, tag_groups
+from contrapose.data.tagging import WORD_PATTERN, Tagger, group_words, split_words
+from contrapose.diagnose.changed_words import group_by_changes
 from contrapose.diagnose.players import MissingPlayers, WordFinder, WordGroups, require_few_players
 from contrapose.errors import InputError, option
 from contrapose.files import (
@@ -275,8 +276,11 @@ class TaggerWords:
         return f"parts of speech ({self.tagger})"
 
     def find(self, examples: Sequence[Example]) -> list[Sequence[WordGroups] | MissingPlayers]:
-        """Nouns, verbs and prepositions, adjectives and numerals of each caption."""
-        return [[tag_groups(text, self.tagger) for text in example.texts] for example in examples]
+        """Nouns, verbs and prepositions, adjectives and numerals; words that differ by a diff."""
+        return [
+            group_by_changes(example, [group_words(text, self.tagger) for text in example.texts])
+            for example in examples
+        ]
 
 
 @dataclass(frozen=True, slots=True)
