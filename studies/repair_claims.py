@@ -81,7 +81,8 @@ def lines_of(measured: Mapping[str, Measurements]) -> dict[str, Line]:
         measure = measured[part].measures[last]
         found[name] = Line(name, measure.values[measure.where], measure.better or "higher")
     changes = measured["changes"].measures
-    text, image = (changes[f"equivariance_{side}_std"].values for side in ("text", "image"))
+    scale = np.sqrt(changes["score_mean"].values.var() + changes["score_variance"].values.mean())
+    text, image = (changes[f"equivariance_{side}"].values / scale for side in ("text", "image"))
     near = (np.abs(text) + np.abs(image)) / 2
     twice = np.tile(np.arange(len(text)), 2)
     found["equivariance"] = Line("equivariance", near, "lower")

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from contrapose.errors import InputError
-from contrapose.metrics import accuracy, equivariance, group_score, image_score, text_score
+from contrapose.metrics import (
+    accuracy,
+    equivariance,
+    group_score,
+    image_score,
+    standardized_spread,
+    text_score,
+)
 
 Scores = NDArray[np.floating[Any]]
 Cells = NDArray[np.bool_]
@@ -192,6 +199,7 @@ def test_one_image_has_no_image_score_and_many_have_no_accuracy() -> None:
 
 
 SEEDS = st.integers(0, 2**32 - 1)
+KINDS: tuple[Literal["std", "mean_abs"], ...] = ("std", "mean_abs")
 
 
 @given(SEEDS)
@@ -237,12 +245,29 @@ def test_exchanging_images_and_captions_exchanges_the_sides(seed: int) -> None:
     np.testing.assert_allclose(turned.image, plain.text)
 
 
-def test_a_subset_stays_standardised_over_all() -> None:
-    scores = np.random.default_rng(0).normal(size=(20, 2, 2))
-    found = equivariance(scores)
-    chosen = np.arange(20) < 5
-    np.testing.assert_array_equal(found.only(chosen).text, found.text[:5])
-    assert not np.allclose(found.only(chosen).text, equivariance(scores[:5]).text)
+@given(SEEDS, st.floats(-1e6, 1e6))
+@settings(deadline=None)
+def test_a_spread_is_standardized_by_the_scores_that_count(seed: int, shift: float) -> None:
+    """Also far from 0, where sums of squares lose digits, and with other examples beside."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(30, 2, 2)) * rng.uniform(0.5, 5, size=(30, 1, 1)) + shift
+    raw = equivariance(scores, standardize=False)
+    flat = scores.reshape(30, 4)
+    inside = np.arange(30) < 12
+    for chosen in (np.ones(30, dtype=bool), inside):
+        wanted = equivariance(scores[chosen]).summary()
+        for side, values in (("text", raw.text), ("image", raw.image)):
+            for kind in KINDS:
+                spread = standardized_spread(
+                    values, flat.mean(axis=1), flat.var(axis=1), kind, chosen
+                )
+                assert spread.value() == pytest.approx(wanted[f"{side}_{kind}"], rel=1e-6)
+
+
+def test_a_spread_of_constant_scores_is_zero() -> None:
+    zeros, ones = np.zeros(3), np.ones(3)
+    for kind in KINDS:
+        assert standardized_spread(zeros, 0.7 * ones, zeros, kind).value() == 0
 
 
 def test_constant_scores_are_equivariant_and_infinite_ones_refused() -> None:

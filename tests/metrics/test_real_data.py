@@ -75,8 +75,13 @@ def test_eqben(shared: Path) -> None:
     assert round(100 * average.value(), 2) == 43.47
     low, high = interval(average)
     assert 0.425 < low < 0.4347 < high < 0.445
-    summary = equivariance(scores).summary()
-    assert summary["text_std"] == pytest.approx(1.4656, abs=1e-4)
+    spreads = [equivariance(part).summary()["text_std"] for part in parts]
+    assert spreads[list(EQBEN).index("youcook2")] == pytest.approx(1.7336, abs=1e-4)
+    by_parent = [
+        np.mean([s for s, p in zip(spreads, parents, strict=True) if p == i]) for i in range(5)
+    ]
+    assert np.mean(by_parent) == pytest.approx(1.4975, abs=1e-4)
+    assert equivariance(scores).summary()["text_std"] == pytest.approx(1.4656, abs=1e-4)
 
 
 def test_valse_pairwise_accuracy_shows_a_language_prior(shared: Path) -> None:

@@ -64,8 +64,9 @@ def test_missing_numbers_are_dashes_and_minus_signs_are_typographic() -> None:
     assert format_percent(0.4567) == "45.7"
     assert format_bounds((-0.5, 0.25)) == "−0.5 to 0.25"
     assert format_bounds((0.1, 0.25), ".1f", scale=100) == "10.0 to 25.0"
-    metric = MetricValue(value=0.5, ci95=(0.25, 0.75), n=4)
+    metric = MetricValue(value=0.5, ci95=(0.25, 0.75), n=4, chance=0.5)
     assert format_metric(metric) == "50.00 (25.00–75.00)"
+    assert format_metric(metric.model_copy(update={"chance": None})) == "0.500 (0.250–0.750)"
     assert format_metric(metric, digits=1) == "50.0 (25.0–75.0)"
 
 

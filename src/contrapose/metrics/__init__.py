@@ -61,6 +61,7 @@ from contrapose.metrics.pairs import (
     group_score,
     image_score,
     pair_wins,
+    standardized_spread,
     text_score,
 )
 from contrapose.metrics.retrieval import (
@@ -184,6 +185,7 @@ __all__ = [
     "simat_score",
     "solvable_blind",
     "standard_deviation",
+    "standardized_spread",
     "sweep",
     "text_chance",
     "text_intervals",

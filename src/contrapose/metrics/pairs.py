@@ -26,7 +26,12 @@ from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
 from contrapose.metrics.chance import group_chance, image_chance, text_chance
-from contrapose.metrics.statistics.statistic import Statistic, mean_of, standard_deviation
+from contrapose.metrics.statistics.statistic import (
+    Statistic,
+    divide,
+    mean_of,
+    standard_deviation,
+)
 from contrapose.metrics.types import (
     BoolArray,
     FloatArray,
@@ -181,7 +186,7 @@ def _decide(cells: _Cells, choices: ChoiceSide, ties: Ties) -> tuple[BoolArray, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Equivariance:
-    """The two equivariance scores of k examples, in standard deviations of the model's scores.
+    """The two equivariance scores of k examples.
 
     Attributes:
         text: (k,) e_text.
@@ -204,29 +209,67 @@ class Equivariance:
         """The values of `statistics`."""
         return {name: statistic.value() for name, statistic in self.statistics().items()}
 
-    def only(self, chosen: ArrayLike) -> Equivariance:
-        """Equivariance scores of a subset, by mask or positions; still standardized over all."""
-        index = np.asarray(chosen)
-        return Equivariance(self.text[index], self.image[index])
 
+def equivariance(scores: ArrayLike, *, standardize: bool = True) -> Equivariance:
+    """Equivariance scores of 2 × 2 examples, in standard deviations of the scores given.
 
-def equivariance(scores: ArrayLike) -> Equivariance:
-    """Equivariance scores of 2 × 2 examples.
-
-    The scores are standardized first, so that models with other scales can be compared: by the mean
-    and standard deviation of all scores given. Give all of a model's scores on a benchmark at once,
-    and take subsets afterwards with `Equivariance.only`.
+    The scores are standardized so that models with other scales can be compared. Give the scores
+    of the subset that is reported and no others: a subset's value then does not depend on which
+    other subsets there are.
 
     Args:
         scores: (k, 2, 2) scores[i, image, caption], matching along the diagonal.
+        standardize: False leaves the scores as they are, for `standardized_spread`.
 
     Raises:
         InputError: another shape, or a score that is NaN or infinite.
     """
     raw = require_shape(require_finite(scores, "scores"), (None, 2, 2), "scores for equivariance")
-    spread = float(raw.std()) if raw.size else 0.0
+    spread = float(raw.std()) if raw.size and standardize else 0.0
     # Scores that are all alike differ by nothing, whatever they are divided by.
-    s = (raw - (raw.mean() if raw.size else 0.0)) / (spread if spread > 0 else 1.0)
+    s = raw / spread if spread > 0 else raw
     text = (s[:, 0, 0] - s[:, 0, 1]) - (s[:, 1, 1] - s[:, 1, 0])
     image = (s[:, 0, 0] - s[:, 1, 0]) - (s[:, 1, 1] - s[:, 0, 1])
     return Equivariance(text, image)
+
+
+def standardized_spread(
+    values: ArrayLike,
+    means: ArrayLike,
+    variances: ArrayLike,
+    of: Literal["std", "mean_abs"],
+    weights: ArrayLike | None = None,
+) -> Statistic:
+    """Spread of the equivariance score over the standard deviation of the scores themselves.
+
+    Both are functions of totals over the same examples, so that a resample is standardized by its
+    own scores, and a subset by those of the subset.
+
+    Args:
+        values: (k,) equivariance scores of the raw scores.
+        means: (k,) mean of each example's scores.
+        variances: (k,) population variance of each example's scores about their mean.
+        of: standard deviation, or mean absolute value.
+        weights: (k,) how much an example counts; None: all alike.
+    """
+    e, mean, variance = (
+        np.asarray(array, dtype=np.float64) for array in (values, means, variances)
+    )
+    w = np.ones(len(e)) if weights is None else np.asarray(weights, dtype=np.float64)
+    counted = w > 0
+    center = float(mean[counted].mean()) if counted.any() else 0.0
+    mean = np.where(counted, mean - center, 0.0)
+    powers = [e, e**2] if of == "std" else [np.abs(e)]
+    columns = np.stack(
+        [w * column for column in (np.ones_like(e), mean, mean**2 + variance, *powers)], axis=1
+    )
+
+    def formula(totals: FloatArray) -> FloatArray:
+        mean, square, size, *more = divide(totals[:, 1:], totals[:, :1]).T
+        scale = np.sqrt(np.maximum(square - mean**2, 0.0))
+        if more:
+            size = np.sqrt(np.maximum(more[0] - size**2, 0.0))
+        # Scores that are all alike differ by nothing, whatever they are divided by.
+        return np.asarray(np.divide(size, scale, out=np.array(size), where=scale > 0))
+
+    return Statistic(columns, formula)

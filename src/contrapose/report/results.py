@@ -289,6 +289,15 @@ def _part_order(key: tuple[str, str], runs: Sequence[Results]) -> int:
     return len(runs)
 
 
+EQUIVARIANCE = {
+    f"equivariance_{side}_{kind}" for side in ("text", "image") for kind in ("std", "mean_abs")
+}
+EQUIVARIANCE_NOTE = (
+    "Note: equivariance is in standard deviations of the model's scores within the part of its "
+    "row (lower is better); a mean over parts is of values that are standardized part by part."
+)
+
+
 def results_tables(results: Results) -> list[Table | str]:
     """Output of `contrapose metrics`."""
     ties = "ties never win" if results.protocol == "strict" else "official protocol"
@@ -298,36 +307,40 @@ def results_tables(results: Results) -> list[Table | str]:
         Table(title, ("<metric", *METRIC_COLUMNS), rows),
         *(_part_tables(results.subsets) if results.subsets else []),
         *([_alpha_table(results.alpha)] if results.alpha else []),
+        *([EQUIVARIANCE_NOTE] if EQUIVARIANCE & results.metrics.keys() else []),
         *(f"Note: {note}." for note in results.notes),
     ]
 
 
 def _part_tables(subsets: Mapping[str, Mapping[str, MetricValue]]) -> list[Table | str]:
-    """Table with one row per part and one column per metric; only the largest of many parts."""
+    """Tables with one row per part and one column per metric; only the largest of many parts.
+
+    Shares stand in the first table, other values in the second.
+    """
     left = len(subsets) - MAX_PARTS
     if left > 0:
         largest = sorted(subsets, key=lambda name: -_part_size(subsets[name].values()))[:MAX_PARTS]
         subsets = {name: subsets[name] for name in largest}
-    shares = list(
-        dict.fromkeys(
+    tables: list[Table | str] = []
+    for share in (True, False):
+        names = dict.fromkeys(
             name
             for metrics in subsets.values()
             for name, value in metrics.items()
-            if is_share(value)
+            if is_share(value) is share
         )
-    )
-    rows = tuple(
-        (
-            part,
-            f"{_part_size(metrics.values()):,}",
-            *(format_metric(metrics.get(name)) for name in shares),
+        rows = tuple(
+            (
+                part,
+                f"{_part_size(metrics.values()):,}",
+                *(format_metric(metrics.get(name)) for name in names),
+            )
+            for part, metrics in subsets.items()
         )
-        for part, metrics in subsets.items()
-    )
-    table = Table("", ("<part", "n", *shares), rows)
-    return (
-        [table, f"The largest parts; {option('json')} has {left:,} more."] if left > 0 else [table]
-    )
+        tables += [Table("", ("<part", "n", *names), rows)] if names else []
+    if left > 0:
+        tables.append(f"The largest parts; {option('json')} has {left:,} more.")
+    return tables
 
 
 def _part_size(metrics: Iterable[MetricValue]) -> int:
@@ -338,7 +351,7 @@ def comparison_table(comparison: Comparison) -> list[Table | str]:
     """Output of `contrapose compare`."""
     rows = tuple(
         (
-            name,
+            f"{name} ↓" if change.better == "lower" else name,
             format_value(change.a, share=change.share),
             format_value(change.b, share=change.share),
             format_value(change.difference, share=change.share, signed=True),
@@ -360,7 +373,7 @@ def comparison_table(comparison: Comparison) -> list[Table | str]:
     level = f"at the {comparison.level:g} level after Holm's correction"
     by_verdict = {
         verdict: [name for name, change in comparison.metrics.items() if change.verdict == verdict]
-        for verdict in ("worse", "better")
+        for verdict in ("worse", "better", "lower", "higher")
     }
     verdicts = [
         f"B is {verdict} on {', '.join(names)}" for verdict, names in by_verdict.items() if names
@@ -369,4 +382,6 @@ def comparison_table(comparison: Comparison) -> list[Table | str]:
         f"{' and '.join(verdicts)}, {level}." if verdicts else f"No significant difference {level}."
     )
     notes = [f"Note: {note}." for note in comparison.notes]
+    if any(change.better == "lower" for change in comparison.metrics.values()):
+        notes.insert(0, "↓: lower is better.")
     return [Table(title, header, rows), sentence, *notes]

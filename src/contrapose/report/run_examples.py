@@ -71,12 +71,8 @@ class ExampleScores:
         np.minimum.at(worst_right, group[self.match], self.value[self.match])
         return np.asarray((best_wrong - worst_right).reshape(-1, width).max(axis=1))
 
-    def equivariance(self, *, suite: bool) -> dict[str, Equivariance]:
-        """Equivariance scores of the 2 × 2 examples, by part.
-
-        In a suite each part is a benchmark and is standardized by its own scores; otherwise all
-        examples are standardized together, and `all` comes before the parts.
-        """
+    def equivariance(self) -> dict[str, Equivariance]:
+        """Equivariance scores of the 2 × 2 examples, each part standardized by its own scores."""
         square = np.bincount(self.example, minlength=len(self.ids)) == 4
         inside = (self.image < 2) & (self.text < 2) & (self.match == (self.image == self.text))
         np.logical_and.at(square, self.example, inside)
@@ -90,22 +86,12 @@ class ExampleScores:
         for position, i in enumerate(chosen.tolist()):
             for part in self.parts[i]:
                 members.setdefault(part, []).append(position)
-        if suite:
-            return {part: equivariance(scores[chosen[inner]]) for part, inner in members.items()}
-        together = equivariance(scores[chosen])
-        if len(members) == 1:
-            return {ALL: together}
-        return {ALL: together, **{part: together.only(inner) for part, inner in members.items()}}
+        return {part: equivariance(scores[chosen[inner]]) for part, inner in members.items()}
 
 
 def is_debiased(results: Results) -> bool:
     """Whether the language prior was taken out, so that the score table holds earlier scores."""
     return bool(results.alpha or results.part_alphas) or results.score in DEBIASED
-
-
-def is_suite(run: RunRecord) -> bool:
-    """Whether the benchmark of a run is a suite of parts."""
-    return "part" in run.measured.tags
 
 
 def example_scores(run: RunRecord) -> ExampleScores | None:

@@ -139,10 +139,12 @@ def strongest(values: Sequence[Mapping[str, float]], most: int) -> list[str]:
 
 
 def format_metric(metric: MetricValue | None, digits: int = 2) -> str:
-    """Format a share in per cent with its interval; a dash for None."""
+    """Format a share in per cent, or another value, with its interval; a dash for None."""
     if metric is None:
         return "–"
-    value, *bounds = (f"{100 * share:.{digits}f}" for share in (metric.value, *(metric.ci95 or ())))
+    scale, digits = (100, digits) if is_share(metric) else (1, 3)
+    numbers = (metric.value, *(metric.ci95 or ()))
+    value, *bounds = (f"{scale * number:.{digits}f}" for number in numbers)
     return f"{value} ({'–'.join(bounds)})" if bounds else f"{value} (–)"
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from contrapose import __version__, metrics
 from contrapose.data import Aggregation, Macro, Micro, Suite, find_benchmark, find_single_benchmark
 from contrapose.errors import InputError, option
-from contrapose.results.measures import Measurements, group_units, known_interval
+from contrapose.results.measures import Better, Measurements, group_units, known_interval
 from contrapose.results.runs import is_run, read_run, split_choice
-from contrapose.results.schema import Comparison, Difference
+from contrapose.results.schema import Comparison, Difference, Verdict
 from contrapose.results.score_files import (
     MetricsRequest,
     RunRecord,
@@ -23,7 +23,13 @@ from contrapose.results.score_files import (
     read_annotations,
 )
 from contrapose.results.shapes import AVERAGE, Protocol
-from contrapose.results.summary import RESAMPLES, build_statistics, count_units, is_share
+from contrapose.results.statistics import (
+    better_direction,
+    build_statistics,
+    count_units,
+    is_share,
+)
+from contrapose.results.summary import RESAMPLES
 from contrapose.scores import detect_benchmark
 
 Method = Literal["midp", "exact"]
@@ -181,15 +187,15 @@ def compare(
         a: outcomes of the first run.
         b: outcomes of the second, of the same units in the same order.
         aggregation: how the benchmark adds up.
-        names: the metrics to compare; none means every share of examples. Only these count in the
-            correction for many comparisons.
+        names: the metrics to compare; none means every share of examples of which one direction is
+            better. Only these count in the correction for many comparisons.
         method: which of McNemar's tests.
         level: significance level of the verdicts.
         resamples: of the bootstrap.
         seed: of the bootstrap.
 
     Raises:
-        InputError: a metric is not there, or has no better and worse.
+        InputError: a metric is not there.
     """
     over = group_units(a, aggregation) if isinstance(aggregation, Macro) else None
     repeated = a.clusters is not None and metrics.has_repeats(a.clusters)
@@ -198,11 +204,11 @@ def compare(
     shares = (
         name
         for name in ours
-        if name in theirs and is_share(a, name) and _better_direction(a, name) is not None
+        if name in theirs and is_share(a, name) and better_direction(a, name) is not None
     )
     for name in names or shares:
-        if name not in ours or name not in theirs or _better_direction(a, name) is None:
-            known = [other for other in ours if other in theirs and _better_direction(a, other)]
+        if name not in ours or name not in theirs:
+            known = [other for other in ours if other in theirs]
             raise InputError(f"{name!r} cannot be compared; metrics here: {', '.join(known)}.")
         drawn = metrics.paired_bootstrap(
             ours[name], theirs[name], clusters=a.clusters, resamples=resamples, seed=seed
@@ -227,11 +233,12 @@ def compare(
             ci95=change.ci95,
             n=count_units(a, name),
             share=is_share(a, name),
+            better=better_direction(a, name),
             test=change.test,
             p=change.p,
             p_holm=float(p_holm),
             verdict=_decide_verdict(
-                change.b - change.a, float(p_holm), level, _better_direction(a, name)
+                change.b - change.a, float(p_holm), level, better_direction(a, name)
             ),
         )
         for (name, change), p_holm in zip(changes.items(), adjusted, strict=True)
@@ -266,16 +273,9 @@ def _is_binary(measured: Measurements, name: str) -> bool:
     return name in measured.measures and measured.measures[name].binary
 
 
-def _better_direction(measured: Measurements, name: str) -> Literal["higher", "lower"] | None:
-    """Direction that is better; a derived metric follows its first source."""
-    if name in measured.derived:
-        return measured.measures[measured.derived[name].sources[0]].better
-    return measured.measures[name].better
-
-
-def _decide_verdict(
-    difference: float, p: float, level: float, better: Literal["higher", "lower"] | None
-) -> Literal["better", "worse", "no significant difference"]:
+def _decide_verdict(difference: float, p: float, level: float, better: Better | None) -> Verdict:
     if p >= level or difference == 0:
         return "no significant difference"
+    if better is None:
+        return "higher" if difference > 0 else "lower"
     return "better" if (difference > 0) == (better == "higher") else "worse"

@@ -15,7 +15,7 @@ from contrapose.metrics import AlphaIntervals, CrossValidation, FloatArray, IntA
 from contrapose.results.measures import Grouping, Measure, Measurements, group_units
 from contrapose.results.schema import AlphaReport, AlphaValue
 from contrapose.results.shapes import Debiasing, MeasureInput, find_shape, measure
-from contrapose.results.summary import build_statistics, is_share
+from contrapose.results.statistics import build_statistics, is_share
 from contrapose.scores import Answers, LikelihoodScale, to_log_likelihood
 
 GRID = 101

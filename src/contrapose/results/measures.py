@@ -15,7 +15,6 @@ from contrapose.errors import InputError
 from contrapose.metrics import FEWEST_UNITS, BoolArray, FloatArray, IntArray, Outcome
 from contrapose.results.schema import MetricValue
 
-Summary = Literal["mean", "std"]
 Better = Literal["higher", "lower"]
 
 
@@ -29,9 +28,7 @@ class Measure:
         ties: the units with a tied comparison; None when nothing is compared.
         chance: chance level of each unit; None when guessing has no meaning.
         weights: weight of each unit; None when all count alike.
-        summary: the statistic that is reported.
         better: whether higher or lower is better; None when neither is.
-        grouped: whether a mean of group means makes sense.
         shown: whether it is reported, or only the source of a derived metric.
     """
 
@@ -40,9 +37,7 @@ class Measure:
     ties: BoolArray | None = None
     chance: FloatArray | None = None
     weights: FloatArray | None = None
-    summary: Summary = "mean"
     better: Better | None = "higher"
-    grouped: bool = True
     shown: bool = True
 
     def take(self, positions: IntArray) -> Measure:
@@ -72,9 +67,7 @@ class Measure:
     def binary(self) -> bool:
         """Whether every value is 0 or 1 with equal weight, so that McNemar's test applies."""
         values = self.values[self.where]
-        return (
-            self.summary == "mean" and self.weights is None and bool(np.isin(values, (0, 1)).all())
-        )
+        return self.weights is None and bool(np.isin(values, (0, 1)).all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +75,15 @@ class DerivedMetric:
     """Metric derived from the summaries of measures, not from one value per unit.
 
     Attributes:
-        kind: "average" and "minimum" of the sources' summaries; "auroc" of the first source's
-            values (right captions) against the second's (foils).
-        sources: names of measures.
+        kind: "average" and "minimum" of the sources' means; "auroc" of the first source's
+            values (right captions) against the second's (foils); "std" and "mean_abs" of the first
+            source, in standard deviations of the scores whose mean and variance in each unit the
+            others are.
+        sources: names of measures; the first says whether higher or lower is better.
         chance: chance level.
     """
 
-    kind: Literal["average", "minimum", "auroc"]
+    kind: Literal["average", "minimum", "auroc", "std", "mean_abs"]
     sources: tuple[str, ...]
     chance: float | None = None
 

@@ -49,7 +49,7 @@ from contrapose.results.score_files import RunRecord
 KEYS = ("model", "benchmark", "score")
 """Names that identify a run of a folder."""
 
-KINDS = ("summary", "better", "grouped", "shown")
+KINDS = ("better", "shown")
 """Properties of a measure, beside its columns."""
 
 REPORT = "report.html"

@@ -164,6 +164,10 @@ class Evaluation(SchemaModel):
     runs: tuple[Results, ...]
 
 
+Verdict = Literal["better", "worse", "higher", "lower", "no significant difference"]
+"""Verdict of a comparison; higher and lower of metrics of which neither direction is better."""
+
+
 class Difference(SchemaModel):
     """Difference of one metric between two runs on the same examples.
 
@@ -174,6 +178,7 @@ class Difference(SchemaModel):
         ci95: paired bootstrap interval of the difference; null with fewer than 10 clusters.
         n: examples both have.
         share: whether it is a share of examples, to be written as a percentage.
+        better: whether higher or lower is better; null where neither is.
         test: "mcnemar-exact", "mcnemar-midp" or "paired-bootstrap"; "too few" with fewer than 10
             clusters.
         p: two-sided; 1 where there are too few clusters.
@@ -187,10 +192,11 @@ class Difference(SchemaModel):
     ci95: tuple[float, float] | None
     n: int
     share: bool
+    better: Literal["higher", "lower"] | None
     test: str
     p: float
     p_holm: float
-    verdict: Literal["better", "worse", "no significant difference"]
+    verdict: Verdict
 
 
 class Comparison(SchemaModel):

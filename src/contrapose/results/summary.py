@@ -10,7 +10,7 @@ import numpy as np
 from contrapose import metrics
 from contrapose.data import Card, Macro
 from contrapose.errors import option
-from contrapose.metrics import FloatArray, IntArray, Statistic
+from contrapose.metrics import IntArray, Statistic
 from contrapose.results.measures import (
     DerivedMetric,
     Grouping,
@@ -25,6 +25,13 @@ from contrapose.results.measures import (
 )
 from contrapose.results.schema import MetricValue
 from contrapose.results.shapes import AVERAGE, find_shape
+from contrapose.results.statistics import (
+    STANDARDIZED,
+    build_statistics,
+    count_units,
+    mean_statistic,
+    metric_sources,
+)
 
 RESAMPLES = 10_000
 
@@ -92,8 +99,7 @@ def summarize(
 ) -> dict[str, MetricValue]:
     """Value and interval of every metric, over the units or over group means.
 
-    Metrics that are defined for none of the units are left out, and so are those of which group
-    means make no sense.
+    Metrics that are defined for none of the units are left out.
     """
     statistics = build_statistics(measured, over)
     bounds = metrics.intervals(
@@ -115,89 +121,25 @@ def summarize(
     return values
 
 
-def build_statistics(measured: Measurements, over: Grouping | None = None) -> dict[str, Statistic]:
-    """Build the statistic of every metric, so that it can be resampled."""
-    statistics = {
-        name: _measure_statistic(measure, over)
-        for name, measure in measured.measures.items()
-        if measure.shown and measure.where.any() and (over is None or measure.grouped)
-    }
-    for name, derived in measured.derived.items():
-        if derived.kind != "auroc" and all(source in statistics for source in derived.sources):
-            statistics[name] = _derived_statistic(measured, derived, over)
-    return statistics
-
-
-def count_units(measured: Measurements, name: str) -> int:
-    """Number of units that a metric is defined on."""
-    masks = [measured.measures[source].where for source in _sources(measured, name)]
-    return int(np.logical_or.reduce(masks).sum())
-
-
-def is_share(measured: Measurements, name: str) -> bool:
-    """Whether a metric is a share of the units, to be written as a percentage."""
-    return _is_share(measured.measures[_sources(measured, name)[0]])
-
-
-def _is_share(measure: Measure) -> bool:
-    return measure.ties is not None or measure.chance is not None
-
-
-def _measure_statistic(measure: Measure, over: Grouping | None) -> Statistic:
-    if measure.summary == "std":
-        return metrics.standard_deviation(measure.values)
-    return _mean_statistic(measure, measure.values, over)
-
-
-def _mean_statistic(measure: Measure, values: FloatArray, over: Grouping | None) -> Statistic:
-    """Mean of values of a measure's units, weighted and grouped as the measure is."""
-    if over is not None:
-        codes = np.where(measure.where, over.codes, -1)
-        return metrics.macro_mean(values, codes, over.parents, share=_is_share(measure))
-    weights = measure.where.astype(np.float64)
-    return metrics.mean_of(
-        values,
-        weights if measure.weights is None else weights * measure.weights,
-        share=_is_share(measure),
-    )
-
-
-def _derived_statistic(
-    measured: Measurements, derived: DerivedMetric, over: Grouping | None
-) -> Statistic:
-    sources = [measured.measures[name] for name in derived.sources]
-    if derived.kind == "average":
-        return metrics.combine([_measure_statistic(source, over) for source in sources])
-    one, other = (source.values for source in sources)
-    if over is None:
-        return metrics.minimum_of_means(one, other)
-    return metrics.combine(
-        [
-            metrics.minimum_of_means(one, other, weights=(over.codes == group).astype(np.float64))
-            for group in range(len(over.names))
-        ]
-    )
-
-
 def _chance_level(measured: Measurements, name: str, over: Grouping | None) -> float | None:
     if name in measured.derived and measured.derived[name].kind != "average":
         return measured.derived[name].chance
     levels = []
-    for source in _sources(measured, name):
+    for source in metric_sources(measured, name):
         measure = measured.measures[source]
         if measure.chance is None:
             return None
-        levels.append(_mean_statistic(measure, measure.chance, over).value())
+        levels.append(mean_statistic(measure, measure.chance, over).value())
     return float(np.mean(levels))
 
 
 def _tie_rate(measured: Measurements, name: str, over: Grouping | None) -> float | None:
     """Tie rate, aggregated as the metric is; of a derived metric, that of any source."""
-    sources = [measured.measures[source] for source in _sources(measured, name)]
+    sources = [measured.measures[source] for source in metric_sources(measured, name)]
     if any(source.ties is None for source in sources):
         return None
     tied = [source.ties for source in sources if source.ties is not None]
-    return _mean_statistic(sources[0], np.logical_or.reduce(tied).astype(np.float64), over).value()
+    return mean_statistic(sources[0], np.logical_or.reduce(tied).astype(np.float64), over).value()
 
 
 def _auroc_value(
@@ -230,10 +172,6 @@ def _other_aggregation(
         if name in first and value.value != first[name].value
     }
     return {**alone, **differs}
-
-
-def _sources(measured: Measurements, name: str) -> tuple[str, ...]:
-    return measured.derived[name].sources if name in measured.derived else (name,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -333,8 +271,6 @@ def merge_parts(parts: Mapping[str, MeasuredPart]) -> Measurements:
         ids += [f"{name}/{unit}" for unit in part.measured.ids]
         named: dict[str, Measure] = {}
         for metric, measure in part.measured.measures.items():
-            if measure.summary == "std":  # a spread over all parts' units would mean nothing
-                continue
             named[f"{name}/{metric}"] = measure
         placed.append((slice(start, start + size), named))
         if part.main is not None:
@@ -343,6 +279,11 @@ def merge_parts(parts: Mapping[str, MeasuredPart]) -> Measurements:
     tags = {"part": tuple(name for name, part in parts.items() for _ in range(len(part.measured)))}
     notes = tuple(f"{name}: {note}" for name, part in parts.items() for note in part.measured.notes)
     derived = {AVERAGE: DerivedMetric("average", tuple(mains))} if mains else {}
+    for name, part in parts.items():
+        for metric, spread in part.measured.derived.items():
+            if spread.kind in STANDARDIZED:
+                sources = tuple(f"{name}/{source}" for source in spread.sources)
+                derived[f"{name}/{metric}"] = replace(spread, sources=sources)
     measures = place_measures(placed, total)
     return Measurements(tuple(ids), tags, np.concatenate(clusters), measures, derived, notes)
 

@@ -32,7 +32,7 @@ from contrapose.models.masking.text import ZERO
 from contrapose.results.compare import TOO_FEW, compare
 from contrapose.results.measures import Measure, Measurements
 from contrapose.results.schema import Difference
-from contrapose.results.summary import build_statistics
+from contrapose.results.statistics import better_direction, build_statistics, measure_of
 from contrapose.tune.feed import MASKED_COALITIONS, complete_games, mask_players
 from contrapose.tune.panels import SWAPS, EvaluationPanel
 
@@ -151,8 +151,8 @@ def read_metrics(measured: PanelMeasurements) -> dict[str, MetricReading]:
         f"{part}/{name}": MetricReading(statistic.value(), better)
         for part, part_measured in measured.items()
         for name, statistic in build_statistics(part_measured).items()
-        if name in part_measured.measures
-        and (better := part_measured.measures[name].better) is not None
+        if measure_of(part_measured, name) is not None
+        and (better := better_direction(part_measured, name)) is not None
     }
 
 
@@ -247,7 +247,7 @@ def make_bill(
         if second is None or second.ids != first.ids:
             raise InputError(f"before and after are not of the same examples, in {part}.")
         for name, change in _compare_part(first, second, seed).items():
-            better = first.measures[name].better
+            better = better_direction(first, name)
             assert better is not None  # noqa: S101 - compare refuses others
             changes.append((f"{part}/{name}", change, better))
     corrected = metrics.holm([change.p for _, change, _ in changes])
@@ -266,7 +266,7 @@ def _compare_part(first: Measurements, second: Measurements, seed: int) -> dict[
     """Compare the metrics of a part, each on the units (examples, queries) it is defined for."""
     differences: dict[str, Difference] = {}
     for names, units in group_by_units(first):
-        some = [name for name in names if first.measures[name].better is not None]
+        some = [name for name in names if better_direction(first, name) is not None]
         if not some:
             continue
         a, b = first.take(units), second.take(units)
@@ -287,9 +287,9 @@ def group_by_units(measured: Measurements) -> list[tuple[list[str], IntArray]]:
     """
     groups: dict[bytes, tuple[list[str], IntArray]] = {}
     for name in build_statistics(measured):
-        if name in measured.measures:
-            where = measured.measures[name].where
-            groups.setdefault(where.tobytes(), ([], np.flatnonzero(where)))[0].append(name)
+        if (measure := measure_of(measured, name)) is not None:
+            units = np.flatnonzero(measure.where)
+            groups.setdefault(units.tobytes(), ([], units))[0].append(name)
     return list(groups.values())
 
 

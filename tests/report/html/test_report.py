@@ -120,10 +120,9 @@ def test_equivariance_by_part_on_both_sides() -> None:
     near = np.array([scores[f"near/{i}"] for i in range(5)])
     spread = near.std()
     text = (near[:, 0, 0] - near[:, 0, 1] - near[:, 1, 1] + near[:, 1, 0]) / spread
-    assert np.allclose(scored.equivariance(suite=True)["near"].text, text)
-    together = scored.equivariance(suite=False)
-    assert list(together) == ["all", "near", "far"]
-    assert len(together["all"].image) == 10
+    by_part = scored.equivariance()
+    assert list(by_part) == ["near", "far"]
+    assert np.allclose(by_part["near"].text, text)
 
 
 def test_title_names_models_and_benchmarks() -> None:

@@ -37,7 +37,7 @@ from contrapose.report.results import (
     run_label,
     skipped_table,
 )
-from contrapose.report.run_examples import example_scores, is_debiased, is_suite
+from contrapose.report.run_examples import example_scores, is_debiased
 from contrapose.results import AlphaReport, Results, RunRecord
 
 MAX_CURVES = 4
@@ -51,7 +51,8 @@ MAX_SKIPPED = 50
 
 EQUIVARIANCE_INTRODUCTION = (
     "S is the score of image and caption in an example of two images and two captions. e compares "
-    "what an exchange costs on either side: the narrower about 0, the more equivariant the score."
+    "what an exchange costs on either side: the narrower about 0, the more equivariant the score. "
+    "e is in standard deviations of the model's scores within the part that is drawn."
 )
 E_TEXT = "e = (S₀₀ − S₀₁) − (S₁₁ − S₁₀): does exchanging the captions cost both images alike?"
 E_IMAGE = "e = (S₀₀ − S₁₀) − (S₁₁ − S₀₁): does exchanging the images cost both captions alike?"
@@ -240,7 +241,7 @@ def _equivariance_by_part(runs: Sequence[RunRecord]) -> dict[str, dict[str, Equi
         scored = None if is_debiased(run.results) else example_scores(run)
         if scored is None:
             continue
-        for part, scores in scored.equivariance(suite=is_suite(run)).items():
+        for part, scores in scored.equivariance().items():
             name = f"{run.results.benchmark} · {part}" if several else part
             parts.setdefault(name, {})[run_label(run.results)] = scores
     return parts

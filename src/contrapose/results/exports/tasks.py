@@ -230,8 +230,8 @@ def is_higher_better(measured: Measurements, task: ExportTask, metric: str) -> b
                 measured.measures[source].better
                 for source in measured.derived[name].sources
                 if source in measured.measures
-            }
-            return True if ways <= {"higher", None} and "higher" in ways else None
+            } - {None}
+            return None if len(ways) != 1 else ways == {"higher"}
         if name in measured.measures:
             way = measured.measures[name].better
             return None if way is None else way == "higher"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from contrapose import metrics
 from contrapose.metrics import FloatArray, chance_levels
-from contrapose.results.measures import DerivedMetric, Measure
+from contrapose.results.measures import Better, DerivedMetric, Measure
 from contrapose.results.shapes.base import AVERAGE, ChatMeasures, MeasureInput, Shape, ShapeMeasures
 from contrapose.results.shapes.comparisons import caption_debiasing, measure_wins
+
+LOWER: Better = "lower"
 
 
 def _measure(question: MeasureInput) -> ShapeMeasures:
@@ -25,24 +29,46 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
         chance_levels("group", frame.match, frame.present, where),
     )
     measures = {"text": text, "image": image, "group": both}
-    derived = {}
+    derived: dict[str, DerivedMetric] = {}
     if question.card.average:
         derived[AVERAGE] = DerivedMetric("average", ("text", "image", "group"))
     if frame.match.shape[1:] == (2, 2) and frame.present.all():
-        measures |= _measure_equivariance(scores)
+        more, spreads = _measure_equivariance(scores)
+        measures, derived = {**measures, **more}, {**derived, **spreads}
     return ShapeMeasures(measures, derived)
 
 
-def _measure_equivariance(scores: FloatArray) -> dict[str, Measure]:
-    """Equivariance scores (EqSim, section 3, loss v2): 0 for an equivariant model."""
-    both = metrics.equivariance(scores)
+SPREADS: tuple[Literal["std", "mean_abs"], ...] = ("std", "mean_abs")
+
+
+def _measure_equivariance(
+    scores: FloatArray,
+) -> tuple[dict[str, Measure], dict[str, DerivedMetric]]:
+    """Equivariance scores (EqSim, section 3, loss v2): 0 for an equivariant model.
+
+    Each example has its raw scores' e, mean and variance; the metrics standardize by the scores of
+    the part that is reported.
+    """
+    both = metrics.equivariance(scores, standardize=False)
     where = np.ones(len(scores), dtype=np.bool_)
-    measures: dict[str, Measure] = {}
-    for side, values in (("text", both.text), ("image", both.image)):
-        spread = Measure(values, where, summary="std", better="lower", grouped=False)
-        size = Measure(np.abs(values), where, better="lower", grouped=False)
-        measures |= {f"equivariance_{side}_std": spread, f"equivariance_{side}_mean_abs": size}
-    return measures
+    raw = scores.astype(np.float64).reshape(len(scores), -1)
+    measures = {
+        name: Measure(values, where, better=better, shown=False)
+        for name, values, better in (
+            ("equivariance_text", both.text, LOWER),
+            ("equivariance_image", both.image, LOWER),
+            ("score_mean", raw.mean(axis=1), None),
+            ("score_variance", raw.var(axis=1), None),
+        )
+    }
+    derived = {
+        f"equivariance_{side}_{kind}": DerivedMetric(
+            kind, (f"equivariance_{side}", "score_mean", "score_variance")
+        )
+        for side in ("text", "image")
+        for kind in SPREADS
+    }
+    return measures, derived
 
 
 SHAPE = Shape(

@@ -18,7 +18,7 @@ from torch.nn.functional import normalize
 from contrapose.errors import InputError
 from contrapose.losses import InfoNCE, LossBatch
 from contrapose.models.joined import HIDDEN_KEYS, apply_head
-from contrapose.results.summary import build_statistics
+from contrapose.results.statistics import build_statistics
 from contrapose.tune.data.rows import split_indices
 from contrapose.tune.heads.features import Features, ignore_progress
 from contrapose.tune.heads.initialization import (

@@ -1,0 +1,111 @@
+"""Statistics of measures: every metric as a function of totals, which can be resampled."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from contrapose import metrics
+from contrapose.metrics import FloatArray, Statistic
+from contrapose.results.measures import Better, DerivedMetric, Grouping, Measure, Measurements
+
+STANDARDIZED = ("std", "mean_abs")
+"""Kinds of derived metrics that are in standard deviations of the scores."""
+
+
+def build_statistics(measured: Measurements, over: Grouping | None = None) -> dict[str, Statistic]:
+    """Build the statistic of every metric, so that it can be resampled."""
+    statistics = {
+        name: mean_statistic(measure, measure.values, over)
+        for name, measure in measured.measures.items()
+        if measure.shown and measure.where.any()
+    }
+    for name, derived in measured.derived.items():
+        if derived.kind in STANDARDIZED:
+            if measured.measures[derived.sources[0]].where.any():
+                statistics[name] = _standardized_statistic(measured, derived, over)
+        elif derived.kind != "auroc" and all(source in statistics for source in derived.sources):
+            statistics[name] = _derived_statistic(measured, derived, over)
+    return statistics
+
+
+def count_units(measured: Measurements, name: str) -> int:
+    """Number of units that a metric is defined on."""
+    masks = [measured.measures[source].where for source in metric_sources(measured, name)]
+    return int(np.logical_or.reduce(masks).sum())
+
+
+def is_share(measured: Measurements, name: str) -> bool:
+    """Whether a metric is a share of the units, to be written as a percentage."""
+    return _is_share(measured.measures[metric_sources(measured, name)[0]])
+
+
+def better_direction(measured: Measurements, name: str) -> Better | None:
+    """Direction that is better, of a derived metric that of its first source; None for neither."""
+    return measured.measures[metric_sources(measured, name)[0]].better
+
+
+def measure_of(measured: Measurements, name: str) -> Measure | None:
+    """Measure that a metric sums up; None for averages, minima and areas, which have several."""
+    if name in measured.derived and measured.derived[name].kind not in STANDARDIZED:
+        return None
+    return measured.measures[metric_sources(measured, name)[0]]
+
+
+def _is_share(measure: Measure) -> bool:
+    return measure.ties is not None or measure.chance is not None
+
+
+def mean_statistic(measure: Measure, values: FloatArray, over: Grouping | None) -> Statistic:
+    """Mean of values of a measure's units, weighted and grouped as the measure is."""
+    if over is not None:
+        codes = np.where(measure.where, over.codes, -1)
+        return metrics.macro_mean(values, codes, over.parents, share=_is_share(measure))
+    weights = measure.where.astype(np.float64)
+    return metrics.mean_of(
+        values,
+        weights if measure.weights is None else weights * measure.weights,
+        share=_is_share(measure),
+    )
+
+
+def _derived_statistic(
+    measured: Measurements, derived: DerivedMetric, over: Grouping | None
+) -> Statistic:
+    sources = [measured.measures[name] for name in derived.sources]
+    if derived.kind == "average":
+        return metrics.combine([mean_statistic(source, source.values, over) for source in sources])
+    one, other = (source.values for source in sources)
+    if over is None:
+        return metrics.minimum_of_means(one, other)
+    return metrics.combine(
+        [
+            metrics.minimum_of_means(one, other, weights=(over.codes == group).astype(np.float64))
+            for group in range(len(over.names))
+        ]
+    )
+
+
+def _standardized_statistic(
+    measured: Measurements, derived: DerivedMetric, over: Grouping | None
+) -> Statistic:
+    """Spread in standard deviations of the scores; of groups, the mean of each by its own."""
+    kind: Literal["std", "mean_abs"] = "std" if derived.kind == "std" else "mean_abs"
+    sources = [measured.measures[name] for name in derived.sources]
+    values, means, variances = (source.values for source in sources)
+    where = np.logical_and.reduce([source.where for source in sources])
+    if over is None:
+        return metrics.standardized_spread(values, means, variances, kind, where)
+    parents: dict[int, list[Statistic]] = {}
+    for group, parent in enumerate(over.parents):
+        inside = where & (over.codes == group)
+        if inside.any():
+            spread = metrics.standardized_spread(values, means, variances, kind, inside)
+            parents.setdefault(parent, []).append(spread)
+    return metrics.combine([metrics.combine(groups) for groups in parents.values()])
+
+
+def metric_sources(measured: Measurements, name: str) -> tuple[str, ...]:
+    """Measures that a metric is made of."""
+    return measured.derived[name].sources if name in measured.derived else (name,)
