@@ -22,6 +22,7 @@ from contrapose.losses import (
     InfoNCE,
     LossBatch,
     Match,
+    NegativeInfoNCE,
     Sigmoid,
     all_gather,
     eqsim_of_scores,
@@ -157,6 +158,12 @@ LOSSES: dict[str, Callable[[Part], Tensor]] = {
     "hard negative": lambda it: HardNegative()(_some(it)),
     "hard positive": lambda it: HardPositive()(_some(it)),
     "hard positive, even": lambda it: HardPositive(form="even")(_some(it)),
+    "hard positive, one direction": lambda it: HardPositive(symmetric=False)(_some(it)),
+    "negatives inside": lambda it: NegativeInfoNCE()(_some(it), tile=4),
+    "negatives inside, numbers": lambda it: NegativeInfoNCE()(
+        replace(_some(it), same=it.tokens[:, 0], same_negative=it.tokens[:, 1])
+    ),
+    "negatives inside, plain": lambda it: NegativeInfoNCE().plain(_some(it)),
     "match": _match,
     "caption": lambda it: Captioning()(replace(it.batch, token_logits=it.masked, tokens=it.tokens)),
     "distill": lambda it: Distill()(

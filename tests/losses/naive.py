@@ -90,3 +90,32 @@ def eqsim(
         for terms in (text_side, image_side):
             total = total + mean(terms, len(counted), settings.margin)
     return total
+
+
+def info_nce_with_negatives(
+    image: Tensor,
+    text: Tensor,
+    negative: Tensor,
+    scale: Tensor,
+    *,
+    has: list[list[bool]],
+    same: list[int],
+    same_negative: list[list[int]],
+) -> Tensor:
+    """CE of images over captions and all negatives, and of captions over images, pair by pair."""
+    size = len(image)
+    total = torch.zeros((), dtype=image.dtype)
+    for i in range(size):
+        others = [j for j in range(size) if j == i or same[i] != same[j]]
+        wrong = [
+            negative[j, k]
+            for j in range(size)
+            for k in range(negative.shape[1])
+            if has[j][k] and same_negative[j][k] != same[i]
+        ]
+        across = [scale * (image[i] * it).sum() for it in [*(text[j] for j in others), *wrong]]
+        down = [scale * (image[j] * text[i]).sum() for j in others]
+        right = scale * (image[i] * text[i]).sum()
+        total = total - torch.log(right.exp() / sum(it.exp() for it in across))
+        total = total - torch.log(right.exp() / sum(it.exp() for it in down))
+    return total / (2 * size)

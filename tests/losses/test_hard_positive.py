@@ -30,6 +30,28 @@ def test_equal_captions_are_no_negatives_of_each_other() -> None:
     assert_same(HardPositive()(batch), theirs / 2, (image, text, positive, scale))
 
 
+@pytest.mark.parametrize("numbers", [None, [7, 3, 7, 1, 3, 7]])
+def test_an_analogy_of_one_direction(numbers: list[int] | None) -> None:
+    """Images and captions pick their positive; positives pick nothing."""
+    image, text = leaves(*naive.features(6))
+    (positive,) = leaves(naive.features(6, seed=2)[0])
+    scale, same = number(4.0), None if numbers is None else torch.tensor(numbers)
+    has = torch.tensor([True, True, False, True, True, True])
+    batch = LossBatch(image, text, positive=positive, has_positive=has, scale=scale, same=same)
+    filled = torch.where(has[:, None], positive, text)
+    total = torch.zeros((), dtype=torch.float64)
+    for i in range(6):
+        seen = [j for j in range(6) if j == i or numbers is None or numbers[i] != numbers[j]]
+        for anchor in (image[i], text[i]):
+            scores = {j: (scale * (anchor * filled[j]).sum()).exp() for j in seen}
+            total = total - torch.log(scores[i] / sum(scores.values())) / 12
+    ours = HardPositive(symmetric=False)(batch)
+    assert_same(ours, total, (image, text, positive, scale))
+    assert not torch.isclose(ours, HardPositive()(batch))
+    with pytest.raises(InputError, match="direction"):
+        HardPositive("even", symmetric=False)
+
+
 def test_even_hard_positives() -> None:
     image, text = leaves(*naive.features(6))
     (positive,) = leaves(naive.features(6, seed=2)[0])

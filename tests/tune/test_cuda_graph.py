@@ -79,7 +79,9 @@ def test_where_it_cannot() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("objective", ["plain", "hp+hn", "hp-even+hn", "eqsim+hn"])
+@pytest.mark.parametrize(
+    "objective", ["plain", "hp+hn", "hp-even+hn", "eqsim+hn", "infonce-hn+hp:symmetric=no"]
+)
 def test_a_gpu_learns_the_same(monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
     settings = Settings(steps=20, batch=6, rate=1e-3)
     found = []

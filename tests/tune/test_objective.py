@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from contrapose.errors import InputError
-from contrapose.losses import EqSim, InfoNCE, Sigmoid
+from contrapose.losses import EqSim, HardPositive, InfoNCE, NegativeInfoNCE, Sigmoid
 from contrapose.tune.feed import Feed
 from contrapose.tune.objective import loss_weights, parse_objective
 from contrapose.tune.settings import Settings
@@ -40,9 +41,42 @@ def test_forms_of_hard_positives() -> None:
     assert parse_objective("hp-even=0.5+hn").weight("hp") == 0.5
 
 
+def test_options_of_losses() -> None:
+    objective = parse_objective(
+        "eqsim=0.2:margin=0.04:Close=4:v2=all:margin_v1=none+hp:symmetric=no"
+    )
+    assert objective.weight("eqsim") == 0.2
+    assert objective.terms[0].loss == EqSim(margin=0.04, close=4, v2="all")
+    assert objective.terms[1].loss == HardPositive(symmetric=False)
+    assert parse_objective("eqsim-paper:close=2").terms[0].loss == replace(EqSim.paper(), close=2)
+    assert objective.as_dict()["settings"]["eqsim"]["margin"] == 0.04
+
+
+def test_negatives_inside_the_contrastive_softmax() -> None:
+    objective = parse_objective("infonce-hn=2+hn")
+    assert isinstance(objective.contrastive_loss(small_student()), NegativeInfoNCE)
+    assert objective.contrast == 2.0
+    assert parse_objective("infonce-hn").needs == {"negative"}
+    inside = losses("infonce-hn")
+    assert set(inside) == {"contrast"}
+    assert inside["contrast"] > losses("plain")["contrast"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("eqsim:margins=1", "no option.*did you mean margin"),
+        ("eqsim:close=four", "close of eqsim.*whole number"),
+        ("eqsim:close=1_0", "whole number"),
+        ("eqsim:margin=nan", "a number"),
+        ("eqsim:margin=-1", "below zero"),
+        ("eqsim:v2=near", "close or all or none"),
+        ("eqsim:close", "written as"),
+        ("eqsim:close=2:close=3", "twice"),
+        ("hn:margin=1", "takes no options"),
+        ("dividend:parts=1", "in Python"),
+        ("plain:close=1", "no loss"),
+        ("hp-even:symmetric=no", "direction"),
         ("hm", "did you mean"),
         ("hn+hn", "twice"),
         ("eqsim+eqsim-paper", "twice"),

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from contrapose.tune.distill import Distiller
 from contrapose.tune.feed import Feed, TrainingBatch
-from contrapose.tune.objective import Objective, PairLosses, Teacher, parse_objective
+from contrapose.tune.objective import Objective, parse_objective
+from contrapose.tune.pair_losses import PairLosses, Teacher
 from contrapose.tune.parameters import select_trainable
 from contrapose.tune.settings import Settings
 from contrapose.tune.step import (

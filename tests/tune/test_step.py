@@ -94,7 +94,10 @@ def test_dropout_draws_the_same_twice() -> None:
     assert not torch.equal(drawn[0], drawn[1])
 
 
-@pytest.mark.parametrize("objective", ["plain", "hp+hn", "eqsim+hn", "dividend+hn", "dividend"])
+@pytest.mark.parametrize(
+    "objective",
+    ["plain", "hp+hn", "eqsim+hn", "dividend+hn", "dividend", "infonce-hn+hn+hp:symmetric=no"],
+)
 def test_a_lesson_in_pieces_teaches_the_same(objective: str) -> None:
     found = []
     for pieces in (1, 3):

@@ -67,10 +67,10 @@ def tune(
             COCO's captions; webdataset tars; `scenes`, which are generated; for heads also a folder
             of cached features.
         out: the folder that the tuned model goes to.
-        losses: `plain`, `hn`, `hp`, `hp-even`, `eqsim`, `eqsim-paper`, `eqsim-released`,
-            `dividend`, `itm`, `lm` and `distill`, joined by `+` or in a list, with weights as
-            `eqsim=0.2+hn`; or `heads`, which leaves the model as it is and trains a map for each
-            side.
+        losses: `plain`, `hn`, `hp`, `hp-even`, `infonce-hn`, `eqsim`, `eqsim-paper`,
+            `eqsim-released`, `dividend`, `itm`, `lm` and `distill`, joined by `+` or in a list,
+            with weights as `eqsim=0.2+hn` and options as `eqsim:margin=0.04`; or `heads`, which
+            leaves the model as it is and trains a map for each side.
         steps: of training; None is 300, and of heads goes by `epochs`.
         batch_size: images a step, over all processes; None is 128, and of heads 4096 captions.
         lr: highest learning rate; None takes what suits the model.

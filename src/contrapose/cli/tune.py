@@ -109,8 +109,8 @@ def tune(
         typer.Option(
             "--with",
             help="Names of losses such as hn, hp, eqsim (docs/losses.md has all), joined by +, "
-            "with weights as eqsim=0.2+hn; plain for none. Or heads: the model stays, a head a "
-            "side is trained.",
+            "with weights as eqsim=0.2+hn and options as eqsim:margin=0.04; plain for none. Or "
+            "heads: the model stays, a head a side is trained.",
         ),
     ] = "hp+hn",
     steps: Annotated[

@@ -10,6 +10,7 @@ from contrapose.losses.gather import all_gather, all_reduce_sum, global_mean, pr
 from contrapose.losses.hard_negative import HardNegative
 from contrapose.losses.hard_positive import HardPositive
 from contrapose.losses.info_nce import InfoNCE, Temperature
+from contrapose.losses.info_nce_negatives import NegativeInfoNCE
 from contrapose.losses.match import Match
 from contrapose.losses.registry import Loss, load_loss, loss_names, register_loss
 from contrapose.losses.sigmoid import Sigmoid
@@ -28,6 +29,7 @@ __all__ = [
     "Loss",
     "LossBatch",
     "Match",
+    "NegativeInfoNCE",
     "Sigmoid",
     "Temperature",
     "TiledLoss",

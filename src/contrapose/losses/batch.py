@@ -38,6 +38,8 @@ class LossBatch:
             stand twice, images with several captions).
         negative: (b, d) or (b, n, d) unit vectors of hard negatives.
         has_negative: (b,) or (b, n) which of them exist; all without it.
+        same_negative: (b,) or (b, n) numbers of the negatives, by the numbering of `same`: a
+            negative is none to the rows whose caption has its number.
         positive: (b, d) unit vectors of hard positives.
         has_positive: (b,) which of them exist; all without it.
         masked: (b, 2**n, d) unit vectors of captions with words hidden, by coalition.
@@ -58,6 +60,7 @@ class LossBatch:
     same: Tensor | None = None
     negative: Tensor | None = None
     has_negative: Tensor | None = None
+    same_negative: Tensor | None = None
     positive: Tensor | None = None
     has_positive: Tensor | None = None
     masked: Tensor | None = None

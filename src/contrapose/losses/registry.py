@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import ClassVar, Protocol, TypeVar
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from torch import Tensor
 
@@ -65,11 +79,15 @@ def loss_names() -> list[str]:
     return sorted({*_FACTORIES, *_entry_points()})
 
 
-def load_loss(name: str) -> Loss:
-    """The loss of a name, with its default settings.
+def load_loss(name: str, options: Mapping[str, str] | None = None) -> Loss:
+    """The loss of a name, with its default settings or some of them replaced.
+
+    Args:
+        name: of the loss.
+        options: settings as text, by the names of the loss's dataclass fields.
 
     Raises:
-        InputError: there is no such loss, or an entry point does not give one.
+        InputError: there is no such loss or option, or an entry point does not give a loss.
     """
     _load_built_in()
     if name not in _FACTORIES and name in _entry_points():
@@ -85,7 +103,7 @@ def load_loss(name: str) -> Loss:
         raise InputError(f"there is no loss {name!r}: {did_you_mean(name, loss_names())}")
     loss = _FACTORIES[name]()
     _require_loss(loss, name)
-    return loss
+    return _with_options(loss, name, options) if options else loss
 
 
 def implied_losses() -> list[Loss]:
@@ -106,10 +124,54 @@ def _load_built_in() -> None:
     import_module("contrapose.losses")
 
 
+def _with_options(loss: Loss, name: str, options: Mapping[str, str]) -> Loss:
+    """A loss with some of its fields replaced by values given as text."""
+    if not is_dataclass(loss) or isinstance(loss, type) or not fields(loss):
+        raise InputError(f"the loss {name} takes no options.")
+    known, kinds = [field.name for field in fields(loss)], get_type_hints(type(loss))
+    values: dict[str, Any] = {}
+    for key, text in options.items():
+        if key not in known:
+            raise InputError(f"the loss {name} has no option {key!r}: {did_you_mean(key, known)}")
+        values[key] = _parse_option(text, kinds[key], f"{key} of {name}")
+    return replace(loss, **values)
+
+
+def _parse_option(text: str, kind: Any, subject: str) -> Any:
+    """A value of a field's type from text.
+
+    Raises:
+        InputError: the text is no such value, or the type cannot be written as text.
+    """
+    choices = get_args(kind) if get_origin(kind) in (UnionType, Union) else (kind,)
+    words: list[str] = []
+    values: dict[str, Any]
+    for choice in choices:
+        if choice is NoneType:
+            values = {"none": None}
+        elif choice is bool:
+            values = {"yes": True, "no": False}
+        elif get_origin(choice) is Literal:
+            values = {str(word): word for word in get_args(choice)}
+        elif choice in (int, float):
+            words.append("a whole number" if choice is int else "a number")
+            with suppress(ValueError, OverflowError):
+                number = choice(text)
+                if "_" not in text and math.isfinite(number):
+                    return number
+            continue
+        else:
+            raise InputError(f"{subject} cannot be given as text: set it in Python.")
+        words += values
+        if text in values:
+            return values[text]
+    raise InputError(f"{subject} must be {' or '.join(words)}, not {text!r}.")
+
+
 def _require_loss(loss: object, name: object) -> None:
     """Raise `InputError` unless an object has what a loss has."""
-    if not isinstance(name, str) or not name or set(name) & set("+= ,"):
-        raise InputError(f"a loss needs a name without spaces, commas, + and =, not {name!r}.")
+    if not isinstance(name, str) or not name or set(name) & set("+:= ,"):
+        raise InputError(f"a loss needs a name without spaces, commas, +, : and =, not {name!r}.")
     if not callable(loss) or not isinstance(getattr(loss, "name", None), str):
         raise InputError(f"the loss {name!r} must be callable and have a `name`.")
     weight, needs = getattr(loss, "weight", None), getattr(loss, "needs", None)

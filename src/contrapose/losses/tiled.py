@@ -166,19 +166,19 @@ def pairwise(
         keep = MAX_CACHED_BYTES
         if image.is_cuda:
             keep = _device_memory(image.device) // 32
-    scale = _scalar(batch.scale, image)
+    scale = as_scalar(batch.scale, image)
     if tile is None and can_fuse(image, text, losses, keep=keep):
         return fused_losses(
             image, text, losses, scale=scale, same=batch.same, tile=TILE_ELEMENTS["cuda"]
         )
     with torch.autocast(image.device.type, enabled=False):
         values: tuple[Tensor, ...] = _Pairwise.apply(  # type: ignore[no-untyped-call]
-            image, text, scale, _scalar(batch.bias, image), tuple(losses), batch.same, tile, keep
+            image, text, scale, as_scalar(batch.bias, image), tuple(losses), batch.same, tile, keep
         )
     return values
 
 
-def _scalar(value: Tensor | float, like: Tensor) -> Tensor:
+def as_scalar(value: Tensor | float, like: Tensor) -> Tensor:
     """A number as a tensor beside the features; a float is filled in there, without a copy.
 
     A copy from the CPU would wait for the device, and cannot be captured in a CUDA graph.

@@ -55,7 +55,7 @@ class GraphReplay:
 
 INPUT_FIELDS = ("pixels", "text", "negative", "positive")
 """What a batch has several tensors of."""
-TENSOR_FIELDS = ("captions", "has_negative", "has_positive")
+TENSOR_FIELDS = ("captions", "negative_texts", "has_negative", "has_positive")
 """What it has one of."""
 
 

@@ -171,6 +171,7 @@ class TrainingBatch:
         pixels: inputs of the image encoder.
         captions: (b,) indices of their captions in the table of distinct texts.
         negatives: (b,) indices of hard negatives, −1 where a caption has none.
+        negative_texts: (b,) the same, on the device.
         positives: (b,) indices of hard positives, −1 where a caption has none.
         text: tokens of the captions.
         negative: tokens of the negatives, those of the caption where there is none; None where no
@@ -185,6 +186,7 @@ class TrainingBatch:
     pixels: Inputs
     captions: Tensor
     negatives: IndexArray
+    negative_texts: Tensor
     positives: IndexArray
     text: Inputs
     negative: Inputs | None
@@ -280,6 +282,7 @@ class Feed:
             pixels={name: self._to_device(values) for name, values in pixels.items()},
             captions=self._to_device(torch.from_numpy(captions)),
             negatives=negatives,
+            negative_texts=self._to_device(torch.from_numpy(negatives)),
             positives=positives,
             text=self.read(captions),
             negative=self._read_changes("negative", captions, negatives),

@@ -18,7 +18,8 @@ from contrapose.errors import InputError, option
 from contrapose.losses import LossBatch, processes
 from contrapose.losses.tiled import TiledLoss, pairwise
 from contrapose.tune.feed import Feed, TrainingBatch, complete_games
-from contrapose.tune.objective import MatchLoss, Objective, PairLosses, Teacher, loss_weights
+from contrapose.tune.objective import Objective, loss_weights
+from contrapose.tune.pair_losses import MatchLoss, PairLosses, Teacher
 from contrapose.tune.settings import Settings
 from contrapose.tune.students import ImageOutputs, Inputs, Student, slice_rows
 
@@ -142,6 +143,7 @@ def loss_batch(student: Student, vectors: BatchVectors, batch: TrainingBatch) ->
         same=batch.captions,
         negative=vectors.negative,
         has_negative=batch.has_negative,
+        same_negative=batch.negative_texts,
         positive=vectors.positive,
         has_positive=batch.has_positive,
     )
@@ -165,7 +167,9 @@ def vector_losses(student: Student, objective: Objective, inputs: LossBatch) -> 
         for name, loss in losses.items()
         if hasattr(loss, "begin")
     }
-    values = dict(zip(tiled, pairwise(inputs, list(tiled.values())), strict=True))
+    values: dict[str, Tensor] = {}
+    if tiled:
+        values = dict(zip(tiled, pairwise(inputs, list(tiled.values())), strict=True))
     return {name: values[name] if name in values else loss(inputs) for name, loss in losses.items()}
 
 

@@ -22,7 +22,8 @@ from contrapose.tune import checkpoint
 from contrapose.tune.cuda_graph import CudaGraphStep, can_record
 from contrapose.tune.data.rows import TrainingSet
 from contrapose.tune.feed import Feed, TrainingBatch
-from contrapose.tune.objective import Objective, Teacher
+from contrapose.tune.objective import Objective
+from contrapose.tune.pair_losses import Teacher
 from contrapose.tune.parameters import (
     average_gradients,
     broadcast_object,
