@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -12,7 +14,14 @@ import typer
 from typer.core import TyperGroup
 
 from contrapose import __version__
-from contrapose.errors import ContraposeError, DamageWarning, command_line_names, printable
+from contrapose.cli.console import accept_all_characters, discard_output, flush_output
+from contrapose.errors import (
+    ContraposeError,
+    DamageWarning,
+    command_line_names,
+    first_line,
+    printable,
+)
 
 VERBS = {
     "demo": "demo",
@@ -66,6 +75,9 @@ app = typer.Typer(
 BAD_INPUT = 2
 """Exit status for input that cannot be used; 1 is kept for a check or a gate that fails."""
 
+FAULT = 70
+"""Exit status of an unexpected error, as BSD's `EX_SOFTWARE`."""
+
 
 def _print_version(value: bool) -> None:
     if value:
@@ -81,7 +93,7 @@ def _common_options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Options of every verb; `main` looks for --debug itself."""
+    """Options of every verb; `main` looks for --debug itself, before or behind the verb."""
 
 
 _show_other_warning = warnings.showwarning
@@ -89,24 +101,56 @@ _show_other_warning = warnings.showwarning
 
 def _show_warning(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
     if issubclass(category, DamageWarning):
-        print(printable(f"contrapose: {message}"), file=sys.stderr)
+        _print_error(str(message))
     else:
         _show_other_warning(message, category, *where, **more)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; errors that the user can fix are printed as one sentence."""
+    """Run the command; every failure ends in one sentence, and in a traceback with --debug.
+
+    An error that the user can fix has the status 2, a fault of the program the status 70.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    accept_all_characters()
     try:
         with command_line_names(), warnings.catch_warnings():
             warnings.simplefilter("always", DamageWarning)
             warnings.showwarning = _show_warning
-            app(args=words)
-    except ContraposeError as error:
-        if "--debug" in words:
-            raise
-        print(printable(f"contrapose: {error}"), file=sys.stderr)
-        raise SystemExit(BAD_INPUT) from None
+            try:
+                app(args=[word for word in words if word != "--debug"])
+            finally:
+                flush_output()
     except BrokenPipeError:
-        sys.stderr.close()
+        discard_output()
         raise SystemExit(0) from None
+    except Exception as error:
+        if isinstance(error, OSError):
+            discard_output()
+        if debug:
+            raise
+        _print_error(_describe_error(error))
+        fixable = isinstance(error, ContraposeError | OSError | MemoryError)
+        raise SystemExit(BAD_INPUT if fixable else FAULT) from None
+
+
+def _print_error(message: str) -> None:
+    """Print a sentence on standard error, if that can be written to."""
+    with suppress(OSError, ValueError):
+        print(printable(f"contrapose: {message}"), file=sys.stderr or sys.__stderr__, flush=True)
+
+
+def _describe_error(error: Exception) -> str:
+    """Describe any error in one sentence."""
+    if isinstance(error, ContraposeError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"memory ran out ({first_line(error)}); ask for less at once."
+    if isinstance(error, OSError) and error.strerror:
+        if error.filename is None:
+            return f"the output cannot be written, or a file cannot be read ({error.strerror})."
+        return f"{os.fsdecode(error.filename)}: cannot be used ({error.strerror})."
+    name = type(error).__name__
+    why = "" if first_line(error) == name else f": {first_line(error)}"
+    return f"unexpected error ({name}{why}); this is a fault of the program, see it with --debug."

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
+import io
+import json
+import os
 import re
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from contrapose.errors import printable
@@ -35,6 +40,40 @@ def error_console() -> Console:
     return Console(stderr=True, highlight=False, emoji=False, markup=False)
 
 
+ASCII = {"–": "-", "−": "-", "—": "-", "×": "x", "·": "|", "…": "...", "→": "->", "α": "alpha"}
+"""Spelling of characters that tables use, where the output's encoding lacks them."""
+
+
+def _spell(error: UnicodeError) -> tuple[str, int]:
+    """Spell what an encoding lacks: in ASCII, or as Python escapes it."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    return "".join(ASCII.get(char, ascii(char)[1:-1]) for char in text), error.end
+
+
+def accept_all_characters() -> None:
+    """Let standard output and error print any text, whatever their encoding."""
+    codecs.register_error("contrapose", _spell)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="contrapose")
+
+
+def flush_output() -> None:
+    """Write out what is buffered, so that a full disk is known before the command ends."""
+    if sys.stdout is not None and not sys.stdout.closed:
+        sys.stdout.flush()
+
+
+def discard_output() -> None:
+    """Let go of what is buffered and cannot be written, which Python would try again at its end."""
+    with suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
 def show(console: Console, parts: Sequence[Table | str]) -> None:
     """Print tables and sentences."""
     from contrapose.report.tables import show
@@ -43,10 +82,16 @@ def show(console: Console, parts: Sequence[Table | str]) -> None:
 
 
 def echo_json(text: str) -> None:
-    """Print JSON; control characters that JSON allows unescaped are escaped too."""
+    """Print JSON; characters that control a terminal or that its encoding lacks are escaped."""
     import typer
 
-    typer.echo(re.sub("[\x7f-\x9f]", lambda match: f"\\u{ord(match[0]):04x}", text))
+    unicode = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+    text = re.sub("[\x7f-\x9f]" if unicode else "[^\0-\x7e]", _escape_json, text)
+    typer.echo(text)
+
+
+def _escape_json(match: re.Match[str]) -> str:
+    return json.dumps(match[0])[1:-1] if ord(match[0]) > 0x7F else "\\u007f"
 
 
 def say_written(out: Path | None, *, quiet: bool = False) -> None:

@@ -1,0 +1,93 @@
+"""The command line itself: any failure is one sentence, and any terminal can show the output."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contrapose.cli import main
+from tests.conftest import Cli
+
+FULL = Path("/dev/full")
+FAULT = 70
+
+
+def print_in(monkeypatch: pytest.MonkeyPatch, encoding: str, *arguments: str) -> str:
+    """Output of a command where standard output has an encoding."""
+    sink = io.BytesIO()
+    with io.TextIOWrapper(sink, encoding=encoding) as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert not ended.value.code
+        return sink.getvalue().decode(encoding)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        (KeyError("players"), FAULT, "KeyError: 'players'"),
+        (RecursionError(), FAULT, "RecursionError"),
+        (MemoryError("2.3 GB"), 2, "memory ran out"),
+        (PermissionError(13, "Permission denied", "there"), 2, "there: cannot be used"),
+        (OSError(28, "No space left on device"), 2, "No space left"),
+        (ValueError("one\ntwo\x1b[2J"), FAULT, "ValueError: one"),
+    ],
+)
+def test_an_unexpected_error_is_one_sentence(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, words: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("contrapose.cli.listing.output_console", fail)
+    said = cli("list", "benchmarks")
+    assert said.status == status
+    assert said.err.startswith("contrapose: ")
+    assert len(said.err.strip().split("\n")) == 1
+    assert words in said.err
+    assert "Traceback" not in said.err
+    assert ("--debug" in said.err) == (status == FAULT)
+
+
+@pytest.mark.parametrize(
+    "words", [("--debug", "list", "benchmarks"), ("list", "benchmarks", "--debug")]
+)
+def test_debug_raises_it(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("players")
+
+    monkeypatch.setattr("contrapose.cli.listing.output_console", fail)
+    with pytest.raises(KeyError):
+        main(words)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
+def test_a_full_output() -> None:
+    with FULL.open("w") as full:
+        command = [sys.executable, "-m", "contrapose", "list", "benchmarks"]
+        ended = subprocess.run(  # noqa: S603
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert ended.returncode == 2
+    assert len(ended.stderr.strip().split("\n")) == 1
+    assert "No space left" in ended.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp437"])
+def test_any_encoding_shows_the_tables(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    out = print_in(monkeypatch, encoding, "list", "benchmarks")
+    assert "winoground" in out
+    assert ("2 x 2" if encoding != "cp1252" else "2 × 2") in out
+
+
+def test_json_is_json_in_any_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = print_in(monkeypatch, "ascii", "list", "benchmarks", "--json")
+    plain = print_in(monkeypatch, "utf-8", "list", "benchmarks", "--json")
+    assert not plain.isascii()
+    assert json.loads(out) == json.loads(plain)
