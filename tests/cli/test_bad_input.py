@@ -233,3 +233,10 @@ def test_escape_codes_of_files_do_not_reach_the_terminal(cli: Cli, tmp_path: Pat
     said = cli("metrics", "wino\x1b[2J\x9bground", "--scores", path)
     assert r"\x1b[2J\x9b" in said.refused()
     assert "\x1b" not in said.err
+
+
+@pytest.mark.parametrize("out", ["s3://bucket/run", "x" * 300, "caf\udce9"])
+def test_an_output_that_is_no_path(cli: Cli, tmp_path: Path, out: str) -> None:
+    path = write(tmp_path / "s.jsonl", ROWS)
+    said = cli("metrics", "winoground", "--scores", path, "--out", out)
+    assert ascii(out)[1:9].replace("//", "/") in said.refused()

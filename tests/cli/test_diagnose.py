@@ -238,3 +238,14 @@ def test_only_an_earlier_diagnosis_is_written_over(cli: Cli, own: Path, tmp_path
     ).refused()
     assert "holds no diagnosis" in said
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_kind_of_game_whose_examples_are_all_skipped(cli: Cli, own: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    row = {"id": "x", "image": "broken.png", "texts": ["a red cube", "a blue cube"], "right": 0}
+    with own.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(row) + "\n")
+    out = tmp_path / "out"
+    said = cli("diagnose", "tiny-clip", "--on", own, "--side", "text", "--out", out, *QUICK)
+    assert said.status == 0, said
+    assert set(pq.read_table(out / "dividends.parquet")["example"].to_pylist()) == set("0123")

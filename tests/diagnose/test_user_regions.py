@@ -49,9 +49,11 @@ def compressed(runs: list[int]) -> str:
 def test_run_lengths_round_trip(mask: BoolArray) -> None:
     runs = lengths(mask)
     size = list(mask.shape)
-    assert np.array_equal(decode_rle({"size": size, "counts": runs}), mask)
+    assert np.array_equal(decode_rle({"size": size, "counts": runs}, [mask.shape]), mask)
     assert decompress_rle(compressed(runs)) == runs
-    assert np.array_equal(decode_rle({"size": size, "counts": compressed(runs)}), mask)
+    assert np.array_equal(
+        decode_rle({"size": size, "counts": compressed(runs)}, [mask.shape]), mask
+    )
 
 
 def test_a_known_compressed_mask() -> None:
@@ -62,7 +64,7 @@ def test_a_known_compressed_mask() -> None:
     mask = np.zeros((9, 10), dtype=np.bool_)
     mask[2:5, 3:6] = True
     assert decompress_rle("m036000R1") == [29, 3, 6, 3, 6, 3, 40] == lengths(mask)
-    assert np.array_equal(decode_rle({"size": [9, 10], "counts": "m036000R1"}), mask)
+    assert np.array_equal(decode_rle({"size": [9, 10], "counts": "m036000R1"}, [(9, 10)]), mask)
 
 
 def test_boxes_and_polygons_are_in_pixels() -> None:
@@ -100,11 +102,18 @@ def test_mask_files_are_relative_to_the_list(tmp_path: Path) -> None:
         ({"box": [0, 0, 1, 1], "mask": "a.png"}, "must have one of"),
         ([1, 2, 0, 4], "must have a width and a height"),
         ([[1, 2, 3, 4]], "at least three corners"),
-        ({"size": [3, 3], "counts": [1, 2]}, "add up to 3, and 3 × 3 pixels are 9"),
+        ({"size": [8, 10], "counts": [1, 2]}, "add up to 3, and 8 × 10 pixels are 80"),
+        ({"size": [100_000, 100_000], "counts": [0, 10**10]}, "and the image 10 × 8"),
+        ({"size": [8, 10], "counts": "o" * 1000}, "too long"),
+        ([0, 0, float("nan"), 4], "must be a mask file"),
+        ([0, 0, float("inf"), 4], "must be a mask file"),
+        ([0, 0, 10**400, 4], "must be a mask file"),
+        ([[0, 0, 1, float("nan"), 1, 1]], "at least three corners"),
+        ({"rle": {"mask": {"rle": {}}}}, "must be a mask file"),
         ({"size": [3], "counts": [1, 2]}, "need a size"),
-        ({"size": [3, 3], "counts": [10, -1]}, "must be whole numbers"),
-        ({"size": [3, 3], "counts": "~"}, "does not occur"),
-        ({"size": [3, 3], "counts": "P"}, "are cut off"),
+        ({"size": [8, 10], "counts": [81, -1]}, "must be whole numbers"),
+        ({"size": [8, 10], "counts": "~"}, "does not occur"),
+        ({"size": [8, 10], "counts": "P"}, "are cut off"),
     ],
 )
 def test_invalid_regions_are_refused(value: Any, message: str) -> None:

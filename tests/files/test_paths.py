@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contrapose.errors import InputError
-from contrapose.files import MalformedError, include, resolve_name, safe_join
+from contrapose.files import MalformedError, include, local_path, resolve_name, safe_join
 
 
 @pytest.mark.parametrize(
@@ -170,3 +170,34 @@ def test_no_file(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("")
     with pytest.raises(InputError, match=r"ends in \.py"):
         include(tmp_path / "text.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("s3://bucket/runs", "URL"),
+        ("memory://runs", "URL"),
+        (Path("gs://bucket/runs"), "URL"),
+        ("x" * 300, "too long"),
+        ("a\0b", "cannot be used"),
+        ("caf\udce9", "UTF-8"),
+    ],
+)
+def test_paths_that_cannot_be_used(name: Path | str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        local_path(name)
+
+
+@pytest.mark.parametrize("name", ["C:/runs", "runs/s3:/x", "a:b", "out@hf:org/name", "née"])
+def test_paths_that_can(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert local_path(name) == Path(name)
+
+
+def test_a_folder_that_may_not_be_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "lstat", refuse)
+    with pytest.raises(InputError, match="Permission denied"):
+        local_path(tmp_path / "closed" / "out")

@@ -53,6 +53,24 @@ def test_histogram_on_common_edges() -> None:
     assert histogram(np.zeros(3), [True, False, False], bins=2).right.sum() == 1
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0, np.nextafter(1.0, 2)],
+        [-37.5, np.nextafter(-37.5, 0), -37.5],
+        [1e300, np.nextafter(1e300, 2e300)],
+        [0.0, 5e-324],
+        [-1e308, 1e308],
+    ],
+)
+def test_histogram_of_nearly_equal_and_of_huge_values(values: list[float]) -> None:
+    found = histogram(values, [True] + [False] * (len(values) - 1), bins=40)
+    assert np.isfinite(found.edges).all()
+    assert (np.diff(found.edges) > 0).all()
+    assert found.right.sum() == 1
+    assert found.wrong.sum() == len(values) - 1
+
+
 def test_the_verdict() -> None:
     assert solvable_blind((0.51, 0.6), 0.5)
     assert not solvable_blind((0.5, 0.6), 0.5)

@@ -176,3 +176,8 @@ def test_the_hub_s_cache_knows_its_hashes(tmp_path: Path) -> None:
     other = tmp_path / "config.json"
     other.symlink_to(small)
     assert file_digest(other) == digest
+
+
+def test_a_string_that_is_too_long_for_a_path() -> None:
+    url = f"http://localhost/{'x' * 300}"
+    assert parse_name(f"openai:m?url={url}").settings["url"] == url

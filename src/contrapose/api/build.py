@@ -17,6 +17,7 @@ from contrapose.api.inputs import (
     store_place,
 )
 from contrapose.errors import InputError, option
+from contrapose.files import local_path
 
 if TYPE_CHECKING:
     from contrapose.engine import Progress
@@ -93,7 +94,7 @@ def build_pairs(
         raise InputError(
             f"{option('rewriter')} has nothing to do: add rewrite to {option('kinds')}."
         )
-    target = Path(out)
+    target = local_path(out)
     pair_files(target, overwrite=overwrite)  # what is wrong with them is said before the work
     language_model = None
     if rewriter is not None:
@@ -101,7 +102,9 @@ def build_pairs(
     if isinstance(captions, str | Path):
         source = str(captions)
         rows = list(
-            read_captions(Path(captions), caption_field=caption_field, image_field=image_field)
+            read_captions(
+                local_path(captions), caption_field=caption_field, image_field=image_field
+            )
         )
     else:
         rows, source = [CaptionRecord(caption) for caption in captions], "memory"
@@ -167,7 +170,7 @@ def build_scenes(
     if seed < 0:
         raise InputError(f"{option('seed')} must not be negative, and is {seed}.")
     return write_scenes(
-        Path(out),
+        local_path(out),
         list_words(part) or tuple(PARTS),
         form=require_choice("world", world, ("balanced", "skewed")),
         examples=examples,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from contrapose.api.inputs import PathLike, Words, list_words, one_path, require_choice
 from contrapose.api.runs import Run, Runs
 from contrapose.errors import InputError
+from contrapose.files import local_path
 from contrapose.results.compare import compare_runs
 
 if TYPE_CHECKING:
@@ -83,4 +84,4 @@ def _side(run: RunLike) -> Path | RunRecord:
         if len(run) != 1:
             raise InputError(f"one run is compared with one, and here are {len(run)}: choose one.")
         run = run[0]
-    return run.record if isinstance(run, Run) else Path(run)
+    return run.record if isinstance(run, Run) else local_path(run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from contrapose.api.diagnose import PLAYERS, TAGGERS, require_superpixels
@@ -16,7 +15,7 @@ from contrapose.api.inputs import (
     store_place,
 )
 from contrapose.errors import InputError
-from contrapose.files import write_text
+from contrapose.files import local_path, write_text
 from contrapose.models.options import parse_dtype
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def explain(
     if target is not None and (target.is_dir() or target.suffix != ".html"):
         raise InputError("must be a file whose name ends in .html.", file=target)
     request = ExplainRequest(
-        image=Path(image),
+        image=local_path(image),
         text=text,
         against=against,
         players=require_choice("players", players, PLAYERS),

@@ -9,6 +9,7 @@ from typing import Literal
 
 from contrapose.api.inputs import PathLike
 from contrapose.api.runs import Run, Runs
+from contrapose.files import local_path
 
 
 def export(
@@ -45,7 +46,11 @@ def export(
 
     moment = parse_time(time) if isinstance(time, str) else time
     if isinstance(run, str | Path):
-        return export_run(Path(run), Path(out), format, time=moment, overwrite=overwrite)
+        return export_run(
+            local_path(run), local_path(out), format, time=moment, overwrite=overwrite
+        )
     with TemporaryDirectory() as folder:
         run.save(Path(folder) / "run")
-        return export_run(Path(folder) / "run", Path(out), format, time=moment, overwrite=overwrite)
+        return export_run(
+            Path(folder) / "run", local_path(out), format, time=moment, overwrite=overwrite
+        )

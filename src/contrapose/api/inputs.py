@@ -10,7 +10,7 @@ from contrapose.data import Benchmark, EditSet, Example, Gallery, Suite
 from contrapose.engine import default_store_folder
 from contrapose.errors import InputError, option
 from contrapose.evaluation.selection import BenchmarkLike
-from contrapose.files import did_you_mean
+from contrapose.files import did_you_mean, local_path
 from contrapose.models.capabilities import Model
 from contrapose.models.function import FunctionModel, ScoreFunction
 
@@ -102,8 +102,12 @@ def list_words(words: Words) -> tuple[str, ...]:
 
 
 def one_path(path: PathLike | None) -> Path | None:
-    """Path of a folder or file; None stays None."""
-    return None if path is None else Path(path)
+    """Path of a folder or file; None stays None.
+
+    Raises:
+        InputError: it is a URL, or a path that the system refuses.
+    """
+    return None if path is None else local_path(path)
 
 
 def store_place(cache: Cache) -> Path | str | None:

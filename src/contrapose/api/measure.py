@@ -21,6 +21,7 @@ from contrapose.api.runs import Run, Runs
 from contrapose.data import Suite
 from contrapose.errors import InputError
 from contrapose.evaluation.selection import resolve_benchmark
+from contrapose.files import local_path
 from contrapose.results.score_files import MetricsRequest, measure_score_file
 from contrapose.scores import LikelihoodScale
 
@@ -88,9 +89,9 @@ def measure(
     scale = require_choice("likelihood_as", likelihood_as, SCALES)
     request = MetricsRequest(
         benchmark=name,
-        scores=Path(scores) if isinstance(scores, str | Path) else scores,
+        scores=local_path(scores) if isinstance(scores, str | Path) else scores,
         root=one_path(root),
-        prior=Path(prior) if isinstance(prior, str | Path) else prior,
+        prior=local_path(prior) if isinstance(prior, str | Path) else prior,
         alpha=parse_alpha(alpha, prior=prior is not None),
         likelihood_as=scale,
         prior_as=require_choice("prior_as", prior_as, SCALES) or scale,

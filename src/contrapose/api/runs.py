@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from contrapose.errors import InputError, MissingExtraError
+from contrapose.files import local_path
 from contrapose.results.runs import (
     REPORT,
     is_run,
@@ -242,7 +243,7 @@ class Runs(Sequence[Run]):
 
         records = [run.record for run in self._runs]
         beside = {REPORT: render_runs(records)}
-        write_run(records, Path(folder), overwrite=overwrite, beside=beside)
+        write_run(records, local_path(folder), overwrite=overwrite, beside=beside)
 
     @staticmethod
     def require_target(folder: PathLike, *, overwrite: bool = False) -> None:
@@ -251,7 +252,7 @@ class Runs(Sequence[Run]):
         Raises:
             InputError: the folder is taken, and not by runs that may be overwritten.
         """
-        require_run_target(Path(folder), overwrite=overwrite)
+        require_run_target(local_path(folder), overwrite=overwrite)
 
     def _repr_html_(self) -> str:
         from contrapose.api.display import render_tables
@@ -299,7 +300,7 @@ def load_runs(folder: PathLike) -> Runs:
         >>> [run.model for run in cp.load_runs("runs/two")]
         ['tiny', 'tiny-clip']
     """
-    path = Path(folder)
+    path = local_path(folder)
     if not is_run(path):
         raise InputError("is not a run folder." if path.exists() else "does not exist.", file=path)
     return Runs(Run(record) for record in read_runs(path))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from contrapose.errors import InputError, option
+from contrapose.files import local_path
 
 if TYPE_CHECKING:
     from contrapose.api.inputs import PathLike, Words
@@ -148,7 +149,7 @@ def tune(
     request = TuneRequest(
         model=name,
         data=str(data),
-        out=Path(out),
+        out=local_path(out),
         objective=objective,
         settings=settings,
         heads=_head_settings(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from contrapose.errors import MissingExtraError
+from contrapose.files import local_path
 
 if TYPE_CHECKING:
     from contrapose.api.inputs import PathLike
@@ -91,7 +91,7 @@ def tune_heads(
         seed=seed,
     )
     request = SweepRequest(
-        features=Path(features),
+        features=local_path(features),
         out=one_path(out),
         taus=taus,
         scales=_list_numbers(scales),

@@ -18,7 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from contrapose.errors import InputError, first_line
-from contrapose.files import require_regular, resolve_name
+from contrapose.files import parse_npy, require_regular, resolve_name
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -293,7 +293,7 @@ def _decode_array(content: bytes, channels: str) -> Image:
     import numpy as np
     from PIL import Image
 
-    array = np.load(io.BytesIO(content), allow_pickle=False)
+    array = parse_npy(content)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
         raise ValueError(f"expected height × width × 3 bytes, found {array.shape} {array.dtype}")
     return Image.fromarray(np.ascontiguousarray(array[:, :, ::-1] if channels == "bgr" else array))

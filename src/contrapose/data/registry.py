@@ -13,7 +13,7 @@ from typing import Literal
 
 from contrapose.data.examples import EditSet, Example, Gallery, diagonal_match
 from contrapose.errors import InputError
-from contrapose.files import Problems, did_you_mean
+from contrapose.files import Problems, did_you_mean, local_path
 
 Family = str
 """Shape of a benchmark, by which it is measured: one module of `contrapose.results.shapes`.
@@ -210,7 +210,7 @@ def find_benchmark(name: str) -> Benchmark | Suite:
     if is_user_file(name):
         from contrapose.data.benchmarks.user_file import load_user_benchmark
 
-        return load_user_benchmark(Path(name))
+        return load_user_benchmark(local_path(name))
     near = did_you_mean(name, benchmark_names(), otherwise="see contrapose list benchmarks.")
     raise InputError(f"there is no benchmark {name!r}: {near}")
 

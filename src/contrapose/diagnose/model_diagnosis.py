@@ -283,7 +283,10 @@ def write_diagnosis(
         _write_parquet(temporary / EXAMPLES, comparisons)
         if sum(model.counts.cells for model in run.report.models) <= MAX_ROWS:
             tables = [
-                _coalition_columns(model, block) for model in run.models for block in model.blocks
+                _coalition_columns(model, block)
+                for model in run.models
+                for block in model.blocks
+                if block.ids  # else all its examples were skipped
             ]
             _write_parquet(temporary / DIVIDENDS, tables)
         for name, content in (beside or {}).items():

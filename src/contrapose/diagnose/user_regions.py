@@ -34,7 +34,9 @@ ImageSize = tuple[int, int]
 """Height and width."""
 
 
-def read_region(value: Any, size: ImageSize, folder: Path) -> BoolArray:
+def read_region(
+    value: Any, size: ImageSize, folder: Path, photograph: ImageSize | None = None
+) -> BoolArray:
     """Mask of a region of an image of the given size, from any accepted form.
 
     Args:
@@ -43,6 +45,8 @@ def read_region(value: Any, size: ImageSize, folder: Path) -> BoolArray:
             under the names `box`, `polygons` and `rle`, the first under `mask`.
         size: height and width of the image; polygons and boxes are in its pixels.
         folder: root of mask files.
+        photograph: height and width of the photograph that the image was cropped from, which run
+            lengths may have too; None where it was not cropped.
 
     Raises:
         InputError: it is none of these.
@@ -51,11 +55,11 @@ def read_region(value: Any, size: ImageSize, folder: Path) -> BoolArray:
         named = [value[name] for name in ("mask", "rle", "polygons", "box") if name in value]
         if len(named) != 1:
             raise InputError("a region must have one of mask, rle, polygons and box.")
-        return read_region(named[0], size, folder)
+        value = named[0]
     if isinstance(value, str):
         return read_mask(value, folder)
-    if isinstance(value, dict):
-        return decode_rle(value)
+    if isinstance(value, dict) and "counts" in value:
+        return decode_rle(value, (size, photograph or size))
     if isinstance(value, list) and value and all(isinstance(part, list) for part in value):
         return fill_polygons(value, size)
     if isinstance(value, list) and len(value) == 4 and all(map(_is_number, value)):
@@ -76,23 +80,37 @@ def read_mask(name: str, folder: Path) -> BoolArray:
     return np.asarray(gray) > 127
 
 
-def decode_rle(value: dict[str, Any]) -> BoolArray:
-    """Mask from COCO run lengths (column-major), plain or compressed."""
+def decode_rle(value: dict[str, Any], sizes: Sequence[ImageSize]) -> BoolArray:
+    """Mask from COCO run lengths (column-major), plain or compressed.
+
+    Args:
+        value: `size` and `counts`.
+        sizes: sizes that the mask may have; another is refused before it is decoded.
+
+    Raises:
+        InputError: it has another size, or is no list of run lengths.
+    """
     size, counts = value.get("size"), value["counts"]
     if not (isinstance(size, list) and len(size) == 2 and all(type(n) is int for n in size)):
         raise InputError("run lengths need a size [height, width].")
+    if tuple(size) not in sizes:
+        raise _size_error("run lengths", (size[0], size[1]), sizes[0])
     if isinstance(counts, str):
         counts = decompress_rle(counts)
     if not isinstance(counts, list) or not all(type(n) is int and n >= 0 for n in counts):
         raise InputError("run lengths must be whole numbers, or COCO's compressed text.")
     height, width = size
-    if min(size) < 1 or sum(counts) != height * width:
+    if sum(counts) != height * width:
         raise InputError(
             f"the run lengths add up to {sum(counts):,}, and {height} × {width} pixels are "
             f"{height * width:,}."
         )
     flat = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
     return flat.reshape(width, height).T
+
+
+LONGEST_RUN_BITS = 60
+"""The most bits of a compressed run length."""
 
 
 def decompress_rle(text: str) -> list[int]:
@@ -105,6 +123,8 @@ def decompress_rle(text: str) -> list[int]:
             raise InputError(f"{character!r} does not occur in COCO's compressed run lengths.")
         number |= (bits & 31) << shift
         shift += 5
+        if shift > LONGEST_RUN_BITS:
+            raise InputError("the compressed run lengths hold a number that is too long.")
         if not bits & 32:
             if bits & 16:
                 number -= 1 << shift
@@ -140,8 +160,14 @@ def fill_box(value: Sequence[float], size: ImageSize) -> BoolArray:
     return mask
 
 
+FARTHEST = 1e6
+"""The farthest coordinate of a corner, in pixels."""
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether a value is a coordinate: a number that is not NaN and not absurdly far."""
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return plain and abs(value) <= FARTHEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +242,10 @@ class UserRegions:
 
     def _masks(self, regions: Mapping[str, Any], ref: ImageRef, size: ImageSize) -> RegionMasks:
         masks: dict[str, BoolArray] = {}
+        photograph = _photograph_size(ref)
         for name, value in regions.items():
-            mask = _fit_mask(read_region(value, size, self.folder), ref, size, name)
+            mask = read_region(value, size, self.folder, photograph)
+            mask = _fit_mask(mask, ref, size, photograph, name)
             if not mask.any():
                 raise InputError(f"the region {name!r} is empty.")
             for other, taken in masks.items():
@@ -229,20 +257,31 @@ class UserRegions:
         return {name: RegionMask.of(mask) for name, mask in masks.items()}
 
 
-def _fit_mask(mask: BoolArray, ref: ImageRef, size: ImageSize, name: str) -> BoolArray:
+def _photograph_size(ref: ImageRef) -> ImageSize | None:
+    """Height and width of the photograph that an image is cropped from; None if it is not."""
+    if ref.crop is None:
+        return None
+    photograph = open_image(replace(ref, crop=None))
+    return photograph.height, photograph.width
+
+
+def _fit_mask(
+    mask: BoolArray, ref: ImageRef, size: ImageSize, photograph: ImageSize | None, name: str
+) -> BoolArray:
     """Mask at the image's size: of the image as shown, or cropped like its photograph."""
     if mask.shape == size:
         return mask
-    if ref.crop is not None:
-        photograph = open_image(replace(ref, crop=None))
-        if mask.shape == (photograph.height, photograph.width):
-            x, y, width, height = ref.crop
-            part = mask[max(y, 0) : y + height, max(x, 0) : x + width]
-            if part.shape == size:
-                return part
-    raise InputError(
-        f"the mask of {name!r} is {mask.shape[1]} × {mask.shape[0]}, and the image "
-        f"{size[1]} × {size[0]}."
+    if ref.crop is not None and mask.shape == photograph:
+        x, y, width, height = ref.crop
+        part = mask[max(y, 0) : y + height, max(x, 0) : x + width]
+        if part.shape == size:
+            return part
+    raise _size_error(repr(name), (mask.shape[0], mask.shape[1]), size)
+
+
+def _size_error(name: str, size: ImageSize, wanted: ImageSize) -> InputError:
+    return InputError(
+        f"the mask of {name} is {size[1]} × {size[0]}, and the image {wanted[1]} × {wanted[0]}."
     )
 
 

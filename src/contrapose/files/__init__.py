@@ -14,7 +14,14 @@ from contrapose.files.atomic import (
     write_bytes,
     write_text,
 )
-from contrapose.files.paths import IMAGE_SUFFIXES, include, resolve_name, safe_join
+from contrapose.files.npy import parse_npy, read_npy
+from contrapose.files.paths import (
+    IMAGE_SUFFIXES,
+    include,
+    local_path,
+    resolve_name,
+    safe_join,
+)
 from contrapose.files.records import (
     Record,
     gc_paused,
@@ -56,14 +63,17 @@ __all__ = [
     "gc_paused",
     "include",
     "is_valid_unicode",
+    "local_path",
     "new_folder",
     "parse_json",
+    "parse_npy",
     "parse_records",
     "read_csv_records",
     "read_json",
     "read_json_records",
     "read_jsonl_records",
     "read_lines",
+    "read_npy",
     "read_parquet_records",
     "read_table_records",
     "read_text",

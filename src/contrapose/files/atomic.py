@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from contrapose.errors import InputError, option
+from contrapose.files.paths import local_path
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -65,8 +66,10 @@ def require_free(path: Path, *, overwrite: bool = False) -> None:
     A replacement of the folder that was interrupted is undone first.
 
     Raises:
-        InputError: there is a non-empty folder and `overwrite` is off, or a file.
+        InputError: there is a non-empty folder and `overwrite` is off, or a file, or the path is a
+            URL or cannot be used.
     """
+    local_path(path)
     restore_folder(path)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise InputError(

@@ -11,16 +11,40 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from contrapose.errors import ContraposeError, InputError
-from contrapose.files.text import MalformedError
+from contrapose.errors import ContraposeError, InputError, first_line
+from contrapose.files.text import MalformedError, is_valid_unicode
 
 DRIVE = re.compile(r"[A-Za-z]:")
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 IMAGE_SUFFIXES = (
     *(".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".npy", ".png"),
     *(".ppm", ".tif", ".tiff", ".webp"),
 )
 """Suffixes of image files; the format is detected from the bytes."""
+
+
+def local_path(name: Path | str) -> Path:
+    """Path of a file or folder of this machine, which need not exist.
+
+    Raises:
+        InputError: it is a URL, is not valid Unicode, or the system refuses it: a name that is too
+            long, a folder that may not be searched.
+    """
+    text = os.fspath(name)
+    if URL.match(text):
+        raise InputError("is a URL, and must be a file or folder of this machine.", file=text)
+    if not is_valid_unicode(text):
+        raise InputError("has a name that is not valid UTF-8: rename it.", file=text)
+    path = Path(text)
+    try:
+        path.expanduser().lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or first_line(error)
+        raise InputError(f"cannot be used ({reason}).", file=path) from None
+    return path
 
 
 @lru_cache(maxsize=1 << 16)
@@ -32,10 +56,12 @@ def safe_join(root: Path, name: str) -> Path:
     removes the word before it, so that it cannot step out through such a link either.
 
     Raises:
-        MalformedError: the path is empty, absolute, or climbs out of the root.
+        MalformedError: the path is empty, absolute, not valid Unicode, or climbs out of the root.
     """
     if not name.strip() or "\0" in name:
         raise MalformedError("an image path is empty or holds a NUL character.")
+    if not is_valid_unicode(name):
+        raise MalformedError(f"the path {name!r} holds half of a surrogate pair.")
     plain = name.replace("\\", "/")
     if plain.startswith("/") or DRIVE.match(plain):
         raise MalformedError(f"the path {name!r} is absolute; paths must be relative to the root.")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from contrapose.errors import InputError, first_line
+from contrapose.errors import InputError, first_line, printable
 from contrapose.files.text import (
     DoubledKeyError,
     JsonScanner,
@@ -21,12 +21,15 @@ from contrapose.files.text import (
     Problem,
     Problems,
     StrictProblems,
+    SurrogateError,
     describe_json_error,
     find_doubled_key,
     is_valid_unicode,
+    may_hold_surrogates,
     parse_json,
     read_text,
     require_regular,
+    require_unicode,
     unique_keys,
 )
 
@@ -140,16 +143,21 @@ def read_json_records(path: Path, problems: Problems, under: str | None = None) 
         problems: receives a problem for bytes that are not UTF-8.
         under: key of the outermost object whose value's entries are read; None reads its own.
     """
-    scanner = JsonScanner(read_text(path, problems), path)
+    text = read_text(path, problems)
+    scanner = JsonScanner(text, path)
     start = 0 if under is None else scanner.find(under)
+    doubtful = may_hold_surrogates(text)
     for key, at, value in scanner.entries(start):
-        yield Record(value, path, scanner.line(at), key)
+        record = Record(value, path, scanner.line(at), key)
+        if not doubtful or _is_unicode(record, problems):
+            yield record
 
 
 def read_jsonl_records(path: Path, problems: Problems) -> Iterator[Record]:
     """Read the values of a JSON Lines file; blank lines are skipped."""
     text = read_text(path, problems)
     decode = json.JSONDecoder(object_pairs_hook=unique_keys).raw_decode
+    doubtful = may_hold_surrogates(text)
     at = number = position = 0
     while at < len(text):
         start, number = at, number + 1
@@ -168,13 +176,27 @@ def read_jsonl_records(path: Path, problems: Problems) -> Iterator[Record]:
             try:
                 value = parse_json(line)
             except (ValueError, RecursionError) as error:
-                cut = "" if isinstance(error, DoubledKeyError) else "; is the line cut off?"
+                complete = isinstance(error, DoubledKeyError | SurrogateError)
+                cut = "" if complete else "; is the line cut off?"
                 message = f"is not valid JSON ({describe_json_error(error)}){cut or '.'}"
                 problems.report(Problem("malformed record", message, path, number))
                 position += 1
                 continue
-        yield Record(value, path, number, str(position))
+        record = Record(value, path, number, str(position))
+        if not doubtful or _is_unicode(record, problems):
+            yield record
         position += 1
+
+
+def _is_unicode(record: Record, problems: Problems) -> bool:
+    """Whether all texts of a record are valid Unicode; if not, it is reported as a problem."""
+    try:
+        require_unicode([record.key, record.value])
+    except SurrogateError as error:
+        message = f"record {printable(record.key)}: {error}."
+        problems.report(Problem("malformed record", message, record.file, record.line))
+        return False
+    return True
 
 
 def read_csv_records(path: Path, problems: Problems, delimiter: str = ",") -> Iterator[Record]:
@@ -209,16 +231,18 @@ def read_parquet_records(path: Path, columns: Sequence[str] | None = None) -> It
     import pyarrow.parquet as pq
 
     require_regular(path)
+    row = 0
     try:
         with pq.ParquetFile(path) as file:
-            row = 0
             for batch in file.iter_batches(columns=columns):
                 for value in batch.to_pylist():
                     yield Record(value, path, row + 1, str(row))
                     row += 1
     except FileNotFoundError:
         raise InputError("does not exist.", file=path) from None
-    except (pa.ArrowException, OSError) as error:
+    except UnicodeDecodeError:
+        raise InputError("holds text that is not UTF-8.", file=path, line=row + 1) from None
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise InputError(
             f"is not a readable Parquet file ({first_line(error).rstrip('.')}).", file=path
         ) from None

@@ -134,14 +134,42 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
+class SurrogateError(ValueError):
+    """A text of a JSON text holds half of a surrogate pair, which only an escape can spell."""
+
+    def __init__(self) -> None:
+        super().__init__("a text holds half of a surrogate pair")
+
+
 def parse_json(text: str) -> Any:
     """Decode a JSON text.
 
     Raises:
         DoubledKeyError: an object has a key twice.
+        SurrogateError: a text is not valid Unicode.
         ValueError: it is not valid JSON otherwise.
     """
-    return json.loads(text, object_pairs_hook=unique_keys)
+    value = json.loads(text, object_pairs_hook=unique_keys)
+    if may_hold_surrogates(text):
+        require_unicode(value)
+    return value
+
+
+def may_hold_surrogates(text: str) -> bool:
+    """Whether a JSON text has an escape of a surrogate; pairs of them are valid."""
+    return "\\ud" in text or "\\uD" in text
+
+
+def require_unicode(value: Any) -> None:
+    """Require that all texts and keys of a decoded value are valid Unicode.
+
+    Raises:
+        SurrogateError: one is not.
+    """
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise SurrogateError from None
 
 
 JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?|[{}]')
@@ -166,7 +194,7 @@ def describe_json_error(error: Exception) -> str:
     """Describe in a few words why a JSON text could not be decoded."""
     if isinstance(error, json.JSONDecodeError):
         return error.msg
-    if isinstance(error, DoubledKeyError):
+    if isinstance(error, DoubledKeyError | SurrogateError):
         return str(error)
     return "nested too deeply" if isinstance(error, RecursionError) else "a number is too long"
 

@@ -111,7 +111,10 @@ def histogram(
     values = widen(scores, present=standing).astype(np.float64)
     known = values[standing & np.isfinite(values)]
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
-    edges = np.histogram_bin_edges(known, bins=bins, range=(low, high))
+    least = bins * np.spacing(max(abs(low), abs(high), np.finfo(np.float64).tiny))
+    if not 2 * least <= high - low < np.inf:  # edges would fall together, or overflow
+        low, high = low / 2 + high / 2 - max(0.5, least), low / 2 + high / 2 + max(0.5, least)
+    edges = np.linspace(low, high, bins + 1)
     clipped = np.clip(values, edges[0], edges[-1])
     counts = [np.histogram(clipped[standing & side], bins=edges)[0] for side in (right, ~right)]
     return Histogram(edges, counts[0], counts[1])

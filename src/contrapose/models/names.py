@@ -121,9 +121,12 @@ class ModelName:
 
 def _is_folder(name: str) -> bool:
     """Whether a path is a folder; an interrupted replacement of it is undone first."""
-    path = Path(name).expanduser()
-    restore_folder(path)
-    return path.is_dir()
+    try:
+        path = Path(name).expanduser()
+        restore_folder(path)
+        return path.is_dir()
+    except (OSError, ValueError, RuntimeError):  # no path at all: too long, `~` of nobody
+        return False
 
 
 def parse_name(

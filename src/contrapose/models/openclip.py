@@ -19,7 +19,7 @@ from torch import Tensor, tensor
 from torch import bool as bool_
 
 from contrapose.errors import InputError, MissingExtraError, first_line, option
-from contrapose.files import did_you_mean
+from contrapose.files import did_you_mean, read_json
 from contrapose.models.capabilities import ModelCard, check_caption
 from contrapose.models.exact import exact_inference, normalize_rows
 from contrapose.models.image_transform import ImageTransform, batch_images, torchvision_transform
@@ -99,7 +99,7 @@ def load_folder(folder: Path, name: str, options: LoadOptions) -> OpenClip:
     """
     library = _import_open_clip(name)
     try:
-        config = json.loads((folder / "open_clip_config.json").read_text(encoding="utf-8"))
+        config = read_json(folder / "open_clip_config.json")
         model = dict(config["model_cfg"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"holds no usable open_clip_config.json ({error}).", file=folder) from None

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from contrapose.data import Card, TagValue
-from contrapose.errors import InputError, first_line
-from contrapose.files import require_regular
+from contrapose.errors import InputError
+from contrapose.files import read_npy
 from contrapose.metrics import FloatArray
 from contrapose.scores.answers import Answers, Frame
 from contrapose.scores.rows import ScoreRow, ScoreRows, fill_scores
@@ -21,17 +21,7 @@ def read_array(path: Path) -> FloatArray:
     Raises:
         InputError: not a plain numeric array, or a score in it is not finite.
     """
-    require_regular(path)
-    try:
-        with path.open("rb") as stream:
-            array = np.load(stream, allow_pickle=False)
-    except FileNotFoundError:
-        raise InputError("does not exist.", file=path) from None
-    except (OSError, ValueError, EOFError) as error:
-        reason = first_line(error).split(".")[0] if str(error) else "it is empty"
-        raise InputError(f"is not a readable .npy array ({reason}).", file=path) from None
-    if not isinstance(array, np.ndarray):
-        raise InputError("is an archive of arrays; expected one .npy array.", file=path)
+    array = read_npy(path)
     if array.dtype.kind not in "fiu":
         raise InputError(f"holds {array.dtype} values; expected numbers.", file=path)
     if array.size == 0:
@@ -51,8 +41,8 @@ def is_flat_array(path: Path) -> bool:
     if path.suffix.lower() != ".npy" or not path.is_file():
         return False
     try:
-        return bool(np.load(path, mmap_mode="r", allow_pickle=False).ndim == 1)
-    except (OSError, ValueError, EOFError):
+        return read_npy(path, mapped=True).ndim == 1
+    except InputError:
         return False  # the reader of the file says what is wrong
 
 

@@ -128,6 +128,10 @@ def find_complete(scores: FloatArray, frame: Frame, file: Path, *, partial: bool
     return np.flatnonzero(~absent)
 
 
+MOST_DIGITS = 19
+"""Digits from which on a text is no position; Python refuses to convert thousands of them."""
+
+
 def _resolve_position(
     named: Position,
     count: int,
@@ -143,7 +147,7 @@ def _resolve_position(
     if isinstance(named, str):
         position = next((i for i, name in enumerate(names or ()) if name == named), None)
         digits = named.strip()
-        if digits.isascii() and digits.isdecimal():
+        if digits.isascii() and digits.isdecimal() and len(digits) < MOST_DIGITS:
             if position not in (None, int(digits)) and int(digits) < count:
                 raise InputError(
                     f"example {row.example}: {named!r} is both the name of {what} {position} and "

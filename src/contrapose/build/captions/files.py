@@ -116,14 +116,18 @@ def _caption_text(record: Record, name: str, text: Any) -> str:
 
 
 def _read_coco(path: Path, value: Mapping[str, Any]) -> Iterator[CaptionRecord]:
-    images = value.get("images") or ()
+    images = value.get("images")
+    images = images if isinstance(images, list) else []
     names = {
         image.get("id"): str(image["file_name"])
         for image in images if isinstance(image, dict) and "file_name" in image
+        if isinstance(image.get("id"), int | str)
     }  # fmt: skip
 
     def build(record: Record) -> CaptionRecord:
         number = record.field("image_id")
+        if not isinstance(number, int | str | None):
+            raise MalformedError(f"record {record.key}: 'image_id' must be a number or a name.")
         if names and number not in names:
             raise MalformedError(f"record {record.key}: there is no image {number!r} in the file.")
         image = names.get(number, None if number is None else str(number))

@@ -20,6 +20,7 @@ from contrapose.files import (
     parse_records,
     read_csv_records,
     read_lines,
+    read_npy,
 )
 
 if TYPE_CHECKING:
@@ -128,10 +129,10 @@ def load_oracle(root: Path | None, data: EditSet) -> NDArray[np.float64]:
         exact = np.zeros(shape)
         exact[np.arange(shape[0]), data.caption_of] = 1.0
         return exact
-    try:
-        fit = np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"is not a readable .npy array ({error}).", file=path) from None
+    fit = read_npy(path)
+    if fit.dtype.kind not in "fiub":
+        raise InputError(f"holds {fit.dtype} values; expected probabilities.", file=path)
+    fit = fit.astype(np.float64)
     if fit.shape != shape:
         raise InputError(f"has the shape {fit.shape}; expected {shape}.", file=path)
     if not ((fit >= 0) & (fit <= 1)).all():

@@ -205,7 +205,8 @@ def _find_image_columns(path: Path) -> tuple[list[str], list[str]]:
     try:
         require_regular(path)
         schema = pq.read_schema(path)
-    except (pa.ArrowException, OSError):
+        fields = list(schema)  # decodes their names
+    except (pa.ArrowException, OSError, ValueError):
         return [], []  # reading the rows will say what is wrong
 
     def holds_bytes(kind: Any) -> bool:
@@ -215,7 +216,7 @@ def _find_image_columns(path: Path) -> tuple[list[str], list[str]]:
 
     images = [
         field.name
-        for field in schema
+        for field in fields
         if IMAGE_COLUMN.fullmatch(field.name) and holds_bytes(field.type)
     ]
     images.sort(key=lambda name: (len(name), name))  # image_2 before image_10

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from contrapose.errors import InputError, MissingExtraError
-from contrapose.files import new_folder, write_bytes, write_text
+from contrapose.files import new_folder, read_json, write_bytes, write_text
 from contrapose.models.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def read_joined_spec(file: Path) -> JoinedSpec:
         InputError: it cannot be read.
     """
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = read_json(file)
         if content["format"] != FORMAT:
             raise InputError(
                 f"is of format {content['format']!r}; this program reads {FORMAT!r}.", file=file

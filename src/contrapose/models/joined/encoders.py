@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from PIL.Image import Image
 from torch import Tensor
 
 from contrapose.errors import InputError, MissingExtraError, first_line
+from contrapose.files import read_json
 from contrapose.models.exact import normalize_rows
 from contrapose.models.hf.checkpoint import Checkpoint, open_checkpoint
 from contrapose.models.hf.inputs import ImageInputs, TextInputs
@@ -281,7 +281,7 @@ def read_sentence_pooling(folder: Path) -> str:
     if not (folder / "modules.json").is_file():
         return ""
     try:
-        modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+        modules = read_json(folder / "modules.json")
         kinds = {str(module["type"]).rpartition(".")[2]: str(module["path"]) for module in modules}
         strange = kinds.keys() - {"Transformer", "Pooling", "Normalize"}
         if strange:
@@ -290,7 +290,7 @@ def read_sentence_pooling(folder: Path) -> str:
                 "encoder of transformer and pooling alone.",
                 file=folder,
             )
-        config = json.loads((folder / kinds["Pooling"] / "config.json").read_text("utf-8"))
+        config = dict(read_json(folder / kinds["Pooling"] / "config.json"))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"its sentence pooling cannot be read ({error}).", file=folder) from None
     modes = [config["pooling_mode"]] if "pooling_mode" in config else _read_legacy_modes(config)
@@ -315,7 +315,8 @@ def _find_context(checkpoint: Checkpoint, tokenizer: Any) -> int:
         limits.append(positions - (2 if shifted else 0))
     file = Path(checkpoint.source) / "sentence_bert_config.json"
     if file.is_file():
-        stated = json.loads(file.read_text(encoding="utf-8")).get("max_seq_length")
-        if stated:
-            limits.append(int(stated))
+        stated = read_json(file)
+        stated = stated.get("max_seq_length") if isinstance(stated, dict) else None
+        if isinstance(stated, int) and stated > 0:
+            limits.append(stated)
     return min(limits)

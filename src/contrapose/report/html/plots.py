@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from contrapose.metrics import FloatArray
+from contrapose.metrics import FloatArray, histogram
 from contrapose.report.html.page import element
 from contrapose.report.html.svg import (
     CHARACTER_WIDTH,
@@ -309,8 +309,9 @@ def kernel_density(values: FloatArray, grid: FloatArray) -> FloatArray:
     width = max(0.9 * spread * len(values) ** -0.2, MIN_BANDWIDTH)
     points, weights = values, np.full(len(values), 1 / len(values))
     if len(values) > DENSITY_BINS:
-        counts, edges = np.histogram(values, bins=DENSITY_BINS)
-        points, weights = (edges[:-1] + edges[1:]) / 2, counts / len(values)
+        binned = histogram(values, np.ones(len(values)), bins=DENSITY_BINS)
+        points = (binned.edges[:-1] + binned.edges[1:]) / 2
+        weights = binned.right / len(values)
     kernel = np.exp(-0.5 * ((grid[:, None] - points[None, :]) / width) ** 2) @ weights
     return np.asarray(kernel / (width * np.sqrt(2 * np.pi)), dtype=np.float64)
 

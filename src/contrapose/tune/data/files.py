@@ -133,7 +133,7 @@ def _find_image(record: Record, root: Path) -> Path:
             f"record {record.key}: the caption has no image; each needs one to learn from."
         )
     joined = safe_join(root, record.text(name))
-    path = joined if joined.is_file() else resolve_name(joined)
+    path = resolve_name(joined)
     if path is None:
         raise MalformedError(
             f"record {record.key}: the image {record.value[name]!r} is not in {root}."
@@ -180,7 +180,7 @@ def _parse_cell(value: Any) -> Any:
             return parse_json(value)
         except DoubledKeyError as error:
             raise MalformedError(f"{error} in {value[:40]!r}.") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
     return value
 
@@ -189,13 +189,15 @@ def _read_coco(path: Path, root: Path) -> Iterator[_TableLine]:
     content = read_json(path)
     try:
         names = {entry["id"]: str(entry["file_name"]) for entry in content["images"]}
-        captions = [(entry["image_id"], entry["caption"]) for entry in content["annotations"]]
+        captions = [
+            (names.get(entry["image_id"]), entry["caption"]) for entry in content["annotations"]
+        ]
     except (TypeError, KeyError):
         raise InputError(
             "is not COCO's captions: it needs images and annotations.", file=path
         ) from None
     lines = (
-        Record({"image": names.get(image), "caption": caption}, path, 1, str(i))
+        Record({"image": image, "caption": caption}, path, 1, str(i))
         for i, (image, caption) in enumerate(captions)
     )
     return parse_records(lines, lambda record: _parse_line(record, root), StrictProblems())

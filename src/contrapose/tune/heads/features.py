@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.errors import InputError
-from contrapose.files import new_folder, write_bytes, write_text
+from contrapose.files import new_folder, read_npy, write_bytes, write_text
 from contrapose.metrics.types import FloatArray, IntArray
 from contrapose.models.joined import FORMAT, SPEC, JoinedSpec
 from contrapose.models.options import LoadOptions
@@ -140,10 +140,7 @@ def _read_array(file: Path) -> NDArray[Any]:
             "with SPLIT train and, to measure, test.",
             file=file,
         )
-    try:
-        array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"is no array of numbers ({error}).", file=file) from None
+    array = read_npy(file, mapped=True)
     if not array.ndim:
         raise InputError("is one number and no array.", file=file)
     return array

@@ -1,0 +1,347 @@
+"""Fuzzing of all readers of people's files: whatever the bytes, the error is one for the user."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import os
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from contrapose.build.captions.files import read_captions
+from contrapose.data import ImageRef, find_benchmark, open_image
+from contrapose.diagnose.user_regions import UserRegions, read_region
+from contrapose.diagnose.words import UserWords
+from contrapose.errors import ContraposeError
+from contrapose.files import ProblemList, StrictProblems, read_json
+from contrapose.models.joined import read_joined_spec
+from contrapose.scores.files import detect_benchmark, read_scores
+from contrapose.tune.data.files import read_training_set
+
+ROUNDS = int(os.environ.get("FUZZ_ROUNDS", "10"))
+"""Changes of each file; the variable asks for more."""
+NASTY: tuple[Any, ...] = (
+    None, True, 0, -1, 10**400, 1e999, -1e999, float("nan"), 2**63, 0.5, "", " ", "\0", "\ud800",
+    "x" * 300, "9" * 5000, "1_0", "../../etc/passwd", "/etc/passwd", "a\nb", "NaN", [], {}, [[]],
+    [[1]], {"a": 1}, [None], [{}], ["\ud800"], {"\ud800": 1}, [[[[[[]]]]]], "[" * 3000, "[[", "(1,",
+)  # fmt: skip
+BYTES = (b"\0", b"\xff", b"[" * 2000, b'"', b"{", b"}", b",", b"\n", b"1e999", b"\\ud800", b"NaN")
+
+
+def paths_of(value: Any, path: tuple[Any, ...] = ()) -> Iterable[tuple[Any, ...]]:
+    """Paths of all nodes of a JSON value."""
+    yield path
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from paths_of(inner, (*path, key))
+
+
+def change_value(value: Any, rng: random.Random) -> Any:
+    """Copy of a JSON value with a node replaced by something nasty, or removed."""
+    value = copy.deepcopy(value)
+    *way, last = rng.choice(list(paths_of(value))[1:])
+    inner = value
+    for key in way:
+        inner = inner[key]
+    if rng.random() < 0.15:
+        del inner[last]
+    else:
+        inner[last] = rng.choice(NASTY)
+    return value
+
+
+def change_bytes(content: bytes, rng: random.Random) -> bytes:
+    """Copy of bytes with a few of them cut, changed, or added."""
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(len(content) + 1)
+        kind = rng.random()
+        if kind < 0.3:
+            content = content[:at]
+        elif kind < 0.6:
+            content = content[:at] + bytes([rng.randrange(256)]) + content[at + 1 :]
+        else:
+            content = content[:at] + rng.choice(BYTES) + content[at + rng.randrange(4) :]
+    return content
+
+
+def write(path: Path, value: Any, rng: random.Random | None) -> None:
+    """Write a value in the format of the path's suffix, changed where there is an `rng`."""
+    structured = rng is not None and rng.random() < 0.7
+    if structured and rng is not None and isinstance(value, dict | list):
+        value = change_value(value, rng)
+    if path.suffix == ".jsonl":
+        content = "".join(json.dumps(row) + "\n" for row in value).encode()
+    elif path.suffix in (".csv", ".tsv"):
+        content = write_csv(value, "\t" if path.suffix == ".tsv" else ",")
+    elif path.suffix == ".json":
+        content = json.dumps(value).encode()
+    else:
+        content = value
+    if rng is not None and not structured:
+        content = change_bytes(content, rng)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def write_csv(rows: list[Any], delimiter: str) -> bytes:
+    sink = io.StringIO()
+    names = [name for row in rows if isinstance(row, dict) for name in row]
+    sink.write(delimiter.join(dict.fromkeys(map(str, names))) + "\n")
+    for row in rows:
+        cells = row.values() if isinstance(row, dict) else [row]
+        texts = [cell if isinstance(cell, str) else json.dumps(cell) for cell in cells]
+        quoted = ['"' + text.replace('"', '""') + '"' for text in texts]
+        sink.write(delimiter.join(quoted) + "\n")
+    return sink.getvalue().encode(errors="replace")
+
+
+PAIR = {"caption": "a cat", "negative_caption": "a dog", "caption2": "one cat", "filename": "1.jpg"}
+BOX = {"bbox_x": 1, "bbox_y": 2, "bbox_w": 3, "bbox_h": 4}
+CHOICE = {"image_path": "1.jpg", "true_caption": "a on b", "false_caption": "b on a", **BOX}
+VALSE = {"e0": {"dataset": "coco", "image_file": "1.jpg", "caption": "a", "foils": ["b"],
+         "foil": "b", "mturk": {"caption": 3}}}  # fmt: skip
+KARPATHY = {"images": [{"filename": "1.jpg", "filepath": "val2014", "split": "test",
+            "sentences": [{"raw": "a cat", "tokens": ["a"]}]}]}  # fmt: skip
+COCO = {"images": [{"id": 1, "file_name": "1.jpg"}],
+        "annotations": [{"id": 2, "image_id": 1, "caption": "a cat"}]}  # fmt: skip
+OWN = [{"id": "1", "images": ["1.jpg", "1.jpg"], "texts": ["a cat", "a dog"],
+        "match": [[True, False], [False, True]], "tags": {"subset": "x", "more": ["a", "b"]}},
+       {"id": 2, "image": "1.jpg", "texts": ["a", "b"], "right": 0, "tag_x": "1"}]  # fmt: skip
+FLAT = [{"id": "1", "image": "1.jpg", "text_0": "a", "text_1": "b", "right": 0, "tags": "{}"}]
+EQBEN = [{"image0": "kubric_location/1.jpg", "image1": "kubric_location/2.jpg",
+          "caption0": ["a"], "caption1": "b"}]  # fmt: skip
+INSTRUMENTS = (
+    "actant-swap", "action-replacement", "coreference-hard", "coreference-standard",
+    "counting-adversarial", "counting-hard", "counting-small-quant", "existence", "foil-it",
+    "plurals", "relations",
+)  # fmt: skip
+
+BENCHMARKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sugarcrepe": ("sugarcrepe", {"add_att.json": {"0": PAIR}}),
+    "sugarcrepe-pp": ("sugarcrepe-pp", {"swap_obj.json": [{"id": 1, **PAIR}]}),
+    "aro-relation": ("aro-relation",
+        {"visual_genome_relation.json": [{**CHOICE, "relation_name": "on"}]}),
+    "aro-attribution": ("aro-attribution",
+        {"visual_genome_attribution.json": [{**CHOICE, "attributes": ["red", "big"]}]}),
+    "valse": ("valse", {f"{name}.json": VALSE for name in INSTRUMENTS}),
+    "cola": ("cola", {"COLA_multiobjects_matching_benchmark.json": [["1.jpg", "a", "2.jpg", "b"]]}),
+    "crepe": ("crepe", {"prod_vg_hard_negs_swap_complexity_4.csv": [
+        {"image_id": 1, "caption": "a", "hard_negs": "['b', 'c']", "x": 1, "y": 2, "width": 3,
+         "height": 4}]}),
+    "vl-checklist": ("vl-checklist",
+        {"Attribute/vg/color.json": [["1.jpg", {"POS": ["a"], "NEG": ["b"]}]]}),
+    "winoground": ("winoground", {"examples.jsonl": [
+        {"id": 0, "image_0": "a", "image_1": "b", "caption_0": "x", "caption_1": "y", "tag": "t",
+         "collapsed_tag": "Object", "num_main_preds": 1}]}),
+    "eqben": ("eqben", {"kubric_location.json": EQBEN}),
+    "karpathy": ("coco-retrieval", {"dataset_coco.json": KARPATHY}),
+    "coco": ("coco-retrieval", {"captions_val2017.json": COCO}),
+    "listed": ("flickr30k-retrieval", {"flickr30k_test.json":
+        [{"image": "1.jpg", "caption": ["a", "b"]}]}),
+    "order": ("aro-flickr-order", {"dataset_flickr30k.json": KARPATHY}),
+    "simat": ("simat", {
+        "triplets.csv": [{"region_id": 7, "dataset_id": 0, "subj": "a", "rel": "on", "obj": "b"}],
+        "transfos.csv": [{"transfo_id": 0, "field": "subj", "value": "a", "target": "b",
+                          "norm2": 1.0, "region_id": 7, "query_ids": 0, "target_ids": 1,
+                          "is_test": "True"}],
+        "retrieval_db.tsv": [{"region_id": 7, "image_id": 1, "bbox": "1,2,3,4"}]}),
+    "classes": ("class-folders", {"a/1.png": b"x", "classnames.txt": b"a\tcat\n",
+                                  "templates.txt": b"a {}\n"}),
+}  # fmt: skip
+
+
+def read_benchmark(name: str, root: Path) -> None:
+    benchmark = find_benchmark(name)
+    data = benchmark.read(root, StrictProblems())  # type: ignore[union-attr]
+    list(data) if isinstance(data, Iterable) else None
+
+
+def check_benchmark(name: str, root: Path) -> None:
+    data = find_benchmark(name).read(root, ProblemList())  # type: ignore[union-attr]
+    list(data) if isinstance(data, Iterable) else None
+
+
+def fuzz(folder: Path, files: dict[str, Any], read: Callable[[Path], object], seed: str) -> None:
+    """Read files again and again, one of them changed; any other error than a user's fails."""
+    for turn in range(ROUNDS):
+        rng = random.Random(f"{seed} {turn}")  # noqa: S311
+        target = rng.choice(list(files))
+        for name, value in files.items():
+            write(folder / name, value, rng if name == target else None)
+        try:
+            read(folder)
+        except ContraposeError:
+            continue
+        except Exception as error:
+            content = (folder / target).read_bytes()
+            raise AssertionError(f"{turn}: {target} {content[:300]!r}") from error
+
+
+def parquet(rows: list[dict[str, Any]]) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), sink)
+    return sink.getvalue()
+
+
+def npy(array: np.ndarray) -> bytes:
+    sink = io.BytesIO()
+    np.save(sink, array)
+    return sink.getvalue()
+
+
+def png() -> bytes:
+    sink = io.BytesIO()
+    Image.fromarray(np.arange(192, dtype=np.uint8).reshape(8, 8, 3)).save(sink, "PNG")
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_benchmarks(name: str, tmp_path: Path) -> None:
+    benchmark, files = BENCHMARKS[name]
+    for file, value in files.items():
+        write(tmp_path / file, value, None)
+    if name != "simat":  # its caption list needs all triplets
+        read_benchmark(benchmark, tmp_path)
+    fuzz(tmp_path, files, lambda root: read_benchmark(benchmark, root), name)
+    fuzz(tmp_path, files, lambda root: check_benchmark(benchmark, root), f"{name} check")
+
+
+SCORES = [
+    {"label": f"{i}_c{c}_i{j}", "score": 0.5} for i in range(2) for c in (0, 1) for j in (0, 1)
+]
+GENERAL = [{"example": "0", "image": 0, "text": 1, "score": 0.5}]
+REGIONS = [{"id": "7", "image": 0, "regions": {"O1": [1, 2, 3, 4], "O2": [[1, 2, 3, 4, 5, 6]],
+            "O3": {"size": [8, 8], "counts": [3, 61]}, "O4": {"rle": {"size": [8, 8],
+            "counts": "m036000R1"}}}}]  # fmt: skip
+JOINED = {"format": "contrapose-joined-1", "image": {"kind": "timm", "source": "a"},
+          "text": {"kind": "hf", "source": "b"}}  # fmt: skip
+
+
+def read_own(root: Path) -> None:
+    file = next(path for path in sorted(root.iterdir()) if path.stem == "own")
+    read_benchmark(str(file), root)
+    check_benchmark(str(file), root)
+
+
+def read_regions(root: Path) -> None:
+    for regions, _ in UserRegions.read(root / "regions.jsonl").regions.values():
+        for value in regions.values():
+            read_region(value, (8, 8), root)
+
+
+def read_score_file(root: Path) -> None:
+    file = next(path for path in sorted(root.iterdir()) if path.stem == "kubric_location")
+    detect_benchmark(file)
+    name = "eqben" if file.suffix == ".npy" else "winoground"
+    card = find_benchmark(name).card  # type: ignore[union-attr]
+    read_scores(file, card, None, partial=True)
+
+
+def read_build(root: Path) -> None:
+    list(read_captions(next(path for path in sorted(root.iterdir()) if path.stem == "captions")))
+
+
+def read_tune(root: Path) -> None:
+    read_training_set(next(path for path in sorted(root.iterdir()) if path.stem == "pairs"))
+
+
+CAPTIONS = [{"caption": "a cat", "image": "1.jpg"}, {"captions": ["a", "b"]}]
+TRAINING = [{"image": "1.jpg", "caption": "a cat", "negatives": ["a dog"], "positives": ["a c"],
+             "kinds": {"negatives": ["swap"]}}]  # fmt: skip
+READERS: dict[str, tuple[dict[str, Any], Callable[[Path], object]]] = {
+    "own jsonl": ({"own.jsonl": OWN}, read_own),
+    "own csv": ({"own.csv": FLAT}, read_own),
+    "own parquet": ({"own.parquet": parquet([OWN[0]])}, read_own),
+    "labels": ({"kubric_location.jsonl": SCORES}, read_score_file),
+    "labels json": ({"kubric_location.json": SCORES}, read_score_file),
+    "rows csv": ({"kubric_location.csv": GENERAL}, read_score_file),
+    "rows parquet": ({"kubric_location.parquet": parquet(GENERAL)}, read_score_file),
+    "array": ({"kubric_location.npy": npy(np.zeros((2, 2, 2)))}, read_score_file),
+    "regions": ({"regions.jsonl": REGIONS}, read_regions),
+    "words": ({"words.jsonl": [{"id": "7", "caption": 0, "spans": {"O": [[0, 3]]}}]},
+              lambda root: UserWords.read(root / "words.jsonl")),
+    "captions": ({"captions.jsonl": CAPTIONS}, read_build),
+    "captions csv": ({"captions.csv": CAPTIONS[:1]}, read_build),
+    "captions coco": ({"captions.json": COCO}, read_build),
+    "captions karpathy": ({"captions.json": KARPATHY}, read_build),
+    "training": ({"1.jpg": png(), "pairs.jsonl": TRAINING}, read_tune),
+    "training csv": ({"1.jpg": png(), "pairs.csv": TRAINING}, read_tune),
+    "training coco": ({"1.jpg": png(), "pairs.json": COCO}, read_tune),
+    "joined": ({"joined.json": JOINED}, lambda root: read_joined_spec(root / "joined.json")),
+    "json": ({"a.json": REGIONS}, lambda root: read_json(root / "a.json")),
+    "png": ({"1.png": png()}, lambda root: open_image(ImageRef("1", root / "1.png"))),
+    "npy image": ({"1.npy": npy(np.zeros((8, 8, 3), np.uint8))},
+                  lambda root: open_image(ImageRef("1", root / "1.npy"))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_files(name: str, tmp_path: Path) -> None:
+    files, read = READERS[name]
+    fuzz(tmp_path, files, read, name)
+
+
+def bad_parquet(column: str, text: bytes) -> bytes:
+    """Parquet file whose text column holds bytes that are no UTF-8."""
+    fake = pa.array([text]).cast(pa.binary())
+    other = {name: [value] for name, value in FLAT[0].items() if name != column}
+    columns = {**other, column: pa.Array.from_buffers(pa.string(), 1, fake.buffers())}
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue()
+
+
+def header_only(shape: str) -> bytes:
+    """Array file whose header promises what is not there."""
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header = header.ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+def archive() -> bytes:
+    sink = io.BytesIO()
+    np.savez(sink, a=np.zeros(3))
+    return sink.getvalue()
+
+
+def lines(*rows: dict[str, Any]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+KNOWN: list[tuple[str, str, bytes, str]] = [
+    ("own jsonl", "own.jsonl", lines({**OWN[1], "tags": {"subset": "\ud800"}}), "surrogate"),
+    ("own jsonl", "own.jsonl", lines({**OWN[1], "tags": {"\ud800": "x"}}), "surrogate"),
+    ("own jsonl", "own.jsonl", lines({**OWN[1], "image": "\ud800.png"}), "surrogate"),
+    ("own parquet", "own.parquet", bad_parquet("text_0", b"a \xff"), "UTF-8"),
+    ("rows csv", "kubric_location.csv", b"example,image,text,score\n0,0," + b"9" * 5000
+     + b",1\n", "caption"),
+    ("array", "kubric_location.npy", header_only("(1000000000000, 2, 2)"), "bytes"),
+    ("array", "kubric_location.npy", header_only("(-1, 2, 2)"), "bytes"),
+    ("array", "kubric_location.npy", header_only("(" * 3000), "readable"),
+    ("array", "kubric_location.npy", archive(), "archive"),
+    ("npy image", "1.npy", header_only("(99999999, 99999999, 3)"), "bytes"),
+    ("captions coco", "captions.json", json.dumps(
+        {**COCO, "annotations": [{"image_id": [], "caption": "a"}]}).encode(), "image_id"),
+    ("training coco", "pairs.json", json.dumps(
+        {**COCO, "annotations": [{"image_id": {}, "caption": "a"}]}).encode(), "COCO"),
+    ("training", "pairs.jsonl", lines({**TRAINING[0], "image": "x" * 300}), "is not in"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "file", "content", "words"), KNOWN)
+def test_known_faults(name: str, file: str, content: bytes, words: str, tmp_path: Path) -> None:
+    files, read = READERS[name]
+    for other, value in files.items():
+        write(tmp_path / other, value, None)
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(ContraposeError, match=words):
+        read(tmp_path)
