@@ -270,7 +270,7 @@ def test_old_and_new_pooling_files(tmp_path: Path, config: dict[str, Any], pool:
     modules = [{"type": "a.Transformer", "path": ""}, {"type": "b.Pooling", "path": "1_Pooling"}]
     assert read_sentence_pooling(tmp_path) == ""
     (tmp_path / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(InputError, match="1_Pooling.*does not exist"):
+    with pytest.raises(InputError, match="does not exist"):
         read_sentence_pooling(tmp_path)
     (tmp_path / "1_Pooling").mkdir()
     (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(config))
