@@ -113,7 +113,7 @@ KARPATHY = {"images": [{"filename": "1.jpg", "filepath": "val2014", "split": "te
             "sentences": [{"raw": "a cat", "tokens": ["a"]}]}]}  # fmt: skip
 COCO = {"images": [{"id": 1, "file_name": "1.jpg"}],
         "annotations": [{"id": 2, "image_id": 1, "caption": "a cat"}]}  # fmt: skip
-OWN = [{"id": "1", "images": ["1.jpg", "1.jpg"], "texts": ["a cat", "a dog"],
+OWN: list[dict[str, Any]] = [{"id": "1", "images": ["1.jpg", "1.jpg"], "texts": ["a cat", "a dog"],
         "match": [[True, False], [False, True]], "tags": {"subset": "x", "more": ["a", "b"]}},
        {"id": 2, "image": "1.jpg", "texts": ["a", "b"], "right": 0, "tag_x": "1"}]  # fmt: skip
 FLAT = [{"id": "1", "image": "1.jpg", "text_0": "a", "text_1": "b", "right": 0, "tags": "{}"}]
