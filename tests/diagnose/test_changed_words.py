@@ -63,7 +63,7 @@ def test_words_that_take_each_others_place_have_one_group() -> None:
 
 
 def test_the_named_group_takes_all_words_that_differ() -> None:
-    texts = ("a woman with a dog", "a tattooed woman with a dog")
+    texts = ("a woman with a dog", "a woman tattooed with a dog")
     assert groups(example(*texts))[1]["R"] == ["tattooed", "with"]
     assert groups(example(*texts, subset="add_att"))[1] == {
         "O": ["woman", "dog"],
@@ -74,6 +74,15 @@ def test_the_named_group_takes_all_words_that_differ() -> None:
     assert groups(example(*more, subset="add_obj"))[1]["O"] == [
         "cat", "couch", "and", "a", "red", "ball",
     ]  # fmt: skip
+
+
+def test_words_added_before_an_object_word_are_attributes() -> None:
+    for added in ("spotted", "garden", "big tattooed"):
+        one = groups(example("a cat on a mat", f"a {added} cat on a mat"))[1]
+        assert one == {"O": ["cat", "mat"], "R": ["on"], "A": added.split()}
+    assert groups(example("men on a mat", "men riding on a mat"))[1]["R"] == ["riding", "on"]
+    two = groups(example("a cat on a mat", "a dog and a cat on a mat"))[1]
+    assert two == {"O": ["a", "dog", "and", "cat", "mat"], "R": ["on"]}
 
 
 def test_no_difference_stays_in_the_background() -> None:

@@ -18,6 +18,7 @@ from contrapose.diagnose.regions import (
     Superpixels,
     choose_regions,
     compute_superpixels,
+    superpixel_notes,
 )
 from contrapose.diagnose.user_regions import UserRegions
 from contrapose.errors import InputError
@@ -174,13 +175,60 @@ def test_bad_lists_of_regions_are_refused(tmp_path: Path) -> None:
         UserRegions.read(lines(tmp_path))
 
 
+def components(labels: Any, label: int) -> int:
+    """Number of connected parts of a region, by flooding over the four neighbors."""
+    left = {(int(y), int(x)) for y, x in np.argwhere(labels == label)}
+    count = 0
+    while left:
+        count += 1
+        front = [left.pop()]
+        while front:
+            y, x = front.pop()
+            for beside in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)):
+                if beside in left:
+                    left.remove(beside)
+                    front.append(beside)
+    return count
+
+
+@pytest.mark.parametrize(
+    "size",
+    [(64, 64), (8, 8), (120, 40), (1, 200), (200, 1), (4, 4), (300, 7), (17, 16), (2, 9)],
+)
+def test_superpixels_are_connected_and_as_many_as_asked(size: tuple[int, int]) -> None:
+    values = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+    image = Image.fromarray(values)
+    for count in (1, 2, 3, 5, 8, 12, 16):
+        labels = compute_superpixels(image, count)
+        assert labels.shape == (size[1], size[0])
+        assert np.unique(labels).tolist() == list(range(count))
+        assert all(components(labels, label) == 1 for label in range(count))
+        assert np.array_equal(labels, compute_superpixels(image, count))
+
+
+def test_superpixels_of_smooth_images_have_about_the_same_size() -> None:
+    labels = compute_superpixels(Image.new("RGB", (64, 64), (90, 90, 90)), 8)
+    sizes = np.bincount(labels.reshape(-1))
+    assert sizes.min() > 64 * 64 / 8 / 2
+    assert sizes.max() < 64 * 64 / 8 * 2
+
+
 def test_superpixels_partition_the_image(example: Example) -> None:
     (found,) = Superpixels(6).find([example])
     (each,) = masks(found)
-    whole = np.stack([mask.array() for mask in each.values()])
-    assert 2 <= len(each) <= 6
-    assert (whole.sum(axis=0) == 1).all()
-    assert whole.any(axis=(1, 2)).all()
+    stacked = np.stack([mask.array() for mask in each.values()])
+    assert list(each) == [f"P{i}" for i in range(1, 7)]
+    assert (stacked.sum(axis=0) == 1).all()
+    assert superpixel_notes(Superpixels(6), 6, [example]) == []
+
+
+def test_images_with_too_few_pixels_are_counted(tmp_path: Path) -> None:
+    Image.new("RGB", (2, 2)).save(tmp_path / "dot.png")
+    dot = Example("1", (ImageRef("dot", tmp_path / "dot.png"),), ("a", "b"), single_match(2, 0))
+    (found,) = Superpixels(8).find([dot])
+    assert len(masks(found)[0]) == 4
+    (note,) = superpixel_notes(Superpixels(8), 8, [dot])
+    assert "1 of 1 images have fewer than 8 pixels" in note
 
 
 def test_superpixels_follow_color() -> None:

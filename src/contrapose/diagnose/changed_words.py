@@ -5,8 +5,9 @@ takes its place in the other caption, into R. The pair says more:
 
 - a word that both captions have, in its place or moved, has one group: that of the right caption;
 - words that differ belong to the group that changed. That is the group which the benchmark names
-  (the tag `subset` is `replace_att`, say); else the only group among them; else, where one group
-  stands against another, that of the right caption;
+  (the tag `subset` is `replace_att`, say); else A for words added between an article and an object
+  word (“a spotted cat”); else the only group among them; else, where one group stands against
+  another, that of the right caption;
 - words that differ and have no group (an added “not”, a changed article) belong to the group of the
   next word that has one: no difference stays in the background. Punctuation does.
 """
@@ -111,10 +112,25 @@ def _changed_group(
     right: _Caption, other: _Caption, changed: Sequence[Sequence[int]]
 ) -> str | None:
     """The one group of words that differ; None where each keeps its own."""
+    for caption, positions, missing in ((right, *changed), (other, *reversed(changed))):
+        if positions and not missing and _are_modifiers(caption, positions):
+            return A
     first, second = right.groups_of(changed[0]), other.groups_of(changed[1])
     if len(first | second) == 1 or (len(first) == len(second) == 1):
         return next(iter(first or second))
     return None
+
+
+def _are_modifiers(caption: _Caption, positions: Sequence[int]) -> bool:
+    """Whether words stand right before an object word, after an article, an attribute or none."""
+    before, after = positions[0] - 1, positions[-1] + 1
+    return (
+        list(positions) == list(range(positions[0], after))
+        and all(caption.groups[i] is not None for i in positions)
+        and after < len(caption.groups)
+        and caption.groups[after] == O
+        and (before < 0 or caption.groups[before] in (None, A))
+    )
 
 
 def _neighbor_group(caption: _Caption, position: int) -> str | None:

@@ -29,7 +29,7 @@ from contrapose.diagnose.players import (
     WordGroups,
     require_few_players,
 )
-from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS, choose_regions
+from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS, choose_regions, superpixel_notes
 from contrapose.diagnose.run import resolve_model
 from contrapose.diagnose.user_regions import UserRegions
 from contrapose.diagnose.words import PlayerKind, UserWords, choose_words, describe_source
@@ -166,7 +166,9 @@ def explain_pair(
     index = GameIndex(blocks, {example.id: example})
     cells = [index.cell(example.id, 0, text) for text in range(len(example.texts))]
     games = tuple(game for game in cells if game is not None)
-    notes = () if side == "text" else choose_fill(loaded, request.baseline)[1]
+    notes = [] if side == "text" else [*choose_fill(loaded, request.baseline)[1]]
+    if request.players == "superpixels":
+        notes += superpixel_notes(regions, request.superpixels, [example])
     reasons = [unplayed.reason for block in blocks for unplayed in block.left_out]
     value = Explanation(
         contrapose=__version__,

@@ -1,11 +1,12 @@
 """Region players of images: the renderer's masks, the user's regions, or superpixels.
 
-Superpixels are SLIC (Achanta et al., 2012): k-means of color and position from a grid, with every
-center compared to every pixel, since there are few.
+Superpixels are SNIC (Achanta and Süsstrunk, 2017), SLIC with regions that are connected from the
+start: they grow from the seeds of a grid by distance in color and position.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +36,6 @@ DEFAULT_SUPERPIXELS = 8
 """Default number of superpixels of an image."""
 WORKING_SIDE = 96
 """Longer side, in pixels, of the image that is segmented."""
-ITERATIONS = 10
 COMPACTNESS = 40.0
 """Weight of a distance of one grid step against differences of color from 0 to 255."""
 
@@ -80,34 +80,93 @@ class Superpixels:
 
 
 def compute_superpixels(image: Image, count: int) -> NDArray[np.int64]:
-    """(height, width) superpixel labels from 0; no label is empty."""
+    """(height, width) superpixel labels from 0: connected regions (SNIC), none of them empty.
+
+    There are `count` regions, or as many as the image has pixels where these are fewer. Regions
+    grow from the seeds of a grid: the pixel that is nearest to the mean color and position of the
+    region beside it joins that region next.
+    """
     scale = min(1.0, WORKING_SIDE / max(image.size))
     small = image.resize(tuple(max(1, round(side * scale)) for side in image.size))  # type: ignore[arg-type]
     pixels = np.asarray(small.convert("RGB"), dtype=np.float64)
     height, width, _ = pixels.shape
-    rows = max(1, round(math.sqrt(count * height / width)))
-    columns = max(1, count // rows)
-    step = math.sqrt(height * width / (rows * columns))
-    y, x = np.mgrid[0:height, 0:width] * (COMPACTNESS / step)
-    features = np.concatenate([pixels, y[..., None], x[..., None]], axis=2).reshape(-1, 5)
-    cells = (
-        np.arange(height)[:, None] * rows // height * columns
-        + np.arange(width)[None, :] * columns // width
-    )
-    _, labels = np.unique(cells.reshape(-1), return_inverse=True)
-    for _ in range(ITERATIONS):
-        sums = np.zeros((labels.max() + 1, 5))
-        np.add.at(sums, labels, features)
-        centers = sums / np.bincount(labels)[:, None]
-        distances = ((features[:, None] - centers) ** 2).sum(axis=2)
-        _, nearest = np.unique(distances.argmin(axis=1), return_inverse=True)
-        if np.array_equal(nearest, labels):
-            break
-        labels = nearest
+    seeds = _grid_seeds(height, width, min(count, height * width))
+    weight = COMPACTNESS / math.sqrt(height * width / len(seeds))
+    rows, columns = np.mgrid[0:height, 0:width] * weight
+    features: list[list[float]] = np.dstack([pixels, rows, columns]).reshape(-1, 5).tolist()
+    labels = _grow_regions(features, seeds, height, width).reshape(height, width)
     up = np.arange(image.height) * height // image.height
     across = np.arange(image.width) * width // image.width
-    enlarged: NDArray[np.int64] = labels.reshape(height, width)[np.ix_(up, across)]
+    enlarged: NDArray[np.int64] = labels[np.ix_(up, across)]
     return enlarged
+
+
+def _grid_seeds(height: int, width: int, count: int) -> list[int]:
+    """Distinct pixels near the centers of `count` cells of about equal size, row by row."""
+    rows = min(max(1, round(math.sqrt(count * height / width))), height, count)
+    rows = max(rows, -(-count // width))
+    seeds = []
+    for row in range(rows):
+        first, last = row * count // rows, (row + 1) * count // rows
+        y = (first + last) * height // (2 * count)
+        if rows == height:
+            y = row
+        for column in range(last - first):
+            x = (2 * column + 1) * width // (2 * (last - first))
+            seeds.append(y * width + x)
+    return seeds
+
+
+def _grow_regions(
+    features: Sequence[Sequence[float]], seeds: Sequence[int], height: int, width: int
+) -> NDArray[np.int64]:
+    """(height · width,) region of each pixel, grown from the seeds; ties go to the older entry."""
+    labels = [-1] * (height * width)
+    sums = [[0.0] * 5 for _ in seeds]
+    sizes = [0] * len(seeds)
+    # Seeds have a distance below every other, so that each region has at least its seed.
+    queue = [(-1.0, order, seed, order) for order, seed in enumerate(seeds)]
+    order = len(seeds)
+    while queue:
+        _, _, pixel, label = heapq.heappop(queue)
+        if labels[pixel] >= 0:
+            continue
+        labels[pixel] = label
+        sizes[label] += 1
+        total = sums[label] = [a + b for a, b in zip(sums[label], features[pixel], strict=True)]
+        mean = [value / sizes[label] for value in total]
+        y, x = divmod(pixel, width)
+        for beside, inside in (
+            (pixel - width, y > 0),
+            (pixel - 1, x > 0),
+            (pixel + 1, x < width - 1),
+            (pixel + width, y < height - 1),
+        ):
+            if inside and labels[beside] < 0:
+                heapq.heappush(queue, (math.dist(mean, features[beside]), order, beside, label))
+                order += 1
+    return np.array(labels, dtype=np.int64)
+
+
+def superpixel_notes(
+    regions: RegionFinder | None, count: int, examples: Sequence[Example]
+) -> list[str]:
+    """Note on images with fewer superpixels than were asked for."""
+    if regions is None:
+        return []
+    counts = [
+        len(masks)
+        for players in regions.find(examples)
+        if not isinstance(players, MissingPlayers)
+        for masks in players
+    ]
+    fewer = [made for made in counts if made < count]
+    if not fewer:
+        return []
+    return [
+        f"{len(fewer):,} of {len(counts):,} images have fewer than {count} pixels, and a "
+        f"superpixel for each (the fewest are {min(fewer)})"
+    ]
 
 
 IndexMap = NDArray[np.int8]

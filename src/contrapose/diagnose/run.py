@@ -21,7 +21,7 @@ from contrapose.diagnose.model_diagnosis import (
 )
 from contrapose.diagnose.planning import Baseline, parse_baseline
 from contrapose.diagnose.players import RegionCache, WordCache
-from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS, choose_regions
+from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS, choose_regions, superpixel_notes
 from contrapose.diagnose.schema import (
     DiagnosisReport,
     DifferenceValue,
@@ -181,7 +181,10 @@ def select_regions(
         examples, request.players, file=request.regions, count=request.superpixels
     )
     if regions is not None:
-        return RegionCache(regions), request.side or "all", []
+        cached, notes = RegionCache(regions), []
+        if request.players == "superpixels":
+            notes = superpixel_notes(cached, request.superpixels, examples)
+        return cached, request.side or "all", notes
     if request.side is not None:
         return None, request.side, []  # `play_games` raises the error
     return None, "text", ["there are no regions for these images, so only the text side is asked"]
