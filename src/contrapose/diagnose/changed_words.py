@@ -112,9 +112,11 @@ def _changed_group(
     right: _Caption, other: _Caption, changed: Sequence[Sequence[int]]
 ) -> str | None:
     """The one group of words that differ; None where each keeps its own."""
-    for caption, positions, missing in ((right, *changed), (other, *reversed(changed))):
-        if positions and not missing and _are_modifiers(caption, positions):
-            return A
+    before, after = changed
+    if (before and not after and _are_modifiers(right, before)) or (
+        after and not before and _are_modifiers(other, after)
+    ):
+        return A
     first, second = right.groups_of(changed[0]), other.groups_of(changed[1])
     if len(first | second) == 1 or (len(first) == len(second) == 1):
         return next(iter(first or second))
