@@ -205,6 +205,18 @@ def test_unusable_prior_folders(tmp_path: Path) -> None:
     assert len(frame) == 3
 
 
+def test_a_generated_image_saved_to_a_file_is_still_the_same_image(tmp_path: Path) -> None:
+    examples = pairs(3)
+    photographs(tmp_path / "a", 3)
+    context = ScoringContext(Fake(), prior=FolderImages(tmp_path / "a"))
+    score_priors(context, build_frame(examples), "lm", examples)
+    source = examples[1].images[1].source
+    assert source is not None
+    type(source).open_many([source])[0].save(tmp_path / "a" / "saved.png")
+    with pytest.raises(InputError, match=r"saved\.png.*also an image of the examples"):
+        score_priors(context, build_frame(examples), "lm", examples)
+
+
 def test_other_examples_images() -> None:
     examples = pairs(5)
     model = Fake()

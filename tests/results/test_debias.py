@@ -97,11 +97,13 @@ def test_cross_validated_lies_between_raw_and_oracle_and_says_its_spread() -> No
     assert np.array_equal(again.measures["text"].values, measured.measures["text"].values)
 
 
-def test_own_images_are_refused() -> None:
-    question, _ = captioner()
+@pytest.mark.parametrize("benchmark", ["winoground", "sugarcrepe", "hard-positives-replace"])
+def test_own_images_are_refused(benchmark: str) -> None:
+    question, _ = captioner(benchmark=benchmark)
     own = np.log(np.exp(question.answers.scores).mean(axis=1))
-    with pytest.raises(InputError, match="own images"):
-        remove_prior(question, own)
+    for prior in (own, own.round(4), own.round(2)):
+        with pytest.raises(InputError, match="own images"):
+            remove_prior(question, prior)
 
 
 def test_hard_positives_and_foils() -> None:

@@ -7,6 +7,7 @@ same table.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from threading import Lock
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from contrapose.data import ImageRef
+from contrapose.data import ImageRef, open_image, open_images
 from contrapose.engine.batches import score_values
 from contrapose.engine.context import (
     ScoreRequest,
@@ -43,10 +44,15 @@ from contrapose.metrics import FloatArray, IntArray, log_prior
 from contrapose.models import Answerer, Captioner
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from contrapose.models.capabilities import ImageLike
 
 CAPTIONS_PER_BLOCK = 4096
 """Captions whose images are drawn in one step."""
+
+IMAGES_PER_BLOCK = 64
+"""Generated images that are in memory at once."""
 
 
 def compute_priors(
@@ -124,14 +130,36 @@ def noise_key_suffix(noise: NoiseImages, model: object) -> str:
 def _refuse_example_images(
     refs: Sequence[ImageRef], ids: Sequence[str], examples: ScoringPlan
 ) -> None:
+    """Refuse images that are also those of examples.
+
+    Files are compared by their bytes, and with generated images by their pixels: a generated image
+    that was saved to a file is still the same image.
+    """
     example_ids = set(examples.image_ids)
+    generated = [ref for ref in examples.images if ref.source is not None]
+    pixels: set[bytes] = set()
+    for start in range(0, len(generated), IMAGES_PER_BLOCK):
+        pixels.update(map(_hash_pixels, open_images(generated[start : start + IMAGES_PER_BLOCK])))
     for ref, name in zip(refs, ids, strict=True):
-        if name in example_ids:
+        if name in example_ids or (pixels and _shows_any(ref, pixels)):
             raise InputError(
                 "is also an image of the examples that are asked, and a prior under an example's "
                 "own images is none; take it out of the folder, or take noise:3 or gallery.",
                 file=ref.path,
             )
+
+
+def _shows_any(ref: ImageRef, pixels: set[bytes]) -> bool:
+    """Whether an image has pixels that are known; one that cannot be decoded has none."""
+    try:
+        return _hash_pixels(open_image(ref)) in pixels
+    except InputError:
+        return False
+
+
+def _hash_pixels(image: Image) -> bytes:
+    content = f"{image.size}".encode() + image.convert("RGB").tobytes()
+    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def _score_under_noise(

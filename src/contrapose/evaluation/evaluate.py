@@ -252,7 +252,7 @@ def _evaluate_selection(
         except InputError as error:
             if score not in DEBIASED or not selection.suite:
                 raise
-            notes.append(f"{name} has no {score}: {error.message.rstrip('.')}")
+            notes.append(f"{name} has no {score}: {str(error).rstrip('.')}")
             continue
         skipped |= {f"{prefix}{unit}": why for unit, why in lost.items()}
     if request.strict:

@@ -12,9 +12,9 @@ from contrapose.metrics.alpha.intervals import (
     first_intervals,
     group_intervals,
     original_intervals,
-    refuse_own_images,
     text_intervals,
 )
+from contrapose.metrics.alpha.own_images import refuse_own_images
 from contrapose.metrics.alpha.selection import (
     AlphaCurve,
     AlphaOptimum,
