@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 from contrapose.errors import InputError
 from contrapose.metrics import (
     best_of,
+    count_edit_rivals,
+    edit_chance,
     interval,
     mean_recall,
     rank_edits,
@@ -172,6 +176,32 @@ def test_the_released_script_agrees_at_one_and_not_at_five() -> None:
     np.testing.assert_array_equal(both[0], both[1])
     assert (rank_edits(scores, own, 5, skip="if first") == own[:, None]).any()
     assert not (rank_edits(scores, own, 5) == own[:, None]).any()
+
+
+@given(st.integers(1, 6), st.integers(3, 9), st.integers(0, 2**32 - 1))
+def test_edit_rivals_against_the_worst_order_of_ties(queries: int, images: int, seed: int) -> None:
+    """Right at n if one of the first n fits, whichever of equal images comes first."""
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 4, size=(queries, images)).astype(float)
+    own = rng.integers(0, images, size=queries)
+    fits, target = rng.random((images, 3)) < 0.4, rng.integers(0, 3, size=queries)
+    at_least, above = count_edit_rivals(scores, own, fits, target)
+    for i in range(queries):
+        others = [j for j in range(images) if j != own[i]]
+        for fits_first, count in ((False, at_least[i]), (True, above[i])):
+            order = sorted(
+                others, key=lambda j: (-scores[i, j], bool(fits[j, target[i]]) is not fits_first)
+            )
+            for n in range(1, images):
+                hit = any(fits[j, target[i]] for j in order[:n])
+                assert hit == (count < n and any(fits[j, target[i]] for j in others))
+
+
+def test_edit_chance_against_all_draws() -> None:
+    for right in range(7):
+        draws = list(itertools.combinations(range(6), 3))
+        share = np.mean([min(draw) < right for draw in draws])
+        assert edit_chance([right], 6, 3)[0] == pytest.approx(share)
 
 
 def test_score_is_the_weighted_share() -> None:

@@ -66,6 +66,8 @@ from contrapose.metrics.pairs import (
 )
 from contrapose.metrics.retrieval import (
     best_of,
+    count_edit_rivals,
+    edit_chance,
     mean_recall,
     rank_edits,
     recall_chance,
@@ -139,9 +141,11 @@ __all__ = [
     "clusters_of",
     "combine",
     "correlation_of",
+    "count_edit_rivals",
     "cross_validate",
     "debias",
     "diagonal_group_chance",
+    "edit_chance",
     "equivariance",
     "first_intervals",
     "fit_ngram",

@@ -232,6 +232,63 @@ def rank_edits(
     return ranked
 
 
+def count_edit_rivals(
+    scores: ArrayLike, query_image: ArrayLike, fits: ArrayLike, target: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Count the wrong images that keep the best right one of each edit query from the first place.
+
+    A query is right at n if fewer than n wrong images score as high: ties never win. The query's
+    image counts on neither side.
+
+    Args:
+        scores: (q, N) similarity of each edited query with each image of the database.
+        query_image: (q,) position of the image that each query starts from.
+        fits: (N, captions) whether an image fits a caption.
+        target: (q,) caption that the answer must fit.
+
+    Returns:
+        (q,) wrong images that score at least as high as the best right one, and those above it;
+        where no image is right, all others.
+
+    Raises:
+        InputError: a shape does not fit, or a score is not finite.
+    """
+    array, start = np.asarray(scores), np.asarray(query_image, dtype=np.int64)
+    right, caption = np.asarray(fits, dtype=np.bool_), np.asarray(target, dtype=np.int64)
+    if array.ndim != 2 or not start.shape == caption.shape == array.shape[:1]:
+        raise InputError(f"{start.shape} query images do not fit scores of shape {array.shape}.")
+    if right.ndim != 2 or len(right) != array.shape[1]:
+        raise InputError(f"{array.shape[1]} images, but the oracle has the shape {right.shape}.")
+    queries, images = array.shape
+    at_least, above = np.empty(queries, dtype=np.int64), np.empty(queries, dtype=np.int64)
+    rows = max(1, CHUNK // images)
+    for first in range(0, queries, rows):
+        part = slice(first, first + rows)
+        block = require_finite(array[part], "scores")
+        answer, wrong = right[:, caption[part]].T, ~right[:, caption[part]].T
+        for side in (answer, wrong):
+            side[np.arange(len(block)), start[part]] = False
+        best = np.where(answer, block, -np.inf).max(axis=1, keepdims=True)
+        at_least[part] = np.count_nonzero(wrong & (block >= best), axis=1)
+        above[part] = np.count_nonzero(wrong & (block > best), axis=1)
+    return at_least, above
+
+
+def edit_chance(right: ArrayLike, images: int, n: int) -> FloatArray:
+    """Chance that one of n images drawn from the database is right: 1 − C(M − r, n) / C(M, n).
+
+    Args:
+        right: (q,) number r of right images of each query.
+        images: number M of images beside the query's own.
+        n: how many answers count.
+    """
+    counts = np.asarray(right, dtype=np.float64)
+    missed = np.ones_like(counts)
+    for drawn in range(min(n, images)):
+        missed *= np.maximum(images - counts - drawn, 0.0) / (images - drawn)
+    return np.asarray(1.0 - missed)
+
+
 def best_of(hits: ArrayLike, n: int) -> Outcome:
     """Whether any of the first n ranked images of each query is right.
 

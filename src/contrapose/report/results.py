@@ -332,7 +332,7 @@ def _part_tables(subsets: Mapping[str, Mapping[str, MetricValue]]) -> list[Table
         rows = tuple(
             (
                 part,
-                f"{_part_size(metrics.values()):,}",
+                _part_counts([metrics[name] for name in names if name in metrics]),
                 *(format_metric(metrics.get(name)) for name in names),
             )
             for part, metrics in subsets.items()
@@ -341,6 +341,11 @@ def _part_tables(subsets: Mapping[str, Mapping[str, MetricValue]]) -> list[Table
     if left > 0:
         tables.append(f"The largest parts; {option('json')} has {left:,} more.")
     return tables
+
+
+def _part_counts(metrics: Iterable[MetricValue]) -> str:
+    """Number of examples of a part; all numbers where metrics are of different ones."""
+    return " / ".join(dict.fromkeys(f"{metric.n:,}" for metric in metrics))
 
 
 def _part_size(metrics: Iterable[MetricValue]) -> int:

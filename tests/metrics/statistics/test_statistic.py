@@ -213,3 +213,13 @@ def test_refuses() -> None:
         correlation_of([1.0], [1.0], [-1])
     with pytest.raises(InputError, match="NaN"):
         correlation_of([np.nan], [1.0])
+
+
+def test_rounding_puts_no_share_above_one() -> None:
+    """Ones of many weights, beside zeros that do not count."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        weights = np.concatenate([rng.random(9063), np.zeros(8933)])
+        values = np.repeat([1.0, 0.0], [9063, 8933])
+        order = rng.permutation(17996)
+        assert mean_of(values[order], weights[order]).value() == 1

@@ -9,6 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from contrapose.api.measure import measure
+from contrapose.data import EditSet, ImageRef
+from contrapose.data.examples import EditQuery
+from contrapose.report.results import results_tables
+from contrapose.report.tables import Table
 from tests.conftest import Cli
 
 
@@ -67,7 +72,7 @@ def test_classes(cli: Cli, tmp_path: Path) -> None:
 
 def test_simat(cli: Cli, shared: Path, tmp_path: Path) -> None:
     """An oracle's own matrix scores 1; random vectors score as rarely as images fit by chance."""
-    from contrapose.data import EditSet, find_single_benchmark
+    from contrapose.data import find_single_benchmark
     from contrapose.files import StrictProblems
 
     edits = find_single_benchmark("simat").read(shared / "simat", StrictProblems())
@@ -79,4 +84,42 @@ def test_simat(cli: Cli, shared: Path, tmp_path: Path) -> None:
     arguments = ("metrics", "simat", "--root", shared / "simat", "--scores", tmp_path / "s.npy")
     found = json.loads(cli(*arguments, "--json", "--resamples", 100).out)
     assert found["metrics"]["simat_n1"]["value"] == 1.0
-    assert found["subsets"]["test"]["simat_n1"]["n"] == 9063
+    assert {name: metric["n"] for name, metric in found["metrics"].items()} == {
+        "simat_n1": 9063, "simat_n5": 9063, "simat_n1_dev": 8933, "simat_n5_dev": 8933,
+    }  # fmt: skip
+    assert (
+        0 < found["metrics"]["simat_n1"]["chance"] < found["metrics"]["simat_n5"]["chance"] < 0.02
+    )
+    assert list(found["subsets"]) == ["obj", "subj", "rel"]
+
+
+def small_edits() -> EditSet:
+    """Four images of two captions, and a query from each image to the other caption."""
+    images = tuple(ImageRef(str(i), Path(f"{i}.png")) for i in range(4))
+    queries = tuple(
+        EditQuery(
+            str(i), i, "a", "b", i % 2, 1 - i % 2, 1.0 + i, {"split": "dev" if i < 2 else "test"}
+        )
+        for i in range(4)
+    )
+    return EditSet(images, ("a", "b"), (0, 1, 0, 1), queries, depths=(1, 2))
+
+
+def test_dev_and_test_queries_are_never_mixed() -> None:
+    """Dev queries are all right, test queries are not, one of them by a tie."""
+    scores = np.array([[9, 5, 4, 3], [5, 9, 4, 3], [1, 2, 9, 3], [5, 5, 1, 9]])
+    scores[2] = [5, 4, 9, 3]
+    run = measure(scores, small_edits())
+    values = {name: (metric.value, metric.n, metric.ties) for name, metric in run.metrics.items()}
+    assert values == {
+        "simat_n1": (0.0, 2, pytest.approx(4 / 7)),
+        "simat_n2": (1.0, 2, 0.0),
+        "simat_n1_dev": (1.0, 2, 0.0),
+        "simat_n2_dev": (1.0, 2, 0.0),
+    }
+    assert run.metrics["simat_n1"].chance == pytest.approx(2 / 3)
+    official = measure(scores, small_edits(), protocol="official")
+    assert official.metrics["simat_n1"].value == pytest.approx(4 / 7)
+    table = results_tables(run.results)[0]
+    assert isinstance(table, Table)
+    assert [row[:2] for row in table.rows][2] == ("simat_n1_dev", "100.00")

@@ -52,7 +52,7 @@ CARD = Card(
     aggregation=Micro(),
     chance={},
     tags={"field": "what changes: subj, rel or obj", "split": "dev or test, by image"},
-    by=("split", "field"),
+    by=("field",),
 )
 
 

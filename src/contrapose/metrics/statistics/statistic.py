@@ -82,7 +82,8 @@ def mean_of(
         kinds = kinds * len(heights) + kinds_of_weight
         v, w = np.repeat(levels, len(heights)), np.tile(heights, len(levels))
         return Statistic(np.stack([w * v, w], axis=1), _ratio, kinds, parts)
-    center, centered = _center(array)
+    # Shares are not centered: rounding would put some above 1.
+    center, centered = _center(array) if parts is None else (0.0, array)
     columns = np.stack([weight * centered, weight], axis=1)
     return Statistic(columns, lambda totals: center + _ratio(totals), share=parts)
 

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from contrapose import metrics
 from contrapose.data import EditSet
 from contrapose.errors import InputError
+from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.results.measures import Measure
 from contrapose.results.shapes.base import MeasureInput, Shape, ShapeMeasures
 from contrapose.results.shapes.retrieval import require_matrix
+
+DEV = "dev"
+"""Value of the tag `split` of queries that are for choosing λ."""
+
+SPLIT_NOTE = (
+    "simat_n1 and simat_n5 are of the test queries alone; those of the dev queries, on which λ is "
+    "chosen, end in _dev"
+)
 
 
 def _measure(question: MeasureInput) -> ShapeMeasures:
     """Measure whether one of the nearest images fits the target caption.
 
-    The official script leaves the query's image out only where it ranks first.
+    The official script leaves the query's image out only where it ranks first, and takes the
+    earlier of equal images. Test and dev queries are measured apart: λ is chosen on dev.
     """
     from contrapose.data.benchmarks.simat import load_oracle
 
@@ -24,24 +36,48 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
         raise InputError(f"{question.card.name} needs edit queries.")
     queries = edits.queries
     require_matrix(scores, (len(queries), len(edits.images)), "queries, database images")
-    fits = load_oracle(question.matrix.root, edits)
+    fits = load_oracle(question.matrix.root, edits) > 0.5
     start = np.array([query.image for query in queries], dtype=np.int64)
     targets = np.array([query.target_caption for query in queries], dtype=np.int64)
     weights = np.array([query.weight for query in queries])
-    official = question.protocol == "official"
-    nearest = metrics.rank_edits(
-        scores, start, max(edits.depths), skip="if first" if official else "always"
+    hits = (_official_hits if question.protocol == "official" else _strict_hits)(
+        scores, start, fits, targets, edits.depths
     )
-    hits = fits[nearest, targets[:, None]] > 0.5
-    where = np.ones(len(queries), dtype=np.bool_)
-    measures = {
-        f"simat_n{n}": Measure(metrics.best_of(hits, n).values, where, weights=weights)
-        for n in edits.depths
-    }
+    right = fits.sum(axis=0)[targets] - fits[start, targets]
+    measures: dict[str, Measure] = {}
+    splits = [query.tags.get("split", "") for query in queries]
+    for split in sorted(set(splits), key=lambda name: name == DEV):
+        where = np.array([name == split for name in splits], dtype=np.bool_)
+        for n, (values, ties) in hits.items():
+            name = f"simat_n{n}_dev" if split == DEV else f"simat_n{n}"
+            chance = metrics.edit_chance(right, len(edits.images) - 1, n)
+            measures[name] = Measure(values * where, where, ties & where, chance, weights)
+    notes = (SPLIT_NOTE,) if DEV in splits else ()
     names = dict.fromkeys(name for query in queries for name in query.tags)
     tags = {name: tuple(query.tags.get(name, "") for query in queries) for name in names}
     clusters = metrics.clusters_of([(edits.images[query.image].key,) for query in queries])
-    return ShapeMeasures(measures, units=(tuple(query.id for query in queries), tags, clusters))
+    ids = tuple(query.id for query in queries)
+    return ShapeMeasures(measures, notes=notes, units=(ids, tags, clusters))
+
+
+Hits = dict[int, tuple[FloatArray, BoolArray]]
+"""By the number of answers that count: whether each query is right, and whether a tie decides."""
+
+
+def _strict_hits(
+    scores: FloatArray, start: IntArray, fits: BoolArray, targets: IntArray, depths: Sequence[int]
+) -> Hits:
+    at_least, above = metrics.count_edit_rivals(scores, start, fits, targets)
+    return {n: ((at_least < n).astype(np.float64), (above < n) & (at_least >= n)) for n in depths}
+
+
+def _official_hits(
+    scores: FloatArray, start: IntArray, fits: BoolArray, targets: IntArray, depths: Sequence[int]
+) -> Hits:
+    nearest = metrics.rank_edits(scores, start, max(depths), skip="if first")
+    hits = fits[nearest, targets[:, None]]
+    outcomes = {n: metrics.best_of(hits, n) for n in depths}
+    return {n: (outcome.values, outcome.ties) for n, outcome in outcomes.items()}
 
 
 SHAPE = Shape(family="edits", measure=_measure, main="simat_n1", of="matrix", in_average=False)
