@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from contrapose.errors import InputError
-from contrapose.files import new_folder, require_free, write_bytes, write_text
+from contrapose.files import atomic_file, new_folder, require_free, write_bytes, write_text
 
 
 def test_a_file_takes_the_place_of_another(tmp_path: Path) -> None:
@@ -170,3 +173,124 @@ def test_a_swap_killed_between_its_renames_is_repaired(tmp_path: Path) -> None:
         (folder / "newer").write_text("newer")
     assert [path.name for path in out.iterdir()] == ["newer"]
     assert not (tmp_path / ".out.old").exists()
+
+
+RACE = (
+    "import sys, time\n"
+    "from pathlib import Path\n"
+    "from contrapose.errors import InputError\n"
+    "from contrapose.files import new_folder\n"
+    "root, name = Path(sys.argv[1]), sys.argv[2]\n"
+    "try:\n"
+    "    with new_folder(root / 'out', overwrite=sys.argv[3] == 'overwrite') as folder:\n"
+    "        for part in ('a', 'b'):\n"
+    "            (folder / part).write_text(name)\n"
+    "        (root / f'ready-{name}').touch()\n"
+    "        while len(list(root.glob('ready-*'))) < 4:\n"
+    "            time.sleep(0.001)\n"
+    "except InputError as error:\n"
+    "    print(error)\n"
+    "    sys.exit(2)\n"
+)
+
+
+def race(tmp_path: Path, mode: str) -> list[tuple[int, str]]:
+    """Ends of four processes that fill one folder at the same time."""
+    commands = [[sys.executable, "-c", RACE, str(tmp_path), name, mode] for name in "0123"]
+    running = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
+        for command in commands
+    ]
+    ends = [(process.communicate(timeout=60)[0], process.returncode) for process in running]
+    for mark in tmp_path.glob("ready-*"):
+        mark.unlink()
+    return [(code, said) for said, code in ends]
+
+
+def content(folder: Path) -> set[str]:
+    assert {path.name for path in folder.iterdir()} == {"a", "b"}
+    names = {path.read_text() for path in folder.iterdir()}
+    assert len(names) == 1  # of one process
+    return names
+
+
+def test_one_of_four_processes_wins_a_folder(tmp_path: Path) -> None:
+    ends = race(tmp_path, "keep")
+    assert sorted(code for code, _ in ends) == [0, 2, 2, 2]
+    winner = next(str(i) for i, (code, _) in enumerate(ends) if code == 0)
+    assert content(tmp_path / "out") == {winner}
+    folders = [tmp_path / name for name in ("out", "out-2", "out-3", "out-4")]
+    assert sorted(tmp_path.iterdir()) == folders
+    assert set().union(*map(content, folders)) == set("0123")  # nothing is lost
+    for code, said in ends:
+        assert code == 0 or ("another run" in said and "out-" in said)
+
+
+def test_four_processes_replace_a_folder_in_turn(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old").write_text("old")
+    ends = race(tmp_path, "overwrite")
+    assert [code for code, _ in ends] == [0, 0, 0, 0]
+    content(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+
+
+def leave(tmp_path: Path, script: str) -> list[Path]:
+    """Temporary files of a process that is killed, made old."""
+    start = "import os, signal, sys\nfrom pathlib import Path\nfrom contrapose.files import *\n"
+    ended = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", start + script, str(tmp_path)], check=False
+    )
+    assert ended.returncode == -signal.SIGKILL
+    left = list(tmp_path.iterdir())
+    for path in left:
+        os.utime(path, (time.time() - 3600,) * 2)
+    return left
+
+
+KILL = "    os.kill(os.getpid(), signal.SIGKILL)\n"
+
+
+def test_leftovers_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    left = leave(tmp_path, f"with new_folder(Path(sys.argv[1]) / 'out'):\n{KILL}")
+    left += leave(tmp_path, f"with atomic_file(Path(sys.argv[1]) / 'file'):\n{KILL}")
+    assert left
+    mine = tmp_path / ".mine"
+    mine.mkdir()
+    os.utime(mine, (0, 0))
+    with new_folder(tmp_path / "other") as live:
+        os.utime(live, (0, 0))
+        require_free(tmp_path / "third")
+        assert live.is_dir()  # its process is alive
+        assert set(tmp_path.iterdir()) == {mine, live}
+    assert set(tmp_path.iterdir()) == {mine, tmp_path / "other"}
+
+
+def test_a_young_leftover_stays_for_now(tmp_path: Path) -> None:
+    (left,) = leave(tmp_path, f"with new_folder(Path(sys.argv[1]) / 'out'):\n{KILL}")
+    os.utime(left)
+    require_free(tmp_path / "out")
+    assert left.is_dir()
+
+
+def test_an_exclusive_file_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+
+    def write_late() -> None:
+        with atomic_file(path, exclusive=True) as stream:
+            stream.write(b"late")
+            path.write_text("first")
+
+    with pytest.raises(InputError, match="exists"):
+        write_late()
+    assert path.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [path]
+    write_bytes(tmp_path / "b", b"new", exclusive=True)
+    assert (tmp_path / "b").read_bytes() == b"new"
+
+
+def test_a_long_name_has_a_temporary_one(tmp_path: Path) -> None:
+    with new_folder(tmp_path / ("x" * 250)) as folder:
+        (folder / "a").touch()
+    write_text(tmp_path / ("y" * 250), "y")
+    assert sorted(len(path.name) for path in tmp_path.iterdir()) == [250, 250]

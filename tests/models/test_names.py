@@ -159,7 +159,7 @@ def test_names_content_and_facts_count(tmp_path: Path) -> None:
     assert len(seen) == 5
 
 
-def test_the_hub_s_cache_knows_its_hashes(tmp_path: Path) -> None:
+def test_links_count_by_their_content(tmp_path: Path) -> None:
     content = b"weights"
     digest = hashlib.sha256(content).hexdigest()
     blob = tmp_path / "blobs" / digest
@@ -169,8 +169,9 @@ def test_the_hub_s_cache_knows_its_hashes(tmp_path: Path) -> None:
     link.symlink_to(blob)
     copy.write_bytes(content)
     assert file_digest(link) == file_digest(copy) == digest
-    blob.write_bytes(b"not read again")
-    assert file_digest(link) == digest
+    blob.write_bytes(b"other weights under the old name")
+    assert file_digest(link) != digest
+    assert fingerprint([link]) != fingerprint([copy])
     small = tmp_path / "blobs" / ("a" * 40)  # a git hash is not one of the content alone
     small.write_bytes(content)
     other = tmp_path / "config.json"

@@ -21,7 +21,7 @@ import numpy as np
 
 from contrapose.arrays import Ragged
 from contrapose.errors import InputError, MissingExtraError, first_line, option
-from contrapose.files import digest, write_bytes
+from contrapose.files import digest, remove_leftovers, write_bytes
 from contrapose.metrics import FloatArray
 
 OBJECT_STORES = frozenset(
@@ -109,6 +109,7 @@ class LocalStorage:
         path = self.root / folder
         if not path.is_dir():
             return []
+        remove_leftovers(path)
         return sorted(file.name for file in path.iterdir() if _is_part_name(file.name))
 
     def read(self, folder: str, names: Sequence[str]) -> Mapping[str, Any]:

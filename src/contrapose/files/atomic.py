@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import itertools
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -15,15 +18,24 @@ from contrapose.errors import InputError, option
 from contrapose.files.paths import local_path
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically: under a temporary name beside its path, then renamed."""
-    with _temporary_file(path) as stream:
+def write_bytes(path: Path, content: bytes, *, exclusive: bool = False) -> None:
+    """Write a file atomically: under a temporary name beside its path, then renamed.
+
+    Args:
+        path: the file.
+        content: its bytes.
+        exclusive: do not replace a file that exists.
+
+    Raises:
+        FileExistsError: there is one, also one that another process wrote meanwhile.
+    """
+    with _temporary_file(path, exclusive=exclusive) as stream:
         stream.write(content)
 
 
-def write_text(path: Path, content: str) -> None:
-    """Write UTF-8 text atomically."""
-    write_bytes(path, content.encode())
+def write_text(path: Path, content: str, *, exclusive: bool = False) -> None:
+    """Write UTF-8 text atomically; see `write_bytes`."""
+    write_bytes(path, content.encode(), exclusive=exclusive)
 
 
 def digest(content: bytes) -> str:
@@ -32,32 +44,136 @@ def digest(content: bytes) -> str:
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+def atomic_file(path: Path, *, exclusive: bool = False) -> Iterator[IO[bytes]]:
     """Open a binary stream whose file takes its name only when the block succeeds.
 
+    Args:
+        path: the file.
+        exclusive: do not replace a file that exists.
+
     Raises:
-        InputError: writing fails: no permission, no space.
+        InputError: writing fails: no permission, no space, or the file was written meanwhile.
     """
+    remove_leftovers(path.parent)
     try:
-        with _temporary_file(path) as stream:
+        with _temporary_file(path, exclusive=exclusive) as stream:
             yield stream
     except OSError as error:
         raise _write_error(path, error) from None
 
 
 @contextmanager
-def _temporary_file(path: Path) -> Iterator[IO[bytes]]:
+def _temporary_file(path: Path, *, exclusive: bool) -> Iterator[IO[bytes]]:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=_prefix(path), suffix=TEMPORARY, dir=path.parent)
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:
+            _lock(stream.fileno())
             yield stream
         temporary.chmod(0o666 & ~_read_umask())
-        temporary.replace(path)
+        if exclusive:
+            _link(temporary, path)
+        else:
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _link(temporary: Path, path: Path) -> None:
+    """Give a file its name, unless that is taken.
+
+    Raises:
+        FileExistsError: it is.
+    """
+    try:
+        os.link(temporary, path)
+        temporary.unlink()
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        temporary.replace(path)
+
+
+TEMPORARY = ".contrapose-tmp"
+"""Suffix of files and folders that are being written; their names begin with a dot."""
+
+LEFTOVER_SECONDS = 60.0
+"""Age from which on a temporary file may be a leftover: a younger one may not be locked yet."""
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove temporary files and folders of processes that were killed.
+
+    A process holds a lock on what it writes, which the system releases when the process ends.
+    Where locks are not supported nothing is removed.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            names = [
+                entry.path
+                for entry in entries
+                if entry.name.endswith(TEMPORARY)
+                and entry.name.startswith(".")
+                and time.time() - entry.stat(follow_symlinks=False).st_mtime > LEFTOVER_SECONDS
+            ]
+    except OSError:
+        return
+    for name in names:
+        with suppress(OSError), _open_for_lock(Path(name)) as handle:
+            if _lock(handle):
+                path = Path(name)
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+
+
+@contextmanager
+def _open_for_lock(path: Path) -> Iterator[int]:
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, *, wait: bool = False) -> bool:
+    """Lock an open file or folder until it is closed; whether that was possible."""
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+@contextmanager
+def temporary_folder(folder: Path, name: str) -> Iterator[Path]:
+    """Create a temporary folder, which is removed at the end if it is still there.
+
+    Args:
+        folder: the folder in which it lies.
+        name: beginning of its name.
+    """
+    remove_leftovers(folder)
+    path = Path(tempfile.mkdtemp(prefix=_prefix(Path(name)), suffix=TEMPORARY, dir=folder))
+    try:
+        with ExitStack() as stack:
+            with suppress(OSError):  # folders cannot be opened everywhere
+                _lock(stack.enter_context(_open_for_lock(path)))
+            path.chmod(0o777 & ~_read_umask())
+            yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _prefix(path: Path) -> str:
+    """Beginning of a temporary name, short enough for any file system."""
+    return f".{path.name[:LONGEST_PREFIX]}."
+
+
+LONGEST_PREFIX = 40
 
 
 def require_free(path: Path, *, overwrite: bool = False) -> None:
@@ -71,6 +187,7 @@ def require_free(path: Path, *, overwrite: bool = False) -> None:
     """
     local_path(path)
     restore_folder(path)
+    remove_leftovers(path.parent)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise InputError(
             f"is there already and is not a folder; choose another {option('out')}.", file=path
@@ -86,6 +203,9 @@ def require_free(path: Path, *, overwrite: bool = False) -> None:
 def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield an empty folder to fill; it takes its final name only when the block succeeds.
 
+    Of several processes that write one folder without `overwrite` the first wins. The results of
+    the others are not lost: they stay beside it under other names.
+
     Args:
         path: the folder's final path.
         overwrite: replace a folder that exists.
@@ -95,19 +215,51 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
             fails: no permission, no space.
     """
     require_free(path, overwrite=overwrite)
-    temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        temporary.chmod(0o777 & ~_read_umask())
-        yield temporary
-        replace_folder(temporary, path)
-    except BaseException as error:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise _write_error(path, error) from None
+        with temporary_folder(path.parent, path.name) as temporary:
+            yield temporary
+            if overwrite:
+                replace_folder(temporary, path)
+            else:
+                _take_name(temporary, path)
+    except OSError as error:
+        raise _write_error(path, error) from None
+
+
+def _take_name(new: Path, path: Path) -> None:
+    """Move a folder to a path that is free, or to a free one beside it.
+
+    Raises:
+        InputError: another process took the path; says where the folder is instead.
+    """
+    if _moved(new, path):
+        return
+    other = next(
+        other
+        for number in itertools.count(2)
+        if _moved(new, other := path.with_name(f"{path.name}-{number}"))
+    )
+    raise InputError(f"was written by another run meanwhile; this result is in {other}.", file=path)
+
+
+TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EACCES)
+"""Errors of a rename to a path that is taken; the last is that of Windows."""
+
+
+def _moved(new: Path, path: Path) -> bool:
+    """Move a folder to a path, unless something other than an empty folder is there."""
+    if path.is_symlink():
+        return False
+    with suppress(OSError):
+        path.rmdir()  # an empty folder
+    try:
+        new.rename(path)  # fails if a folder that holds something, or a file, came meanwhile
+    except OSError as error:
+        if error.errno in TAKEN and os.path.lexists(path):
+            return False
         raise
+    return True
 
 
 def _write_error(path: Path, error: OSError) -> InputError:
@@ -119,30 +271,47 @@ def replace_folder(new: Path, path: Path) -> None:
     """Move `new` to `path`; an old folder there is deleted only after the new one is in.
 
     A process that is killed between the two renames leaves the old folder under the name that
-    `restore_folder` looks for.
+    `restore_folder` looks for. Several processes replace a folder one after another.
     """
     restore_folder(path)
-    if not path.exists():
-        new.rename(path)
-        return
-    old = _old_folder(path)
-    _delete_folder(old)
-    path.rename(old)
-    try:
-        new.rename(path)
-    except BaseException:
-        old.rename(path)
-        raise
-    _delete_folder(old)
+    with _folder_lock(path.parent):
+        if not path.exists():
+            new.rename(path)
+            return
+        old = _old_folder(path)
+        _delete_folder(old)
+        path.rename(old)
+        try:
+            new.rename(path)
+        except BaseException:
+            old.rename(path)
+            raise
+        _delete_folder(old)
 
 
 def restore_folder(path: Path) -> None:
     """Undo a replacement of a folder that was interrupted between its two renames."""
     try:
-        if not os.path.lexists(path) and _old_folder(path).is_dir():
-            _old_folder(path).rename(path)
+        if not _is_interrupted(path):
+            return
+        with _folder_lock(path.parent):  # another process may be between the two renames
+            if _is_interrupted(path):
+                _old_folder(path).rename(path)
     except (OSError, ValueError):  # no path, or restored by another process
         return
+
+
+def _is_interrupted(path: Path) -> bool:
+    return not os.path.lexists(path) and _old_folder(path).is_dir()
+
+
+@contextmanager
+def _folder_lock(folder: Path) -> Iterator[None]:
+    """Lock a folder against other processes, where the system can."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            _lock(stack.enter_context(_open_for_lock(folder)), wait=True)
+        yield
 
 
 def _old_folder(path: Path) -> Path:
@@ -153,9 +322,8 @@ def _old_folder(path: Path) -> Path:
 def _delete_folder(path: Path) -> None:
     """Delete a folder under another name, so that a half-deleted one is never restored."""
     if path.is_dir():
-        trash = Path(tempfile.mkdtemp(prefix=f"{path.name}.", dir=path.parent))
-        path.rename(trash / "old")
-        shutil.rmtree(trash, ignore_errors=True)
+        with temporary_folder(path.parent, path.name) as trash:
+            path.rename(trash / "old")
 
 
 def _read_umask() -> int:

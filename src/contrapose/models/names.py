@@ -23,6 +23,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -31,20 +32,21 @@ from contrapose.files import did_you_mean, require_regular, restore_folder
 from contrapose.models.endpoint.settings import PREFIX, parse_settings
 from contrapose.models.options import parse_dtype
 
-_BLOB = re.compile(r"[0-9a-f]{64}")
-
 
 def file_digest(file: Path) -> str:
-    """SHA-256 of a file's content.
+    """SHA-256 of a file's content, also behind a link: the name of a link's target proves nothing.
 
-    The hub's cache links to files that are named by it, which are not read.
+    A process reads a file once, until it changes.
     """
-    if file.is_symlink() and file.resolve().parent.name == "blobs":
-        target = file.resolve().name
-        if _BLOB.fullmatch(target):
-            return target
     require_regular(file)
-    with file.open("rb") as stream:
+    path = file.resolve()
+    state = path.stat()
+    return _content_digest(path, state.st_ino, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=1024)
+def _content_digest(path: Path, inode: int, size: int, changed: int) -> str:
+    with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from contrapose.errors import InputError, option
+from contrapose.files import temporary_folder
 
 FORMAT = "contrapose-tune-1"
 BEST = "best.safetensors"
@@ -106,16 +107,16 @@ def write_state(file: Path, state: CheckpointState) -> None:
         InputError: it cannot be written, such as on a full disk; what was there stays.
     """
     header = {"format": FORMAT, "step": str(state.step), "about": json.dumps(state.about)}
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
     tensors = {name: value.contiguous().cpu() for name, value in state.tensors.items()}
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        save_file(tensors, temporary, metadata=header)
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
-        temporary.replace(file)
+        with temporary_folder(file.parent, file.name) as folder:
+            temporary = folder / file.name
+            save_file(tensors, temporary, metadata=header)
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())
+            temporary.replace(file)
     except (OSError, SafetensorError) as error:
-        temporary.unlink(missing_ok=True)
         why = getattr(error, "strerror", None) or str(error).split("\n", maxsplit=1)[0]
         last = latest_checkpoint(file.parent)
         kept = f"the last checkpoint, {last.name}, is whole" if last else "there is none yet"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 from contrapose import __version__
 from contrapose.errors import InputError, option
-from contrapose.files import replace_folder, restore_folder, write_text
+from contrapose.files import replace_folder, restore_folder, temporary_folder, write_text
 from contrapose.tune.objective import parse_objective
 from contrapose.tune.report import Bill
 from contrapose.tune.settings import HEADS, SCENES, TuneRequest
@@ -146,12 +145,14 @@ def prepare_output(request: TuneRequest, kept: Collection[str] = ()) -> None:
     try:
         if not request.resume:
             shutil.rmtree(_staging_folder(request.out), ignore_errors=True)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=request.resume)
         for name in kept:
             if not (folder / name).exists():
                 earlier = request.out / TRAINING_FOLDER / name
                 shutil.copytree(earlier, folder / name, copy_function=_link_file)
         write_text(folder / REQUEST_FILE, json.dumps(request_as_dict(request), indent=2) + "\n")
+    except FileExistsError:
+        raise InputError("another run has begun there meanwhile.", file=request.out) from None
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror}).", file=request.out) from None
 
@@ -175,9 +176,9 @@ def write_model(out: Path, write: Callable[[Path], None]) -> None:
         InputError: there is no room for them.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix=".model-", dir=out) as name:
-            write(Path(name))
-            for file in sorted(Path(name).iterdir()):
+        with temporary_folder(out, "model") as folder:
+            write(folder)
+            for file in sorted(folder.iterdir()):
                 file.replace(out / file.name)
     except OSError as error:
         raise InputError(

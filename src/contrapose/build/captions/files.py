@@ -224,7 +224,7 @@ def build_pairs(
     tally = Tally()
     written = 0
     digest = hashlib.sha256()
-    with atomic_file(places.pairs) as stream:
+    with atomic_file(places.pairs, exclusive=not overwrite) as stream:
         for pairs in make_pairs(_drop_duplicates(captions, read), recipe, rewriter, tally):
             done = tally.captions["made"]
             if progress is not None and done % PROGRESS_EVERY == 0:
@@ -246,7 +246,8 @@ def build_pairs(
             )
         manifest = _make_manifest(recipe, rewriter, source, complete, read, tally, written)
         manifest["sha256"] = digest.hexdigest()
-        write_text(places.manifest, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+        write_text(places.manifest, text, exclusive=not overwrite)
     return manifest
 
 
