@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from contrapose.losses import EqSim
+from contrapose.losses import EqSim, EqSimMatch
 
 
 def features(size: int, width: int = 5, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -119,3 +119,31 @@ def info_nce_with_negatives(
         total = total - torch.log(right.exp() / sum(it.exp() for it in across))
         total = total - torch.log(right.exp() / sum(it.exp() for it in down))
     return total / (2 * size)
+
+
+def eqsim_of_pairs(
+    image: Tensor, text: Tensor, others: list[list[int]], loss: EqSimMatch
+) -> Tensor:
+    """EqSim on σ(4 · cosine) of each pair with its others, the first of which are close."""
+
+    def s(i: int, j: int) -> Tensor:
+        return torch.sigmoid(4 * (image[i] * text[j]).sum())
+
+    terms: dict[str, list[Tensor]] = {"v1": [], "text": [], "image": []}
+    for i, row in enumerate(others):
+        for number, j in enumerate(row):
+            close = number < loss.close
+            if loss.v1 == "all" or not close:
+                terms["v1"].append((s(i, j) - s(j, i)) ** 2)
+            if loss.v2 == "all" or close:
+                terms["text"].append(((s(i, i) - s(i, j)) - (s(j, j) - s(j, i))) ** 2)
+                terms["image"].append(((s(i, i) - s(j, i)) - (s(j, j) - s(i, j))) ** 2)
+    total = torch.zeros((), dtype=image.dtype)
+    for name, values in terms.items():
+        margin = loss.margin_v1 if name == "v1" and loss.margin_v1 is not None else loss.margin
+        if loss.hinge == "pair":
+            hinged = [torch.relu(value - margin) for value in values]
+            total = total + torch.stack(hinged).mean()
+        else:
+            total = total + torch.relu(torch.stack(values).mean() - margin)
+    return total

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -36,27 +38,62 @@ def test_all_pairs_judged_are_the_loss_of_the_matrix() -> None:
         return 4 * (image[images] * text[texts]).sum(1)
 
     batch = LossBatch(image, text, scale=4.0, match=match)
-    assert_same(EqSimMatch(5, settings)(batch), settings.plain(batch), (image, text))
+    loss = EqSimMatch(5, 5, margin=0.01, hinge="pair")
+    assert_same(loss(batch), settings.plain(batch), (image, text))
 
 
-def test_sampled_pairs_are_the_near_ones_and_others() -> None:
-    torch.manual_seed(0)
-    image, text = naive.features(12)
-    judged: list[tuple[Tensor, Tensor]] = []
+def test_sampled_pairs_are_a_double_loop() -> None:
+    """Each pair with 4 others, 2 of them the nearest by the coarse similarity; term by term."""
+    image, text = leaves(*naive.features(9))
+    coarse = naive.features(9, seed=5)[0] @ naive.features(9, seed=6)[1].T
+    same = torch.tensor([0, 1, 2, 0, 3, 4, 5, 6, 7])
 
     def match(images: Tensor, texts: Tensor) -> Tensor:
-        judged.append((images, texts))
+        return 4 * (image[images] * text[texts]).sum(1)
+
+    batch = LossBatch(image, text, match=match, coarse=coarse, same=same, seed=3)
+    for loss in (
+        EqSimMatch(4, 2),
+        EqSimMatch(4, 2, margin=0.002, margin_v1=0.001, hinge="pair"),
+        EqSimMatch(4, 2, v2="all", margin=0.001),
+        EqSimMatch(4, 2, v1="easy", margin=0.001),
+    ):
+        others = loss.plan(batch).others.tolist()
+        for i, row in enumerate(others):
+            away = sorted((j for j in range(9) if same[j] != same[i]), key=lambda j: -coarse[i, j])
+            assert row[:2] == sorted(away[:2])
+            assert len({*row, i}) == 5
+        ours = loss(batch)
+        assert_same(ours, naive.eqsim_of_pairs(image, text, others, loss), (image, text))
+
+
+def test_samples_are_a_function_of_the_seed() -> None:
+    image, text = naive.features(20)
+    batch, loss = LossBatch(image, text, seed=1), EqSimMatch(6, 2)
+    first = loss.plan(batch)
+    torch.rand(5)
+    assert torch.equal(first.others, loss.plan(batch).others)
+    assert not torch.equal(first.others, loss.plan(replace(batch, seed=2)).others)
+    assert torch.equal(first.others[:, :2], loss.plan(replace(batch, seed=2)).others[:, :2])
+    drawn = replace(loss, chosen="drawn").plan(batch)
+    assert not torch.equal(first.others[:, :2], drawn.others[:, :2])
+    assert len({*zip(first.images.tolist(), first.texts.tolist(), strict=True)}) == len(
+        first.images
+    )
+
+
+def test_a_pair_is_judged_once() -> None:
+    image, text = naive.features(12)
+    judged: list[tuple[int, int]] = []
+
+    def match(images: Tensor, texts: Tensor) -> Tensor:
+        judged.extend(zip(images.tolist(), texts.tolist(), strict=True))
         return torch.zeros(len(images), dtype=torch.float64)
 
-    loss = EqSimMatch(5, EqSim(similarity="sigmoid", close=2))
-    assert float(loss(LossBatch(image, text, match=match))) == 0
-    (rows, again), (images, texts), mirrored = judged
-    assert rows.tolist() == again.tolist() == list(range(12))
-    assert (images.tolist(), texts.tolist()) == (mirrored[1].tolist(), mirrored[0].tolist())
-    away = (image @ text.T).fill_diagonal_(-torch.inf)
-    for i, row in enumerate(texts.view(12, 5).tolist()):
-        assert set(row[:2]) == set(away[i].topk(2).indices.tolist())
-        assert len({*row, i}) == 6
+    assert float(EqSimMatch(5, 2)(LossBatch(image, text, match=match))) == 0
+    assert len(judged) == len(set(judged)) < 12 * 11
+    assert {(i, i) for i in range(12)} < set(judged)
+    assert {(j, i) for i, j in judged} == set(judged)
 
 
 def test_bad_input() -> None:
@@ -67,3 +104,5 @@ def test_bad_input() -> None:
         eqsim_of_scores(image[:, 0], image, image, image, settings=EqSim.paper())
     with pytest.raises(InputError, match="match"):
         EqSimMatch()(LossBatch(image, text))
+    with pytest.raises(InputError, match="coarse"):
+        EqSimMatch().plan(LossBatch(image, text, coarse=image[:2]))

@@ -46,9 +46,11 @@ def judged(pieces: int) -> dict[str, dict[str, torch.Tensor]]:
     student = small_student(fusion=True)
     settings = Settings(steps=1, batch=6, pieces=pieces)
     feed = Feed(
-        small_rows(), student, settings, needs={"negative", "positive"}, job=processes()
+        small_rows(), student, settings, needs={"negative", "positive", "coarse"}, job=processes()
     )  # fmt: skip
-    objective = parse_objective("hp+hn").for_model(matches=True, writes=True)
+    objective = parse_objective("hp+hn+eqsim-match:sampled=4:close=2:margin=0.001").for_model(
+        matches=True, writes=True
+    )
     changing = select_trainable(student, settings)
     terms = [
         replace(term, loss=Match(draw="hardest")) if term.name == "itm" else term

@@ -1,15 +1,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 
 from contrapose.errors import InputError
-from contrapose.losses import EqSim, HardPositive, InfoNCE, NegativeInfoNCE, Sigmoid
+from contrapose.losses import (
+    EqSim,
+    EqSimMatch,
+    HardPositive,
+    InfoNCE,
+    LossBatch,
+    NegativeInfoNCE,
+    Sigmoid,
+)
 from contrapose.tune.feed import Feed
-from contrapose.tune.objective import loss_weights, parse_objective
+from contrapose.tune.objective import WeightedLoss, loss_weights, parse_objective
 from contrapose.tune.settings import Settings
 from contrapose.tune.step import TrainingStep, weighted_sum
 from tests.tune.small import small_rows, small_student
@@ -70,6 +78,8 @@ def test_negatives_inside_the_contrastive_softmax() -> None:
         ("eqsim:close=1_0", "whole number"),
         ("eqsim:margin=nan", "a number"),
         ("eqsim:margin=-1", "below zero"),
+        ("eqsim-match:sampled=0", "1 or more"),
+        ("eqsim:sampled=-1", "0 or more"),
         ("eqsim:v2=near", "close or all or none"),
         ("eqsim:close", "written as"),
         ("eqsim:close=2:close=3", "twice"),
@@ -110,8 +120,8 @@ def test_models_decide_what_is_left_open() -> None:
 def losses(objective: str, *, fusion: bool = False) -> dict[str, torch.Tensor]:
     student = small_student(fusion=fusion)
     settings = Settings(steps=1, batch=6)
-    feed = Feed(small_rows(), student, settings, needs={"negative", "positive"})
     chosen = parse_objective(objective).for_model(matches=fusion, writes=fusion)
+    feed = Feed(small_rows(), student, settings, needs={"negative", "positive", *chosen.needs})
     return TrainingStep(student, chosen, settings, feed, None, "cpu").backward(feed.batch(0))
 
 
@@ -125,14 +135,46 @@ def test_a_contrastive_loss_replaces_the_one_of_the_model() -> None:
         parse_objective("sigmoid+infonce")
 
 
-def test_match_scores_can_be_regularized() -> None:
-    """A loss that judges pairs of its choice gets the whole batch."""
-    assert losses("eqsim-match+itm", fusion=True)["eqsim-match"] > 0
+def test_eqsim_regularizes_match_scores_too() -> None:
+    """A model that judges pairs has EqSim on its match scores, with the same options."""
+    text = "eqsim=0.3:close=2:sampled=4:margin=0.01:hinge=pair"
+    objective = parse_objective(text).for_model(matches=True, writes=True)
+    assert (objective.weight("eqsim"), objective.weight("eqsim-match")) == (0.3, 0.3)
+    (loss,) = (term.loss for term in objective.terms if term.name == "eqsim-match")
+    assert loss == EqSimMatch(sampled=4, close=2, margin=0.01, hinge="pair")
+    assert objective.as_dict()["settings"]["eqsim-match"]["sampled"] == 4
+    assert losses(text, fusion=True).keys() >= {"eqsim", "eqsim-match"}
+    assert losses("eqsim-match=1:sampled=3+itm", fusion=True)["eqsim-match"] > 0
+    for plain in ("eqsim:sampled=0", "eqsim+eqsim-match=2"):
+        both = parse_objective(plain).for_model(matches=True, writes=False)
+        assert both.weight("eqsim-match") == (2.0 if "match" in plain else 0.0)
+    assert not parse_objective("eqsim").for_model(matches=False, writes=False).weight("eqsim-match")
+
+
+class Chooser:
+    """A loss that judges pairs of its choice while it is computed."""
+
+    name: ClassVar[str] = "chooser"
+    weight: ClassVar[float] = 1.0
+    needs: ClassVar[frozenset[str]] = frozenset({"match"})
+
+    def __call__(self, batch: LossBatch) -> torch.Tensor:
+        assert batch.match is not None
+        return batch.match(torch.arange(2), torch.arange(2)).square().mean()
+
+
+def test_a_loss_that_chooses_pairs_on_the_way_needs_the_batch_in_one_piece() -> None:
     student = small_student(fusion=True)
-    settings = Settings(steps=1, batch=6, pieces=2)
-    chosen = parse_objective("eqsim-match").for_model(matches=True, writes=True)
-    with pytest.raises(InputError, match="eqsim-match needs the whole batch"):
-        TrainingStep(student, chosen, settings, Feed(small_rows(), student, settings), None, "cpu")
+    objective = replace(parse_objective("plain"), terms=(WeightedLoss(Chooser(), 1.0),))
+    for pieces in (1, 2):
+        settings = Settings(steps=1, batch=6, pieces=pieces)
+        feed = Feed(small_rows(), student, settings)
+        if pieces == 1:
+            step = TrainingStep(student, objective, settings, feed, None, "cpu")
+            assert step.backward(feed.batch(0))["chooser"] > 0
+            continue
+        with pytest.raises(InputError, match="chooser needs the whole batch"):
+            TrainingStep(student, objective, settings, feed, None, "cpu")
 
 
 def test_contrast_is_that_of_the_formula() -> None:

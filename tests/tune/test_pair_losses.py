@@ -32,6 +32,8 @@ from tests.models.hf.test_blip import config, processor
 from tests.tune.small import small_rows, small_student
 
 SIZE = 7
+MATCH = "eqsim=2:sampled=4:close=2:margin=0.001:margin_v1=0"
+NEEDS = {"negative", "positive", "coarse"}
 Gradients = dict[str, Tensor]
 
 
@@ -42,8 +44,8 @@ def settings(pieces: int, **changes: Any) -> Settings:
 def exact_feed() -> tuple[Any, Feed, TrainingBatch]:
     """A small student that judges and writes, all in float64."""
     student = small_student(fusion=True)
+    feed = Feed(small_rows(kept=False), student, settings(1), needs=NEEDS)
     student.network.double()
-    feed = Feed(small_rows(kept=False), student, settings(1), needs={"negative", "positive"})
     batch = feed.batch(0)
     return student, feed, replace(batch, pixels={"pixels": batch.pixels["pixels"].double()})
 
@@ -82,7 +84,9 @@ class Decided(Distiller):
 
 
 @pytest.mark.parametrize("pieces", [2, 3, SIZE])
-@pytest.mark.parametrize("name", ["itm=0.7+lm=0.4", "hp=0.5+hn", "distill=2", "hn+eqsim+distill"])
+@pytest.mark.parametrize(
+    "name", ["itm=0.7+lm=0.4", "hp=0.5+hn", "distill=2", "hn+eqsim+distill", MATCH]
+)
 def test_pieces_teach_what_the_whole_batch_does(name: str, pieces: int) -> None:
     student, feed, batch = exact_feed()
     assert not batch.has_negative.all()  # pieces differ in how many there are
@@ -122,7 +126,7 @@ def blip(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def blip_feed(student: Any) -> Feed:
-    return Feed(small_rows(kept=False), student, settings(1), needs={"negative", "positive"})
+    return Feed(small_rows(kept=False), student, settings(1), needs=NEEDS)
 
 
 @pytest.mark.parametrize("pieces", [2, SIZE])
@@ -130,10 +134,10 @@ def test_of_the_transformers_library(blip: Any, pieces: int) -> None:
     student = blip(0.0)
     select_trainable(student, settings(pieces))
     feed = blip_feed(student)
-    objective = parse_objective("hp+hn")
+    objective = parse_objective("hp+hn+eqsim:sampled=3:close=2")
     losses, expected = learnt(student, feed, feed.batch(0), objective, 1)
     in_pieces, found = learnt(student, feed, feed.batch(0), objective, pieces)
-    assert {"itm", "itm_hn", "itm_hp"} < losses.keys()
+    assert {"itm", "itm_hn", "itm_hp", "eqsim-match"} < losses.keys()
     for each, loss in losses.items():
         torch.testing.assert_close(in_pieces[each], loss, rtol=1e-4, atol=1e-5, msg=each)
     assert_alike(found, expected, 1e-3, 2e-5)
@@ -172,6 +176,33 @@ def test_dropout_is_that_of_one_pass(blip: Any) -> None:
     _, otherwise = learnt(student, feed, batch, objective, 1)
     name = "vision_proj.weight"
     assert not torch.allclose(otherwise[name], expected[name], rtol=1e-2, atol=1e-4)
+
+
+def test_dropout_of_sampled_pairs_is_the_same_in_both_passes(blip: Any) -> None:
+    """The gradient by the logits belongs to the logits that are judged again."""
+    student = blip(0.3)
+    feed = blip_feed(student)
+    select_trainable(student, settings(3))
+    batch, some = feed.batch(0), split_rows(SIZE, 3)
+    torch.manual_seed(3)
+    step = TrainingStep(
+        student,
+        parse_objective("eqsim-match:sampled=4").for_model(matches=True, writes=False),
+        settings(3), feed, None, "cpu",
+    )  # fmt: skip
+    (scores,) = step._sampled_scores(batch).values()
+    states = [student.see({k: it[rows] for k, it in batch.pixels.items()}).states for rows in some]
+    for rows, state in zip(some, states, strict=True):
+        scores.judge(rows, state, 4)
+    assert scores._logits is not None
+    first = scores._logits.clone()
+    scores.value()
+    assert scores._gradient is not None
+    scores._gradient.fill_(1)
+    for rows, state in zip(some, states, strict=True):
+        torch.rand(2)
+        again = torch.stack([it() for it in scores.surrogates(rows, state, 4)]).sum()
+        torch.testing.assert_close(again.detach(), first[scores._pairs(rows)].sum())
 
 
 def test_wrong_pairs_come_from_the_whole_batch() -> None:

@@ -40,7 +40,7 @@ def test_two_processes_train_as_one(objective: str, folder: Path) -> None:
 @pytest.mark.parametrize("pieces", pair.PIECES)
 def test_two_processes_judge_as_one(pieces: int, folder: Path) -> None:
     expected = pair.judged(1)
-    assert {"itm", "itm_hn", "itm_hp", "lm"} < expected["losses"].keys()
+    assert {"itm", "itm_hn", "itm_hp", "lm", "eqsim-match"} < expected["losses"].keys()
     for rank in range(COUNT):
         found = torch.load(folder / f"judged-{pieces}-{rank}.pt", weights_only=True)
         for kind, theirs in expected.items():

@@ -19,6 +19,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
     "positive": ("positive",),
     "masked": ("masked", "masked_negative"),
     "match": ("match",),
+    "coarse": ("coarse",),
     "tokens": ("token_logits", "tokens"),
     "teacher": ("choices", "targets"),
 }
@@ -46,6 +47,9 @@ class LossBatch:
         masked_negative: (b, 2**n, d) the same of their negatives.
         has_masked: (b,) which rows have both; all without it.
         match: judges images with captions of the whole batch.
+        coarse: (b, B) similarities of these images with the captions of the whole batch, by which
+            pairs to judge are chosen; cosines without it.
+        seed: of what losses draw by it, equal in all processes.
         token_logits: (b, l, v) a decoder's logits at each position.
         tokens: (b, l) the captions' tokens, −100 where ignored.
         choices: (b, k, d) unit vectors of the captions that a teacher chose from; zeros for none.
@@ -67,6 +71,8 @@ class LossBatch:
     masked_negative: Tensor | None = None
     has_masked: Tensor | None = None
     match: MatchFunction | None = field(default=None, repr=False)
+    coarse: Tensor | None = None
+    seed: int | None = None
     token_logits: Tensor | None = None
     tokens: Tensor | None = None
     choices: Tensor | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -21,6 +21,9 @@ from contrapose.losses.eqsim_tiled import TiledEqSim
 from contrapose.losses.gather import all_gather
 from contrapose.losses.registry import register_loss
 from contrapose.losses.tiled import CosineTiles, pairwise
+
+if TYPE_CHECKING:
+    from contrapose.losses.eqsim_match import EqSimMatch
 
 Counted = tuple[Tensor, Tensor | int]
 """How often each pair counts, and the number that their sum is divided by."""
@@ -115,6 +118,9 @@ class EqSim:
     """k: how many captions and how many images are close."""
     chosen: Literal["top", "drawn"] = "top"
     """Close are the nearest, or draws without replacement by the softmax of the scaled cosines."""
+    sampled: int = 15
+    """Of a model that judges pairs: others that are judged with each pair (`EqSimMatch`); 0: none.
+    """
 
     def __post_init__(self) -> None:
         if self.v1 is None and self.v2 is None:
@@ -123,6 +129,8 @@ class EqSim:
             raise InputError("easy pairs of v1 are those that v2 over close pairs leaves out.")
         if self.close < 1:
             raise InputError(f"EqSim needs at least one close pair a row, not {self.close}.")
+        if self.sampled < 0:
+            raise InputError(f"EqSim samples 0 or more other pairs, not {self.sampled}.")
         if self.margin < 0 or (self.margin_v1 or 0) < 0:
             raise InputError("a margin of EqSim is below zero: give 0 or more.")
 
@@ -158,6 +166,17 @@ class EqSim:
         if self.similarity == "softmax":
             return eqsim(logits.softmax(dim=1), close, self)
         return eqsim((logits + batch.bias).sigmoid(), close, self)
+
+    def on_match_scores(self) -> EqSimMatch | None:
+        """The same regularizer on the match scores of a model that judges pairs."""
+        from contrapose.losses.eqsim_match import EqSimMatch
+
+        if not self.sampled:
+            return None
+        return EqSimMatch(
+            self.sampled, self.close, self.v1, self.v2, self.margin, self.margin_v1, self.hinge,
+            self.chosen,
+        )  # fmt: skip
 
     def loss(
         self,

@@ -36,7 +36,8 @@ class Loss(Protocol):
 
     Optional class attributes: `implied` (add it to every objective of a model that has what it
     needs), `contrastive` (it takes the place of the model's contrastive loss), `match_label` (the
-    label of its captions, 0 or 1, for a model that judges pairs).
+    label of its captions, 0 or 1, for a model that judges pairs), `on_match_scores` (a method that
+    gives its form for the match scores of such a model).
     """
 
     name: ClassVar[str]

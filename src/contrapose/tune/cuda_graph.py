@@ -70,7 +70,7 @@ def can_record(lesson: TrainingStep) -> bool:
         and lesson.student.steady
         and lesson.settings.pieces == 1
         and not lesson.pairs
-        and "masked" not in lesson.objective.needs
+        and not lesson.objective.needs & {"masked", "coarse"}
         and processes().count == 1
     )
 

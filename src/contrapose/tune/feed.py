@@ -16,6 +16,7 @@ from contrapose.data.tagging import A, O, R
 from contrapose.errors import InputError, option
 from contrapose.losses.gather import Processes
 from contrapose.models.masking.text import Span, hide
+from contrapose.tune.coarse_vectors import CoarseVectors
 from contrapose.tune.data.rows import IndexArray, TrainingSet
 from contrapose.tune.settings import Settings
 from contrapose.tune.students import Inputs, Student
@@ -180,6 +181,9 @@ class TrainingBatch:
         has_negative: (b,) whether there is a negative.
         has_positive: (b,) whether there is a positive.
         masked: captions and negatives with words hidden; None where no loss needs them.
+        coarse: (b, d) coarse vectors of the images and of the captions; None where no loss needs
+            them.
+        seed: of what is drawn from the whole batch, the same in every process.
     """
 
     rows: IndexArray
@@ -194,6 +198,8 @@ class TrainingBatch:
     has_negative: Tensor
     has_positive: Tensor
     masked: MaskedBatch | None = None
+    coarse: tuple[Tensor, Tensor] | None = None
+    seed: int = 0
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -255,6 +261,14 @@ class Feed:
         if "masked" in self.needs:
             self.players = PlayerTokens(rows, student, rows.tokens[key], device)
         self._epoch: tuple[int, tuple[IndexArray, ...]] | None = None
+        self.coarse: CoarseVectors | None = None
+        if "coarse" in self.needs:
+            parts = [self._indices(step)[:2] for step in range(settings.steps)]
+            images, captions = (np.concatenate(it) for it in zip(*parts, strict=True))
+            self.coarse = CoarseVectors(
+                student, rows.images, images, captions,
+                read=self.read, batch=settings.batch // self.job.count, device=device,
+            )  # fmt: skip
 
     def batches(self, first: int, stop: int) -> Iterator[TrainingBatch]:
         """Batches of steps `first` to `stop`, prefetched in a thread."""
@@ -270,12 +284,7 @@ class Feed:
 
     def batch(self, step: int) -> TrainingBatch:
         """The batch of a step."""
-        size = self.settings.batch
-        epoch, number = divmod(step, len(self.rows) // size)
-        columns = self._columns(epoch)
-        share = size // self.job.count
-        start = number * size + self.job.rank * share
-        rows, captions, negatives, positives = (c[start : start + share] for c in columns)
+        rows, captions, negatives, positives = self._indices(step)
         pixels = self.student.pixels(self.rows.images, rows.tolist())
         return TrainingBatch(
             rows=rows,
@@ -290,7 +299,17 @@ class Feed:
             has_negative=self._to_device(torch.from_numpy(negatives >= 0)),
             has_positive=self._to_device(torch.from_numpy(positives >= 0)),
             masked=self._masked_batch(captions, negatives),
+            coarse=None if self.coarse is None else self.coarse.of(rows, captions),
+            seed=int(np.random.SeedSequence((self.settings.seed, step, 11)).generate_state(1)[0]),
         )
+
+    def _indices(self, step: int) -> list[IndexArray]:
+        """Images, captions, negatives and positives of a step in this process."""
+        size = self.settings.batch
+        epoch, number = divmod(step, len(self.rows) // size)
+        share = size // self.job.count
+        start = number * size + self.job.rank * share
+        return [column[start : start + share] for column in self._columns(epoch)]
 
     def read(self, texts: IndexArray) -> Inputs:
         """Tokens of some texts of the table, trimmed to the longest."""

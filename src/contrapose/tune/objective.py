@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
@@ -98,12 +98,17 @@ class Objective:
                         f"the loss {term.name} does not suit the model: {CAPABILITIES[need]}."
                     )
         named = {term.name for term in self.terms}
+        judged = [
+            WeightedLoss(form, term.weight)
+            for term in self.terms
+            if matches and (form := _match_form(term.loss)) and form.name not in named
+        ]
         implied = [
             WeightedLoss(loss, loss.weight)
             for loss in implied_losses()
             if loss.name not in named and all(capable.get(need, False) for need in loss.needs)
         ]
-        return replace(self, terms=(*self.terms, *implied))
+        return replace(self, terms=(*self.terms, *judged, *implied))
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values for the log and for checkpoints: weights, and the losses' settings."""
@@ -116,6 +121,12 @@ class Objective:
         }
         weights = {term.name: term.weight for term in self.terms}
         return {"name": self.name, "contrast": self.contrast, **weights, "settings": settings}
+
+
+def _match_form(loss: Loss) -> Loss | None:
+    """The form of a loss on match scores, which a model that judges pairs is trained with too."""
+    form: Callable[[], Loss | None] | None = getattr(loss, "on_match_scores", None)
+    return None if form is None else form()
 
 
 def parse_objective(text: str) -> Objective:

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
-from contrapose.losses import Loss, LossBatch, global_mean, processes
+from contrapose.losses import Loss, LossBatch, all_reduce_sum, global_mean, processes
 from contrapose.losses.batch import accumulator_dtype, at_least_float32
+from contrapose.losses.eqsim_match import PairPlan
 from contrapose.tune.feed import TrainingBatch
 from contrapose.tune.objective import Objective, WeightedLoss
 from contrapose.tune.students import ImageOutputs, Inputs, Student, slice_rows
@@ -55,6 +56,112 @@ class MatchLoss(Protocol):
 
     def of_logits(self, logits: Tensor, rights: int) -> Tensor:
         """Loss of each match logit; the first `rights` are matched pairs."""
+
+
+@runtime_checkable
+class SampledLoss(Protocol):
+    """A loss on the match scores of pairs that it samples before they are judged."""
+
+    def plan(self, batch: LossBatch) -> PairPlan:
+        """The pairs to judge, the same in every process."""
+
+    def of_scores(self, scores: Tensor, plan: PairPlan) -> Tensor:
+        """The loss of the whole batch, given the logits of this process's rows of the plan."""
+
+
+class RandomState:
+    """Snapshot of torch's random generators."""
+
+    def __init__(self) -> None:
+        self.cpu = torch.get_rng_state()
+        self.cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+
+    def restore_state(self) -> None:
+        """Restore the snapshot."""
+        torch.set_rng_state(self.cpu)
+        if self.cuda is not None:
+            torch.cuda.set_rng_state(self.cuda)
+
+
+class SampledScores:
+    """Match scores of sampled pairs, each judged by the process and micro-batch of its image.
+
+    In micro-batches every pair is judged twice: without gradients in the first pass, so that the
+    loss of all scores and its gradient are known, and again with the image in the second.
+    """
+
+    def __init__(
+        self, student: Student, loss: SampledLoss, batch: TrainingBatch, vectors: LossBatch
+    ):
+        """Sample the pairs of a batch.
+
+        Args:
+            student: judges them.
+            loss: samples them.
+            batch: the batch of this process.
+            vectors: coarse similarities and seed; features are not used beside those.
+        """
+        self.student, self.loss = student, loss
+        self.plan = loss.plan(vectors)
+        self._tokens = {name: processes().gather(it) for name, it in batch.text.items()}
+        self._first = processes().rank * len(batch)
+        self._logits: Tensor | None = None
+        self._gradient: Tensor | None = None
+        self._random: dict[tuple[int, int], RandomState] = {}
+
+    def of_states(self, states: Tensor) -> Tensor:
+        """The loss of the whole batch, given the states of all images of this process."""
+        pairs = self._pairs(slice(0, len(states)))
+        logits = self._judge(states, pairs, 0)
+        scores = torch.zeros(len(self.plan.images), dtype=logits.dtype, device=logits.device)
+        return self._of_logits(all_reduce_sum(scores.index_put((pairs,), logits)))
+
+    @torch.no_grad()
+    def judge(self, rows: slice, states: Tensor, most: int) -> None:
+        """First pass: judge the pairs of a micro-batch, at most so many at once."""
+        for number, pairs in enumerate(torch.split(self._pairs(rows), most)):
+            self._random[rows.start, number] = RandomState()
+            logits = self._judge(states, pairs, rows.start)
+            if self._logits is None:
+                self._logits = logits.new_zeros(len(self.plan.images))
+            self._logits[pairs] = logits
+
+    def value(self) -> Tensor:
+        """The loss of the whole batch, after the first pass; keeps its gradient by the logits."""
+        assert self._logits is not None  # noqa: S101 - every image judges its own caption
+        logits = processes().sum(self._logits).requires_grad_()
+        with torch.enable_grad():
+            loss = self._of_logits(logits)
+        self._gradient = processes().sum(torch.autograd.grad(loss, logits)[0])
+        return loss.detach()
+
+    def surrogates(self, rows: slice, states: Tensor, most: int) -> Iterator[Callable[[], Tensor]]:
+        """Second pass: functions of a micro-batch's pairs that have the gradient of the loss."""
+        for number, pairs in enumerate(torch.split(self._pairs(rows), most)):
+            yield partial(self._surrogate, states, pairs, rows.start, number)
+
+    def _surrogate(self, states: Tensor, pairs: Tensor, start: int, number: int) -> Tensor:
+        assert self._gradient is not None  # noqa: S101 - `value` was called
+        after = RandomState()
+        self._random[start, number].restore_state()
+        logits = self._judge(states, pairs, start)
+        after.restore_state()
+        return (logits * self._gradient[pairs]).sum()
+
+    def _pairs(self, rows: slice) -> Tensor:
+        """Indices of the plan's pairs whose image is in some rows of this process."""
+        images = self.plan.images - self._first
+        return torch.nonzero((images >= rows.start) & (images < rows.stop))[:, 0]
+
+    def _judge(self, states: Tensor, pairs: Tensor, start: int) -> Tensor:
+        images = self.plan.images[pairs] - self._first - start
+        texts = self.plan.texts[pairs]
+        tokens = {name: it[texts] for name, it in self._tokens.items()}
+        logits = self.student.match(states[images], tokens)
+        return logits.to(at_least_float32(logits.dtype))
+
+    def _of_logits(self, logits: Tensor) -> Tensor:
+        return self.loss.of_scores(logits[processes().local(self.plan.places)], self.plan)
 
 
 class PairLosses:
@@ -102,6 +209,8 @@ class PairLosses:
         rows, states = self.micro_batches[number], outputs.states
         if states is not None:
             for term in self.objective.needing("match"):
+                if isinstance(term.loss, SampledLoss):
+                    continue  # `SampledScores` has them
                 if not isinstance(term.loss, MatchLoss):
                     yield term.name, partial(self._sampled_match, term.loss, states)
                     continue

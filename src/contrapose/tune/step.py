@@ -19,7 +19,14 @@ from contrapose.losses import LossBatch, processes
 from contrapose.losses.tiled import TiledLoss, pairwise
 from contrapose.tune.feed import Feed, TrainingBatch, complete_games
 from contrapose.tune.objective import Objective, loss_weights
-from contrapose.tune.pair_losses import MatchLoss, PairLosses, Teacher
+from contrapose.tune.pair_losses import (
+    MatchLoss,
+    PairLosses,
+    RandomState,
+    SampledLoss,
+    SampledScores,
+    Teacher,
+)
 from contrapose.tune.settings import Settings
 from contrapose.tune.students import ImageOutputs, Inputs, Student, slice_rows
 
@@ -43,6 +50,7 @@ def backward_in_micro_batches(
     micro_batches: Sequence[slice],
     losses: Callable[[dict[str, Tensor]], Tensor],
     further: Mapping[str, ExtraLosses] | None = None,
+    watch: Mapping[str, ExtraLosses] | None = None,
 ) -> None:
     """Accumulate the gradients of a loss on the whole batch, micro-batch by micro-batch.
 
@@ -51,19 +59,23 @@ def backward_in_micro_batches(
         micro_batches: the rows of each micro-batch.
         losses: the loss of all vectors, by the same names.
         further: by encoder, further losses of each micro-batch; they add to the same gradients.
+        watch: by encoder, called with the outputs of the first pass, which has no gradients.
     """
-    random: dict[str, list[_RandomState]] = {}
+    random: dict[str, list[RandomState]] = {}
     vectors: dict[str, Tensor] = {}
     for name, encode in encoders.items():
         random[name] = []
         parts = []
-        for rows in micro_batches:
-            random[name].append(_RandomState())
+        for number, rows in enumerate(micro_batches):
+            random[name].append(RandomState())
             with torch.no_grad():
-                parts.append(encode(rows)[0])
+                first = encode(rows)
+                if watch and name in watch:
+                    watch[name](number, first)
+            parts.append(first[0])
         vectors[name] = torch.cat(parts).requires_grad_()
     losses(vectors).backward()  # type: ignore[no-untyped-call]
-    after = _RandomState()
+    after = RandomState()
     for name, encode in encoders.items():
         extra = (further or {}).get(name)
         gradient = vectors[name].grad
@@ -78,7 +90,7 @@ def backward_in_micro_batches(
                 # What it draws is drawn nowhere else.
                 after.restore_state()
                 gradients = _add_extra_gradients(outputs, gradients, partial(extra, number))
-                after = _RandomState()
+                after = RandomState()
             _backward_outputs(outputs, gradients)
     after.restore_state()
 
@@ -102,20 +114,6 @@ def _backward_outputs(outputs: EncoderOutputs, gradients: Gradients) -> None:
     ]
     if pairs:
         torch.autograd.backward([it for it, _ in pairs], [gradient for _, gradient in pairs])
-
-
-class _RandomState:
-    """Snapshot of torch's random generators."""
-
-    def __init__(self) -> None:
-        self.cpu = torch.get_rng_state()
-        self.cuda = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
-
-    def restore_state(self) -> None:
-        """Restore the snapshot."""
-        torch.set_rng_state(self.cpu)
-        if self.cuda is not None:
-            torch.cuda.set_rng_state(self.cuda)
 
 
 PAIR_NEEDS = frozenset({"match", "tokens", "teacher"})
@@ -146,11 +144,21 @@ def loss_batch(student: Student, vectors: BatchVectors, batch: TrainingBatch) ->
         same_negative=batch.negative_texts,
         positive=vectors.positive,
         has_positive=batch.has_positive,
+        coarse=coarse_similarities(batch),
+        seed=batch.seed,
     )
     if vectors.masked is None or vectors.negative is None or batch.masked is None:
         return inputs
     right, wrong = complete_games(vectors.masked, vectors.text, vectors.negative)
     return replace(inputs, masked=right, masked_negative=wrong, has_masked=batch.masked.has)
+
+
+def coarse_similarities(batch: TrainingBatch) -> Tensor | None:
+    """(b, B) cosines of the coarse vectors of these images with those of all captions."""
+    if batch.coarse is None:
+        return None
+    image, text = batch.coarse
+    return image @ processes().gather(text).T
 
 
 def vector_losses(student: Student, objective: Objective, inputs: LossBatch) -> dict[str, Tensor]:
@@ -202,7 +210,7 @@ class TrainingStep:
             raise InputError(f"distill and {option('teacher')} go together.")
         if settings.pieces > 1 or processes().count > 1:
             for term in objective.needing("match"):
-                if not isinstance(term.loss, MatchLoss):
+                if not isinstance(term.loss, MatchLoss | SampledLoss):
                     raise InputError(f"{term.name} needs the whole batch in one piece and process.")
         self.pairs = bool(objective.needs & PAIR_NEEDS)
 
@@ -226,6 +234,9 @@ class TrainingStep:
             if self.pairs:
                 pending = self._pair_losses(batch, inputs, [slice(0, len(batch))]).of(0, outputs)
                 losses |= {name: compute() for name, compute in pending}
+                for name, scores in self._sampled_scores(batch).items():
+                    assert outputs.states is not None  # noqa: S101 - the student judges pairs
+                    losses[name] = scores.of_states(outputs.states)
         weighted_sum(self.objective, losses).backward()  # type: ignore[no-untyped-call]
         return {name: loss.detach() for name, loss in losses.items()}
 
@@ -249,6 +260,13 @@ class TrainingStep:
         micro_batches = split_rows(len(batch), self.settings.pieces)
         values: dict[str, Tensor] = {}
         pair_losses: list[PairLosses] = []
+        sampled = self._sampled_scores(batch)
+        most = 3 * max(rows.stop - rows.start for rows in micro_batches)  # pairs judged at once
+
+        def judge_sampled(number: int, outputs: EncoderOutputs) -> None:
+            with self._cast():
+                for scores in sampled.values():
+                    scores.judge(micro_batches[number], outputs[1], most)
 
         def losses(vectors: dict[str, Tensor]) -> Tensor:
             inputs = loss_batch(self.student, BatchVectors(**vectors), batch)
@@ -257,12 +275,12 @@ class TrainingStep:
             if self.pairs:
                 with self._cast():
                     pair_losses.append(self._pair_losses(batch, inputs, micro_batches))
+            values.update({name: scores.value() for name, scores in sampled.items()})
             return weighted_sum(self.objective, losses)
 
         def further_losses(number: int, outputs: EncoderOutputs) -> None:
             """Forward and backward of one loss before the next, so that memory holds one."""
             weights = loss_weights(self.objective)
-            most = 3 * (micro_batches[number].stop - micro_batches[number].start)
             image = ImageOutputs(outputs[0], *(outputs[1:] or [None]))
             for name, compute in pair_losses[0].of(number, image, most):
                 with self._cast():
@@ -270,9 +288,16 @@ class TrainingStep:
                 if loss.requires_grad:  # all that it goes through may be frozen
                     (weights[name] * loss).backward()  # type: ignore[no-untyped-call]
                 values[name] = values.get(name, 0) + loss.detach()
+            for name, scores in sampled.items():
+                for surrogate in scores.surrogates(micro_batches[number], outputs[1], most):
+                    with self._cast():
+                        loss = surrogate()
+                    if loss.requires_grad:
+                        (weights[name] * loss).backward()  # type: ignore[no-untyped-call]
 
         further = {"image": further_losses} if self.pairs else None
-        backward_in_micro_batches(self._encoders(batch), micro_batches, losses, further)
+        watch = {"image": judge_sampled} if sampled else None
+        backward_in_micro_batches(self._encoders(batch), micro_batches, losses, further, watch)
         return values
 
     def _encoders(self, batch: TrainingBatch) -> dict[str, Encode]:
@@ -304,6 +329,23 @@ class TrainingStep:
         self, batch: TrainingBatch, inputs: LossBatch, micro_batches: list[slice]
     ) -> PairLosses:
         return PairLosses(self.student, self.objective, self.teacher, batch, inputs, micro_batches)
+
+    def _sampled_scores(self, batch: TrainingBatch) -> dict[str, SampledScores]:
+        """The pairs that losses sample, by the name of the loss."""
+        terms = [term for term in self.objective.terms if isinstance(term.loss, SampledLoss)]
+        if not terms:
+            return {}
+        if batch.coarse is None:
+            raise InputError(f"{terms[0].name} needs `coarse`, and the batch has none.")
+        image, text = batch.coarse
+        inputs = LossBatch(
+            image, text, scale=self.student.scale()[0].detach(), same=batch.captions,
+            coarse=coarse_similarities(batch), seed=batch.seed,
+        )  # fmt: skip
+        return {
+            term.name: SampledScores(self.student, term.loss, batch, inputs)  # type: ignore[arg-type]
+            for term in terms
+        }
 
     def _cast(self) -> torch.autocast:
         kind = torch.device(self.device).type
