@@ -1,6 +1,14 @@
-"""Examples, galleries and edit queries, and the benchmarks they come from."""
+"""Examples, galleries, edit and composed queries, and the benchmarks they come from."""
 
-from contrapose.data.examples import EditQuery, EditSet, Example, Gallery, TagValue
+from contrapose.data.examples import (
+    ComposedQuery,
+    ComposedSet,
+    EditQuery,
+    EditSet,
+    Example,
+    Gallery,
+    TagValue,
+)
 from contrapose.data.images import (
     ImageRef,
     ImageSource,
@@ -32,6 +40,8 @@ __all__ = [
     "Benchmark",
     "BenchmarkData",
     "Card",
+    "ComposedQuery",
+    "ComposedSet",
     "EditQuery",
     "EditSet",
     "Example",

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contrapose.data.examples import EditSet, Example, Gallery, TagValue
+from contrapose.data.examples import ComposedSet, EditSet, Example, Gallery, TagValue
 from contrapose.data.images import ImageRef, open_image
 from contrapose.data.registry import Benchmark, BenchmarkData, Card
 from contrapose.errors import InputError
@@ -26,7 +26,7 @@ class DataReport:
         benchmark: its name.
         root: the folder.
         examples: number of readable examples of each subset (images of a gallery, queries of an
-            edit set).
+            edit set or of a composed set).
         expected: number of examples in the released files, from the card.
         images: number of distinct images; another crop of a photograph counts again.
         opened: number of images that were fully decoded; 0 when images are not checked.
@@ -121,7 +121,11 @@ class _Survey:
         if isinstance(data, Gallery):
             self._gallery(data)
         elif isinstance(data, EditSet):
-            self._edits(data)
+            self._queries(data)
+            self.captions.update(data.captions)
+        elif isinstance(data, ComposedSet):
+            self._queries(data)
+            self.captions.update(text for query in data.queries for text in query.texts)
         else:
             for example in data:
                 self._example(example)
@@ -167,11 +171,10 @@ class _Survey:
             message = f"no image belongs to {gallery.texts[position]!r}."
             self.notes.append(Problem("no image", message))
 
-    def _edits(self, edits: EditSet) -> None:
-        self.captions.update(edits.captions)
-        for image in edits.images:
+    def _queries(self, data: EditSet | ComposedSet) -> None:
+        for image in data.images:
             self._image(image)
-        for query in edits.queries:
+        for query in data.queries:
             self._count(query.id, query.tags)
 
     def _count(self, name: str, tags: Mapping[str, TagValue]) -> None:

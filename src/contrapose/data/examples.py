@@ -1,4 +1,4 @@
-"""Examples (m images × n captions with a match matrix), galleries and edit queries."""
+"""Examples (m images × n captions with a match matrix), galleries, edit and composed queries."""
 
 from __future__ import annotations
 
@@ -128,3 +128,55 @@ class EditSet:
     queries: tuple[EditQuery, ...]
     scale: float = 1.0
     depths: tuple[int, ...] = (1, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedQuery:
+    """Composed query: an image, and a text that says what to change in it.
+
+    Attributes:
+        id: the query's name.
+        image: position of the reference image in the set's images.
+        texts: the text; several are wordings of one text, whose vectors are averaged, and without
+            any the image stands for it.
+        relevant: positions of the images to retrieve; empty where the benchmark keeps them secret.
+        gallery: position of its gallery in the set's galleries.
+        subset: positions of a few images among which it is ranked as well (CIRR); may be empty.
+        tags: values to break results down by.
+    """
+
+    id: str
+    image: int
+    texts: tuple[str, ...]
+    relevant: tuple[int, ...]
+    gallery: int = 0
+    subset: tuple[int, ...] = ()
+    tags: Mapping[str, TagValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedSet:
+    """Composed queries, and the galleries of images that they are ranked in.
+
+    Attributes:
+        images: every image, of galleries and queries; no two have the same key.
+        galleries: positions of the images of each gallery.
+        queries: the composed queries.
+        recall_at: the K of recall at K.
+        subset_recall_at: the K of recall at K among the images of a query's subset.
+        precision_at: the K of mean average precision at K.
+        keep_reference: whether a query's own image stays in its gallery.
+        rule: which images the galleries hold, in words.
+        listed: whether the galleries are complete; else only images that the annotations name are
+            known, and a ranking may name others.
+    """
+
+    images: tuple[ImageRef, ...]
+    galleries: tuple[tuple[int, ...], ...]
+    queries: tuple[ComposedQuery, ...]
+    recall_at: tuple[int, ...] = ()
+    subset_recall_at: tuple[int, ...] = ()
+    precision_at: tuple[int, ...] = ()
+    keep_reference: bool = False
+    rule: str = ""
+    listed: bool = True

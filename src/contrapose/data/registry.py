@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal
 
-from contrapose.data.examples import EditSet, Example, Gallery, diagonal_match
+from contrapose.data.examples import ComposedSet, EditSet, Example, Gallery, diagonal_match
 from contrapose.errors import InputError
 from contrapose.files import Problems, did_you_mean, local_path
 
@@ -21,6 +21,7 @@ Family = str
 choice: 1 × n, one right. foil: caption and foil with a threshold (VALSE). pairs: m × n, text,
 image and group score. images: the image score alone (COLA). triple: 1 × 3, original, hard
 negative and hard positive in this order. retrieval: N × M. classes: N × classes. edits: SIMAT.
+composed: an image and a text to retrieve an image by.
 """
 
 ScoreLayout = Literal["general", "winoground", "valse", "subset arrays"]
@@ -101,8 +102,8 @@ class Card:
     official: str = ""
 
 
-BenchmarkData = Iterable[Example] | Gallery | EditSet
-"""Data that a reader returns: a stream of examples, one gallery, or one set of edit queries."""
+BenchmarkData = Iterable[Example] | Gallery | EditSet | ComposedSet
+"""Data that a reader returns: a stream of examples, a gallery, or edit or composed queries."""
 
 BUILT_IN_MODULES: dict[str, str] = {
     "winoground": "winoground",
@@ -121,6 +122,14 @@ BUILT_IN_MODULES: dict[str, str] = {
     "hard-positives-swap": "hard_positives",
     "cola": "cola",
     "simat": "simat",
+    "cirr": "cirr",
+    "cirr-test": "cirr",
+    "fashioniq": "fashioniq",
+    "fashioniq-one-order": "fashioniq",
+    "circo": "circo",
+    "circo-test": "circo",
+    "genecis-change-object": "genecis",
+    "genecis-focus-object": "genecis",
     "coco-retrieval": "retrieval",
     "flickr30k-retrieval": "retrieval",
     "class-folders": "classes",
@@ -234,11 +243,11 @@ def is_user_file(name: str) -> bool:
 
 
 def in_memory_benchmark(
-    data: Iterable[Example] | Gallery | EditSet,
+    data: BenchmarkData,
     name: str = "examples",
     family: Family | None = None,
 ) -> Benchmark:
-    """Benchmark of examples, a gallery or an edit set that the caller holds in memory.
+    """Benchmark of examples, a gallery, edit or composed queries that the caller holds in memory.
 
     Args:
         data: the examples.
@@ -248,7 +257,7 @@ def in_memory_benchmark(
     Raises:
         InputError: there are no examples.
     """
-    if isinstance(data, Gallery | EditSet):
+    if isinstance(data, Gallery | EditSet | ComposedSet):
         images, texts = len(data.images), _text_count(data)
         card = Card(
             name=name,
@@ -281,13 +290,15 @@ def in_memory_benchmark(
     return Benchmark(card, lambda root, problems: iter(examples), generated=True)
 
 
-def _text_count(data: Gallery | EditSet) -> int:
+def _text_count(data: Gallery | EditSet | ComposedSet) -> int:
+    if isinstance(data, ComposedSet):
+        return len({text for query in data.queries for text in query.texts})
     return len(data.texts if isinstance(data, Gallery) else data.captions)
 
 
-def _gallery_family(data: Gallery | EditSet) -> Family:
-    if isinstance(data, EditSet):
-        return "edits"
+def _gallery_family(data: Gallery | EditSet | ComposedSet) -> Family:
+    if not isinstance(data, Gallery):
+        return "edits" if isinstance(data, EditSet) else "composed"
     return "classes" if data.templates else "retrieval"
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from contrapose.data.images import Box
+from contrapose.data.images import Box, ImageRef
 from contrapose.errors import InputError, option
 from contrapose.files import MalformedError, Record, resolve_name, safe_join
 
@@ -99,3 +99,45 @@ def require_folder(root: Path) -> None:
         raise InputError(
             f"is not a folder; {option('root')} must name the benchmark's folder.", file=root
         )
+
+
+def read_names(record: Record, name: str) -> list[str]:
+    """Read a list of identifiers, texts or whole numbers, none of them twice.
+
+    Raises:
+        MalformedError: it is no such list.
+    """
+    values = record.field(name)
+    if not isinstance(values, list):
+        raise MalformedError(f"record {record.key}: {name!r} must be a list.")
+    names = [replace(record, value={name: value}).name(name) for value in values]
+    if len(set(names)) < len(names):
+        raise MalformedError(f"record {record.key}: {name!r} names an image twice.")
+    return names
+
+
+@dataclass(slots=True)
+class ImagePositions:
+    """Images of a composed set by name, in the order they are added."""
+
+    refs: list[ImageRef] = field(default_factory=list)
+    positions: dict[str, int] = field(default_factory=dict)
+
+    def add(self, name: str, path: Path) -> int:
+        """Position of an image, which is added if it is new."""
+        position = self.positions.setdefault(name, len(self.refs))
+        if position == len(self.refs):
+            self.refs.append(ImageRef(name, path))
+        return position
+
+    def find(self, record: Record, names: Iterable[str], file: str) -> tuple[int, ...]:
+        """Positions of images that a record names.
+
+        Raises:
+            MalformedError: one of them is not known; `file` is where it should be.
+        """
+        names = tuple(names)
+        for name in names:
+            if name not in self.positions:
+                raise MalformedError(f"record {record.key}: the image {name!r} is not in {file}.")
+        return tuple(self.positions[name] for name in names)

@@ -1,0 +1,136 @@
+"""FashionIQ: a garment and two sentences that say how the wanted one differs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from contrapose.data.benchmarks.common import (
+    ImagePositions,
+    find_file,
+    find_folder,
+    require_folder,
+)
+from contrapose.data.examples import ComposedQuery, ComposedSet
+from contrapose.data.registry import Benchmark, Card, Macro
+from contrapose.files import (
+    MalformedError,
+    Problems,
+    Record,
+    parse_records,
+    read_json_records,
+    safe_join,
+)
+
+CATEGORIES = ("dress", "shirt", "toptee")
+FOLDERS = ("images", "resized_images", "resized_image")
+SIZES = {"dress": 3817, "shirt": 6346, "toptee": 5373}
+TRIM = ".?, "
+"""Characters that are removed from both ends of a caption before two are joined, as SEARLE does."""
+
+CARD = Card(
+    name="fashioniq",
+    title="FashionIQ: a garment and how the wanted one differs, both caption orders averaged",
+    paper="Wu et al., Fashion IQ: A New Dataset Towards Retrieving Images by Natural Language "
+    "Feedback, CVPR 2021 (arXiv:1905.12794); caption orders: Baldrati et al., Zero-Shot Composed "
+    "Image Retrieval with Textual Inversion, ICCV 2023 (arXiv:2303.15247)",
+    license="none stated; images are of Amazon products",
+    source="github.com/XiaoxiaoGuo/fashion-iq (captions/ and image_splits/, validation split)",
+    layout="captions/cap.<dress|shirt|toptee>.val.json and "
+    "image_splits/split.<dress|shirt|toptee>.val.json\n"
+    "images/<name>.png or .jpg",
+    shape="1 image + 2 texts → 3,817 to 6,346 images",
+    family="composed",
+    counts={"dress": 2017, "shirt": 2038, "toptee": 1961},
+    aggregation=Macro("subset"),
+    chance={f"r{k}": sum(k / size for size in SIZES.values()) / 3 for k in (10, 50)},
+    tags={"subset": "dress, shirt or toptee"},
+)
+
+ONE_ORDER_CARD = replace(
+    CARD,
+    name="fashioniq-one-order",
+    title="FashionIQ: a garment and how the wanted one differs, captions in their own order",
+)
+
+
+def read(root: Path, problems: Problems, *, both_orders: bool = True) -> ComposedSet:
+    """Read the queries of the three categories; each is ranked in its category's split.
+
+    The two captions become one text, joined by "and". With both orders there are two texts, whose
+    vectors are averaged. A query with an empty caption has the other one as its text. The
+    reference image stays in the gallery, as in the published evaluations.
+    """
+    require_folder(root)
+    folder = find_folder(root, *FOLDERS)
+    images = ImagePositions()
+    galleries: list[tuple[int, ...]] = []
+    queries: list[ComposedQuery] = []
+    for number, category in enumerate(CATEGORIES):
+        listed = f"split.{category}.val.json"
+        gallery = parse_records(
+            read_json_records(find_file(root, f"image_splits/{listed}", listed), problems),
+            partial(_read_image, folder, images),
+            problems,
+        )
+        galleries.append(tuple(dict.fromkeys(gallery)))
+
+        def build(
+            record: Record, category: str = category, number: int = number, listed: str = listed
+        ) -> ComposedQuery:
+            names = record.name("candidate"), record.name("target")
+            reference, target = images.find(record, names, listed)
+            if not {reference, target} <= members:
+                raise MalformedError(f"record {record.key}: its images are not in {listed}.")
+            return ComposedQuery(
+                f"{category}/{record.key}",
+                reference,
+                _join_captions(record, both_orders=both_orders),
+                (target,),
+                gallery=number,
+                tags={"subset": category},
+            )
+
+        members = set(galleries[number])
+        captions = f"cap.{category}.val.json"
+        queries += parse_records(
+            read_json_records(find_file(root, f"captions/{captions}", captions), problems),
+            build,
+            problems,
+        )
+    order = "vectors of both caption orders are averaged" if both_orders else "one caption order"
+    return ComposedSet(
+        images=tuple(images.refs),
+        galleries=tuple(galleries),
+        queries=tuple(queries),
+        recall_at=(10, 50),
+        keep_reference=True,
+        rule=f"each query is ranked in its category's validation split; {order}",
+    )
+
+
+def _read_image(folder: Path, images: ImagePositions, record: Record) -> int:
+    if not isinstance(record.value, str):
+        raise MalformedError(f"record {record.key}: an image needs a name.")
+    return images.add(record.value, safe_join(folder, f"{record.value}.png"))
+
+
+def _join_captions(record: Record, *, both_orders: bool) -> tuple[str, ...]:
+    captions = record.field("captions")
+    if not isinstance(captions, list) or len(captions) != 2:
+        raise MalformedError(f"record {record.key}: 'captions' must be a list of two texts.")
+    if captions[0] == "" or captions[1] == "":
+        captions = [next((caption for caption in captions if caption != ""), "")]
+    texts = [replace(record, value={"captions": caption}).text("captions") for caption in captions]
+    texts = [text.strip(TRIM) or text for text in texts]
+    if len(texts) == 1:
+        return tuple(texts)
+    orders = (" and ".join(texts), " and ".join(reversed(texts)))
+    return orders if both_orders else orders[:1]
+
+
+BENCHMARKS = {
+    "fashioniq": Benchmark(CARD, read),
+    "fashioniq-one-order": Benchmark(ONE_ORDER_CARD, partial(read, both_orders=False)),
+}
