@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contrapose.data import EditSet, Example, Gallery, find_single_benchmark
+from contrapose.data import ComposedSet, EditSet, Example, Gallery, find_single_benchmark
 from contrapose.files import StrictProblems
 from tests.conftest import Cli
 
 
 def read(name: str, root: Path) -> list[Example]:
     data = find_single_benchmark(name).read(root, StrictProblems())
-    assert not isinstance(data, Gallery | EditSet)
+    assert not isinstance(data, Gallery | EditSet | ComposedSet)
     return list(data)
 
 

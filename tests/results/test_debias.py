@@ -151,7 +151,7 @@ def test_ties_in_decimals_are_no_wins(benchmark: str) -> None:
     tenths = rng.integers(-60, -20, size=(SIZE, captions))
     lm = np.array([[[float(f"{(p - 3) / 10:.1f}") for p in row]] * images for row in tenths])
     prior = np.array([[float(f"{p / 10:.1f}") for p in row] for row in tenths])
-    question = replace(question, scores=replace(question.scores, scores=lm))
+    question = replace(question, scores=replace(question.answers, scores=lm))
     measured, report = remove_prior(question, prior, alpha=1.0)
     first = next(iter(measured.measures.values()))
     assert not first.values.any()

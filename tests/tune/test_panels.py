@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from contrapose.data import EditSet, Gallery, open_images
+from contrapose.data import Gallery, open_images
 from contrapose.errors import InputError
 from contrapose.evaluation.selection import PartData, select
 from contrapose.tune import panels
@@ -34,7 +34,7 @@ def parts(panel: EvaluationPanel) -> dict[str, PartData]:
 def counts(panel: EvaluationPanel) -> dict[str, int]:
     """Examples, or images of a gallery."""
     return {
-        name: len(data.images) if isinstance(data, Gallery | EditSet) else len(data)
+        name: len(data) if isinstance(data, list) else len(data.images)
         for name, data in parts(panel).items()
     }
 

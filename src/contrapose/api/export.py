@@ -16,16 +16,17 @@ def export(
     run: Run | Runs | PathLike,
     *,
     out: PathLike,
-    format: Literal["lm-eval", "mteb"] | str,  # noqa: A002 - the option's name
+    format: Literal["lm-eval", "mteb", "cirr", "circo"] | str,  # noqa: A002 - the option's name
     time: str | datetime | None = None,
     overwrite: bool = False,
 ) -> list[Path]:
-    """Write a run's results as lm-eval or mteb would, for programs that read those.
+    """Write a run's results as lm-eval or mteb would, or its rankings for CIRR's or CIRCO's server.
 
     Args:
         run: a run, runs, or a run folder.
         out: the folder to write.
-        format: `lm-eval` or `mteb`.
+        format: `lm-eval` or `mteb`, for programs that read those; `cirr` or `circo`, the
+            submission of a run of that benchmark.
         time: when the run was, such as `2026-01-31T12:00:00` (UTC), for names and dates; None is
             when the run folder was written.
         overwrite: let `out` take the place of an earlier export.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from contrapose.data import Benchmark, EditSet, Example, Gallery, Suite
+from contrapose.data import Benchmark, ComposedSet, EditSet, Example, Gallery, Suite
 from contrapose.engine import default_store_folder
 from contrapose.errors import InputError, option
 from contrapose.evaluation.selection import BenchmarkLike
@@ -74,7 +74,9 @@ def one_benchmark(benchmark: BenchmarkInput) -> BenchmarkLike:
     """Benchmark by name, or the object itself."""
     if isinstance(benchmark, Path):
         return str(benchmark)
-    if not isinstance(benchmark, str | Benchmark | Suite | Gallery | EditSet | Sequence):
+    if not isinstance(
+        benchmark, str | Benchmark | Suite | Gallery | EditSet | ComposedSet | Sequence
+    ):
         raise InputError(
             "a benchmark is a name, a file, a benchmark, a gallery or a list of examples; found "
             f"{type(benchmark).__name__}."
@@ -86,7 +88,7 @@ def list_benchmarks(
     on: BenchmarkInput | Iterable[BenchmarkInput],
 ) -> tuple[tuple[BenchmarkLike, ...], bool]:
     """Benchmarks, and whether several were meant; a list of examples is one benchmark."""
-    if isinstance(on, str | Path | Benchmark | Suite | Gallery | EditSet):
+    if isinstance(on, str | Path | Benchmark | Suite | Gallery | EditSet | ComposedSet):
         return (one_benchmark(on),), False
     given: list[Any] = list(on)
     if given and all(isinstance(item, Example) for item in given):

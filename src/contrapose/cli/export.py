@@ -18,7 +18,7 @@ def export(
         Path, typer.Argument(help="A run folder, as --out of eval and metrics writes it.")
     ],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
-    format: Annotated[str, typer.Option(help="lm-eval or mteb.")],  # noqa: A002 - the option's name
+    format: Annotated[str, typer.Option(help="lm-eval, mteb, cirr or circo.")],  # noqa: A002 - the option's name
     time: Annotated[
         str | None,
         typer.Option(
@@ -30,7 +30,7 @@ def export(
         bool, typer.Option("--overwrite", help="Let --out take the place of an earlier export.")
     ] = False,
 ) -> None:
-    """Write a run's results as lm-eval or mteb would, for programs that read those."""
+    """Write a run's results as lm-eval or mteb would, or as a submission to CIRR or CIRCO."""
     from contrapose.api.export import export as export_run
 
     files = export_run(run, out=out, format=format, time=time, overwrite=overwrite)

@@ -1,6 +1,7 @@
 """Scoring engine: from examples and a model to score tables, through a content-addressed store."""
 
 from contrapose.engine.batches import score_missing
+from contrapose.engine.composed import score_composed
 from contrapose.engine.context import (
     CachePolicy,
     ScoringContext,
@@ -33,10 +34,16 @@ from contrapose.engine.plan import (
     plan_examples,
 )
 from contrapose.engine.priors import compute_priors, load_prior_folder
+from contrapose.engine.score_names import (
+    FUSION_SCORES,
+    SCORES,
+    base_score,
+    describe_fusion,
+    require_known_score,
+)
 from contrapose.engine.score_types import (
     LIKELIHOOD_SCORES,
     REQUIRED_CAPABILITY,
-    SCORES,
     TEXT_ONLY_SCORES,
     FolderImages,
     NoiseImages,
@@ -54,6 +61,7 @@ from contrapose.engine.storage import default_store_folder
 from contrapose.engine.store import AnswerStore
 
 __all__ = [
+    "FUSION_SCORES",
     "LIKELIHOOD_SCORES",
     "REQUIRED_CAPABILITY",
     "SCORES",
@@ -73,12 +81,14 @@ __all__ = [
     "RegionMask",
     "ScoringContext",
     "ScoringPlan",
+    "base_score",
     "build_blind_request",
     "compute_caption_ids",
     "compute_gallery_prior",
     "compute_priors",
     "default_scores",
     "default_store_folder",
+    "describe_fusion",
     "describe_gallery_prior",
     "describe_prior",
     "distinct_images",
@@ -89,8 +99,10 @@ __all__ = [
     "parse_question_template",
     "plan_cells",
     "plan_examples",
+    "require_known_score",
     "require_score",
     "score_blind",
+    "score_composed",
     "score_edits",
     "score_example_parts",
     "score_examples",

@@ -20,8 +20,8 @@ from typing import Any, cast
 import numpy as np
 
 from contrapose.arrays import Ragged, normalize_rows, to_array
+from contrapose.engine.score_names import FUSION_SCORES, base_score, require_known_score
 from contrapose.errors import InputError, option
-from contrapose.files import did_you_mean
 from contrapose.metrics import FloatArray, token_sum
 from contrapose.models import (
     Answerer,
@@ -34,26 +34,6 @@ from contrapose.models import (
     QuestionTemplate,
 )
 
-SCORES: Mapping[str, str] = {
-    "itc": "cosine of the dual encoder's image and text vectors; the largest where an image has "
-    "several",
-    "itm": "match logit of the fusion encoder",
-    "lm": "mean over caption tokens of log P(token | tokens before, image); VisualGPTScore is its "
-    "exp, which orders captions alike",
-    "vqa": "log P(Yes | image, a question about the caption); VQAScore is its exp, which orders "
-    "captions alike",
-    "prior": "log of the mean over noise images of exp(lm): what the model thinks of a caption "
-    "without seeing anything",
-    "blind": "mean over caption tokens of log P(token | tokens before) of a language model that "
-    "sees no image",
-    "chat": "multiple choice asked in words, options in every order: chat:eqben for 2 × 2, else "
-    "chat:sugarcrepe",
-    "chat:eqben": "two images side by side, two captions: which belongs to which? Both caption "
-    "orders and both image orders",
-    "chat:sugarcrepe": "one image: which of its captions describes it best? Every cyclic order",
-}
-"""Every score that a model can give, and its definition (methods, section 2)."""
-
 REQUIRED_CAPABILITY: Mapping[str, type] = {
     "itc": Encoder,
     "itm": Matcher,
@@ -64,6 +44,7 @@ REQUIRED_CAPABILITY: Mapping[str, type] = {
     "chat": Chat,
     "chat:eqben": Chat,
     "chat:sugarcrepe": Chat,
+    **dict.fromkeys(FUSION_SCORES, Encoder),
 }
 
 TEXT_ONLY_SCORES = ("prior", "blind")
@@ -242,10 +223,10 @@ def require_score(model: Model, score: str) -> None:
     Raises:
         InputError: there is no such score, or the model cannot give it.
     """
-    if score not in SCORES:
-        raise InputError(f"there is no score {score!r}: {did_you_mean(score, SCORES)}")
-    if not isinstance(model, REQUIRED_CAPABILITY[score]):
+    require_known_score(score)
+    if not isinstance(model, REQUIRED_CAPABILITY[base_score(score)]):
         able = [name for name, needed in REQUIRED_CAPABILITY.items() if isinstance(model, needed)]
+        able = [name for name in able if name not in FUSION_SCORES]
         raise InputError(
             f"{model.name} cannot give {score!r}; it gives {', '.join(able) or 'no score'}."
         )
@@ -262,7 +243,7 @@ def store_key(model: Model, score: str, question: QuestionTemplate | None = None
         return f"vqa:log:{json.dumps([template.text, template.answer], ensure_ascii=False)}"
     if score.partition(":")[0] == "chat":
         return "chat:reply"
-    if score == "itc":
+    if score.partition(":")[0] == "itc":
         return "itc:max-cosine" if has_pooling(model) else "itc:cosine"
     return "itm:logit"
 

@@ -7,8 +7,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from contrapose import __version__
-from contrapose.data import Benchmark, Example
+from contrapose.data import Benchmark, ComposedSet, Example
 from contrapose.engine import (
+    FUSION_SCORES,
     LIKELIHOOD_SCORES,
     SCORES,
     AnswerStore,
@@ -18,9 +19,11 @@ from contrapose.engine import (
     NoiseImages,
     Progress,
     ScoringContext,
+    base_score,
     default_scores,
     describe_prior,
     load_prior_folder,
+    require_known_score,
     require_score,
     store_key,
 )
@@ -41,7 +44,7 @@ from contrapose.evaluation.skips import (
     skip_note,
     summarize_skips,
 )
-from contrapose.files import did_you_mean, gc_paused
+from contrapose.files import gc_paused
 from contrapose.models import Model, load_model
 from contrapose.results.schema import AlphaReport, Results
 from contrapose.results.score_files import RunRecord
@@ -56,7 +59,7 @@ def provenance(
     """Provenance of a score: the model, the score's name in the store, the images of its prior."""
     base = DEBIASED.get(score, "lm" if score == "prior" else score)
     spec: dict[str, Any] = {"fingerprint": context.model.fingerprint}
-    if base in SCORES:
+    if base_score(base) in SCORES:
         spec["stored_as"] = store_key(context.model, base, context.question)
     prior = _describe_prior(context, score, alphas)
     return {**spec, "prior": prior} if prior else spec
@@ -100,8 +103,7 @@ def evaluate_models(
     if not request.benchmarks:
         raise InputError(f"{option('on')} names no benchmark; see contrapose list benchmarks.")
     for score in request.scores:
-        if score not in SCORES:
-            raise InputError(f"there is no score {score!r}: {did_you_mean(score, SCORES)}")
+        require_known_score(score)
     store = AnswerStore(request.cache)
     with gc_paused():
         selections = [
@@ -171,7 +173,7 @@ def _evaluate_selections(
         _evaluate_selection(context, selection, score, request)
         for context in contexts
         for selection in selections
-        for score in _list_scores(context.model, request)
+        for score in _list_scores(context.model, selection, request)
     ]
 
 
@@ -190,6 +192,11 @@ def _without_skipped(selection: Selection, runs: Sequence[RunRecord]) -> Selecti
     parts: dict[str, tuple[Benchmark, PartData]] = {}
     for name, (benchmark, data) in selection.parts.items():
         prefix = f"{name}/" if selection.suite else ""
+        if isinstance(data, ComposedSet):
+            queries = tuple(q for q in data.queries if f"{prefix}{q.id}" not in skipped)
+            if queries:  # those that no run skipped; without any the runs say so
+                parts[name] = (benchmark, replace(data, queries=queries))
+                continue
         if not isinstance(data, list):
             parts[name] = (benchmark, data)
             continue
@@ -214,10 +221,18 @@ def load_for_request(name: str, request: EvalRequest) -> Model:
     )
 
 
-def _list_scores(model: Model, request: EvalRequest) -> Iterator[str]:
+def _list_scores(model: Model, selection: Selection, request: EvalRequest) -> Iterator[str]:
+    """Scores to measure a selection by; `itc` of composed queries is every fusion."""
     scores = request.scores or default_scores(model)
     if not scores:
         raise InputError(f"{model.name} gives no score.")
+    if all(isinstance(data, ComposedSet) for _, data in selection.parts.values()):
+        asked = (
+            scores if request.scores else [score for score in scores if score == "itc"] or scores
+        )
+        for score in dict.fromkeys(asked):
+            yield from FUSION_SCORES if score == "itc" else (score,)
+        return
     for score in dict.fromkeys(scores):
         yield score
         if score in LIKELIHOOD_SCORES and request.prior is not None:

@@ -11,17 +11,21 @@ from typing import Literal
 import numpy as np
 
 from contrapose.arrays import Ragged
-from contrapose.data import Benchmark, Card, EditSet, Example, Gallery
+from contrapose.data import Benchmark, Card, ComposedSet, EditSet, Example, Gallery
 from contrapose.engine import (
+    FUSION_SCORES,
     LIKELIHOOD_SCORES,
     TEXT_ONLY_SCORES,
     CachePolicy,
     Prior,
     ScoringContext,
+    base_score,
     compute_gallery_prior,
+    describe_fusion,
     describe_gallery_prior,
     describe_prior,
     has_pooling,
+    score_composed,
     score_edits,
     score_example_parts,
     score_gallery,
@@ -46,7 +50,7 @@ from contrapose.results.measures import Measurements
 from contrapose.results.schema import AlphaReport
 from contrapose.results.shapes import MatrixScores, MeasureInput, find_shape, measure
 from contrapose.results.summary import RESAMPLES, MeasuredPart
-from contrapose.results.tables import ScoreTable, answers_table, grid_table
+from contrapose.results.tables import ScoreTable, answers_table, grid_table, rankings_table
 from contrapose.scores import Answers, Skip
 
 DEBIASED: Mapping[str, str] = {f"{score}-alpha": score for score in LIKELIHOOD_SCORES}
@@ -156,9 +160,8 @@ def find_misfit(
     if is_chat(score):
         templates = tuple(find_shape(benchmark.card).chat.metrics)
         return explain_unfit(score, find_template(score, templates), templates)
-    if isinstance(data, EditSet) and (score != "itc" or has_pooling(model)):
-        several = f"edit queries add one vector an image, and {model.name} gives several"
-        return several if score == "itc" else "edit queries need vectors, which only itc has"
+    if isinstance(data, ComposedSet | EditSet) or base_score(score) in FUSION_SCORES:
+        return _find_query_misfit(data, model, score)
     if score in TEXT_ONLY_SCORES and isinstance(data, Gallery):
         return "there is no choice among a few captions"
     compares_captions = find_shape(benchmark.card).debiasing is not None
@@ -167,6 +170,19 @@ def find_misfit(
     if isinstance(data, Gallery) and score != "itc" and not named:
         return "a gallery needs every image with every caption; name the subset to ask all the same"
     return ""
+
+
+def _find_query_misfit(data: PartData, model: Model, score: str) -> str:
+    """Reason why edit or composed queries cannot be evaluated; fusions are for composed ones."""
+    fused = base_score(score) in FUSION_SCORES
+    if fused and not isinstance(data, ComposedSet):
+        return "a fusion is for composed queries, an image and a text that retrieve an image"
+    if isinstance(data, ComposedSet) and not fused:
+        return f"composed queries need a fusion of vectors, such as {', '.join(FUSION_SCORES)}"
+    if not fused and score != "itc":
+        return "edit queries need vectors, which only itc has"
+    kind = "composed queries need" if fused else "edit queries add"
+    return f"{kind} one vector an image, and {model.name} gives several" * has_pooling(model)
 
 
 def run_part(
@@ -185,8 +201,8 @@ def run_part(
         name: of the part.
         score: name of the score.
         request: options of the evaluation.
-        answers: the scores of the part's examples; None for galleries, edit sets and chat, which
-            are scored here.
+        answers: the scores of the part's examples; None for galleries, edit and composed queries
+            and chat, which are scored here.
 
     Raises:
         NothingLeftError: all examples were skipped.
@@ -203,6 +219,8 @@ def run_part(
         return PartRun(
             MeasuredPart(card, _with_notes(measured, grid.notes)), table, skipped=skipped
         )
+    if isinstance(data, ComposedSet):
+        return _run_composed(context, card, data, score, prefix)
     if answers is None:
         measured, chat, skipped = measure_chat(context, card, data, score, prefix)
         return PartRun(MeasuredPart(card, measured), None, skipped=skipped, chat=chat)
@@ -261,6 +279,17 @@ def _run_gallery(
         measured = measure(question)
     part = MeasuredPart(card, _with_notes(measured, grid.notes))
     return PartRun(part, table, alpha, skipped, grid.rerank)
+
+
+def _run_composed(
+    context: ScoringContext, card: Card, data: ComposedSet, score: str, prefix: str
+) -> PartRun:
+    rankings, skipped = score_composed(context, score, data)
+    if not rankings.data.queries:
+        raise NothingLeftError(card.name, skipped)
+    measured = _with_notes(measure(MeasureInput(rankings, card)), (describe_fusion(score),))
+    table = rankings_table(rankings, prefix)
+    return PartRun(MeasuredPart(card, measured), table, skipped=skipped)
 
 
 def _score_tokens(

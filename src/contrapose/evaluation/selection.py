@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from contrapose.data import (
     Benchmark,
+    ComposedQuery,
+    ComposedSet,
     EditSet,
     Example,
     Gallery,
@@ -22,10 +25,13 @@ from contrapose.data import (
 from contrapose.errors import InputError, option
 from contrapose.files import StrictProblems, did_you_mean
 
-PartData = list[Example] | Gallery | EditSet
+PartData = list[Example] | Gallery | EditSet | ComposedSet
 
-BenchmarkLike = str | Benchmark | Suite | Sequence[Example] | Gallery | EditSet
+BenchmarkLike = str | Benchmark | Suite | Sequence[Example] | Gallery | EditSet | ComposedSet
 """A benchmark's name or the user's file, a benchmark, or the data of one."""
+
+
+Unit = TypeVar("Unit", Example, ComposedQuery)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +73,10 @@ def select(
 
     Args:
         benchmark: the name of a benchmark, a suite or a suite's part; the user's own file; a
-            benchmark or suite itself; or examples, a gallery or an edit set.
+            benchmark or suite itself; or examples, a gallery, edit or composed queries.
         root: its folder, or the folder that holds a folder of its name.
         subsets: parts of a suite, or values of the tag `subset`; none means all.
-        limit: at most so many examples of each subset (images of a gallery, edit queries).
+        limit: at most so many examples of each subset (images of a gallery, queries).
 
     Raises:
         InputError: an unknown benchmark or subset, no folder, or nothing left.
@@ -130,6 +136,9 @@ def _read_part(
     benchmark: Benchmark, root: Path | None, subsets: Sequence[str], limit: int | None
 ) -> PartData:
     data = benchmark.read(root or Path(), StrictProblems())
+    if isinstance(data, ComposedSet):
+        chosen = _select_examples(data.queries, benchmark, subsets, limit)
+        return replace(data, queries=tuple(chosen))
     if isinstance(data, Gallery | EditSet):
         if subsets:
             raise InputError(f"{benchmark.card.name} has no subsets.")
@@ -138,11 +147,11 @@ def _read_part(
 
 
 def _select_examples(
-    examples: Iterable[Example], benchmark: Benchmark, subsets: Sequence[str], limit: int | None
-) -> list[Example]:
+    examples: Iterable[Unit], benchmark: Benchmark, subsets: Sequence[str], limit: int | None
+) -> list[Unit]:
     if not subsets and limit is None:
         return list(examples)
-    chosen: list[Example] = []
+    chosen: list[Unit] = []
     counted: Counter[str] = Counter()
     one_subset = len(benchmark.card.counts) <= 1 and not subsets
     for example in examples:

@@ -55,7 +55,7 @@ class RankedLists:
             np.zeros(queries, dtype=np.int64),
         )
 
-    def place(self, rows: IntArray, lists: RankedLists) -> None:
+    def insert(self, rows: IntArray, lists: RankedLists) -> None:
         """Put the lists of some queries in their rows."""
         for name in ("positions", "hits", "lucky_hits", "values", "first"):
             getattr(self, name)[rows] = getattr(lists, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -220,12 +221,21 @@ def evaluation_tables(runs: Sequence[Results]) -> list[Table | str]:
         if any(map(run_alphas, some)):
             tables.append(_alphas_table(some))
         tables += _note_different_examples(some)
-    notes = dict.fromkeys(
-        f"Note on {run.benchmark} ({run.model} {run.score}): {note}."
-        for run in runs
-        for note in run.notes
-    )
-    return [*tables, *notes]
+    return [*tables, *_list_notes(runs)]
+
+
+def _list_notes(runs: Sequence[Results]) -> list[str]:
+    """Notes of the runs, each with its model and score unless all runs of a benchmark have it."""
+    having: dict[tuple[str, str], list[str]] = {}
+    for run in runs:
+        for note in dict.fromkeys(run.notes):
+            having.setdefault((run.benchmark, note), []).append(f" ({run.model} {run.score})")
+    counts = Counter(run.benchmark for run in runs)
+    return [
+        f"Note on {benchmark}{label}: {note}."
+        for (benchmark, note), labels in having.items()
+        for label in ([""] if 1 < len(labels) == counts[benchmark] else labels)
+    ]
 
 
 def _evaluation_table(runs: Sequence[Results]) -> Table:

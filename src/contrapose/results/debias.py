@@ -17,6 +17,7 @@ from contrapose.results.schema import AlphaReport, AlphaValue
 from contrapose.results.shapes import Debiasing, MeasureInput, find_shape, measure
 from contrapose.results.statistics import build_statistics, is_share
 from contrapose.scores import Answers, LikelihoodScale, to_log_likelihood
+from contrapose.scores.rankings import ComposedRankings
 
 GRID = 101
 """Points of the curve that is kept; the optimum is found on the exact end points."""
@@ -86,11 +87,14 @@ def remove_prior(
             the benchmark has no choice among captions.
     """
     debiasing = require_debiasing(question.card)
-    lm = to_log_likelihood(question.scores.scores, scores_as)
+    scores = question.scores
+    if isinstance(scores, ComposedRankings):
+        raise InputError(f"{question.card.name} has rankings, and no likelihoods.")
+    lm = to_log_likelihood(scores.scores, scores_as)
     log_prior = to_log_likelihood(prior, prior_as)
-    if isinstance(question.scores, Answers):
-        metrics.refuse_own_images(lm, log_prior, question.scores.frame.present)
-    question = replace(question, scores=replace(question.scores, scores=lm))
+    if isinstance(scores, Answers):
+        metrics.refuse_own_images(lm, log_prior, scores.frame.present)
+    question = replace(question, scores=replace(scores, scores=lm))
 
     def at(value: float) -> Measurements:
         return measure(question.without_prior(value, log_prior))

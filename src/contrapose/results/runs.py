@@ -4,7 +4,8 @@ spec.json         the request, and for each run: model, benchmark, score, proven
                   every file but the report
 scores.parquet    model, benchmark, score, example, image, text, value, match (absent where the
                   scores are the user's own matrix); of lm and blind logprobs, the log-probability
-                  of each token; where a prior is removed, prior
+                  of each token; where a prior is removed, prior; of composed queries only the
+                  ranked images, best first, with name and list (gallery or subset)
 examples.parquet  model, benchmark, score, and a row an example: id, cluster, tags, captions where
                   they are known, and each metric's value, tie and chance
 replies.parquet   of chat: model, benchmark, score, example, question, order, prompt, reply, and the
@@ -45,6 +46,7 @@ from contrapose.results.run_files import (
 )
 from contrapose.results.schema import Evaluation, Results
 from contrapose.results.score_files import RunRecord
+from contrapose.results.tables import RANKING_COLUMNS
 
 KEYS = ("model", "benchmark", "score")
 """Names that identify a run of a folder."""
@@ -57,7 +59,7 @@ REPORT = "report.html"
 SPEC_FIELDS = (*KEYS, "rows", "tags", "derived", "measures")
 """Fields of the spec that are needed to read a run; the rest is its provenance."""
 
-OPTIONAL_COLUMNS = ("prior", "logprobs")
+OPTIONAL_COLUMNS = ("prior", "logprobs", *RANKING_COLUMNS)
 """Columns of a score table that not every run has."""
 
 

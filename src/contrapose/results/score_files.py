@@ -10,6 +10,7 @@ from typing import Any, Literal
 from contrapose import __version__
 from contrapose.data import (
     Benchmark,
+    ComposedSet,
     EditSet,
     Example,
     Gallery,
@@ -41,6 +42,7 @@ from contrapose.scores.memory import (
     read_memory_prior,
     read_memory_scores,
 )
+from contrapose.scores.rankings import ComposedRankings, rank_matrix, read_rankings
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +147,16 @@ def _source(given: Any) -> Any:
 def measure_outcomes(
     request: MetricsRequest,
     benchmark: Benchmark,
-    data: list[Example] | Gallery | EditSet | None,
+    data: list[Example] | Gallery | EditSet | ComposedSet | None,
 ) -> tuple[Answers | None, Measurements, AlphaReport | None]:
     """Measure every example of a score file, before aggregation."""
     card, scores = benchmark.card, request.scores
+    if isinstance(data, Gallery | EditSet | ComposedSet) and request.prior is not None:
+        raise InputError(f"{card.name} takes no {option('prior')}.")
+    if isinstance(data, ComposedSet):
+        rankings = _read_rankings(request, data)
+        return None, measure(MeasureInput(rankings, card, request.protocol)), None
     if isinstance(data, Gallery | EditSet):
-        if request.prior is not None:
-            raise InputError(f"{card.name} takes no {option('prior')}.")
         if isinstance(data, EditSet) and request.root is None and not benchmark.generated:
             raise InputError(f"{card.name} needs {option('root', 'DIR')}.")
         if isinstance(data, Gallery):
@@ -195,9 +200,19 @@ def measure_outcomes(
     return answers, measured, alpha
 
 
+def _read_rankings(request: MetricsRequest, data: ComposedSet) -> ComposedRankings:
+    """Rankings of a submission file or folder, or by a matrix of queries × images."""
+    scores, shape = request.scores, (len(data.queries), len(data.images))
+    if not isinstance(scores, Path):
+        return rank_matrix(read_memory_matrix(scores, shape), data)
+    if scores.suffix.lower() == ".npy":
+        return rank_matrix(read_matrix(scores, shape, "queries, images"), data)
+    return read_rankings(scores, data, partial=request.partial)
+
+
 def read_annotations(
     request: MetricsRequest, benchmark: Benchmark
-) -> list[Example] | Gallery | EditSet | None:
+) -> list[Example] | Gallery | EditSet | ComposedSet | None:
     """Read the benchmark's annotations; None without a folder to read them from."""
     card = benchmark.card
     beside = Path(request.benchmark).parent if is_user_file(request.benchmark) else None
@@ -209,4 +224,4 @@ def read_annotations(
             )
         return None
     data = benchmark.read(root or Path(), StrictProblems())
-    return data if isinstance(data, Gallery | EditSet) else list(data)
+    return data if isinstance(data, Gallery | EditSet | ComposedSet) else list(data)

@@ -11,6 +11,7 @@ from contrapose.arrays import Ragged
 from contrapose.data import EditSet, Gallery
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.scores import Answers
+from contrapose.scores.rankings import ComposedRankings
 
 ScoreTable = dict[str, Any]
 """Columns example, image, text, value, match; positions from 0, null where there is none.
@@ -18,6 +19,10 @@ ScoreTable = dict[str, Any]
 Where they were asked for, `logprobs` has the caption's token log-probabilities; where a prior is
 taken out, `prior` has the caption's, and `value` is the score before that.
 """
+
+RANKING_COLUMNS = ("name", "list")
+"""Columns of ranked images: the image's name, and whether it is in the gallery's or the subset's
+list of the query."""
 
 LARGEST = 10_000_000
 """Cells of a gallery beyond which its matrix is not written out pair by pair."""
@@ -94,6 +99,31 @@ def grid_table(
         "value": values[row, column],
         "match": np.full(len(row), None, dtype=object),
     }
+
+
+def rankings_table(rankings: ComposedRankings, prefix: str = "") -> ScoreTable:
+    """Score table of the ranked images of composed queries, best first, gallery before subset."""
+    data = rankings.data
+    ids = np.array([prefix + query.id for query in data.queries], dtype=object)
+    keys = np.array([image.key for image in data.images], dtype=object)
+    tables: list[ScoreTable] = []
+    for name, lists in (("gallery", rankings.gallery), ("subset", rankings.subset)):
+        if lists is None:
+            continue
+        row, rank = np.nonzero(lists.positions >= 0)
+        image = lists.positions[row, rank]
+        tables.append(
+            {
+                "example": ids[row],
+                "image": image,
+                "text": np.full(len(row), None, dtype=object),
+                "value": lists.values[row, rank],
+                "match": lists.hits[row, rank],
+                "name": keys[image],
+                "list": np.full(len(row), name, dtype=object),
+            }
+        )
+    return stack_tables(tables)
 
 
 def stack_tables(tables: Sequence[ScoreTable]) -> ScoreTable:

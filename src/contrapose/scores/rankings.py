@@ -20,6 +20,9 @@ RECALL, RECALL_SUBSET = "recall", "recall_subset"
 HEADER = ("version", "metric")
 """Fields of a CIRR submission that are no query."""
 
+EXPORT_MARK = "export.json"
+"""File beside exported submissions, which is none itself."""
+
 BLOCK = 1 << 22
 """Scores ranked at a time."""
 
@@ -80,12 +83,12 @@ def rank_block(
     queries = [data.queries[q] for q in rows.tolist()]
     out = [-1 if data.keep_reference else query.image for query in queries]
     relevant = [query.relevant for query in queries]
-    gallery.place(rows, rank_images(scores, columns, relevant, out))
+    gallery.insert(rows, rank_images(scores, columns, relevant, out))
     if subset is not None:
         inside = np.stack([np.isin(columns, query.subset) for query in queries])
         chosen = np.where(inside, scores, -np.inf)
         depth = subset.positions.shape[1]
-        subset.place(rows, rank_images(chosen, columns, relevant, out, depth=depth))
+        subset.insert(rows, rank_images(chosen, columns, relevant, out, depth=depth))
 
 
 def empty_rankings(data: ComposedSet) -> tuple[RankedLists, RankedLists | None]:
@@ -115,7 +118,9 @@ def read_rankings(path: Path, data: ComposedSet, *, partial: bool = False) -> Co
         InputError: a list is malformed, names an unknown image or the same one twice, or a query
             has none.
     """
-    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    files = [path]
+    if path.is_dir():
+        files = [file for file in sorted(path.glob("*.json")) if file.name != EXPORT_MARK]
     if not files:
         raise InputError("holds no .json file of rankings.", file=path)
     by_kind: dict[str, dict[str, Record]] = {}
@@ -129,7 +134,8 @@ def read_rankings(path: Path, data: ComposedSet, *, partial: bool = False) -> Co
             raise InputError(f"holds two files of {kind}.", file=path)
         by_kind[kind] = {name: r for name, r in records.items() if name not in HEADER}
     queries = _select_queries(data, by_kind, path, partial=partial)
-    chosen = replace(data, queries=tuple(queries))
+    rule = data.rule if data.listed else "the rankings may name images that the annotations do not"
+    chosen = replace(data, queries=tuple(queries), rule=rule)
     names = {image.key: position for position, image in enumerate(data.images)}
     lists = {kind: _read_lists(records, chosen, names, kind) for kind, records in by_kind.items()}
     return ComposedRankings(chosen, lists.get(RECALL), lists.get(RECALL_SUBSET))

@@ -11,6 +11,7 @@ import numpy as np
 
 from contrapose.data import (
     Benchmark,
+    ComposedSet,
     EditSet,
     Example,
     Family,
@@ -225,7 +226,7 @@ def _family(data: Sequence[Example] | Gallery | EditSet) -> Family | None:
 
 def _read_examples(benchmark: Benchmark) -> list[Example]:
     data = benchmark.read(Path(), StrictProblems())
-    return [] if isinstance(data, Gallery | EditSet) else list(data)
+    return [] if isinstance(data, Gallery | EditSet | ComposedSet) else list(data)
 
 
 def _make_naming_gallery(count: int, seed: int) -> Gallery:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contrapose.data import EditSet, Example, Gallery, ImageRef
+from contrapose.data import ComposedSet, EditSet, Example, Gallery, ImageRef
 from contrapose.data.tagging import WordGroups
 from contrapose.errors import InputError
 from contrapose.world.benchmark import (
@@ -55,7 +55,7 @@ def test_other_captions_are_grouped_by_part_of_speech() -> None:
 
 def some(part: str, count: int = 20) -> list[Example]:
     data = part_data(part, "balanced", count, 5, 48)
-    assert not isinstance(data, Gallery | EditSet)
+    assert not isinstance(data, Gallery | EditSet | ComposedSet)
     return list(data)
 
 

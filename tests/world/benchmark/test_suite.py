@@ -16,6 +16,7 @@ import pytest
 
 from contrapose.data import (
     Benchmark,
+    ComposedSet,
     EditSet,
     Example,
     Gallery,
@@ -41,7 +42,7 @@ COUNT = 25
 
 def examples_of(part: str, form: Form, count: int = COUNT, seed: int = 3) -> list[Example]:
     data = part_data(part, form, count, seed, 96)
-    assert not isinstance(data, Gallery | EditSet)
+    assert not isinstance(data, Gallery | EditSet | ComposedSet)
     return list(data)
 
 
@@ -204,7 +205,7 @@ def test_examples_do_not_depend_on_how_many_are_asked_for() -> None:
 def test_images_are_rendered_on_demand() -> None:
     suite = scenes(examples=3, seed=1, size=32)
     data = suite.parts["attribute"].read(Path(), StrictProblems())
-    assert not isinstance(data, Gallery | EditSet)
+    assert not isinstance(data, Gallery | EditSet | ComposedSet)
     refs = [ref for example in data for ref in example.images]
     pictures = open_images(refs)
     assert all(picture.size == (32, 32) and picture.mode == "RGB" for picture in pictures)
@@ -268,7 +269,7 @@ def _accuracy(blind: Blind, parts: tuple[str, ...], form: Form) -> float:
     hits = []
     for part in parts:
         data = part_data(part, form, 150, 11, 96)
-        assert not isinstance(data, Gallery | EditSet)
+        assert not isinstance(data, Gallery | EditSet | ComposedSet)
         for example in data:
             right = example.match[0].index(True)
             hits.append(blind(example.texts[right]) > blind(example.texts[1 - right]))

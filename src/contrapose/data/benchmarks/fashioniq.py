@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -67,36 +67,19 @@ def read(root: Path, problems: Problems, *, both_orders: bool = True) -> Compose
     images = ImagePositions()
     galleries: list[tuple[int, ...]] = []
     queries: list[ComposedQuery] = []
-    for number, category in enumerate(CATEGORIES):
-        listed = f"split.{category}.val.json"
+    for category in CATEGORIES:
+        listed, captions = f"split.{category}.val.json", f"cap.{category}.val.json"
         gallery = parse_records(
             read_json_records(find_file(root, f"image_splits/{listed}", listed), problems),
             partial(_read_image, folder, images),
             problems,
         )
         galleries.append(tuple(dict.fromkeys(gallery)))
-
-        def build(
-            record: Record, category: str = category, number: int = number, listed: str = listed
-        ) -> ComposedQuery:
-            names = record.name("candidate"), record.name("target")
-            reference, target = images.find(record, names, listed)
-            if not {reference, target} <= members:
-                raise MalformedError(f"record {record.key}: its images are not in {listed}.")
-            return ComposedQuery(
-                f"{category}/{record.key}",
-                reference,
-                _join_captions(record, both_orders=both_orders),
-                (target,),
-                gallery=number,
-                tags={"subset": category},
-            )
-
-        members = set(galleries[number])
-        captions = f"cap.{category}.val.json"
+        members = frozenset(galleries[-1])
+        builder = _GarmentQueries(images, category, len(galleries) - 1, members, both_orders)
         queries += parse_records(
             read_json_records(find_file(root, f"captions/{captions}", captions), problems),
-            build,
+            builder.build,
             problems,
         )
     order = "vectors of both caption orders are averaged" if both_orders else "one caption order"
@@ -108,6 +91,33 @@ def read(root: Path, problems: Problems, *, both_orders: bool = True) -> Compose
         keep_reference=True,
         rule=f"each query is ranked in its category's validation split; {order}",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _GarmentQueries:
+    """Builder of the queries of one category."""
+
+    images: ImagePositions
+    category: str
+    number: int
+    gallery: frozenset[int]
+    both_orders: bool
+
+    def build(self, record: Record) -> ComposedQuery:
+        """Build the query of one record."""
+        listed = f"split.{self.category}.val.json"
+        names = record.name("candidate"), record.name("target")
+        reference, target = self.images.find(record, names, listed)
+        if not {reference, target} <= self.gallery:
+            raise MalformedError(f"record {record.key}: its images are not in {listed}.")
+        return ComposedQuery(
+            f"{self.category}/{record.key}",
+            reference,
+            _join_captions(record, both_orders=self.both_orders),
+            (target,),
+            gallery=self.number,
+            tags={"subset": self.category},
+        )
 
 
 def _read_image(folder: Path, images: ImagePositions, record: Record) -> int:

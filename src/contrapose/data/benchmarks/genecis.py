@@ -83,6 +83,4 @@ def read(root: Path, problems: Problems, *, task: str) -> ComposedSet:
     )
 
 
-BENCHMARKS = {
-    card.name: Benchmark(card, partial(read, task=task)) for task, card in CARDS.items()
-}
+BENCHMARKS = {card.name: Benchmark(card, partial(read, task=task)) for task, card in CARDS.items()}

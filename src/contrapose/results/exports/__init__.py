@@ -1,4 +1,4 @@
-"""Export of a run folder to the file formats of lm-eval and mteb."""
+"""Export of a run folder: files of lm-eval and mteb, submissions to CIRR and CIRCO."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from contrapose.errors import InputError
 from contrapose.files import did_you_mean, new_folder, require_free, write_text
 from contrapose.results.exports.lm_eval import LmEvalExport, lm_eval_exports
 from contrapose.results.exports.mteb import mteb_exports
+from contrapose.results.exports.submissions import SUBMISSIONS, submission_files
 from contrapose.results.exports.tasks import FolderRun, RunFolder, parse_time, read_run_folder
 
 __all__ = [
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 
-ExportFormat = Literal["lm-eval", "mteb"]
+ExportFormat = Literal["lm-eval", "mteb", "cirr", "circo"]
 FORMATS: tuple[str, ...] = get_args(ExportFormat)
 
 MARK = "export.json"
@@ -50,7 +51,7 @@ def export_run(
     Args:
         folder: the run folder.
         out: the folder to write.
-        format: `lm-eval` or `mteb`.
+        format: `lm-eval` or `mteb`; `cirr` or `circo` for the submission to its server.
         time: when the run was, for names and dates; left out, when the run folder was written.
         overwrite: let it take the place of an earlier export.
 
@@ -63,7 +64,10 @@ def export_run(
     wanted = parse_format(format)
     require_export_target(out, overwrite=overwrite)
     source = read_run_folder(folder, time)
-    files = _lm_eval_files(source) if wanted == "lm-eval" else _mteb_files(source)
+    if wanted in SUBMISSIONS:
+        files = submission_files(folder, wanted)
+    else:
+        files = _lm_eval_files(source) if wanted == "lm-eval" else _mteb_files(source)
     mark = {"format": wanted, "contrapose": __version__, "time": source.time.isoformat()}
     files[MARK] = _dump_json(mark)
     with new_folder(out, overwrite=overwrite) as target:

@@ -24,6 +24,7 @@ from contrapose.metrics import AlphaIntervals, BoolArray, FloatArray, IntArray
 from contrapose.metrics.likelihood import subtract_prior
 from contrapose.results.measures import Better, DerivedMetric, Measure, Measurements
 from contrapose.scores import Answers, Frame
+from contrapose.scores.rankings import ComposedRankings
 
 Protocol = Literal["strict", "official"]
 
@@ -53,7 +54,7 @@ class MeasureInput:
     """Input of measuring: scores, card, protocol and threshold.
 
     Attributes:
-        scores: the scores of examples, or the score matrix of a gallery or edit set.
+        scores: the scores of examples, the score matrix of a gallery or edit set, or rankings.
         card: the benchmark's card; its family names the shape.
         protocol: "strict", where ties are never wins, or the rules of the official script.
         threshold: above it a caption counts as fitting (VALSE's p_c and p_f); None takes ½ for
@@ -62,7 +63,7 @@ class MeasureInput:
             language prior removed. They never touch the choice between images.
     """
 
-    scores: Answers | MatrixScores
+    scores: Answers | MatrixScores | ComposedRankings
     card: Card
     protocol: Protocol = "strict"
     threshold: float | None = None
@@ -71,14 +72,14 @@ class MeasureInput:
     @property
     def answers(self) -> Answers:
         """Scores of examples."""
-        if isinstance(self.scores, MatrixScores):
+        if not isinstance(self.scores, Answers):
             raise InputError(f"{self.card.name} needs scores of examples, not a matrix.")
         return self.scores
 
     @property
     def matrix(self) -> MatrixScores:
         """Score matrix of a gallery or an edit set."""
-        if isinstance(self.scores, Answers):
+        if not isinstance(self.scores, MatrixScores):
             raise InputError(f"{self.card.name} needs a matrix, not scores of examples.")
         return self.scores
 
@@ -101,7 +102,7 @@ class MeasureInput:
             scores = self.scores.scores
             debiased = subtract_prior(scores, alpha, log_prior, grid=True)
             return replace(self, scores=replace(self.scores, scores=debiased, from_text=scores))
-        captions = subtract_prior(self.scores.scores, alpha, log_prior[:, None, :])
+        captions = subtract_prior(self.answers.scores, alpha, log_prior[:, None, :])
         return replace(self, caption_scores=captions)
 
     def one_image_scores(self, captions: int) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from contrapose import metrics
 from contrapose.errors import InputError
-from contrapose.metrics import BoolArray, FloatArray
+from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.metrics.composed import (
     RankedLists,
     average_precision_at,
@@ -60,19 +60,15 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     return ShapeMeasures(measures, derived, _notes(rankings), (ids, tags, clusters))
 
 
-def _measure_recall(lists: RankedLists, k: int, sizes: FloatArray, relevant: FloatArray) -> Measure:
+def _measure_recall(lists: RankedLists, k: int, sizes: IntArray, relevant: IntArray) -> Measure:
     chance = recall_chances(sizes, relevant, k) if np.all(sizes) else None
     return _compare(lists, relevant > 0, lambda hits: recall_at(hits, k), chance)
 
 
-def _measure_precision(
-    lists: RankedLists, k: int, sizes: FloatArray, relevant: FloatArray
-) -> Measure:
+def _measure_precision(lists: RankedLists, k: int, sizes: IntArray, relevant: IntArray) -> Measure:
     known = np.maximum(relevant, 1)
     chance = average_precision_chances(sizes, known, k) if np.all(sizes) else None
-    return _compare(
-        lists, relevant > 0, lambda hits: average_precision_at(hits, known, k), chance
-    )
+    return _compare(lists, relevant > 0, lambda hits: average_precision_at(hits, known, k), chance)
 
 
 def _compare(

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from contrapose.arrays import find_distinct
-from contrapose.data import EditSet, Gallery, ImageRef, Suite, in_memory_benchmark
+from contrapose.data import Gallery, ImageRef, Suite, in_memory_benchmark
 from contrapose.engine import AnswerStore, Progress, ScoringContext, distinct_images, embed_distinct
 from contrapose.engine.galleries import expand_prompts
 from contrapose.errors import InputError
@@ -128,7 +128,7 @@ def encode_panel(
         if isinstance(data, Gallery):
             refs += data.images
             texts += expand_prompts(data)
-        elif not isinstance(data, EditSet):
+        elif isinstance(data, list):
             refs += [image for example in data for image in example.images]
             texts += [text for example in data for text in example.texts]
     seen = distinct_images(refs)
@@ -147,7 +147,7 @@ def encode_panel(
     def with_rows(data: PartData) -> PartData:
         if isinstance(data, Gallery):
             return replace(data, images=tuple(row_of[ref] for ref in data.images))
-        if isinstance(data, EditSet):
+        if not isinstance(data, list):
             return data
         return [replace(it, images=tuple(row_of[ref] for ref in it.images)) for it in data]
 

@@ -25,7 +25,15 @@ from pathlib import Path
 from typing import Any
 
 from contrapose import __version__
-from contrapose.data import BenchmarkData, EditSet, Example, Gallery, ImageRef, open_images
+from contrapose.data import (
+    BenchmarkData,
+    ComposedSet,
+    EditSet,
+    Example,
+    Gallery,
+    ImageRef,
+    open_images,
+)
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean, new_folder, require_free
 from contrapose.world.benchmark.annotations import RENDERER_VERSION, SIZE, index_maps, scene_of
@@ -75,6 +83,8 @@ def lay_out(part: str, family: str, data: BenchmarkData) -> PartLayout:
         return _karpathy_layout(data)
     if isinstance(data, EditSet):
         return _simat_layout(data)
+    if isinstance(data, ComposedSet):
+        raise InputError(f"{part} has composed queries, which the world has no layout for.")
     examples = list(data)
     if family == "pairs":
         return _eqben_layout(part, examples)

@@ -1,0 +1,84 @@
+"""Names of the scores, and of the fusions of composed queries: `itc:sum`, `itc:sum:scale=0.5`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from contrapose.errors import InputError
+from contrapose.files import did_you_mean
+from contrapose.metrics.fusion import FUSIONS, check_scale, require_fusion
+
+FUSION_SCORES: Mapping[str, str] = {
+    f"itc:{name}": f"composed queries: {fusion.title}"
+    for name, fusion in FUSIONS.items()
+    if set(fusion.needs) <= {"image", "text"}
+}
+"""Scores of composed queries, by the fusions that need an image and a text."""
+
+SCORES: Mapping[str, str] = {
+    "itc": "cosine of the dual encoder's image and text vectors; the largest where an image has "
+    "several",
+    "itm": "match logit of the fusion encoder",
+    "lm": "mean over caption tokens of log P(token | tokens before, image); VisualGPTScore is its "
+    "exp, which orders captions alike",
+    "vqa": "log P(Yes | image, a question about the caption); VQAScore is its exp, which orders "
+    "captions alike",
+    "prior": "log of the mean over noise images of exp(lm): what the model thinks of a caption "
+    "without seeing anything",
+    "blind": "mean over caption tokens of log P(token | tokens before) of a language model that "
+    "sees no image",
+    "chat": "multiple choice asked in words, options in every order: chat:eqben for 2 × 2, else "
+    "chat:sugarcrepe",
+    "chat:eqben": "two images side by side, two captions: which belongs to which? Both caption "
+    "orders and both image orders",
+    "chat:sugarcrepe": "one image: which of its captions describes it best? Every cyclic order",
+    **FUSION_SCORES,
+}
+"""Every score that a model can give, and its definition (methods, section 2)."""
+
+SCALE = ":scale="
+
+
+def base_score(score: str) -> str:
+    """Name of a score without its λ."""
+    return score.partition(SCALE)[0]
+
+
+def parse_fusion_score(score: str) -> tuple[str, float | None]:
+    """Fusion of a score and its λ; None for the fusion's own.
+
+    Raises:
+        InputError: it names no fusion, or λ is outside its range.
+    """
+    base, _, text = score.partition(SCALE)
+    if base not in FUSION_SCORES:
+        near = did_you_mean(base, FUSION_SCORES)
+        raise InputError(f"composed queries need a fusion, and {score!r} is none: {near}")
+    fusion = require_fusion(base.partition(":")[2])
+    if SCALE not in score:
+        return fusion.name, None
+    try:
+        scale = float(text)
+    except ValueError:
+        raise InputError(f"λ of the score {score!r} must be a number.") from None
+    return fusion.name, check_scale(fusion, scale)
+
+
+def describe_fusion(score: str) -> str:
+    """Describe the fusion of a score, with its λ."""
+    name, scale = parse_fusion_score(score)
+    fusion = require_fusion(name)
+    weight = fusion.scale if scale is None else scale
+    return f"{score} ranks by {fusion.title}" + (f", λ = {weight:g}" if weight is not None else "")
+
+
+def require_known_score(score: str) -> None:
+    """Require that there is a score of this name.
+
+    Raises:
+        InputError: there is none, or its λ is outside its range; suggests close names.
+    """
+    if base_score(score) not in SCORES:
+        raise InputError(f"there is no score {score!r}: {did_you_mean(score, SCORES)}")
+    if base_score(score) != score:
+        parse_fusion_score(score)
