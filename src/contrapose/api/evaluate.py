@@ -68,8 +68,9 @@ def evaluate(
         models: a model string, a loaded model, a function `f(image, text) -> float`, or several.
         on: a benchmark's name, your file, a benchmark, a list of `Example`s, a gallery, or several
             of these.
-        score: `itc`, `itm`, `lm`, `vqa`, `prior`, `blind`, `chat`, or several; None takes all that
-            a model gives and that see the image, without `chat`.
+        score: `itc`, `itm`, `lm`, `vqa`, `prior`, `blind`, `chat`, a fusion of composed queries
+            such as `itc:sum`, or several; None takes all that a model gives and that see the
+            image, without `chat`.
         root: the benchmark's folder, or one with a folder of each benchmark's name.
         subset: parts of a suite, or values of the tag `subset`.
         limit: at most so many examples of each subset.

@@ -49,8 +49,8 @@ def evaluate(
     score: Annotated[
         list[str] | None,
         typer.Option(
-            help="itc, itm, lm, vqa, prior, blind, chat; A,B or repeated. Left out: all the model "
-            "can do that sees the image, without chat."
+            help="itc, itm, lm, vqa, prior, blind, chat; fusions of composed queries such as itc:sum; "
+            "A,B or repeated. Left out: all the model can do that sees the image, without chat."
         ),
     ] = None,
     root: Annotated[
