@@ -49,7 +49,7 @@ def evaluate(
     score: Annotated[
         list[str] | None,
         typer.Option(
-            help="itc, itm, lm, vqa, prior, blind, chat; fusions of composed queries such as itc:sum; "
+            help="itc, itm, lm, vqa, prior, blind, chat; of composed queries itc:sum and other fusions; "
             "A,B or repeated. Left out: all the model can do that sees the image, without chat."
         ),
     ] = None,
