@@ -49,8 +49,8 @@ def evaluate(
     score: Annotated[
         list[str] | None,
         typer.Option(
-            help="itc, itm, lm, vqa, prior, blind, chat; of composed queries itc:sum and other fusions; "
-            "A,B or repeated. Left out: all the model can do that sees the image, without chat."
+            help="itc, itm, lm, vqa, prior, blind, chat; itc:sum and other fusions for composed "
+            "queries; A,B or repeated. Left out: all the model can do that sees the image, without chat."
         ),
     ] = None,
     root: Annotated[

@@ -20,7 +20,9 @@ from contrapose.results.runs import read_run
 from contrapose.results.shapes import base, find_shape, main_metric, register_metric, shapes
 from tests.fakes import Entry, Fake, Tower, choices, pairs
 
-FAMILIES = ("choice", "classes", "edits", "foil", "images", "pairs", "retrieval", "triple")
+FAMILIES = (
+    "choice", "classes", "composed", "edits", "foil", "images", "pairs", "retrieval", "triple",
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +50,7 @@ def test_every_family_has_one_shape() -> None:
     for family, shape in shapes().items():
         assert shape.family == family
         assert shape.debiasing is None or shape.blind or shape.of == "matrix"
-        assert (shape.of == "matrix") == (family in ("classes", "edits", "retrieval"))
+        assert (shape.of == "matrix") == (family in ("classes", "composed", "edits", "retrieval"))
 
 
 def test_the_main_metric_is_that_of_the_shape() -> None:

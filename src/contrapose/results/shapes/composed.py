@@ -41,9 +41,7 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
         for k in data.precision_at:
             measures[f"map{k}"] = _measure_precision(rankings.gallery, k, sizes, relevant)
         first = rankings.gallery.first
-        measures["rank"] = Measure(
-            first.astype(np.float64), first > 0, better="lower", grouped=False, shown=False
-        )
+        measures["rank"] = Measure(first.astype(np.float64), first > 0, better="lower", shown=False)
     if rankings.subset is not None and relevant.any():
         sizes = np.array([len(query.subset) for query in data.queries], dtype=np.int64)
         for k in data.subset_recall_at:
