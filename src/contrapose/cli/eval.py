@@ -50,7 +50,8 @@ def evaluate(
         list[str] | None,
         typer.Option(
             help="itc, itm, lm, vqa, prior, blind, chat; itc:sum and other fusions for composed "
-            "queries; A,B or repeated. Left out: all the model can do that sees the image, without chat."
+            "queries; A,B or repeated. Left out: all the model can do that sees the image, without "
+            "chat."
         ),
     ] = None,
     root: Annotated[
