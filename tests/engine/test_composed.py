@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from contrapose.data import ComposedQuery, ComposedSet, ImageRef
+from contrapose.data import ComposedQuery, ComposedSet, ImageRef, open_images
 from contrapose.engine import ScoringContext, score_composed
 from contrapose.engine.score_names import FUSION_SCORES, describe_fusion, require_known_score
 from contrapose.errors import InputError
@@ -46,18 +46,17 @@ def unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def slow_order(score: str, query: ComposedQuery, scale: float) -> list[int]:
     """Ranking of one query from the model's vectors, one image at a time."""
     model = Fake()
-    from contrapose.data import open_images
-
     vectors = [unit(v) for v in np.asarray(model.embed_images(open_images(IMAGES)), dtype=float)]
     words = [unit(v) for v in np.asarray(model.embed_texts(list(query.texts)), dtype=float)]
     text = unit(np.mean(words, axis=0)) if words else vectors[query.image]
     image = vectors[query.image]
-    value = {
-        "itc:text": lambda v: v @ text,
-        "itc:image": lambda v: v @ image,
-        "itc:sum": lambda v: v @ unit(image + scale * text),
-        "itc:product": lambda v: max(0, v @ image) * max(0, v @ text),
-    }[score]
+    query_vector = {"itc:text": text, "itc:image": image, "itc:sum": unit(image + scale * text)}
+
+    def value(vector: NDArray[np.float64]) -> float:
+        if score == "itc:product":
+            return max(0.0, float(vector @ image)) * max(0.0, float(vector @ text))
+        return float(vector @ query_vector[score])
+
     others = [i for i in DATA.galleries[query.gallery] if i != query.image]
     return sorted(others, key=lambda i: -value(vectors[i]))
 
