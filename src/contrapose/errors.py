@@ -74,6 +74,22 @@ def printable(text: str) -> str:
     return UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
+CREDENTIALS = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*:/{1,2})[^\s/@]+@"
+    r"|(?P<name>[?&;][^\s=&;#/]*(?:key|token|secret|pass|pwd|sig|credential|auth)[^\s=&;#/]*=)"
+    r"[^\s&;#]+",
+    re.IGNORECASE,
+)
+"""User and password of a URL, and parameters of its query that are named like credentials."""
+
+
+def hide_credentials(text: str) -> str:
+    """Text in which the credentials of URLs are replaced by `***`."""
+    return CREDENTIALS.sub(
+        lambda match: f"{match['scheme']}***@" if match["scheme"] else f"{match['name']}***", text
+    )
+
+
 def first_line(error: BaseException) -> str:
     """First line of an error's message, without its full stop; its class where it has no message.
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from contrapose.engine import AnswerStore, ScoringContext, score_examples
-from contrapose.errors import DamageWarning, InputError, MissingExtraError
+from contrapose.engine.storage import RemoteStorage
+from contrapose.errors import DamageWarning, InputError, MissingExtraError, hide_credentials
 from tests.fakes import Fake, pairs
 
 
@@ -67,3 +68,32 @@ def test_unusable_stores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(MissingExtraError, match=r"contrapose\[remote\]"):
         AnswerStore("memory://x")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("nowhere://key:secret@host/folder", "nowhere://***@host/folder"),
+        ("nowhere://host/folder?token=secret&x=1", "nowhere://host/folder?token=***&x=1"),
+        ("nowhere://host/f?X-Amz-Signature=secret", "nowhere://host/f?X-Amz-Signature=***"),
+    ],
+)
+def test_credentials_of_a_cache_are_never_shown(url: str, shown: str) -> None:
+    assert hide_credentials(url) == shown
+    with pytest.raises(InputError) as ended:
+        AnswerStore(url)
+    assert "secret" not in str(ended.value)
+    assert shown in str(ended.value)
+
+
+def test_credentials_in_the_words_of_a_file_system() -> None:
+    class Broken:
+        protocol = "s3"
+
+        def pipe_file(self, path: str, _: bytes) -> None:
+            raise OSError(f"no access to s3://key:secret@bucket/{path}")
+
+    storage = RemoteStorage("s3://bucket", Broken(), "bucket")
+    with pytest.raises(InputError, match="no access") as ended:
+        storage.write("a", "b", b"")
+    assert "secret" not in str(ended.value)

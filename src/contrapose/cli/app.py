@@ -20,6 +20,7 @@ from contrapose.errors import (
     DamageWarning,
     command_line_names,
     first_line,
+    hide_credentials,
     printable,
 )
 
@@ -138,7 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _print_error(message: str) -> None:
     """Print a sentence on standard error, if that can be written to."""
     with suppress(OSError, ValueError):
-        print(printable(f"contrapose: {message}"), file=sys.stderr or sys.__stderr__, flush=True)
+        message = hide_credentials(f"contrapose: {message}")
+        print(printable(message), file=sys.stderr or sys.__stderr__, flush=True)
 
 
 def _describe_error(error: Exception) -> str:

@@ -20,7 +20,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from contrapose.arrays import Ragged
-from contrapose.errors import InputError, MissingExtraError, first_line, option
+from contrapose.errors import (
+    InputError,
+    MissingExtraError,
+    first_line,
+    hide_credentials,
+    option,
+)
 from contrapose.files import digest, remove_leftovers, write_bytes
 from contrapose.metrics import FloatArray
 
@@ -75,17 +81,18 @@ def open_storage(where: Path | str) -> StorageBackend:
     """
     if isinstance(where, Path) or "://" not in where:
         return LocalStorage(Path(where))
+    shown = hide_credentials(where)
     try:
         url_to_fs = import_module("fsspec.core").url_to_fs
     except ImportError:
-        raise MissingExtraError("fsspec", "remote", f"A cache at {where}") from None
+        raise MissingExtraError("fsspec", "remote", f"A cache at {shown}") from None
     try:
         system, root = url_to_fs(where)
     except ImportError as error:
-        raise InputError(f"the cache {where} cannot be opened: {_reason(error)}.") from None
+        raise InputError(f"the cache {shown} cannot be opened: {_reason(error)}.") from None
     except (ValueError, OSError) as error:
-        raise InputError(f"the cache {where} cannot be opened ({_reason(error)}).") from None
-    return RemoteStorage(where, system, root)
+        raise InputError(f"the cache {shown} cannot be opened ({_reason(error)}).") from None
+    return RemoteStorage(shown, system, root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +146,13 @@ class LocalStorage:
 
 @dataclass(frozen=True, slots=True)
 class RemoteStorage:
-    """Folder of an fsspec file system as a storage backend."""
+    """Folder of an fsspec file system as a storage backend.
+
+    Attributes:
+        url: for messages, without credentials.
+        system: the file system.
+        root: the folder's path in it.
+    """
 
     url: str
     system: Any
@@ -253,7 +266,7 @@ def _is_part_name(name: str) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    return first_line(error).rstrip(".")
+    return hide_credentials(first_line(error)).rstrip(".")
 
 
 def _unwritable_error(folder: Path, error: OSError) -> InputError:

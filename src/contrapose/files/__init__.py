@@ -42,12 +42,14 @@ from contrapose.files.text import (
     ProblemList,
     Problems,
     StrictProblems,
+    SurrogateError,
     did_you_mean,
     is_valid_unicode,
     parse_json,
     read_lines,
     read_text,
     require_regular,
+    require_unicode,
 )
 
 __all__ = [
@@ -59,6 +61,7 @@ __all__ = [
     "Problems",
     "Record",
     "StrictProblems",
+    "SurrogateError",
     "atomic_file",
     "did_you_mean",
     "digest",
@@ -83,6 +86,7 @@ __all__ = [
     "replace_folder",
     "require_free",
     "require_regular",
+    "require_unicode",
     "resolve_name",
     "restore_folder",
     "safe_join",

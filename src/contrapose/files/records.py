@@ -192,7 +192,7 @@ def _is_unicode(record: Record, problems: Problems) -> bool:
     """Whether all texts of a record are valid Unicode; if not, it is reported as a problem."""
     try:
         require_unicode([record.key, record.value])
-    except SurrogateError as error:
+    except ValueError as error:
         message = f"record {printable(record.key)}: {error}."
         problems.report(Problem("malformed record", message, record.file, record.line))
         return False

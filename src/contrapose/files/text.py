@@ -165,11 +165,14 @@ def require_unicode(value: Any) -> None:
 
     Raises:
         SurrogateError: one is not.
+        ValueError: it is nested too deeply to tell.
     """
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise SurrogateError from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?|[{}]')

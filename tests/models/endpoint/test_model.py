@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import math
 import socket
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,7 @@ from PIL import Image
 from contrapose.errors import InputError
 from contrapose.models import Answerer, CardProvider, Chat, Prompt, QuestionTemplate, check_model
 from contrapose.models.endpoint import EndpointError
-from contrapose.models.endpoint.client import RateLimit
+from contrapose.models.endpoint.client import EndpointClient, RateLimit
 from contrapose.models.endpoint.model import Endpoint
 from contrapose.models.endpoint.settings import parse_settings
 from tests.chatting import Response, Server, said, serving, shown
@@ -323,3 +326,117 @@ def test_the_conformance_suite() -> None:
     assert [(each.name, each.detail) for each in report.findings if each.outcome == "failed"] == []
     passed = {each.name for each in report.findings if each.outcome == "passed"}
     assert {"replies", "steady-replies", "replies-in-order", "templates"} <= passed
+
+
+def drip(content: bytes, steps: int) -> Callable[[socket.socket], None]:
+    """Send bytes in so many steps of 20 ms, so that no single wait is long."""
+
+    def send(connection: socket.socket) -> None:
+        size = -(-len(content) // steps)
+        for start in range(0, len(content), size):
+            connection.sendall(content[start : start + size])
+            time.sleep(0.02)
+
+    return send
+
+
+@contextmanager
+def raw_server(send: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that sends bytes of its own to whoever connects."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    with connection, suppress(OSError):
+                        connection.recv(1 << 16)
+                        send(connection)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+
+
+BODY = json.dumps(said("(1)")).encode()
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(BODY)
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+def test_a_server_that_drips(part: str) -> None:
+    fast, slow = (b"", HEAD + BODY) if part == "head" else (HEAD, BODY)
+
+    def send(connection: socket.socket) -> None:
+        connection.sendall(fast)
+        drip(slow, 40)(connection)
+
+    with (
+        raw_server(send) as url,
+        pytest.raises(EndpointError, match=r"no answer within 0.3 seconds"),
+    ):
+        endpoint(url, "&timeout=0.3&retries=0").reply([prompt("q")])
+
+
+def test_a_reply_without_end() -> None:
+    def send(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            connection.sendall(b" " * (1 << 20))
+
+    with raw_server(send) as url, pytest.raises(InputError, match="longer than"):
+        endpoint(url, "&retries=0").reply([prompt("q")])
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (BODY.replace(b"100", b"NaN"), "not finite"),
+        (BODY.replace(b"100", b"-Infinity"), "not finite"),
+        (BODY.replace(b"100", b"1e999"), "not finite"),
+        (BODY.replace(b"(1)", b"\\ud800"), "surrogate"),
+        (b'{"a":' * 50_000, "nested"),
+    ],
+)
+def test_a_reply_that_cannot_be_used_is_the_fault_of_its_prompt(body: bytes, words: str) -> None:
+    with serving(lambda _: Response(body)) as server:
+        with pytest.raises(InputError, match=words):
+            endpoint(server).reply([prompt("q")])
+        assert len(server.requests) == 1  # the same would come again
+
+
+def test_errors_of_a_server_that_are_nested_or_no_unicode() -> None:
+    for body in (b'{"a":' * 50_000, b'{"error": "\\ud800"}', b'{"error": {"message": "\\ud800"}}'):
+        with serving(lambda _, body=body: Response(body, 400)) as server:
+            with pytest.raises(EndpointError, match="status 400") as ended:
+                endpoint(server).reply([prompt("q")])
+            str(ended.value).encode()
+
+
+def test_credentials_that_a_server_repeats_are_never_shown() -> None:
+    basic = base64.b64encode(b"me:pass word").decode()
+    settings = parse_settings("openai:m?url=http://me:pass%20word@127.0.0.1:9/v1?token=t0ken-9")
+    words = f"{basic} pass word pass%20word t0ken-9"
+    reply = EndpointClient(settings, RateLimit())._hide(words)
+    assert reply == " ".join(["***"] * 4)
+    with serving(lambda request: Response(said(f"your key is {KEY}"))) as server:
+        (told,) = endpoint(server).reply([prompt("q")])
+        assert told.text == "your key is ***"
+        for status, body in ((401, {"error": f"bad key {KEY}"}), (200, f"no JSON {KEY}".encode())):
+            server.answer = lambda _, status=status, body=body: Response(body, status)
+            with pytest.raises(EndpointError) as ended:
+                endpoint(server, "&retries=0").reply([prompt("q")])
+            assert KEY not in str(ended.value)
+            assert "***" in str(ended.value)
+
+
+def test_a_key_that_cannot_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in ("sk-secret\nX-Other: 1", "sk-secr€t"):
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+        with pytest.raises(EndpointError, match="cannot be sent") as ended:
+            endpoint("http://127.0.0.1:9/v1", "&retries=0").reply([prompt("q")])
+        assert "secr" not in str(ended.value)
+
+
+def test_a_key_in_place_of_its_variable() -> None:
+    with pytest.raises(InputError, match="key_env must be the name") as ended:
+        parse_settings("openai:m?key_env=sk-secret-1")
+    assert "secret" not in str(ended.value)

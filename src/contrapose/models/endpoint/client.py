@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import base64
 import http.client
+import io
 import os
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from threading import Event, Lock
-from typing import Any
+from typing import Any, cast
 from urllib.error import HTTPError, URLError
-from urllib.parse import unquote, urlunsplit
-from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
+from urllib.parse import parse_qsl, quote, unquote, urlunsplit
+from urllib.request import (
+    HTTPHandler,
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    Request,
+    build_opener,
+)
 
+from contrapose.errors import InputError
 from contrapose.models.capabilities import Reply
 from contrapose.models.endpoint.protocol import (
     EndpointError,
@@ -78,7 +88,7 @@ def parse_retry_after(value: str | None) -> float:
         pass
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         return 0.0
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
@@ -97,6 +107,13 @@ CONTENT_FILTER_CODES = frozenset(
     ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
 )
 """Error codes of a refusal of one prompt."""
+
+
+HIDDEN = "***"
+"""Replacement of credentials."""
+
+SHORTEST_SECRET = 4
+"""Characters of the shortest credential that is blotted out; a shorter one is part of words."""
 
 
 class _RetryError(Exception):
@@ -118,6 +135,79 @@ class _NoRedirect(HTTPRedirectHandler):
         """Follow no redirect, so that it becomes an HTTP error."""
 
 
+MAX_REPLY = 8 << 20
+"""Most bytes of a response that are read."""
+
+MAX_ERROR = 64 << 10
+"""Most bytes of an error's response that are read."""
+
+
+class _DeadlineReader(io.RawIOBase):
+    """Reader of a socket that fails at a deadline, however slowly the bytes drip in."""
+
+    def __init__(self, raw: io.RawIOBase, sock: Any, deadline: float):
+        self._raw, self._socket, self._deadline = raw, sock, deadline
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        """Read what is there, waiting no longer than the deadline."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+        return cast("int | None", self._raw.readinto(buffer))
+
+    def close(self) -> None:
+        """Close the socket's reader."""
+        self._raw.close()
+        super().close()
+
+
+class _DeadlineResponse(http.client.HTTPResponse):
+    """Response, from its status line on, that must have arrived at a deadline."""
+
+    def __init__(self, sock: Any, *arguments: Any, deadline: float, **options: Any):
+        super().__init__(sock, *arguments, **options)
+        self.fp = io.BufferedReader(_DeadlineReader(self.fp.detach(), sock, deadline))
+
+
+class _DeadlineConnection(http.client.HTTPConnection):
+    """Connection whose timeout is for everything: connecting, sending, and the whole response."""
+
+    def __init__(self, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        self._deadline = time.monotonic() + float(self.timeout or LONGEST_WAIT)
+        self.response_class = partial(_DeadlineResponse, deadline=self._deadline)  # type: ignore[assignment]
+
+    def connect(self) -> None:
+        """Connect; sending has the time that is left."""
+        super().connect()
+        self.sock.settimeout(max(self._deadline - time.monotonic(), 0.001))
+
+
+class _DeadlineSecureConnection(_DeadlineConnection, http.client.HTTPSConnection):
+    """Connection by TLS whose timeout is for everything."""
+
+
+class _DeadlineHandler(HTTPHandler):
+    """Handler that opens connections with a deadline."""
+
+    def http_open(self, req: Request) -> Any:
+        """Open a plain connection."""
+        return self.do_open(_DeadlineConnection, req)
+
+
+class _DeadlineSecureHandler(HTTPSHandler):
+    """Handler that opens TLS connections with a deadline."""
+
+    def https_open(self, req: Request) -> Any:
+        """Open a TLS connection."""
+        return self.do_open(_DeadlineSecureConnection, req)
+
+
 @dataclass(frozen=True, slots=True)
 class EndpointClient:
     """HTTP client of one endpoint; thread-safe.
@@ -131,13 +221,18 @@ class EndpointClient:
     settings: EndpointSettings
     rate_limit: RateLimit
     stop: Event = field(default_factory=Event)
-    _opener: OpenerDirector = field(default_factory=lambda: build_opener(_NoRedirect))
+    _opener: OpenerDirector = field(
+        default_factory=lambda: build_opener(_NoRedirect, _DeadlineHandler, _DeadlineSecureHandler)
+    )
 
     def send(self, body: bytes) -> Reply:
         """Send a request with retries and return the reply.
 
+        Credentials that the server repeats are blotted out.
+
         Raises:
             EndpointError: there is none, and a retry does not help.
+            InputError: the reply to this prompt cannot be used.
             TokenLimitNameError: the request must use the other field for its token limit.
         """
         reason = "nothing was sent"
@@ -165,12 +260,17 @@ class EndpointClient:
         request = Request(self._address(), body, self._headers(), method="POST")  # noqa: S310
         try:
             with self._opener.open(request, timeout=self.settings.timeout) as response:
-                return parse_reply(response.read())
+                content = response.read(MAX_REPLY + 1)
+            if len(content) > MAX_REPLY:
+                raise InputError(f"the reply to the prompt is longer than {MAX_REPLY:,} bytes.")
+            reply = parse_reply(content)
+            first = {self._hide(token): value for token, value in reply.first.items()}
+            return replace(reply, text=self._hide(reply.text), first=first)
         except HTTPError as error:
             with error:
                 return self._handle_error(error, body)
         except MalformedReplyError as error:
-            raise _RetryError(str(error)) from None
+            raise _RetryError(self._hide(str(error))) from None
         except TimeoutError:
             raise _RetryError(self._timeout_reason()) from None
         except URLError as error:
@@ -185,7 +285,8 @@ class EndpointClient:
     def _handle_error(self, error: HTTPError, body: bytes) -> Reply:
         """Turn an HTTP error into a retry, a refusal, or a final error."""
         try:
-            code, words = parse_error(error.read())
+            code, words = parse_error(error.read(MAX_ERROR))
+            words = self._hide(words)
         except (OSError, http.client.HTTPException):
             code, words = "", ""
         if error.code in RETRY_STATUSES and code != "insufficient_quota":
@@ -223,12 +324,33 @@ class EndpointClient:
         path = f"{target.path}/chat/completions"
         return urlunsplit((target.scheme, host, path, target.query, ""))
 
+    def _hide(self, text: str) -> str:
+        """Text of the server without the key or other credentials, which it may repeat."""
+        target = self.settings.target
+        secrets = {os.environ.get(self.settings.key_env, "").strip(), self._headers_key()}
+        password = unquote(target.password or "")
+        secrets |= {password, quote(password), target.password or ""}
+        secrets |= {value for _, value in parse_qsl(target.query)}
+        for secret in sorted(secrets, key=len, reverse=True):
+            if len(secret) >= SHORTEST_SECRET:
+                text = text.replace(secret, HIDDEN)
+        return text
+
+    def _headers_key(self) -> str:
+        """Credentials as they are sent."""
+        return self._headers().get("Authorization", "").partition(" ")[2]
+
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         target, key = self.settings.target, os.environ.get(self.settings.key_env, "").strip()
         if target.username is not None:
             pair = f"{unquote(target.username)}:{unquote(target.password or '')}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        elif not key.isascii() or not key.isprintable():
+            raise EndpointError(
+                f"the key in {self.settings.key_env} holds characters that cannot be sent: see to "
+                "it."
+            )
         elif key:
             headers["Authorization"] = f"Bearer {key}"
         return headers

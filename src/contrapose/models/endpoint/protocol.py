@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import io
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from contrapose.errors import ContraposeError, InputError
+from contrapose.files import SurrogateError, require_unicode
 from contrapose.models.capabilities import Prompt, Reply
 from contrapose.models.endpoint.settings import EndpointSettings
 
@@ -44,6 +46,13 @@ TOP_LOGPROBS = 20
 
 IMAGE_FORMAT = f"png or jpeg{JPEG_QUALITY} over {LARGEST_PNG}, side {LONGEST_SIDE} bicubic"
 """Encoding of images, for the fingerprint."""
+
+
+MOST_TOKENS = 1 << 40
+"""Most tokens that a server may count."""
+
+LONGEST_CODE = 100
+"""Characters of an error code that are read."""
 
 
 class MalformedReplyError(Exception):
@@ -98,9 +107,16 @@ def parse_reply(content: bytes) -> Reply:
 
     Raises:
         MalformedReplyError: there is none.
+        InputError: there is one that cannot be used: with a number that is not finite, half of a
+            surrogate pair, or nested too deeply. Another try would give the same.
     """
     try:
-        response = json.loads(content)
+        response = json.loads(content, parse_constant=_parse_finite, parse_float=_parse_finite)
+        require_unicode(response)
+    except (_UnusableError, SurrogateError) as error:
+        raise InputError(f"the reply to the prompt cannot be used ({error}).") from None
+    except RecursionError:
+        raise InputError("the reply to the prompt cannot be used (nested too deeply).") from None
     except ValueError:
         raise MalformedReplyError(f"what came back is not JSON: {_shorten(content)}") from None
     try:
@@ -116,11 +132,30 @@ def parse_reply(content: bytes) -> Reply:
         return Reply(
             text=text or "",
             first=_parse_first_logprobs(choice),
-            tokens_in=int(usage.get("prompt_tokens") or 0),
-            tokens_out=int(usage.get("completion_tokens") or 0),
+            tokens_in=_parse_count(usage.get("prompt_tokens")),
+            tokens_out=_parse_count(usage.get("completion_tokens")),
         )
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError):
         raise MalformedReplyError(f"what came back is no reply: {_shorten(content)}") from None
+
+
+class _UnusableError(ValueError):
+    """A JSON text holds a number that is not finite."""
+
+
+def _parse_finite(text: str) -> float:
+    """Number of a JSON text; NaN, Infinity and numbers that overflow are refused."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise _UnusableError(f"the number {text[:20]} is not finite")
+    return number
+
+
+def _parse_count(value: Any) -> int:
+    count = int(value or 0)
+    if not 0 <= count <= MOST_TOKENS:
+        raise ValueError
+    return count
 
 
 def parse_error(content: bytes) -> tuple[str, str]:
@@ -129,10 +164,11 @@ def parse_error(content: bytes) -> tuple[str, str]:
         error = json.loads(content)
         error = error.get("error", error)
         if isinstance(error, str):
-            return "", _shorten(error.encode())
+            return "", _shorten(error.encode(errors="replace"))
         words = str(error.get("message") or error.get("detail") or "")
-        return str(error.get("code") or ""), _shorten(words.encode())
-    except (ValueError, AttributeError):
+        code = str(error.get("code") or "")[:LONGEST_CODE]
+        return code, _shorten(words.encode(errors="replace"))
+    except (ValueError, AttributeError, RecursionError):
         return "", _shorten(content)
 
 
@@ -142,7 +178,7 @@ def _parse_first_logprobs(choice: Mapping[str, Any]) -> dict[str, float]:
     if not tokens:
         return {}
     likeliest = tokens[0].get("top_logprobs") or [tokens[0]]
-    return {str(token["token"]): float(token["logprob"]) for token in likeliest}
+    return {str(token["token"]): _parse_finite(str(token["logprob"])) for token in likeliest}
 
 
 def _fit_size(image: Image) -> Image:

@@ -9,7 +9,7 @@
 | `seed` | 0 | sent with each request |
 | `parallel` | 4 | concurrent requests |
 | `rpm` | no limit | rate limit, in requests per minute |
-| `timeout` | 60 | seconds until a request fails |
+| `timeout` | 60 | seconds from a request to the end of its reply |
 | `retries` | 6 | retries of a failed request |
 | `in`, `out` | unknown | prices per million tokens, for the total |
 
@@ -19,6 +19,7 @@ The first five can change replies and, except `key_env`, are part of the fingerp
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -30,6 +31,7 @@ from contrapose.files import did_you_mean
 PREFIX = "openai:"
 OPENAI_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 DEFAULTS: Mapping[str, str] = {
     "url": "",
@@ -61,7 +63,7 @@ class EndpointSettings:
         seed: sent with each request.
         parallel: concurrent requests.
         rpm: rate limit, in requests per minute; 0 for none.
-        timeout: in seconds.
+        timeout: seconds from a request to the end of its reply.
         retries: retries of a failed request.
         prices: per million tokens in and out; None where unknown.
     """
@@ -133,6 +135,11 @@ def parse_settings(text: str) -> EndpointSettings:
     url = values["url"] or os.environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_URL
     target = _parse_url(url)
     host = target.netloc.rpartition("@")[2]
+    if not VARIABLE.fullmatch(values["key_env"]):  # it may be the key itself, so it is not shown
+        raise InputError(
+            "key_env must be the name of the environment variable that holds the key, such as "
+            f"{KEY_VARIABLE}, and not the key."
+        )
     if values["temperature"] not in ("0", "default"):
         raise InputError(
             f"temperature must be 0, or default to leave it out, found {values['temperature']!r}."
