@@ -405,7 +405,7 @@ def test_a_reply_that_cannot_be_used_is_the_fault_of_its_prompt(body: bytes, wor
 
 def test_errors_of_a_server_that_are_nested_or_no_unicode() -> None:
     for body in (b'{"a":' * 50_000, b'{"error": "\\ud800"}', b'{"error": {"message": "\\ud800"}}'):
-        with serving(lambda _, body=body: Response(body, 400)) as server:
+        with serving(then(Response(body, 400))) as server:
             with pytest.raises(EndpointError, match="status 400") as ended:
                 endpoint(server).reply([prompt("q")])
             str(ended.value).encode()
@@ -421,7 +421,7 @@ def test_credentials_that_a_server_repeats_are_never_shown() -> None:
         (told,) = endpoint(server).reply([prompt("q")])
         assert told.text == "your key is ***"
         for status, body in ((401, {"error": f"bad key {KEY}"}), (200, f"no JSON {KEY}".encode())):
-            server.answer = lambda _, status=status, body=body: Response(body, status)
+            server.answer = then(Response(body, status))
             with pytest.raises(EndpointError) as ended:
                 endpoint(server, "&retries=0").reply([prompt("q")])
             assert KEY not in str(ended.value)
