@@ -53,8 +53,10 @@ def test_fourteen_metrics_of_two_models(cli: Cli, own: Path, regions: Path, tmp_
         }  # fmt: skip
         # Captions: 4 examples × 2 × 2**3; images: 4 × 2 × 2**2.
         assert model["counts"] == {
-            "games": 4, "cells": 512, "encodings": 96, "pairs": 0, "naive": 1024,
+            "games": 16, "cells": 512, "encodings": 96, "pairs": 0, "naive": 1024,
         }  # fmt: skip
+        assert model["examples"] == 4
+        assert {order["games"] for order in model["orders"]} == {16}
         assert set(model["equivariance"]) >= {"text_std", "image_std"}
         absent = {each["interaction"]: each["sentence"] for each in model["findings"]}
         assert "attributes change hands" in absent["Q_A&O"]
@@ -95,7 +97,7 @@ def test_tables_and_sentences(cli: Cli, own: Path) -> None:
     assert "tiny · itc: text side: the interaction of relation and object words" in said.out
     assert "Words from the captions' grammar (scenes)." in said.out
     assert "normalised space" not in said.out  # no region is hidden
-    assert "4 games of 128 scores; 72 encodings made, 256 if every score" in said.out
+    assert "16 games (one image with one caption) of 4 examples, 128 scores; 72" in said.out
     assert not set(said.out) & set("─│┃━╭\x1b")
 
 
@@ -109,6 +111,8 @@ def test_words_and_superpixels_play_too(cli: Cli, own: Path, tmp_path: Path) -> 
     said = cli("diagnose", "tiny", "--on", own, "--players", "words", "--limit", "1", *QUICK)
     assert said.status == 0, said
     assert "Where the score lies" in said.out
+    # Each of two captions plays by itself, with either image.
+    assert "4 games (one image with one caption) of 1 example, " in said.out
     said = cli(
         "diagnose", "tiny", "--on", own, "--players", "superpixels", "--superpixels", "4",
         "--side", "image", "--limit", "1", "--out", tmp_path / "out", *QUICK,

@@ -28,7 +28,7 @@ from contrapose.data import Example
 from contrapose.data.tagging import split_words
 from contrapose.diagnose.comparisons import Comparisons
 from contrapose.diagnose.findings import derive_findings
-from contrapose.diagnose.game_blocks import GameBlock, two_by_two_scores
+from contrapose.diagnose.game_blocks import GameBlock, GameIndex, two_by_two_scores
 from contrapose.diagnose.metrics import GameSide
 from contrapose.diagnose.planning import Baseline, choose_fill
 from contrapose.diagnose.players import MissingPlayers, RegionFinder, WordFinder, WordGroups
@@ -147,6 +147,7 @@ def diagnose_games(
     model: Model,
     score: str,
     blocks: Sequence[GameBlock],
+    examples: Mapping[str, Example],
     side: GameSide,
     selection: Selection,
     kinds: Mapping[str, frozenset[str]] | None,
@@ -161,6 +162,7 @@ def diagnose_games(
         model: the model that played.
         score: the score that the games are about.
         blocks: its games.
+        examples: the examples by id.
         side: side of the reported metrics.
         selection: the benchmark, whose parts are diagnosed by themselves too.
         kinds: ids of examples by kind of change; None where that is not known.
@@ -188,7 +190,7 @@ def diagnose_games(
         model=model.name,
         score=score,
         fingerprint=model.fingerprint,
-        examples=len(ids),
+        examples=len(GameIndex(blocks, examples).ids),
         metrics=metric_values(diagnosis, side),
         parts={part: metric_values(one, side) for part, one in by_part.items()},
         kinds={kind: metric_values(one, side) for kind, one in by_kind.items()},
@@ -198,7 +200,7 @@ def diagnose_games(
         equivariance=equivariance(square).summary() if len(square) else None,
         orders=order_shares(blocks),
         counts=Counts(
-            games=len(ids),
+            games=sum(block.match.size for block in blocks),
             cells=sum(block.values.size for block in blocks),
             encodings=sum(block.encodings for block in blocks),
             pairs=sum(block.pairs for block in blocks),

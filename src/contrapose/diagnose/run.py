@@ -224,6 +224,7 @@ def diagnose_models(
     scores = [choose_score(model, request.score) for model in loaded]
     has_groups = side != "image" and request.players != "words"
     kinds = examples_by_kind(examples, words if has_groups else DefaultWords(request.tagger))
+    by_id = {example.id: example for example in examples}
     store, images = AnswerStore(request.cache), ImageCache()
     diagnosed: list[tuple[ModelGames, ModelDiagnosis]] = []
     for model, score in zip(loaded, scores, strict=True):
@@ -245,6 +246,7 @@ def diagnose_models(
                 model,
                 score,
                 blocks,
+                by_id,
                 side,
                 selection,
                 kinds,
@@ -275,7 +277,7 @@ def diagnose_models(
     return DiagnosisRun(
         report,
         games,
-        {example.id: example for example in examples},
+        by_id,
         None if side == "image" else words,
         regions,
     )

@@ -118,7 +118,7 @@ class Counts(SchemaModel):
     """Cost of the games.
 
     Attributes:
-        games: games played.
+        games: games played: one per image and caption of an example.
         cells: scores that they need.
         encodings: images and captions that were encoded (dual encoders).
         pairs: pairs that were scored one by one (other models).
@@ -138,7 +138,7 @@ class OrderShares(SchemaModel):
     Attributes:
         side: text (all regions present) or image (all words present).
         players: number of players of these games.
-        games: number of these games.
+        games: number of these games, counted as in `Counts`.
         shares: shares of Σ|w| over non-empty coalitions, by their size from 1; means over games.
     """
 

@@ -83,7 +83,7 @@ from contrapose.metrics.statistics.bootstrap import (
     percentile_interval,
     replicates,
 )
-from contrapose.metrics.statistics.correlation import correlation_of
+from contrapose.metrics.statistics.correlation import LineFit, correlation_of, fit_line
 from contrapose.metrics.statistics.resampling import clusters_of, has_repeats
 from contrapose.metrics.statistics.shares import FEWEST_UNITS, clopper_pearson
 from contrapose.metrics.statistics.significance import (
@@ -119,6 +119,7 @@ __all__ = [
     "HeldOutMeans",
     "Histogram",
     "IntArray",
+    "LineFit",
     "McNemar",
     "NGram",
     "Outcome",
@@ -148,6 +149,7 @@ __all__ = [
     "edit_chance",
     "equivariance",
     "first_intervals",
+    "fit_line",
     "fit_ngram",
     "group_chance",
     "group_intervals",

@@ -125,7 +125,8 @@ def cost_lines(model: ModelDiagnosis) -> list[str]:
         else f"{counts.pairs:,} pairs asked"
     )
     lines = [
-        f"{counts.games:,} games of {counts.cells:,} scores; {computed}, "
+        f"{counts.games:,} games (one image with one caption) of {model.examples:,} "
+        f"{'example' if model.examples == 1 else 'examples'}, {counts.cells:,} scores; {computed}, "
         f"{counts.naive:,} if every score were asked by itself."
     ]
     reasons = Counter(example.reason for example in model.left_out).most_common()

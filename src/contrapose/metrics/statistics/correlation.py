@@ -1,13 +1,17 @@
-"""Pearson's correlation as a statistic of column totals, which the bootstrap can resample."""
+"""Pearson's correlation and the fitted line: statistics of column totals, which are resampled."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
+from contrapose.metrics.statistics.bootstrap import joint_replicates
+from contrapose.metrics.statistics.shares import FEWEST_UNITS
 from contrapose.metrics.statistics.statistic import Statistic, divide
-from contrapose.metrics.types import FloatArray, require_finite
+from contrapose.metrics.types import FloatArray, IntArray, require_finite
 
 NO_SPREAD = 1e-12
 """A variance below this share of the mean square is rounding: the value does not vary."""
@@ -61,3 +65,71 @@ def _standardize(values: FloatArray, share: FloatArray) -> FloatArray:
     if deviation <= np.sqrt(NO_SPREAD) * scale:
         return np.zeros_like(values)
     return np.asarray(centered / deviation)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LineFit:
+    """Least-squares line with its 95 % band.
+
+    Attributes:
+        slope: of the line.
+        intercept: its height at x = 0.
+        x: (g,) points across at which the band is given.
+        low: (g,) lower end of the band there; None with too few units to resample.
+        high: (g,) upper end; None with too few units.
+    """
+
+    slope: float
+    intercept: float
+    x: FloatArray
+    low: FloatArray | None
+    high: FloatArray | None
+
+
+def fit_line(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    points: ArrayLike,
+    clusters: IntArray,
+    resamples: int,
+    seed: int = 0,
+) -> LineFit | None:
+    """Fit y = intercept + slope · x by least squares; None where x does not vary.
+
+    The band holds the lines of 95 % of the resamples at each point across (percentiles).
+
+    Args:
+        x: (k,) one value an example.
+        y: (k,) the other value.
+        points: (g,) points across at which the band is wanted.
+        clusters: (k,) codes; examples with one code are drawn together.
+        resamples: number of bootstrap resamples.
+        seed: seed of the bootstrap.
+    """
+    first, second = require_finite(x, "values"), require_finite(y, "values")
+    ones = np.ones(first.shape)
+    a, b = _standardize(first, ones), _standardize(second, ones)
+    if not a.any():
+        return None
+    columns = np.stack([a, b, a * a, a * b, ones], axis=1)
+
+    def slopes(totals: FloatArray) -> FloatArray:
+        mean_a, mean_b, square, product = divide(totals[:, :4], totals[:, 4:]).T
+        return np.asarray((product - mean_a * mean_b) / _variance(square, mean_a))
+
+    def heights(totals: FloatArray) -> FloatArray:
+        mean_a, mean_b = divide(totals[:, :2], totals[:, 4:]).T
+        return np.asarray(mean_b - slopes(totals) * mean_a)
+
+    at = np.asarray(points, dtype=np.float64)
+    wide, tall = float(first.std()), float(second.std())
+    statistics = [Statistic(columns, slopes), Statistic(columns, heights)]
+    slope, height = (statistic.value() for statistic in statistics)
+    tilt = slope * tall / wide
+    low = high = None
+    if np.unique(clusters).size >= FEWEST_UNITS:
+        drawn = joint_replicates(statistics, clusters=clusters, resamples=resamples, seed=seed)
+        lines = drawn[1][:, None] + drawn[0][:, None] * ((at - first.mean()) / wide)
+        low, high = second.mean() + tall * np.nanquantile(lines, (0.025, 0.975), axis=0)
+    return LineFit(tilt, float(second.mean() + tall * height - tilt * first.mean()), at, low, high)

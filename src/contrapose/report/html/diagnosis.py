@@ -59,7 +59,9 @@ FAMILY_TITLES = {
 }
 SCATTER_NOTE = (
     "Each point is one comparison: across, by how much right scores above wrong; up, by how much "
-    "the pattern's dividend does. Where ρ is near 1 the score changes because this pattern does."
+    "the pattern's dividend does. Where ρ is near 1 the score changes because this pattern does. "
+    "The line is fitted by least squares, with its 95 % band. Points beyond the frame are drawn at "
+    "its edge; their number stands above it."
 )
 
 
@@ -151,7 +153,7 @@ def _scatter_figures(run: DiagnosisRun) -> list[str]:
             ScatterRow(
                 label,
                 [
-                    _scatter_panel(diagnosis, claim.family, key)
+                    _scatter_panel(diagnosis, claim.family, key, run.report.resamples)
                     for key in (*claim.parts, claim.interaction)
                 ],
             )
@@ -164,19 +166,19 @@ def _scatter_figures(run: DiagnosisRun) -> list[str]:
     return figures
 
 
-def _scatter_panel(diagnosis: Diagnosis, family: MetricFamily, key: str) -> PlotPanel:
+def _scatter_panel(
+    diagnosis: Diagnosis, family: MetricFamily, key: str, resamples: int
+) -> PlotPanel:
     metric, compared = diagnosis.metrics[key], diagnosis.comparisons[family.name]
     column = family.keys.index(key)
     present = compared.present[:, column]
     ends = metric.rho_ci95
     words = f"ρ = {format_correlation(metric.rho)}"
-    words += (
-        f" ({format_correlation(ends[0])} to {format_correlation(ends[1])}), n = {metric.count:,}"
-        if ends
-        else ""
-    )
+    if ends:
+        words += f" ({format_correlation(ends[0])} to {format_correlation(ends[1])})"
+    words += f", n = {metric.count:,}"
     x, y = compared.reward_differences[present], compared.dividend_differences[present, column]
-    return PlotPanel(key, words, x, y)
+    return PlotPanel(key, words, x, y, compared.clusters[present], resamples)
 
 
 def _equivariance_figures(run: DiagnosisRun) -> str:

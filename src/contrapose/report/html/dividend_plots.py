@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from contrapose.metrics import FloatArray
+from contrapose.metrics import FloatArray, IntArray, fit_line
 from contrapose.report.html.page import element, escape, format_coordinate
 from contrapose.report.html.svg import (
     CHARACTER_WIDTH,
@@ -18,6 +18,7 @@ from contrapose.report.html.svg import (
     figure,
     legend,
     line,
+    polyline,
     text,
     ticks,
 )
@@ -28,6 +29,10 @@ LEFT, TOP, GAP, HEAD, FOOT = 46.0, 22.0, 16.0, 36.0, 34.0
 MAX_PANEL_HEIGHT = 170.0
 MAX_POINTS = 600
 """Most points of a panel; of more, an even selection is drawn."""
+BAND_POINTS = 41
+"""Points across at which a line and its band are drawn."""
+BAND_RESAMPLES = 2_000
+"""Most resamples of a band, which is not read off to more digits than it is drawn in."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,12 +44,17 @@ class PlotPanel:
         words: line below the title: ρ.
         x: (c,) differences of the score.
         y: (c,) differences of the dividend.
+        clusters: (c,) codes of points that are drawn together in a resample; None: no line is
+            fitted.
+        resamples: number of resamples of the line's band.
     """
 
     title: str
     words: str
     x: FloatArray
     y: FloatArray
+    clusters: IntArray | None = None
+    resamples: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +70,9 @@ def scatter_grid(
 ) -> str:
     """Grid of scatter panels as a figure; empty if there is nothing to draw.
 
+    A panel's range leaves out the farthest 0.5 % of the values at either end. Points beyond it are
+    drawn at the edge, and their number is stated.
+
     Args:
         title: of the figure.
         rows: one per model; all have the same number of panels.
@@ -74,6 +87,7 @@ def scatter_grid(
     tall = min(MAX_PANEL_HEIGHT, wide)
     body: list[str] = []
     labels = list(dict.fromkeys((*order, *(row.label for row in rows))))
+    descriptions = []
     for i, row in enumerate(rows):
         top = i * (TOP + HEAD + tall + FOOT)
         body.append(text(0, top + 12, row.label, class_="row"))
@@ -83,22 +97,30 @@ def scatter_grid(
             left = LEFT + j * (wide + GAP)
             x = Scale(*across, left, left + wide)
             y = Scale(*up, top + TOP + HEAD + tall, top + TOP + HEAD)
-            body += _draw_panel(
-                panel, x, y, first=j == 0, color=color_class(labels.index(row.label))
-            )
+            words = _panel_words(panel, x, y)
+            descriptions.append(f"{row.label}: {panel.title} {words}")
+            color = color_class(labels.index(row.label))
+            body += _draw_panel(panel, words, x, y, first=j == 0, color=color)
     height = len(rows) * (TOP + HEAD + tall + FOOT)
-    description = "; ".join(
-        f"{row.label}: " + ", ".join(f"{panel.title} {panel.words}" for panel in row.panels)
-        for row in rows
-    )
-    return figure(title, note, description, WIDTH, height, body)
+    if max(len(panel.x) for row in rows for panel in row.panels) > MAX_POINTS:
+        note = f"{note} Of more than {MAX_POINTS} points an even selection is drawn.".strip()
+    return figure(title, note, "; ".join(descriptions), WIDTH, height, body)
 
 
-def _draw_panel(panel: PlotPanel, x: Scale, y: Scale, *, first: bool, color: str) -> list[str]:
+def _panel_words(panel: PlotPanel, x: Scale, y: Scale) -> str:
+    """The panel's line of text, with the number of points beyond its frame."""
+    outside = (panel.x < x.low) | (panel.x > x.high) | (panel.y < y.low) | (panel.y > y.high)
+    count = int(outside.sum())
+    return f"{panel.words}, {count:,} beyond" if count else panel.words
+
+
+def _draw_panel(
+    panel: PlotPanel, words: str, x: Scale, y: Scale, *, first: bool, color: str
+) -> list[str]:
     top, bottom = y.end, y.start
     parts = [
         text(x.start, top - 20, panel.title, class_="row"),
-        text(x.start, top - 6, panel.words, class_="tick"),
+        text(x.start, top - 6, words, class_="tick"),
         element(
             "rect", x=x.start, y=top, width=x.end - x.start, height=bottom - top, class_="frame"
         ),
@@ -115,7 +137,35 @@ def _draw_panel(panel: PlotPanel, x: Scale, y: Scale, *, first: bool, color: str
     # One path of strokes without length: a page of many thousand points stays small.
     path = "".join(f"M{format_coordinate(x(a))} {format_coordinate(y(b))}h0" for a, b in points)
     parts.append(element("path", d=path, class_=f"points {color}") if path else "")
-    return parts
+    return parts + _draw_line(panel, x, y)
+
+
+def _draw_line(panel: PlotPanel, x: Scale, y: Scale) -> list[str]:
+    """Fitted line with its 95 % band, within the frame and the range of the points."""
+    if panel.clusters is None or len(panel.x) < 3:
+        return []
+    ends = np.clip((panel.x.min(), panel.x.max()), x.low, x.high)
+    fit = fit_line(
+        panel.x,
+        panel.y,
+        points=np.linspace(*ends, BAND_POINTS),
+        clusters=panel.clusters,
+        resamples=min(panel.resamples, BAND_RESAMPLES),
+    )
+    if fit is None:
+        return []
+    parts = []
+    if fit.low is not None and fit.high is not None:
+        outline = [*zip(fit.x, fit.low, strict=True)]
+        outline += [*zip(fit.x[::-1], fit.high[::-1], strict=True)]
+        corners = " ".join(
+            f"{format_coordinate(x(float(a)))},{format_coordinate(y(float(b)))}" for a, b in outline
+        )
+        parts.append(element("polygon", points=corners, class_="band"))
+    heights = fit.intercept + fit.slope * fit.x
+    inside = (heights >= y.low) & (heights <= y.high)
+    drawn = zip(fit.x[inside].tolist(), heights[inside].tolist(), strict=True)
+    return [*parts, polyline([(x(a), y(b)) for a, b in drawn], "fit")]
 
 
 def _axis_range(some: Sequence[FloatArray]) -> tuple[float, float]:
