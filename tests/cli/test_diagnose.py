@@ -158,7 +158,7 @@ def test_nothing_is_asked_twice(cli: Cli, own: Path, tmp_path: Path) -> None:
         (
             [{"id": "0", "image": j, "regions": {"O1": {"size": [2, 2], "counts": [1, 3]}}}
              for j in range(2)],
-            "the mask of 'O1' is 2 × 2, and the image 48 × 48",
+            "is 2 × 2, and the image 48 × 48",
         ),
         (
             [{"id": "0", "image": j, "regions": {"O1": [60, 60, 9, 9]}} for j in range(2)],

@@ -16,7 +16,7 @@ from contrapose.diagnose.sensitivity import Diagnosis, diagnose_blocks
 from contrapose.metrics import clusters_of, holm, mean_of, paired_bootstrap
 from tests.diagnose.scorers import additive, bag_of_words, conjunction, play, random
 
-FEW_FINDINGS = 400
+FEW_FINDINGS = 1000
 
 
 def findings_of(*played: GameBlock) -> dict[str, Finding]:
@@ -59,16 +59,21 @@ def test_an_additive_scorer_is_dominated_by_its_parts() -> None:
 
 
 def test_interaction_share_of_noise_is_about_one_half() -> None:
-    for one in findings_of(play(random, 150)).values():
-        if one.verdict != "absent":
-            assert one.share == pytest.approx(NOISE_PERCENT / 100, abs=0.06)
+    tested = [one for one in findings_of(play(random, 150)).values() if one.verdict != "absent"]
+    for one in tested:
+        assert one.share == pytest.approx(NOISE_PERCENT / 100, abs=0.06)
+        assert one.verdict == "undecided"
+    # Noise exceeds each of its parts: that is not to dominate.
+    assert any(
+        all(test.is_significant and test.difference > 0 for test in one.tests[:2]) for one in tested
+    )
 
 
 def test_bag_of_words_is_undecided() -> None:
     one = findings_of(play(bag_of_words, 30))["Q_R&O"]
     assert one.verdict == "undecided"
     assert one.share is None
-    assert [test.p for test in one.tests] == [1, 1]
+    assert [test.p for test in one.tests] == [1, 1, 1]
     assert "is not shown to dominate" in one.sentence
     assert "%" not in one.sentence
 
@@ -101,10 +106,19 @@ def test_p_values_are_corrected_over_all_comparisons_of_a_model() -> None:
             ).p
             for part in claim.parts
         ]
+        first, second = (values[part] for part in claim.parts)
+        raw.append(
+            paired_bootstrap(
+                mean_of(first + second),
+                mean_of(values[claim.interaction]),
+                clusters_of([(id_,) for id_ in compared.ids]),
+                FEW_FINDINGS,
+            ).p
+        )
     ours = [
         test.p for one in derive_findings(diagnosis, resamples=FEW_FINDINGS) for test in one.tests
     ]
-    assert len(ours) == 10
+    assert len(ours) == 15
     np.testing.assert_allclose(ours, holm(raw))
 
 

@@ -147,7 +147,7 @@ def test_masks_of_the_photograph_are_cropped(example: Example, tmp_path: Path) -
         ({"O1": [0, 0, 5, 5], "O2": [4, 4, 3, 3]}, "'O1' and 'O2' overlap"),
         (
             {"O1": {"size": [4, 4], "counts": [0, 16]}},
-            "the mask of 'O1' is 4 × 4, and the image 10",
+            "is 4 × 4, and the image 10",
         ),
         ({"O1": [50, 50, 2, 2]}, "the region 'O1' is empty"),
         ({"O1": "nowhere.png"}, "is not there"),

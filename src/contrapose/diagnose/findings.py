@@ -2,13 +2,13 @@
 
 When captions differ only by a swap, each group of words alone is the same in both: a model that
 understands reacts to the *interaction* of the groups, and its sensitivity there should dominate.
-The same holds for two objects that change places in an image, and for mutual patterns. This is
-decided by paired bootstrap tests of the interaction against each of its parts, with Holm's
-correction over all comparisons of a model.
+The same holds for two objects that change places in an image, and for mutual patterns.
 
 An interaction is a difference of more scores than its parts are, so it moves more even when the
-scores are noise: with independent random scores its share of the three is about one half. The
-sentence says so beside the share.
+scores are noise: with independent random scores its share of the three is about one half. To
+dominate means to have more than that, which is to exceed the sum of both parts; not to dominate, to
+be exceeded by one of them. This is decided by paired bootstrap tests against each part and against
+their sum, with Holm's correction over all tests of a model.
 """
 
 from __future__ import annotations
@@ -104,12 +104,15 @@ NOISE_PERCENT = 50
 ROUNDING = 1e-12
 """Sensitivities below this are rounding errors."""
 
+SUM_OF_PARTS = "their sum"
+"""Key of the test against the sum of both parts."""
+
 Verdict = Literal["dominates", "does not dominate", "undecided", "absent"]
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Claim that an interaction dominates its parts when things are only swapped.
+    """Claim that an interaction exceeds the sum of its parts when things are only swapped.
 
     Attributes:
         family: the metric family whose comparisons decide.
@@ -172,13 +175,13 @@ class Finding:
     Attributes:
         side: the side it is reported under.
         interaction: the interaction's metric.
-        verdict: "dominates": it exceeds both parts; "does not dominate": a part exceeds it;
-            "undecided": neither is shown; "absent": there is nothing to test.
+        verdict: "dominates": it exceeds the sum of its parts; "does not dominate": a part exceeds
+            it; "undecided": neither is shown; "absent": there is nothing to test.
         share: the interaction's share of the three mean sensitivities together; about one half
             for scores that are noise.
         count: comparisons tested.
         examples: examples these come from.
-        tests: the tests against each of its parts.
+        tests: the tests against each of its parts, and against their sum.
         sentence: the finding in words.
     """
 
@@ -236,7 +239,7 @@ def _compare_with_parts(
     resamples: int,
     seed: int,
 ) -> tuple[list[PairedTest], list[int]]:
-    """Tests of the interaction against its parts, and the comparisons that have all three."""
+    """Tests of the interaction against its parts and their sum, and the comparisons tested."""
     keys = compared.family.keys
     columns = [keys.index(key) for key in (claim.interaction, *claim.parts)]
     values = compared.sensitivities[:, columns]
@@ -250,7 +253,9 @@ def _compare_with_parts(
     interaction, *parts = values[rows].T
     tests = [
         compare_means(key, part, interaction, clusters, resamples=resamples, seed=seed)
-        for key, part in zip(claim.parts, parts, strict=True)
+        for key, part in zip(
+            (*claim.parts, SUM_OF_PARTS), (*parts, parts[0] + parts[1]), strict=True
+        )
     ]
     return tests, rows.tolist()
 
@@ -268,17 +273,17 @@ def _build_finding(
         return Finding(side, claim.interaction, "absent", None, 0, 0, (), sentence)
     verdict = _decide_verdict(tests)
     interaction = tests[0].second
-    total = interaction + sum(test.first for test in tests)
+    total = interaction + tests[-1].first
     share = interaction / total if total > ROUNDING else None
     sentence = _finding_sentence(claim, verdict, tests, share, count, examples)
     return Finding(side, claim.interaction, verdict, share, count, examples, tests, sentence)
 
 
 def _decide_verdict(tests: Sequence[PairedTest]) -> Verdict:
-    shown = [test for test in tests if test.is_significant]
-    if any(test.difference < 0 for test in shown):
+    *parts, together = tests
+    if any(test.is_significant and test.difference < 0 for test in parts):
         return "does not dominate"
-    return "dominates" if len(shown) == len(tests) else "undecided"
+    return "dominates" if together.is_significant and together.difference > 0 else "undecided"
 
 
 def _finding_sentence(

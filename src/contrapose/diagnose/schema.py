@@ -77,7 +77,7 @@ class FindingValue(SchemaModel):
         share: its share of the three mean sensitivities; about one half for scores that are noise.
         n: comparisons tested.
         examples: examples they come from.
-        tests: tests against each part.
+        tests: tests against each part, and against their sum.
         sentence: the finding in words.
     """
 
