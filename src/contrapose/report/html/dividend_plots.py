@@ -144,11 +144,11 @@ def _draw_line(panel: PlotPanel, x: Scale, y: Scale) -> list[str]:
     """Fitted line with its 95 % band, within the frame and the range of the points."""
     if panel.clusters is None or len(panel.x) < 3:
         return []
-    ends = np.clip((panel.x.min(), panel.x.max()), x.low, x.high)
+    start, end = max(float(panel.x.min()), x.low), min(float(panel.x.max()), x.high)
     fit = fit_line(
         panel.x,
         panel.y,
-        points=np.linspace(*ends, BAND_POINTS),
+        points=np.linspace(start, end, BAND_POINTS),
         clusters=panel.clusters,
         resamples=min(panel.resamples, BAND_RESAMPLES),
     )
