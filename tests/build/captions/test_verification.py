@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contrapose.build.captions.sentence import apply_changes
+from contrapose.build.captions.edits import apply_changes
 from contrapose.build.captions.verification import (
     DoubtError,
     are_exclusive,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from contrapose.build.captions.edits import Rewrite
 from contrapose.build.captions.pairs import CaptionPairs
-from contrapose.build.captions.sentence import Rewrite
 from contrapose.errors import InputError
 from contrapose.tune.data.files import read_training_set
 from contrapose.tune.data.rows import TrainingCaption

@@ -7,6 +7,7 @@ for pairs in make_pairs([CaptionRecord("a red cube and a blue ball")], Recipe(se
 """
 
 from contrapose.build.captions.conjunction import swap_conjuncts
+from contrapose.build.captions.edits import Change, Rewrite, apply_changes
 from contrapose.build.captions.files import build_pairs, pair_files, read_captions
 from contrapose.build.captions.pairs import (
     ALL,
@@ -23,13 +24,7 @@ from contrapose.build.captions.pairs import (
 )
 from contrapose.build.captions.replacements import replacement_for_negative, replacements
 from contrapose.build.captions.rewriter import Rewriter, load_rewriter
-from contrapose.build.captions.sentence import (
-    Change,
-    Rewrite,
-    Sentence,
-    apply_changes,
-    parse_sentence,
-)
+from contrapose.build.captions.sentence import Sentence, parse_sentence
 
 __all__ = [
     "ALL",

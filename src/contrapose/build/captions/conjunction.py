@@ -21,9 +21,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from contrapose.build.captions.edits import Rewrite, diff_captions, fit_article
 from contrapose.build.captions.lexicon import (
     PLURAL_ONLY,
-    article_for,
     is_article,
     load_lexicon,
     load_table,
@@ -34,15 +34,13 @@ from contrapose.build.captions.lexicon import (
 from contrapose.build.captions.sentence import (
     BE_FORMS,
     NounPhrase,
-    Rewrite,
     Sentence,
-    diff_captions,
     parse_sentence,
 )
 from contrapose.data.tagging import Tagger
 
 SWAP_KIND = "swap-and"
-LIST_MARKS = re.compile(r"[,;:()/&\"“”]|\s[-–—]\s|[.!?]\s+\S")
+LIST_MARKS = re.compile(r"[,;:()/&\"“”]|\s[-–—]\s|\s['’](?:\s|\Z)|[.!?]\s+\S")
 REFERRING_WORDS = word_list("referring")
 """Words that refer to something else in the caption, or whose scope a swap could change."""
 
@@ -118,7 +116,16 @@ def _find_clauses(sentence: Sentence, middle: int) -> _Conjuncts | None:
     """Two like clauses that fill the caption: “a lady wearing skis and a man holding poles”."""
     stop = _last_word_end(sentence)
     shapes = [_clause_shape(sentence, 0, middle), _clause_shape(sentence, middle + 1, stop)]
-    return _Conjuncts(0, middle, stop) if shapes[0] is not None and shapes[0] == shapes[1] else None
+    if shapes[0] is None or shapes[0] != shapes[1]:
+        return None
+    # “a boy in jeans and a shirt chases bubbles”: the shirt may be the boy's.
+    left, right = sentence.phrase_to(middle), sentence.phrase_from(middle + 1)
+    kinds = [
+        load_lexicon().classes(sentence.at(one.head).low)
+        for one in (left, right)
+        if one is not None
+    ]
+    return None if kinds[0] & kinds[-1] else _Conjuncts(0, middle, stop)
 
 
 def _clause_shape(sentence: Sentence, first: int, end: int) -> tuple[str, ...] | None:
@@ -286,8 +293,7 @@ def _exchange_sides(sentence: Sentence, sides: _Conjuncts) -> str | None:
     head = sentence.caption[:start]
     before = sentence.at(first - 1) if first else None
     if before is not None and is_article(before.low):
-        article = article_for(right)
-        article = article.capitalize() if before.text[0].isupper() else article
+        article = fit_article(sentence.caption, before.text, right.split()[0])
         head = sentence.caption[: before.start] + article + sentence.caption[before.end : start]
     return f"{head}{right}{between}{left}{sentence.caption[end:]}"
 

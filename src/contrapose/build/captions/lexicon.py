@@ -22,6 +22,13 @@ def word_list(name: str) -> frozenset[str]:
     return frozenset(load_table("words.json")[name].split())
 
 
+@cache
+def compound_nouns() -> frozenset[str]:
+    """Compounds of an adjective and a noun, such as “hot dog”, in the singular."""
+    listed = load_table("wordnet.json")["compounds"].split(" | ")
+    return frozenset((*listed, *load_table("words.json")["compounds"]))
+
+
 SILENT_H = re.compile(r"(?:hour|honest|honou?r|heir|homage)", re.IGNORECASE)
 """Words with a silent h."""
 
@@ -177,7 +184,8 @@ class Contrast:
         subjects: classes of the noun that must come before; any where there are none.
         objects: classes of the noun that must follow; any where there are none.
         words: nouns that may follow beside those of the classes.
-        only: phrases that may be replaced; all where there are none.
+        only: phrases or verbs that may be replaced; all where there are none.
+        unless: words that must not come later in the caption.
     """
 
     sides: Sides
@@ -187,6 +195,7 @@ class Contrast:
     objects: frozenset[str]
     words: frozenset[str]
     only: frozenset[str]
+    unless: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +208,11 @@ class Lexicon:
         relations: relations and the verbs that stand for them.
         nouns: of every noun, singular or plural, its classes.
         verbs: of every form of a known verb, its base form and which form it is.
+        near: of an attribute, those of other sides that may be seen as it.
+        heads: of a class of attributes, the classes of nouns that it is said of.
+        not_heads: of a class of attributes, the classes of nouns that it is not said of.
+        together: classes of things that are often seen together.
+        places: of a preposition, the places that it goes with.
     """
 
     attributes: Mapping[str, Sides]
@@ -206,6 +220,11 @@ class Lexicon:
     relations: tuple[Contrast, ...]
     nouns: Mapping[str, frozenset[str]]
     verbs: Mapping[str, tuple[str, VerbForm]]
+    near: Mapping[str, frozenset[str]]
+    heads: Mapping[str, frozenset[str]]
+    not_heads: Mapping[str, frozenset[str]]
+    together: frozenset[str]
+    places: Mapping[str, frozenset[str]]
 
     def classes(self, noun: str) -> frozenset[str]:
         """Classes of a noun; empty if it is unknown."""
@@ -224,8 +243,21 @@ def load_lexicon() -> Lexicon:
     objects = {name: _as_sides(sides) for name, sides in table["objects"].items()}
     relations = tuple(_read_contrast(entry) for entry in table["relations"])
     more = {name: tuple(words) for name, words in table["more"].items()}
+    sets = {
+        name: {key: frozenset(words) for key, words in table[name].items()}
+        for name in ("near", "heads", "not", "places")
+    }
     return Lexicon(
-        attributes, objects, relations, _noun_classes(objects, more), _verb_index(relations)
+        attributes=attributes,
+        objects=objects,
+        relations=relations,
+        nouns=_noun_classes(objects, more),
+        verbs=_verb_index(relations),
+        near=sets["near"],
+        heads=sets["heads"],
+        not_heads=sets["not"],
+        together=frozenset(table["together"]),
+        places=sets["places"],
     )
 
 
@@ -267,6 +299,7 @@ def _read_contrast(value: Mapping[str, Any]) -> Contrast:
         objects=frozenset(value.get("object", ())),
         words=frozenset(value.get("words", ())),
         only=frozenset(value.get("from", ())),
+        unless=frozenset(value.get("unless", ())),
     )
 
 

@@ -7,6 +7,7 @@ pairs in any file, in any order.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,16 +15,17 @@ from itertools import islice, zip_longest
 
 import numpy as np
 
-from contrapose.build.captions import conjunction, hard_negatives
+from contrapose.build.captions import conjunction, contrasts, exchanges, numbers, orders
+from contrapose.build.captions.edits import Rewrite
 from contrapose.build.captions.replacements import replacements
 from contrapose.build.captions.rewriter import Rewriter
-from contrapose.build.captions.sentence import Rewrite, Sentence, parse_sentence
+from contrapose.build.captions.sentence import Sentence, parse_sentence
 from contrapose.build.captions.verification import normalize_words, reads_alike
 from contrapose.data.tagging import Tagger
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean
 
-REPLACE = ("replace-relation", "replace-attribute")
+REPLACE = ("replace-relation", "replace-attribute", "replace-object")
 CONTRAST = ("attribute", "object", "relation", "number")
 EXCHANGE = ("exchange-attribute", "exchange-object")
 REWRITTEN_POSITIVE = ("rewrite-synonym", "rewrite-swap")
@@ -34,8 +36,8 @@ POSITIVE = (*REPLACE, conjunction.SWAP_KIND, *REWRITTEN_POSITIVE)
 NEGATIVE = (
     *CONTRAST,
     *EXCHANGE,
-    *hard_negatives.ORDER_KINDS,
-    hard_negatives.NEGATION_KIND,
+    *orders.ORDER_KINDS,
+    contrasts.NEGATION_KIND,
     *REWRITTEN_NEGATIVE,
 )
 """Kinds of hard negatives: the caption no longer fits."""
@@ -51,7 +53,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "swap": (conjunction.SWAP_KIND,),
     "contrast": CONTRAST,
     "exchange": EXCHANGE,
-    "order": hard_negatives.ORDER_KINDS,
+    "order": orders.ORDER_KINDS,
     "rewrite": REWRITTEN,
 }
 
@@ -74,10 +76,13 @@ def parse_kinds(words: Sequence[str]) -> tuple[str, ...]:
 REWRITER_BATCH = 256
 """Captions per call of a rewriter."""
 
-SAME_AS_CAPTION, READS_LIKE_CAPTION, SAME_AS_POSITIVE, DUPLICATE = (
-    "same as the caption", "reads like the caption", "same as a positive", "twice",
+SAME_AS_CAPTION, READS_LIKE_CAPTION, SAME_AS_POSITIVE, IN_QUESTION, DUPLICATE = (
+    "same as the caption", "reads like the caption", "same as a positive", "in a question", "twice",
 )  # fmt: skip
 """Reasons why a proposal is dropped."""
+
+QUESTION = re.compile(r"[^.!?]+\?")
+YES = re.compile(r"\W*yes\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,15 +205,24 @@ def _make_caption_pairs(
     positives = {kind: proposed[kind] for kind in POSITIVE if kind in proposed}
     fitting = {normalize_words(one.text) for rewrites in positives.values() for one in rewrites}
 
-    def wrong(text: str) -> str | None:
-        if normalize_words(text) == normalize_words(row.caption):
-            return SAME_AS_CAPTION
-        if normalize_words(text) in fitting:
-            return SAME_AS_POSITIVE
-        return READS_LIKE_CAPTION if reads_alike(row.caption, text) else None
+    questions = open_questions(row.caption)
 
-    def unchanged(text: str) -> str | None:
-        return SAME_AS_CAPTION if normalize_words(text) == normalize_words(row.caption) else None
+    def wrong(rewrite: Rewrite) -> str | None:
+        if normalize_words(rewrite.text) == normalize_words(row.caption):
+            return SAME_AS_CAPTION
+        if normalize_words(rewrite.text) in fitting:
+            return SAME_AS_POSITIVE
+        if any(
+            (change.start < end and start < change.end) or start < change.start == change.end < end
+            for change in rewrite.changes
+            for start, end in questions
+        ):
+            return IN_QUESTION
+        return READS_LIKE_CAPTION if reads_alike(row.caption, rewrite.text) else None
+
+    def unchanged(rewrite: Rewrite) -> str | None:
+        same = normalize_words(rewrite.text) == normalize_words(row.caption)
+        return SAME_AS_CAPTION if same else None
 
     chosen = []
     for names, refuse in ((POSITIVE, unchanged), (NEGATIVE, wrong)):
@@ -222,8 +236,21 @@ def _make_caption_pairs(
     return CaptionPairs(row.image, row.caption, tuple(chosen[0]), tuple(chosen[1]))
 
 
+def open_questions(caption: str) -> list[tuple[int, int]]:
+    """Offsets of the questions of a caption that are not answered “yes”.
+
+    A change in such a question makes nothing wrong: “is it dark? no” may fit as well as “is it
+    raining? no”.
+    """
+    return [
+        match.span()
+        for match in QUESTION.finditer(caption)
+        if YES.match(caption, match.end()) is None
+    ]
+
+
 def _filter_proposals(
-    proposed: Mapping[str, Sequence[Rewrite]], refuse: Callable[[str], str | None], tally: Tally
+    proposed: Mapping[str, Sequence[Rewrite]], refuse: Callable[[Rewrite], str | None], tally: Tally
 ) -> dict[str, list[Rewrite]]:
     seen: set[tuple[str, ...]] = set()
     kept: dict[str, list[Rewrite]] = {}
@@ -231,7 +258,7 @@ def _filter_proposals(
         tally.proposed[kind] += len(rewrites)
         for rewrite in rewrites:
             words = normalize_words(rewrite.text)
-            reason = refuse(rewrite.text) or (DUPLICATE if words in seen else None)
+            reason = refuse(rewrite) or (DUPLICATE if words in seen else None)
             if reason is not None:
                 tally.drop(kind, reason)
                 continue
@@ -249,9 +276,7 @@ def _choose_proposals(
     """
     turns: dict[str, list[Rewrite]] = {}
     for kind, rewrites in kept.items():
-        turns.setdefault("order" if kind in hard_negatives.ORDER_KINDS else kind, []).extend(
-            rewrites
-        )
+        turns.setdefault("order" if kind in orders.ORDER_KINDS else kind, []).extend(rewrites)
     names = list(turns)
     drawn = _make_generator(recipe.seed, caption, names)
     queues = [[turns[name][i] for i in drawn.permutation(len(turns[name]))] for name in names]
@@ -278,15 +303,13 @@ def _propose_swap(sentence: Sentence, recipe: Recipe) -> Iterator[Rewrite]:
 MAKERS: Mapping[tuple[str, ...], Callable[[Sentence, Recipe], Iterator[Rewrite]]] = {
     REPLACE: lambda sentence, _: replacements(sentence),
     (conjunction.SWAP_KIND,): _propose_swap,
-    ("attribute",): lambda sentence, _: hard_negatives.contrast_attributes(sentence),
-    ("object",): lambda sentence, _: hard_negatives.contrast_objects(sentence),
-    ("relation",): lambda sentence, _: hard_negatives.contrast_relations(sentence),
-    ("number",): lambda sentence, _: hard_negatives.contrast_numbers(sentence),
-    ("exchange-attribute",): lambda sentence, _: hard_negatives.exchange_attributes(sentence),
-    ("exchange-object",): lambda sentence, _: hard_negatives.exchange_objects(sentence),
-    hard_negatives.ORDER_KINDS: lambda sentence, recipe: hard_negatives.shuffle_words(
-        sentence, recipe.seed
-    ),
-    (hard_negatives.NEGATION_KIND,): lambda sentence, _: hard_negatives.negate(sentence),
+    ("attribute",): lambda sentence, _: contrasts.contrast_attributes(sentence),
+    ("object",): lambda sentence, _: contrasts.contrast_objects(sentence),
+    ("relation",): lambda sentence, _: contrasts.contrast_relations(sentence),
+    ("number",): lambda sentence, _: numbers.contrast_numbers(sentence),
+    ("exchange-attribute",): lambda sentence, _: exchanges.exchange_attributes(sentence),
+    ("exchange-object",): lambda sentence, _: exchanges.exchange_objects(sentence),
+    orders.ORDER_KINDS: lambda sentence, recipe: orders.shuffle_words(sentence, recipe.seed),
+    (contrasts.NEGATION_KIND,): lambda sentence, _: contrasts.negate(sentence),
 }
 """Makers of the kinds that need no language model."""

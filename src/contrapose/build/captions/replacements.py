@@ -14,8 +14,13 @@ Conditions of an entry, under `only` (all must hold) and `unless` (none may):
 | `intransitive` | no object follows |
 | `next`, `previous` | one of these words stands beside it |
 | `after` | the word before has one of these tags |
-| `later` | one of these words comes after it, anywhere |
+| `earlier`, `later` | one of these words comes before it, or after it, anywhere |
 | `head` | the noun of its noun phrase is of one of these classes |
+| `subject` | the noun before it, clothes aside, is of one of these classes |
+| `head_word` | a noun phrase follows, its head one of these words, in the singular |
+
+A noun is replaced only where it is the head of its noun phrase and no part of a compound, and where
+the caption does not have the new word already.
 """
 
 from __future__ import annotations
@@ -25,19 +30,24 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from contrapose.build.captions.lexicon import VERB_FORMS, load_lexicon, load_table, verb_forms
+from contrapose.build.captions.edits import Rewrite, diff_captions, edit_caption
+from contrapose.build.captions.lexicon import (
+    VERB_FORMS,
+    load_lexicon,
+    load_table,
+    pluralize,
+    singularize,
+    verb_forms,
+)
 from contrapose.build.captions.sentence import (
     OBJECT_STARTS,
-    Rewrite,
     Sentence,
-    diff_captions,
-    edit_caption,
     parse_sentence,
     words_match,
 )
 
 Style = Literal["safe", "published"]
-Role = Literal["relation", "attribute"]
+Role = Literal["relation", "attribute", "object"]
 Condition = Callable[[Sentence, int, int, Any], bool]
 
 
@@ -49,12 +59,13 @@ class ReplacementRule:
         words: the replaced words, in lower case.
         to: the replacement.
         optional: last word of the replacement, left out where a preposition follows.
-        kind: a relation or an attribute.
-        group: its class: spatial, action, colour, size, state or shape.
+        kind: a relation, an attribute or an object.
+        group: its class: spatial, action, colour, size, state, shape, or a synonym of WordNet.
         published: whether it comes from the benchmark.
         safe: whether it keeps the meaning in the places that the conditions name.
         only: conditions that must hold.
         unless: conditions that must not hold.
+        noun: whether the words are a noun, the head of its noun phrase.
     """
 
     words: tuple[str, ...]
@@ -66,6 +77,7 @@ class ReplacementRule:
     safe: bool
     only: Mapping[str, Any]
     unless: Mapping[str, Any]
+    noun: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +124,8 @@ def load_rules() -> tuple[ReplacementRule, ...]:
     """Load the replacement rules, a verb in each of its forms."""
     return tuple(
         entry
-        for value in load_table("replacements.json")["entries"]
+        for table in ("replacements.json", "wordnet.json")
+        for value in load_table(table)["entries"]
         for entry in _parse_rule(value)
     )
 
@@ -133,6 +146,12 @@ def _parse_rule(value: Mapping[str, Any]) -> Iterator[ReplacementRule]:
     }  # fmt: skip
     if "phrase" in value:
         yield ReplacementRule(words=tuple(value["phrase"].split()), to=to, **common)
+        return
+    if "noun" in value:
+        one, many = value["noun"], pluralize(value["noun"])
+        pairs = {one: to, many: to if to.endswith("s") else pluralize(to)}
+        for old, new in pairs.items():
+            yield ReplacementRule(words=tuple(old.split()), to=new, noun=True, **common)
         return
     seen = set()
     new = verb_forms(to)
@@ -168,6 +187,8 @@ def _replacement_words(sentence: Sentence, end: int, entry: ReplacementRule) -> 
 
 
 def _conditions_hold(sentence: Sentence, first: int, end: int, entry: ReplacementRule) -> bool:
+    if entry.noun and not _is_lone_noun(sentence, first, end, entry.to):
+        return False
     return all(
         CONDITIONS[name](sentence, first, end, want) for name, want in entry.only.items()
     ) and (
@@ -175,10 +196,31 @@ def _conditions_hold(sentence: Sentence, first: int, end: int, entry: Replacemen
     )
 
 
+def _is_lone_noun(sentence: Sentence, first: int, end: int, to: str) -> bool:
+    """Whether a noun makes up the nouns of its phrase, and the caption lacks the new one."""
+    phrase = sentence.phrase_of(first)
+    if (
+        phrase is None
+        or (phrase.nouns, phrase.end) != (first, end)
+        or sentence.at(end).low in ("'", "’")
+    ):
+        return False
+    if first and sentence.tokens[first].text[0].isupper() and not sentence.caption.isupper():
+        return False  # a name
+    taken = {singularize(token.low) for token in sentence.tokens}
+    drawn = sentence.at(end).tag == "VBN" and sentence.at(end + 1).is_noun  # “a horse drawn cart”
+    return not drawn and singularize(to.lower().split()[-1]) not in taken - {
+        singularize(token.low) for token in sentence.tokens[first:end]
+    }
+
+
 def _has_object(sentence: Sentence, _: int, end: int, classes: Sequence[str]) -> bool:
     head = sentence.object_head(end)
-    return head is not None and (
-        not classes or bool(load_lexicon().classes(head.low) & set(classes))
+    named = head is not None and head.text[0].isupper() and not sentence.caption.isupper()
+    return (
+        head is not None
+        and not named
+        and (not classes or bool(load_lexicon().classes(head.low) & set(classes)))
     )
 
 
@@ -199,10 +241,20 @@ CONDITIONS: Mapping[str, Condition] = {
     "next": lambda sentence, _, end, words: sentence.at(end).low in words,
     "previous": lambda sentence, first, _, words: sentence.at(first - 1).low in words,
     "after": lambda sentence, first, _, tags: sentence.at(first - 1).tag in tags,
+    "earlier": lambda sentence, first, _, words: any(
+        token.low in words for token in sentence.tokens[:first]
+    ),
     "later": lambda sentence, _, end, words: any(
         token.low in words for token in sentence.tokens[end:]
     ),
     "head": _has_head,
+    "subject": lambda sentence, first, _, classes: (
+        (head := sentence.subject_head(first)) is not None
+        and bool(load_lexicon().classes(head.low) & set(classes))
+    ),
+    "head_word": lambda sentence, _, end, words: (
+        (head := sentence.object_head(end)) is not None and singularize(head.low) in words
+    ),
 }
 
 

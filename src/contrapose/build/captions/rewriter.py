@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from contrapose.build.captions.sentence import Rewrite
+from contrapose.build.captions.edits import Rewrite
 from contrapose.build.captions.verification import DoubtError, verify_one_word, verify_reordering
 from contrapose.errors import InputError, option
 from contrapose.models import Chat, Prompt, load_model

@@ -2,20 +2,20 @@
 
 The tagger ignores context, so its most frequent mistakes on captions are corrected here: attributes
 before a noun, verbs after one, and relations of several words (“in front of”), which contain no
-noun phrase. Changes of a caption are recorded, so that the new one can be made from the old one.
+noun phrase. An adjective that makes a compound with its noun (“hot dog”) counts as a noun.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from contrapose.build.captions.lexicon import (
-    article_for,
-    is_article,
+    compound_nouns,
     load_lexicon,
     relation_phrases,
+    singularize,
+    word_list,
 )
 from contrapose.data.tagging import WORD_PATTERN, Tagger, tag_words
 
@@ -27,6 +27,14 @@ PHRASE_PREDECESSORS = frozenset(
 )
 """Tags that may precede a noun phrase."""
 OBJECT_STARTS = (*DETERMINERS, "CD", "JJ", "NN", "VBN")
+NOUNS_IN_ING = word_list("nouns_in_ing")
+"""Nouns in -ing; other words in -ing after a noun are verbs."""
+SECOND_NOUNS = word_list("second_nouns")
+"""Words that are nouns after a noun: “tank top”, “train tracks”."""
+DRESSING_WORDS = frozenset(("in", "with", "wearing", "wears"))
+VERB_TAGS = ("VB", "VBZ", "VBP", "VBD")
+PREPOSITIONS = frozenset(("whilst", "amidst", "atop", "amid", "alongside"))
+"""Prepositions that taggers take for nouns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +149,15 @@ class Sentence:
         phrase = self.phrase_from(end)
         return None if phrase is None else self.tokens[phrase.head]
 
+    def subject_head(self, at: int) -> Token | None:
+        """Head of the noun phrase before a verb; clothes that it wears are passed over."""
+        for phrase in reversed([one for one in self.phrases if one.end <= at]):
+            head = self.tokens[phrase.head]
+            dressed = self.at(phrase.first - 1).low in DRESSING_WORDS or phrase.first == 0
+            if not (dressed and "clothing" in load_lexicon().classes(head.low)):
+                return head
+        return None
+
 
 def parse_sentence(caption: str, tagger: Tagger = "textblob") -> Sentence:
     """Parse a caption into tokens and noun phrases.
@@ -169,21 +186,11 @@ def words_match(tokens: Sequence[Token], at: int, words: Sequence[str]) -> bool:
 
 
 def _correct_tags(tokens: list[Token]) -> list[Token]:
-    words = load_lexicon()
     known = list(tokens)
     for i, token in enumerate(tokens):
         before = known[i - 1] if i else None
         after = tokens[i + 1] if i + 1 < len(tokens) else None
-        penn = token.tag
-        if token.low.endswith(("'s", "’s")):
-            penn = "PRP$"
-        elif words.is_attribute(token.low) and after is not None and _is_nominal(after):
-            penn = "JJ"
-        elif token.low in words.nouns and not token.is_noun and not _is_nominal(after):
-            penn = "NNS" if token.low.endswith("s") else "NN"
-        elif before is not None and before.is_noun and _is_finite(token, after):
-            penn = "VBZ"
-        known[i] = replace(token, tag=penn)
+        known[i] = replace(token, tag=_correct_tag(before, token, after))
     for i, token in enumerate(tokens):
         for phrase in relation_phrases().get(token.low, ()):
             if words_match(known, i, phrase):
@@ -192,20 +199,91 @@ def _correct_tags(tokens: list[Token]) -> list[Token]:
     return known
 
 
+def _correct_tag(before: Token | None, token: Token, after: Token | None) -> str:
+    words = load_lexicon()
+    follows = before is not None and before.is_noun
+    shade = token.low == "neon" and after is not None and words.is_attribute(after.low)
+    listed = token.low in words.nouns and not token.is_noun and not _is_nominal(after)
+    plural = "NNS" if token.low.endswith("s") else "NN"
+    rules = (
+        (token.low.endswith(("'s", "’s")), "PRP$"),
+        (token.low.isdecimal(), "CD"),
+        (token.low in PREPOSITIONS, "IN"),
+        (shade or (words.is_attribute(token.low) and _is_nominal(after)), "JJ"),
+        (_is_plural_verb(before, token, after), "VBP"),
+        (_begins_compound(token, after), "NN"),
+        (follows and token.low in SECOND_NOUNS and not _is_nominal(after), plural),
+        (listed and not _is_predicate(before, token), plural),
+        (not listed and _is_finite(before, token, after), "VBZ"),
+        (_is_participle(before, token, after), "VBG"),
+    )
+    return next((penn for holds, penn in rules if holds), token.tag)
+
+
 def _is_nominal(token: Token | None) -> bool:
     if token is None:
         return False
     return token.is_noun or token.tag == "JJ" or load_lexicon().is_attribute(token.low)
 
 
-def _is_finite(token: Token, after: Token | None) -> bool:
-    """Whether a word tagged as a plural is a verb in -s: no noun follows it."""
-    if token.tag != "NNS" or after is None:
+def _is_predicate(before: Token | None, token: Token) -> bool:
+    """Whether a word tagged as a verb agrees with the word before it."""
+    if before is None or token.tag not in VERB_TAGS:
+        return False
+    if before.tag in ("PRP", "WP", "MD", "TO"):
+        return True
+    if f"{before.low} {singularize(token.low)}" in compound_nouns():
+        return False  # “teddy bears”
+    plural = singularize(before.low) != before.low
+    return before.is_noun and (token.tag == "VBD" or (token.tag == "VBZ") != plural)
+
+
+def _begins_compound(token: Token, after: Token | None) -> bool:
+    """Whether a word in -ing makes a compound with the noun after it: “living room”."""
+    if after is None or not after.is_noun or not token.low.endswith("ing"):
+        return False
+    return f"{token.low} {singularize(after.low)}" in compound_nouns()
+
+
+def _is_finite(before: Token | None, token: Token, after: Token | None) -> bool:
+    """Whether a word tagged as a plural is a verb in -s."""
+    if before is None or not before.is_noun or token.tag != "NNS" or after is None:
         return False
     form = load_lexicon().verbs.get(token.low)
     if form is not None and form[1] == "s":
-        return not after.is_noun or after.low in load_lexicon().nouns
+        living = load_lexicon().classes(before.low) & {"person", "animal"}
+        single = singularize(before.low) == before.low
+        return not after.is_noun or after.low in load_lexicon().nouns or bool(living and single)
     return after.tag in ("DT", "PRP$")
+
+
+def _is_plural_verb(before: Token | None, token: Token, after: Token | None) -> bool:
+    """Whether a word tagged as a noun is the verb of the living: “two men kick at a ball”."""
+    if (
+        before is None
+        or token.tag != "NN"
+        or after is None
+        or after.tag not in ("IN", "DT", "TO", "PRP$")
+    ):
+        return False
+    living = load_lexicon().classes(before.low) & {"person", "animal"}
+    if living and token.low in load_lexicon().verbs and after.tag == "DT":
+        return True  # “a woman and a child watch a train”
+    known = token.low in load_lexicon().nouns or token.low.endswith("ing")
+    return (
+        before.tag == "NNS" and bool(living) and not known and singularize(before.low) != before.low
+    )
+
+
+def _is_participle(before: Token | None, token: Token, after: Token | None) -> bool:
+    """Whether a word in -ing that is tagged as a noun is a verb: “a man surfing in the ocean”."""
+    if before is None or token.tag != "NN" or not token.low.endswith("ing"):
+        return False
+    if token.low in NOUNS_IN_ING and (after is None or after.tag not in ("DT", "PRP$")):
+        return False
+    if not (before.is_noun and load_lexicon().classes(before.low) & {"person", "animal"}):
+        return before.low in BE_FORMS and (after is None or not after.is_noun)
+    return after is None or not after.is_noun
 
 
 def _find_phrases(tokens: Sequence[Token]) -> Iterator[NounPhrase]:
@@ -227,8 +305,16 @@ def _find_phrases(tokens: Sequence[Token]) -> Iterator[NounPhrase]:
         if i == nouns:
             i = max(first + 1, i)
             continue
+        while modifiers and modifiers[-1] == nouns - 1 and _is_compound(tokens, nouns - 1):
+            nouns = modifiers.pop()
         determined = tokens[first].tag in (*DETERMINERS, "CD")
         yield NounPhrase(first, i, nouns, tuple(modifiers), determined)
+
+
+def _is_compound(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a modifier and the noun after it name one thing: “hot dog”, “polar bears”."""
+    first, last = tokens[at].low, tokens[at + 1].low
+    return not compound_nouns().isdisjoint((f"{first} {last}", f"{first} {singularize(last)}"))
 
 
 def _is_joining_and(tokens: Sequence[Token], at: int) -> bool:
@@ -244,118 +330,3 @@ def _is_modifier(tokens: Sequence[Token], at: int) -> bool:
         after = tokens[at + 1] if at + 1 < len(tokens) else None
         return before in ("", "DT", "JJ", "IN", "PRP$") and _is_nominal(after)
     return token.tag in MODIFIERS
-
-
-NEXT_WORD = re.compile(r"\s*[\"'“‘(]*(\w[\w'’-]*)")
-PIECES = re.compile(r"\w[\w'’-]*|\s+|[^\w\s]")
-LAST_WORD = re.compile(r"(\w[\w'’-]*)[ \t]+$")
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Replaced character span of a caption, with its old and new text.
-
-    Attributes:
-        start: offset of its first character.
-        end: offset after its last.
-        before: the replaced text.
-        after: the new text.
-    """
-
-    start: int
-    end: int
-    before: str
-    after: str
-
-    def as_json(self) -> dict[str, object]:
-        """JSON record of the change."""
-        return {"span": [self.start, self.end], "from": self.before, "to": self.after}
-
-
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """A caption made from another.
-
-    Attributes:
-        text: the new caption.
-        kind: kind of change, such as `replace-relation`.
-        changes: the changes, from left to right; a repaired article is a change too.
-    """
-
-    text: str
-    kind: str
-    changes: tuple[Change, ...]
-
-
-def edit_caption(
-    caption: str, kind: str, edits: Iterable[tuple[int, int, str]], *, articles: bool = True
-) -> Rewrite:
-    """Replace character spans of a caption, with case and articles made to fit.
-
-    Args:
-        caption: the caption.
-        kind: kind of change.
-        edits: start, end and new words of each replaced span; none overlap.
-        articles: adapt “a” and “an” before a changed word to the new one.
-    """
-    changes: list[Change] = []
-    for start, end, words in sorted(edits):
-        before = caption[start:end]
-        after = match_case(before, words)
-        if before != after:
-            changes.append(Change(start, end, before, after))
-    if articles:
-        changes = _repair_articles(caption, changes)
-    return Rewrite(apply_changes(caption, changes), kind, tuple(changes))
-
-
-def apply_changes(caption: str, changes: Sequence[Change]) -> str:
-    """Apply changes to a caption."""
-    parts: list[str] = []
-    at = 0
-    for change in changes:
-        parts += [caption[at : change.start], change.after]
-        at = change.end
-    return "".join([*parts, caption[at:]])
-
-
-def diff_captions(caption: str, text: str, kind: str) -> Rewrite:
-    """Rewrite whose change is the shortest word span in which two captions differ."""
-    if caption == text:
-        return Rewrite(text, kind, ())
-    old, new = PIECES.findall(caption), PIECES.findall(text)
-    most = min(len(old), len(new))
-    first = next((i for i in range(most) if old[i] != new[i]), most)
-    last = next((i for i in range(most - first) if old[-1 - i] != new[-1 - i]), most - first)
-    before, after = old[first : len(old) - last], new[first : len(new) - last]
-    start = len("".join(old[:first]))
-    words = "".join(before)
-    return Rewrite(text, kind, (Change(start, start + len(words), words, "".join(after)),))
-
-
-def match_case(before: str, words: str) -> str:
-    """New words in the case of the old: WITHIN for IN, Ivory for White."""
-    if not before or not words:
-        return words
-    if len(before) > 1 and before.isupper():
-        return words.upper()
-    if before[0].isupper() and words[0].islower():
-        return words[0].upper() + words[1:]
-    return words
-
-
-def _repair_articles(caption: str, changes: Sequence[Change]) -> list[Change]:
-    """Add changes that repair the articles before changed words."""
-    repaired: list[Change] = []
-    for change in changes:
-        word = NEXT_WORD.match(change.after or caption[change.end :])
-        before = LAST_WORD.search(caption, 0, change.start)
-        if word and before and is_article(before[1]):
-            start, end = before.span(1)
-            right = match_case(before[1], article_for(word[1]))
-            # A capital “A” alone is not a word in capitals.
-            right = right.capitalize() if before[1] == "A" else right
-            if right != before[1] and not any(one.end > start for one in repaired):
-                repaired.append(Change(start, end, before[1], right))
-        repaired.append(change)
-    return repaired

@@ -11,21 +11,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
+from contrapose.build.captions.edits import Rewrite, diff_captions, edit_caption, fit_article
 from contrapose.build.captions.lexicon import (
     Sides,
-    article_for,
     is_article,
     load_lexicon,
     side_index,
     singularize,
 )
 from contrapose.build.captions.replacements import synonym_pairs
-from contrapose.build.captions.sentence import Rewrite, Token, diff_captions, edit_caption
+from contrapose.build.captions.sentence import Token
 from contrapose.data.tagging import WORD_PATTERN
 
 SYMMETRIC_JOINTS = (
-    ("and",), ("or",), ("with",), ("next", "to"), ("near",), ("beside",), ("by",), ("alongside",),
-    ("close", "to"), ("far", "from"), ("touching",), ("facing",),
+    ("and",), ("or",), (",",), ("with",), ("next", "to"), ("near",), ("beside",), ("by",),
+    ("alongside",), ("close", "to"), ("far", "from"), ("away", "from"), ("adjacent", "to"),
+    ("opposite",), ("opposite", "to"), ("parallel", "to"), ("perpendicular", "to"), ("touching",),
+    ("facing",), ("like",), ("connected", "to"), ("attached", "to"), ("across", "from"),
 )  # fmt: skip
 """Words whose two sides can be exchanged without changing the meaning."""
 MAX_SIDE = 8
@@ -157,8 +159,7 @@ def fix_articles(text: str) -> str:
     tokens = _tokenize(text)
     for token, after in reversed(list(pairwise(tokens))):
         if is_article(token.low) and after.low[0].isalnum():
-            right = article_for(after.text)
-            right = right.capitalize() if token.text[0].isupper() else right
+            right = fit_article(text, token.text, after.text)
             text = text[: token.start] + right + text[token.end :]
     return text
 

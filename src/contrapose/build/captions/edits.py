@@ -1,0 +1,133 @@
+"""Edits of captions: replaced spans, with case and articles made to fit, recorded as changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from contrapose.build.captions.lexicon import article_for, is_article
+
+NEXT_WORD = re.compile(r"\s*[\"'“‘(]*(\w[\w'’-]*)")
+PIECES = re.compile(r"\w[\w'’-]*|\s+|[^\w\s]")
+LAST_WORD = re.compile(r"(\w[\w'’-]*)[ \t]+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Replaced character span of a caption, with its old and new text.
+
+    Attributes:
+        start: offset of its first character.
+        end: offset after its last.
+        before: the replaced text.
+        after: the new text.
+    """
+
+    start: int
+    end: int
+    before: str
+    after: str
+
+    def as_json(self) -> dict[str, object]:
+        """JSON record of the change."""
+        return {"span": [self.start, self.end], "from": self.before, "to": self.after}
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A caption made from another.
+
+    Attributes:
+        text: the new caption.
+        kind: kind of change, such as `replace-relation`.
+        changes: the changes, from left to right; a repaired article is a change too.
+    """
+
+    text: str
+    kind: str
+    changes: tuple[Change, ...]
+
+
+def edit_caption(
+    caption: str, kind: str, edits: Iterable[tuple[int, int, str]], *, articles: bool = True
+) -> Rewrite:
+    """Replace character spans of a caption, with case and articles made to fit.
+
+    Args:
+        caption: the caption.
+        kind: kind of change.
+        edits: start, end and new words of each replaced span; none overlap.
+        articles: adapt “a” and “an” before a changed word to the new one.
+    """
+    changes: list[Change] = []
+    for start, end, words in sorted(edits):
+        before = caption[start:end]
+        after = words.upper() if caption.isupper() else match_case(before, words)
+        if before != after:
+            changes.append(Change(start, end, before, after))
+    if articles:
+        changes = _repair_articles(caption, changes)
+    return Rewrite(apply_changes(caption, changes), kind, tuple(changes))
+
+
+def apply_changes(caption: str, changes: Sequence[Change]) -> str:
+    """Apply changes to a caption."""
+    parts: list[str] = []
+    at = 0
+    for change in changes:
+        parts += [caption[at : change.start], change.after]
+        at = change.end
+    return "".join([*parts, caption[at:]])
+
+
+def diff_captions(caption: str, text: str, kind: str) -> Rewrite:
+    """Rewrite whose change is the shortest word span in which two captions differ."""
+    if caption == text:
+        return Rewrite(text, kind, ())
+    old, new = PIECES.findall(caption), PIECES.findall(text)
+    most = min(len(old), len(new))
+    first = next((i for i in range(most) if old[i] != new[i]), most)
+    last = next((i for i in range(most - first) if old[-1 - i] != new[-1 - i]), most - first)
+    before, after = old[first : len(old) - last], new[first : len(new) - last]
+    start = len("".join(old[:first]))
+    words = "".join(before)
+    return Rewrite(text, kind, (Change(start, start + len(words), words, "".join(after)),))
+
+
+def match_case(before: str, words: str) -> str:
+    """New words in the case of the old: WITHIN for IN, Ivory for White."""
+    if not before or not words:
+        return words
+    if len(before) > 1 and before.isupper():
+        return words.upper()
+    if before[0].isupper() and words[0].islower():
+        return words[0].upper() + words[1:]
+    return words
+
+
+def fit_article(caption: str, article: str, word: str) -> str:
+    """Indefinite article that goes before a word, in the case of the one it replaces.
+
+    In a caption of capitals “MAN” is a word, not an abbreviation that is spelled out.
+    """
+    capitals = caption.isupper()
+    right = article_for(word.lower() if capitals else word)
+    if capitals:
+        return right.upper()
+    return right.capitalize() if article[0].isupper() else right
+
+
+def _repair_articles(caption: str, changes: Sequence[Change]) -> list[Change]:
+    """Add changes that repair the articles before changed words."""
+    repaired: list[Change] = []
+    for change in changes:
+        word = NEXT_WORD.match(change.after or caption[change.end :])
+        before = LAST_WORD.search(caption, 0, change.start)
+        if word and before and is_article(before[1]):
+            start, end = before.span(1)
+            right = fit_article(caption, before[1], word[1])
+            if right != before[1] and not any(one.end > start for one in repaired):
+                repaired.append(Change(start, end, before[1], right))
+        repaired.append(change)
+    return repaired
