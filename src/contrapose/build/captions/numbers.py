@@ -68,9 +68,11 @@ def _find_number(sentence: Sentence, phrase: NounPhrase) -> tuple[int, int] | No
         for i in range(phrase.first, phrase.nouns)
         if sentence.at(i).tag == "CD" or read_number(sentence.at(i).low) is not None
     ]
-    if len(numbers) != 1 or numbers[0][1] is None:
+    if len(numbers) != 1:
         return None
     at, value = numbers[0]
+    if value is None:
+        return None
     before, after = sentence.at(at - 1), sentence.at(at + 1)
     if not SIGNS.isdisjoint((before.low, after.low)) or before.low in ("these", "those"):
         return None
