@@ -141,6 +141,28 @@ def test_errors_name_arguments(
 
 
 @pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"limit": 0}, "limit must be at least 1"),
+        ({"resamples": 99}, "resamples must be at least 100"),
+        ({"cache_use": "reused"}, "cache_use.*reuse"),
+        ({"dtype": "fp8"}, "fp8"),
+    ],
+)
+def test_verbs_share_their_options(
+    bad: dict[str, object], said: str, examples: list[cp.Example]
+) -> None:
+    for call in (
+        lambda: cp.evaluate(brightness, on=examples, **bad),  # type: ignore[arg-type]
+        lambda: cp.audit(examples, lm="none", **bad),  # type: ignore[arg-type]
+        lambda: cp.diagnose("tiny-clip", on=examples, **bad),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InputError, match=said):
+            call()
+
+
+@pytest.mark.parametrize(
     ("model", "on", "message"),
     [
         (Fake, "scenes", "is a class"),

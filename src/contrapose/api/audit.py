@@ -14,14 +14,12 @@ from contrapose.api.inputs import (
     one_benchmark,
     one_path,
     require_at_least,
-    require_choice,
-    store_place,
+    scoring_options,
 )
 from contrapose.engine import Progress, parse_prior
 from contrapose.errors import InputError
 from contrapose.evaluation.audit import AuditRequest, audit_benchmark
 from contrapose.files import new_folder, require_free, write_text
-from contrapose.models.options import parse_dtype
 
 if TYPE_CHECKING:
     from contrapose.engine import Prior
@@ -92,28 +90,22 @@ def audit(
     """
     from contrapose.models.names import DEFAULT_LANGUAGE_MODEL
 
-    require_at_least(1, batch_size=batch_size, limit=limit, sample=sample)
-    require_at_least(100, resamples=resamples)
+    shared = scoring_options(
+        root=root, subset=subset, limit=limit, device=device, dtype=dtype,
+        batch_size=batch_size, cache=cache, cache_use=cache_use,
+        trust_remote_code=trust_remote_code, resamples=resamples, seed=seed,
+    )  # fmt: skip
+    require_at_least(1, sample=sample)
     request = AuditRequest(
         benchmark=one_benchmark(benchmark),
         models=list_words(model),
         lm=None if lm == "none" else lm or DEFAULT_LANGUAGE_MODEL,
         lm_needed=lm is not None,
-        root=one_path(root),
-        subsets=list_words(subset),
-        limit=limit,
         sample=sample,
         prior=parse_prior(prior, seed=seed) if isinstance(prior, str) else prior,
         ngram_corpus=one_path(ngram_corpus),
         likelihoods=one_path(likelihoods),
-        device=device,
-        dtype=None if dtype is None else parse_dtype(dtype),
-        batch_size=batch_size,
-        cache=store_place(cache),
-        cache_use=require_choice("cache_use", cache_use, ("reuse", "refresh", "only")),
-        trust_remote_code=trust_remote_code,
-        resamples=resamples,
-        seed=seed,
+        **shared,
     )
     target = one_path(out)
     if target is not None:

@@ -12,15 +12,12 @@ from contrapose.api.inputs import (
     PathLike,
     Words,
     list_models,
-    list_words,
     one_benchmark,
     one_path,
-    require_at_least,
     require_choice,
-    store_place,
+    scoring_options,
 )
 from contrapose.errors import InputError, option
-from contrapose.models.options import parse_dtype
 
 if TYPE_CHECKING:
     from contrapose.diagnose.model_diagnosis import DiagnosisRun
@@ -111,8 +108,11 @@ def diagnose(
     from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS
     from contrapose.diagnose.run import DiagnoseRequest, choose_baseline, diagnose_models
 
-    require_at_least(1, batch_size=batch_size, workers=workers, limit=limit)
-    require_at_least(100, resamples=resamples)
+    shared = scoring_options(
+        root=root, subset=subset, limit=limit, device=device, dtype=dtype,
+        batch_size=batch_size, workers=workers, cache=cache, cache_use=cache_use,
+        trust_remote_code=trust_remote_code, resamples=resamples, seed=seed,
+    )  # fmt: skip
     require_superpixels(superpixels, players)
     request = DiagnoseRequest(
         benchmark=one_benchmark(on),
@@ -121,22 +121,11 @@ def diagnose(
         superpixels=DEFAULT_SUPERPIXELS if superpixels is None else superpixels,
         baseline=choose_baseline(baseline, preset, seed),
         score=score,
-        root=one_path(root),
-        subsets=list_words(subset),
-        limit=limit,
         groups=one_path(groups),
         regions=one_path(regions),
         tagger=require_choice("tagger", tagger, TAGGERS),
         preset=preset,
-        device=device,
-        dtype=None if dtype is None else parse_dtype(dtype),
-        batch_size=batch_size,
-        workers=workers,
-        cache=store_place(cache),
-        cache_use=require_choice("cache_use", cache_use, ("reuse", "refresh", "only")),
-        trust_remote_code=trust_remote_code,
-        resamples=resamples,
-        seed=seed,
+        **shared,
     )
     chosen, _ = list_models(models)
     target = one_path(out)

@@ -16,16 +16,14 @@ from contrapose.api.inputs import (
     list_words,
     one_path,
     parse_alpha,
-    require_at_least,
     require_choice,
-    store_place,
+    scoring_options,
 )
 from contrapose.api.runs import Run, Runs
 from contrapose.engine import Progress, parse_prior, parse_question_template
 from contrapose.errors import InputError, option
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
-from contrapose.models.options import parse_dtype
 
 if TYPE_CHECKING:
     from contrapose.engine import Prior
@@ -115,34 +113,25 @@ def evaluate(
     """
     chosen, several_models = list_models(models)
     benchmarks, several_benchmarks = list_benchmarks(on)
-    require_at_least(1, batch_size=batch_size, workers=workers, limit=limit)
-    require_at_least(100, resamples=resamples)
-    require_at_least(0, seed=seed)
+    shared = scoring_options(
+        root=root, subset=subset, limit=limit, device=device, dtype=dtype,
+        batch_size=batch_size, workers=workers, cache=cache, cache_use=cache_use,
+        trust_remote_code=trust_remote_code, resamples=resamples, seed=seed,
+    )  # fmt: skip
     if prior is None and alpha is not None:
         prior = DEFAULT_PRIOR
     request = EvalRequest(
         benchmarks=benchmarks,
         scores=list_words(score),
-        root=one_path(root),
-        subsets=list_words(subset),
-        limit=limit,
-        device=device,
-        dtype=None if dtype is None else parse_dtype(dtype),
-        batch_size=batch_size,
-        workers=workers,
-        cache=store_place(cache),
-        cache_use=require_choice("cache_use", cache_use, ("reuse", "refresh", "only")),
         strict=strict,
         common=common,
         long=require_choice("long", long, ("skip", "cut")),
         rerank=_parse_rerank(rerank),
-        trust_remote_code=trust_remote_code,
         prior=parse_prior(prior, seed=seed) if isinstance(prior, str) else prior,
         alpha=parse_alpha(alpha, prior=prior is not None),
         question=parse_question_template(question, answer),
         tokens=True,
-        resamples=resamples,
-        seed=seed,
+        **shared,
     )
     target = one_path(out)
     if target is not None:

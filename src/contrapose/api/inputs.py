@@ -13,6 +13,7 @@ from contrapose.evaluation.selection import BenchmarkLike
 from contrapose.files import did_you_mean, local_path
 from contrapose.models.capabilities import Model
 from contrapose.models.function import FunctionModel, ScoreFunction
+from contrapose.models.options import parse_dtype
 
 ModelLike = str | Path | Model | ScoreFunction
 """A model string or folder, a loaded model, or a function of an image and a caption."""
@@ -117,6 +118,45 @@ def store_place(cache: Cache) -> Path | str | None:
     if cache is True:
         return default_store_folder()
     return None if cache is False else cache
+
+
+def scoring_options(
+    *,
+    root: PathLike | None,
+    subset: Words,
+    limit: int | None,
+    device: str,
+    dtype: str | None,
+    batch_size: int | None,
+    workers: int | None = None,
+    cache: Cache,
+    cache_use: str,
+    trust_remote_code: bool,
+    resamples: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Fields of `ScoringOptions`: the options that evaluate, audit and diagnose share.
+
+    Raises:
+        InputError: one of them has a value that it cannot have.
+    """
+    require_at_least(1, batch_size=batch_size, workers=workers, limit=limit)
+    require_at_least(100, resamples=resamples)
+    require_at_least(0, seed=seed)
+    return {
+        "root": one_path(root),
+        "subsets": list_words(subset),
+        "limit": limit,
+        "device": device,
+        "dtype": None if dtype is None else parse_dtype(dtype),
+        "batch_size": batch_size,
+        "workers": workers,
+        "cache": store_place(cache),
+        "cache_use": require_choice("cache_use", cache_use, ("reuse", "refresh", "only")),
+        "trust_remote_code": trust_remote_code,
+        "resamples": resamples,
+        "seed": seed,
+    }
 
 
 def require_at_least(least: int, **numbers: int | None) -> None:

@@ -7,24 +7,8 @@ from typing import Annotated
 
 import typer
 
+from contrapose.cli import options
 from contrapose.cli.console import echo_json, output_console, say_written, show, show_progress
-from contrapose.cli.options import (
-    BatchSize,
-    Cache,
-    CacheUse,
-    CacheUseOption,
-    Device,
-    Dtype,
-    Include,
-    NoCache,
-    Quiet,
-    Resamples,
-    Seed,
-    TrustRemoteCode,
-    cache_option,
-    include_files,
-    words_option,
-)
 
 app = typer.Typer(add_completion=False)
 
@@ -48,9 +32,7 @@ def audit(
     root: Annotated[
         Path | None, typer.Option(help="The benchmark's folder; no images are needed.")
     ] = None,
-    subset: Annotated[
-        list[str] | None, typer.Option(help="Only this subset or part; A,B or repeated.")
-    ] = None,
+    subset: options.Subset = None,
     limit: Annotated[
         int | None, typer.Option(help="At most the first N examples of each subset.")
     ] = None,
@@ -73,37 +55,37 @@ def audit(
             help="A captioner's scores under the images: which parts does it win by prior alone?"
         ),
     ] = None,
-    device: Device = "auto",
-    dtype: Dtype = None,
-    batch_size: BatchSize = None,
-    cache: Cache = None,
-    no_cache: NoCache = False,
-    cache_use: CacheUseOption = CacheUse.reuse,
-    include: Include = None,
-    trust_remote_code: TrustRemoteCode = False,
+    device: options.Device = "auto",
+    dtype: options.Dtype = None,
+    batch_size: options.BatchSize = None,
+    cache: options.Cache = None,
+    no_cache: options.NoCache = False,
+    cache_use: options.CacheUseOption = options.CacheUse.reuse,
+    include: options.Include = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     out: Annotated[
         Path | None, typer.Option(help="Write audit.json and report.html to this folder.")
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let --out take the place of an earlier audit.")
     ] = False,
-    resamples: Resamples = 10_000,
-    seed: Seed = 0,
+    resamples: options.Resamples = 10_000,
+    seed: options.Seed = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the audit as JSON.")] = False,
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Solve a benchmark without its images: by a language model, priors, length and n-grams."""
     from contrapose.api.audit import audit as audit_benchmark
     from contrapose.report.audit import audit_tables
 
-    include_files(include)
+    options.include_files(include)
     with show_progress(quiet=quiet) as progress:
         report = audit_benchmark(
             benchmark,
-            model=words_option(model),
+            model=options.words_option(model),
             lm=lm,
             root=root,
-            subset=words_option(subset),
+            subset=options.words_option(subset),
             limit=limit,
             sample=sample,
             prior=prior,
@@ -112,7 +94,7 @@ def audit(
             device=device,
             dtype=dtype,
             batch_size=batch_size,
-            cache=cache_option(cache, no_cache),
+            cache=options.cache_option(cache, no_cache),
             cache_use=cache_use.value,
             trust_remote_code=trust_remote_code,
             out=out,

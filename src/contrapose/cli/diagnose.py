@@ -8,25 +8,8 @@ from typing import Annotated
 
 import typer
 
+from contrapose.cli import options
 from contrapose.cli.console import echo_json, output_console, say_written, show, show_progress
-from contrapose.cli.options import (
-    BatchSize,
-    Cache,
-    CacheUse,
-    CacheUseOption,
-    Device,
-    Dtype,
-    Include,
-    NoCache,
-    Quiet,
-    Resamples,
-    Seed,
-    TrustRemoteCode,
-    Workers,
-    cache_option,
-    include_files,
-    words_option,
-)
 
 
 class SideOption(StrEnum):
@@ -90,7 +73,7 @@ def diagnose(
             "swap-attribute and swap-relation, unless you say."
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="At most N examples of each subset.")] = None,
+    limit: options.Limit = None,
     groups: Annotated[
         Path | None,
         typer.Option(help="Your own word groups: a .jsonl file with id, caption and spans."),
@@ -111,15 +94,15 @@ def diagnose(
     preset: Annotated[
         str | None, typer.Option(help="released: as the authors' script of the text side does.")
     ] = None,
-    device: Device = "auto",
-    dtype: Dtype = None,
-    batch_size: BatchSize = None,
-    workers: Workers = None,
-    cache: Cache = None,
-    no_cache: NoCache = False,
-    cache_use: CacheUseOption = CacheUse.reuse,
-    include: Include = None,
-    trust_remote_code: TrustRemoteCode = False,
+    device: options.Device = "auto",
+    dtype: options.Dtype = None,
+    batch_size: options.BatchSize = None,
+    workers: options.Workers = None,
+    cache: options.Cache = None,
+    no_cache: options.NoCache = False,
+    cache_use: options.CacheUseOption = options.CacheUse.reuse,
+    include: options.Include = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Write diagnosis.json, per-example tables and report.html here."),
@@ -127,16 +110,16 @@ def diagnose(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let --out take the place of an earlier diagnosis.")
     ] = False,
-    resamples: Resamples = 10_000,
-    seed: Seed = 0,
+    resamples: options.Resamples = 10_000,
+    seed: options.Seed = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Hide words and regions, and see what a model reacts to when captions or images change."""
     from contrapose.api.diagnose import diagnose as diagnose_models
     from contrapose.report.diagnosis import diagnosis_tables
 
-    include_files(include)
+    options.include_files(include)
     with show_progress(quiet=quiet) as progress:
         run = diagnose_models(
             models,
@@ -146,7 +129,7 @@ def diagnose(
             baseline=baseline,
             score=score,
             root=root,
-            subset=words_option(subset),
+            subset=options.words_option(subset),
             limit=limit,
             groups=groups,
             regions=regions,
@@ -157,7 +140,7 @@ def diagnose(
             dtype=dtype,
             batch_size=batch_size,
             workers=workers,
-            cache=cache_option(cache, no_cache),
+            cache=options.cache_option(cache, no_cache),
             cache_use=cache_use.value,
             trust_remote_code=trust_remote_code,
             out=out,

@@ -9,25 +9,8 @@ from typing import Annotated
 import typer
 
 from contrapose import __version__
+from contrapose.cli import options
 from contrapose.cli.console import echo_json, output_console, say_written, show, show_progress
-from contrapose.cli.options import (
-    BatchSize,
-    Cache,
-    CacheUse,
-    CacheUseOption,
-    Device,
-    Dtype,
-    Include,
-    NoCache,
-    Quiet,
-    Resamples,
-    Seed,
-    TrustRemoteCode,
-    Workers,
-    cache_option,
-    include_files,
-    words_option,
-)
 
 
 class LongCaptions(StrEnum):
@@ -58,17 +41,15 @@ def evaluate(
         Path | None,
         typer.Option(help="The benchmark's folder, or one with a folder of each benchmark's name."),
     ] = None,
-    subset: Annotated[
-        list[str] | None, typer.Option(help="Only this subset or part; A,B or repeated.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(help="At most N examples of each subset.")] = None,
-    device: Device = "auto",
-    dtype: Dtype = None,
-    batch_size: BatchSize = None,
-    workers: Workers = None,
-    cache: Cache = None,
-    no_cache: NoCache = False,
-    cache_use: CacheUseOption = CacheUse.reuse,
+    subset: options.Subset = None,
+    limit: options.Limit = None,
+    device: options.Device = "auto",
+    dtype: options.Dtype = None,
+    batch_size: options.BatchSize = None,
+    workers: options.Workers = None,
+    cache: options.Cache = None,
+    no_cache: options.NoCache = False,
+    cache_use: options.CacheUseOption = options.CacheUse.reuse,
     common: Annotated[
         bool, typer.Option("--common", help="Only examples that no model and score skipped.")
     ] = False,
@@ -86,8 +67,8 @@ def evaluate(
             "every pair. Left out: 16 in large galleries."
         ),
     ] = None,
-    include: Include = None,
-    trust_remote_code: TrustRemoteCode = False,
+    include: options.Include = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     prior: Annotated[
         str | None,
         typer.Option(
@@ -112,30 +93,30 @@ def evaluate(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let --out take the place of an earlier run.")
     ] = False,
-    resamples: Resamples = 10_000,
-    seed: Seed = 0,
+    resamples: options.Resamples = 10_000,
+    seed: options.Seed = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Ask models about benchmarks: scores, accuracies, intervals. Nothing is asked twice."""
     from contrapose.api.evaluate import evaluate as evaluate_models
     from contrapose.report.results import evaluation_tables
     from contrapose.results.schema import Evaluation
 
-    include_files(include)
+    options.include_files(include)
     with show_progress(quiet=quiet) as progress:
         runs = evaluate_models(
             models,
-            words_option(on),
-            score=words_option(score) or None,
+            options.words_option(on),
+            score=options.words_option(score) or None,
             root=root,
-            subset=words_option(subset),
+            subset=options.words_option(subset),
             limit=limit,
             device=device,
             dtype=dtype,
             batch_size=batch_size,
             workers=workers,
-            cache=cache_option(cache, no_cache),
+            cache=options.cache_option(cache, no_cache),
             cache_use=cache_use.value,
             strict=strict,
             common=common,

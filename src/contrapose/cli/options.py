@@ -58,6 +58,10 @@ Include = Annotated[
 TrustRemoteCode = Annotated[
     bool, typer.Option("--trust-remote-code", help="Run code that comes with the weights.")
 ]
+Subset = Annotated[
+    list[str] | None, typer.Option(help="Only this subset or part; A,B or repeated.")
+]
+Limit = Annotated[int | None, typer.Option(help="At most N examples of each subset.")]
 Resamples = Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]

@@ -37,16 +37,20 @@ from contrapose.diagnose.words import (
 )
 from contrapose.engine import (
     AnswerStore,
-    CachePolicy,
     ImageCache,
     LocalExecutor,
     Progress,
     ScoringContext,
 )
 from contrapose.errors import InputError, option
-from contrapose.evaluation.selection import BenchmarkLike, Selection, resolve_benchmark, select
+from contrapose.evaluation.selection import (
+    BenchmarkLike,
+    ScoringOptions,
+    Selection,
+    resolve_benchmark,
+    select,
+)
 from contrapose.files import gc_paused
-from contrapose.metrics.statistics.bootstrap import RESAMPLES
 from contrapose.models import Model, load_model
 from contrapose.models.masking.text import TOKEN_0
 
@@ -63,8 +67,8 @@ DEFAULT_PARTS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class DiagnoseRequest:
-    """Options of `contrapose diagnose`, by the same names.
+class DiagnoseRequest(ScoringOptions):
+    """Request of `contrapose diagnose`: options beside those of `ScoringOptions`.
 
     Attributes:
         benchmark: a name as `find_benchmark` knows it, a benchmark, or its examples.
@@ -73,22 +77,10 @@ class DiagnoseRequest:
         superpixels: number of superpixels per image.
         baseline: replacement for hidden words and regions.
         score: None takes the model's first score of an image with a caption.
-        root: the benchmark's folder.
-        subsets: parts of a suite or values of the tag `subset`; empty takes the default ones.
-        limit: the most examples per subset.
         groups: a file of word groups.
         regions: a file of regions, or a folder of masks.
         tagger: part-of-speech tagger for captions that follow no template.
         preset: `released` repeats the authors' script.
-        device: device of the models.
-        dtype: their number format; None takes that of the model's name.
-        batch_size: None takes each model's suggestion.
-        workers: threads that decode images; None takes one per core.
-        cache: folder or URL of the score store; None keeps scores in memory only.
-        cache_use: `reuse` scores of the cache, `refresh` them, or use `only` them.
-        trust_remote_code: run code that comes with a model's weights.
-        resamples: number of bootstrap resamples.
-        seed: seed of everything random.
     """
 
     benchmark: BenchmarkLike
@@ -97,22 +89,10 @@ class DiagnoseRequest:
     superpixels: int = DEFAULT_SUPERPIXELS
     baseline: Baseline = field(default_factory=Baseline)
     score: str | None = None
-    root: Path | None = None
-    subsets: tuple[str, ...] = ()
-    limit: int | None = None
     groups: Path | None = None
     regions: Path | None = None
     tagger: Tagger = "textblob"
     preset: str | None = None
-    device: str = "auto"
-    dtype: str | None = None
-    batch_size: int | None = None
-    workers: int | None = None
-    cache: Path | str | None = None
-    cache_use: CachePolicy = "reuse"
-    trust_remote_code: bool = False
-    resamples: int = RESAMPLES
-    seed: int = 0
 
 
 def choose_baseline(text: str | None, preset: str | None, seed: int) -> Baseline:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -16,7 +15,6 @@ from contrapose.engine import (
     FUSION_SCORES,
     LIKELIHOOD_SCORES,
     TEXT_ONLY_SCORES,
-    CachePolicy,
     Prior,
     ScoringContext,
     base_score,
@@ -36,7 +34,7 @@ from contrapose.engine import (
 from contrapose.engine.chat_prompts import explain_unfit, find_template, is_chat
 from contrapose.errors import InputError, option
 from contrapose.evaluation.chat import ChatTranscript, measure_chat
-from contrapose.evaluation.selection import BenchmarkLike, PartData, Selection
+from contrapose.evaluation.selection import BenchmarkLike, PartData, ScoringOptions, Selection
 from contrapose.evaluation.skips import (
     NothingLeftError,
     SkipReasons,
@@ -49,7 +47,7 @@ from contrapose.results.debias import Alpha, remove_prior
 from contrapose.results.measures import Measurements
 from contrapose.results.schema import AlphaReport
 from contrapose.results.shapes import MatrixScores, MeasureInput, find_shape, measure
-from contrapose.results.summary import RESAMPLES, MeasuredPart
+from contrapose.results.summary import MeasuredPart
 from contrapose.results.tables import ScoreTable, answers_table, grid_table, rankings_table
 from contrapose.scores import Answers, Skip
 
@@ -64,57 +62,33 @@ HALF = math.log(0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class EvalRequest:
-    """Request of `contrapose eval`; its options by the same names.
+class EvalRequest(ScoringOptions):
+    """Request of `contrapose eval`: options beside those of `ScoringOptions`.
 
     Attributes:
         benchmarks: names as `find_benchmark` knows them, benchmarks, or their data.
         scores: names of scores; none means all that a model gives.
-        root: the benchmark's folder, or one that holds a folder of each benchmark's name.
-        subsets: parts of a suite or values of the tag `subset`; none means all.
-        limit: at most so many examples of each subset.
-        device: device of the models; `auto` takes CUDA where there is some.
-        dtype: number format of the models; None takes that of the model's name.
-        batch_size: None begins with each model's suggestion, and finds what memory allows.
-        workers: threads that decode images; None takes one per core.
-        cache: folder or URL of the store; None keeps scores in memory alone.
-        cache_use: `reuse` scores of the cache, `refresh` them, or use `only` them.
         strict: refuse to skip anything.
         common: measure every model on the examples that none of them skipped.
         long: skip captions that are longer than a model reads, or cut them.
         rerank: candidates of each query of a gallery that `itm` and `lm` score, 0 for all; None
             decides by its size.
-        trust_remote_code: run code that comes with a model's weights.
         prior: also report `lm` and `vqa` with this prior removed, as `lm-alpha`, `vqa-alpha`.
         alpha: share of the prior that is removed.
         question: the question of `vqa`.
         tokens: also put the token log-probabilities of `lm` and `blind` into the score tables.
-        resamples: of the bootstrap.
-        seed: of everything random.
     """
 
     benchmarks: tuple[BenchmarkLike, ...]
     scores: tuple[str, ...] = ()
-    root: Path | None = None
-    subsets: tuple[str, ...] = ()
-    limit: int | None = None
-    device: str = "auto"
-    dtype: str | None = None
-    batch_size: int | None = None
-    workers: int | None = None
-    cache: Path | str | None = None
-    cache_use: CachePolicy = "reuse"
     strict: bool = False
     common: bool = False
     long: Literal["skip", "cut"] = "skip"
     rerank: int | None = None
-    trust_remote_code: bool = False
     prior: Prior | None = None
     alpha: Alpha = "auto"
     question: QuestionTemplate = field(default_factory=QuestionTemplate)
     tokens: bool = False
-    resamples: int = RESAMPLES
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,8 +22,10 @@ from contrapose.data import (
     in_memory_benchmark,
     is_user_file,
 )
+from contrapose.engine import CachePolicy
 from contrapose.errors import InputError, option
 from contrapose.files import StrictProblems, did_you_mean
+from contrapose.results.summary import RESAMPLES
 
 PartData = list[Example] | Gallery | EditSet | ComposedSet
 
@@ -32,6 +34,40 @@ BenchmarkLike = str | Benchmark | Suite | Sequence[Example] | Gallery | EditSet 
 
 
 Unit = TypeVar("Unit", Example, ComposedQuery)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoringOptions:
+    """Options that `eval`, `audit` and `diagnose` share, by the same names.
+
+    Attributes:
+        root: the benchmark's folder, or one that holds a folder of each benchmark's name.
+        subsets: parts of a suite or values of the tag `subset`; none means all, or the default
+            ones of a diagnosis.
+        limit: at most so many examples of each subset, the first ones.
+        device: device of the models; `auto` takes CUDA where there is some.
+        dtype: number format of the models; None takes that of the model's name.
+        batch_size: None begins with each model's suggestion, and finds what memory allows.
+        workers: threads that decode images; None takes one per core.
+        cache: folder or URL of the store; None keeps scores in memory alone.
+        cache_use: `reuse` scores of the cache, `refresh` them, or use `only` them.
+        trust_remote_code: run code that comes with a model's weights.
+        resamples: of the bootstrap.
+        seed: of everything random.
+    """
+
+    root: Path | None = None
+    subsets: tuple[str, ...] = ()
+    limit: int | None = None
+    device: str = "auto"
+    dtype: str | None = None
+    batch_size: int | None = None
+    workers: int | None = None
+    cache: Path | str | None = None
+    cache_use: CachePolicy = "reuse"
+    trust_remote_code: bool = False
+    resamples: int = RESAMPLES
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,61 +10,38 @@ import numpy as np
 
 from contrapose.arrays import find_distinct
 from contrapose.data import Card
-from contrapose.engine import CachePolicy, NoiseImages, Prior
+from contrapose.engine import NoiseImages, Prior
 from contrapose.errors import InputError
-from contrapose.evaluation.selection import BenchmarkLike, Selection, select
+from contrapose.evaluation.selection import BenchmarkLike, ScoringOptions, Selection, select
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.results.shapes import find_shape
-from contrapose.results.summary import RESAMPLES
 from contrapose.scores import Frame, build_frame
 
 
 @dataclass(frozen=True, slots=True)
-class AuditRequest:
-    """Request of `contrapose audit`; its options by the same names.
+class AuditRequest(ScoringOptions):
+    """Request of `contrapose audit`: options beside those of `ScoringOptions`.
 
     Attributes:
         benchmark: a name as `find_benchmark` knows it, a benchmark, or its examples.
         models: captioners whose prior is computed.
         lm: the blind language model; None for none.
         lm_needed: whether a language model that cannot be loaded is an error, or only a note.
-        root: the benchmark's folder.
-        subsets: parts of a suite or values of the tag `subset`; none means all.
-        limit: at most so many examples of each subset, the first ones.
         sample: at most so many examples of each subset, drawn at random.
         prior: the images of the captioners' prior.
         ngram_corpus: captions to fit the n-gram model to, a line each; None takes all of the
             benchmark's own, cross-fitted, whatever examples are selected.
         likelihoods: a captioner's scores under the images, to compare with.
-        device: device of the models.
-        dtype: number format of the models; None takes that of the model's name.
-        batch_size: None takes each model's suggestion.
-        cache: folder or URL of the store; None keeps scores in memory alone.
-        cache_use: `reuse` scores of the cache, `refresh` them, or use `only` them.
-        trust_remote_code: run code that comes with a model's weights.
-        resamples: of the bootstrap.
-        seed: of everything random.
     """
 
     benchmark: BenchmarkLike
     models: tuple[str, ...] = ()
     lm: str | None = None
     lm_needed: bool = True
-    root: Path | None = None
-    subsets: tuple[str, ...] = ()
-    limit: int | None = None
     sample: int | None = None
     prior: Prior = field(default_factory=NoiseImages)
     ngram_corpus: Path | None = None
     likelihoods: Path | None = None
-    device: str = "auto"
-    dtype: str | None = None
-    batch_size: int | None = None
-    cache: Path | str | None = None
-    cache_use: CachePolicy = "reuse"
-    trust_remote_code: bool = False
-    resamples: int = RESAMPLES
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,8 +77,8 @@ class PartLayout:
     texts: Mapping[str, str]
 
 
-def lay_out(part: str, family: str, data: BenchmarkData) -> PartLayout:
-    """Lay out a part in the public format of its family."""
+def lay_out(part: str, data: BenchmarkData) -> PartLayout:
+    """Lay out a part in the public format of its examples' shape, images × captions."""
     if isinstance(data, Gallery):
         return _karpathy_layout(data)
     if isinstance(data, EditSet):
@@ -86,11 +86,8 @@ def lay_out(part: str, family: str, data: BenchmarkData) -> PartLayout:
     if isinstance(data, ComposedSet):
         raise InputError(f"{part} has composed queries, which the world has no layout for.")
     examples = list(data)
-    if family == "pairs":
-        return _eqben_layout(part, examples)
-    if family == "triple":
-        return _hard_positives_layout(examples)
-    return _jsonl_layout(examples) if examples[0].shape != (1, 2) else _sugarcrepe_layout(examples)
+    layout = _LAYOUTS.get(examples[0].shape, _jsonl_layout)
+    return layout(part, examples)
 
 
 def _eqben_layout(part: str, examples: Sequence[Example]) -> PartLayout:
@@ -113,7 +110,7 @@ def _eqben_layout(part: str, examples: Sequence[Example]) -> PartLayout:
     return PartLayout("eqben", tuple(images), {f"{subset}.json": _json_text(records)})
 
 
-def _sugarcrepe_layout(examples: Sequence[Example]) -> PartLayout:
+def _sugarcrepe_layout(_: str, examples: Sequence[Example]) -> PartLayout:
     files: dict[str, dict[str, Any]] = {}
     for example in examples:
         right = example.match[0].index(True)
@@ -129,7 +126,7 @@ def _sugarcrepe_layout(examples: Sequence[Example]) -> PartLayout:
     return PartLayout("sugarcrepe", tuple(_image_files(examples)), texts)
 
 
-def _jsonl_layout(examples: Sequence[Example]) -> PartLayout:
+def _jsonl_layout(_: str, examples: Sequence[Example]) -> PartLayout:
     lines = (
         json.dumps(
             {
@@ -148,7 +145,7 @@ def _jsonl_layout(examples: Sequence[Example]) -> PartLayout:
     )
 
 
-def _hard_positives_layout(examples: Sequence[Example]) -> PartLayout:
+def _hard_positives_layout(_: str, examples: Sequence[Example]) -> PartLayout:
     files: dict[str, list[dict[str, str]]] = {}
     for example in examples:
         half = "relations" if "relation" in str(example.tags["change"]) else "attributes"
@@ -219,6 +216,14 @@ def _simat_layout(edits: EditSet) -> PartLayout:
     }  # fmt: skip
     images = tuple((f"images/images/{i}.png", ref) for i, ref in enumerate(edits.images))
     return PartLayout("simat", images, texts)
+
+
+_LAYOUTS: Mapping[tuple[int, int], Callable[[str, Sequence[Example]], PartLayout]] = {
+    (1, 2): _sugarcrepe_layout,
+    (1, 3): _hard_positives_layout,
+    (2, 2): _eqben_layout,
+}
+"""Layouts by shape; a file of examples has all others."""
 
 
 def _split_triplet(text: str) -> tuple[str, str, str]:
@@ -313,7 +318,7 @@ def build_scenes(
         for part in dict.fromkeys(parts):
             tally = FilterCounts()
             data = part_data(part, form, examples, seed, size, tally)
-            layout = lay_out(part, PARTS[part].family, data)
+            layout = lay_out(part, data)
             written = _write_part(folder / part, layout, size, masks=masks)
             files |= {f"{part}/{name}": digest for name, digest in written}
             manifest["parts"][part] = {
