@@ -1,4 +1,4 @@
-"""Findings and model differences: sentences, each backed by paired bootstrap tests.
+"""Findings: sentences on interactions and their parts, each backed by paired bootstrap tests.
 
 When captions differ only by a swap, each group of words alone is the same in both: a model that
 understands reacts to the *interaction* of the groups, and its sensitivity there should dominate.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -25,35 +25,35 @@ from contrapose.diagnose.metrics import FAMILIES, MetricFamily, MetricSide
 from contrapose.diagnose.sensitivity import Diagnosis
 from contrapose.metrics import FEWEST_UNITS, FloatArray, IntArray, holm, mean_of, paired_bootstrap
 from contrapose.metrics.statistics.bootstrap import RESAMPLES
+from contrapose.results.schema import SchemaModel
 
 LEVEL = 0.05
 """Significance level of the tests, after Holm's correction."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairedTest:
+class PairedTest(SchemaModel):
     """Paired bootstrap test of two mean sensitivities.
 
     Attributes:
-        key: the metric behind `first`.
+        metric: the metric of the first mean.
         first: first mean.
         second: second mean.
-        difference: second minus first.
-        ci95: 95 % interval of the difference; None with too few images.
-        p: two-sided p-value; after `correct_holm` the corrected one.
+        difference: second − first.
+        ci95: 95 % interval of the difference; null with too few images.
+        p_holm: two-sided p-value, corrected by Holm over all tests of its kind (`correct_holm`).
     """
 
-    key: str
+    metric: str
     first: float
     second: float
     difference: float
     ci95: tuple[float, float] | None
-    p: float
+    p_holm: float
 
     @property
     def is_significant(self) -> bool:
         """Whether the difference is significant after correction."""
-        return self.p < LEVEL
+        return self.p_holm < LEVEL
 
     @property
     def words(self) -> str:
@@ -62,7 +62,7 @@ class PairedTest:
             few = f"no interval of fewer than {FEWEST_UNITS} images"
             return f"difference {_format_signed(self.difference)}, {few}"
         low, high = map(_format_signed, self.ci95)
-        p_value = "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}"
+        p_value = "p < 0.001" if self.p_holm < 0.001 else f"p = {self.p_holm:.3f}"
         return f"difference {_format_signed(self.difference)} [{low}, {high}], {p_value}"
 
 
@@ -70,7 +70,7 @@ def _format_signed(value: float) -> str:
     return f"{value:+.3g}".replace("-", "−")
 
 
-def _join_words(parts: Sequence[str]) -> str:
+def join_words(parts: Sequence[str]) -> str:
     """Join a list in words: "a, b and c"."""
     *most, last = parts
     return f"{', '.join(most)} and {last}" if most else last
@@ -85,17 +85,27 @@ def compare_means(
     resamples: int,
     seed: int,
 ) -> PairedTest:
-    """Test whether two sensitivities (c,) of the same comparisons have the same mean."""
+    """Test whether two sensitivities (c,) of the same comparisons have the same mean.
+
+    The p-value is not corrected yet.
+    """
     a, b = mean_of(first), mean_of(second)
     paired = paired_bootstrap(a, b, clusters, resamples, seed)
     bounds = None if math.isnan(paired.ci95[0]) else paired.ci95
-    return PairedTest(key, a.value(), b.value(), paired.difference, bounds, paired.p)
+    return PairedTest(
+        metric=key,
+        first=a.value(),
+        second=b.value(),
+        difference=paired.difference,
+        ci95=bounds,
+        p_holm=paired.p,
+    )
 
 
 def correct_holm(tests: Sequence[PairedTest]) -> list[PairedTest]:
     """Tests with p-values corrected by Holm over all of them."""
-    p_values = holm([test.p for test in tests]).tolist()
-    return [replace(test, p=p) for test, p in zip(tests, p_values, strict=True)]
+    p_values = holm([test.p_holm for test in tests]).tolist()
+    return [test.model_copy(update={"p_holm": p}) for test, p in zip(tests, p_values, strict=True)]
 
 
 NOISE_PERCENT = 50
@@ -168,8 +178,7 @@ CLAIMS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(SchemaModel):
     """Verdict on one claim: whether an interaction dominates its parts.
 
     Attributes:
@@ -179,7 +188,7 @@ class Finding:
             it; "undecided": neither is shown; "absent": there is nothing to test.
         share: the interaction's share of the three mean sensitivities together; about one half
             for scores that are noise.
-        count: comparisons tested.
+        n: comparisons tested.
         examples: examples these come from.
         tests: the tests against each of its parts, and against their sum.
         sentence: the finding in words.
@@ -189,7 +198,7 @@ class Finding:
     interaction: str
     verdict: Verdict
     share: float | None
-    count: int
+    n: int
     examples: int
     tests: tuple[PairedTest, ...]
     sentence: str
@@ -270,13 +279,31 @@ def _build_finding(
         change = claim.when.removeprefix("when ")
         why = notes[0] if notes else f"there are no two images for which {change}."
         sentence = f"{side} side: {claim.interaction} was not tested: {why}"
-        return Finding(side, claim.interaction, "absent", None, 0, 0, (), sentence)
+        return Finding(
+            side=side,
+            interaction=claim.interaction,
+            verdict="absent",
+            share=None,
+            n=0,
+            examples=0,
+            tests=(),
+            sentence=sentence,
+        )
     verdict = _decide_verdict(tests)
     interaction = tests[0].second
     total = interaction + tests[-1].first
     share = interaction / total if total > ROUNDING else None
     sentence = _finding_sentence(claim, verdict, tests, share, count, examples)
-    return Finding(side, claim.interaction, verdict, share, count, examples, tests, sentence)
+    return Finding(
+        side=side,
+        interaction=claim.interaction,
+        verdict=verdict,
+        share=share,
+        n=count,
+        examples=examples,
+        tests=tests,
+        sentence=sentence,
+    )
 
 
 def _decide_verdict(tests: Sequence[PairedTest]) -> Verdict:
@@ -299,82 +326,9 @@ def _finding_sentence(
         "does not dominate": f"does not dominate, though it should {claim.when}",
     }.get(verdict, "is not shown to dominate, nor to be dominated")
     part = "" if share is None else f", {100 * share:.0f} % of the three (noise: {NOISE_PERCENT} %)"
-    against = _join_words([f"{test.key} = {test.first:.3g} ({test.words})" for test in tests])
+    against = join_words([f"{test.metric} = {test.first:.3g} ({test.words})" for test in tests])
     return (
         f"{claim.family.side} side: {claim.subject} {lead}: "
         f"{claim.interaction} = {tests[0].second:.3g}{part}, against {against}; "
         f"{count} comparisons of {examples} examples, p after Holm."
     )
-
-
-@dataclass(frozen=True, slots=True)
-class ModelDifference:
-    """Difference of two models: paired tests by metric.
-
-    Attributes:
-        names: the two models.
-        tests: per metric, second model minus first, on the comparisons both have.
-        count: comparisons that both have, the most over the metrics.
-        sentence: the difference in words.
-    """
-
-    names: tuple[str, str]
-    tests: tuple[PairedTest, ...]
-    count: int
-    sentence: str
-
-
-def compare_diagnoses(
-    first: Diagnosis,
-    second: Diagnosis,
-    names: tuple[str, str],
-    *,
-    families: Sequence[MetricFamily] = FAMILIES,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> ModelDifference:
-    """Compare two models on the same comparisons, metric by metric, corrected by Holm.
-
-    A sensitivity is in units of the model's own mean squared dividend on that example, so that
-    models with scores of different scales can be compared.
-    """
-    tests: list[PairedTest] = []
-    count = 0
-    for family in families:
-        a, b = first.comparisons[family.name], second.comparisons[family.name]
-        rows_a, rows_b = _common_rows(a, b)
-        for column, key in enumerate(family.keys):
-            x, y = a.sensitivities[rows_a, column], b.sensitivities[rows_b, column]
-            both = ~(np.isnan(x) | np.isnan(y))
-            clusters = a.clusters[rows_a][both]
-            if np.unique(clusters).size < 2:
-                continue
-            count = max(count, int(both.sum()))
-            tests.append(
-                compare_means(key, x[both], y[both], clusters, resamples=resamples, seed=seed)
-            )
-    final = tuple(correct_holm(tests))
-    return ModelDifference(names, final, count, _difference_sentence(names, final, count))
-
-
-def _common_rows(a: Comparisons, b: Comparisons) -> tuple[list[int], list[int]]:
-    """Rows of the comparisons that both diagnoses have, in the order of the first."""
-    index = {row: i for i, row in enumerate(b.rows)}
-    pairs = [(i, index[row]) for i, row in enumerate(a.rows) if row in index]
-    return [i for i, _ in pairs], [j for _, j in pairs]
-
-
-def _difference_sentence(names: tuple[str, str], tests: Sequence[PairedTest], count: int) -> str:
-    first, second = names
-    if not tests:
-        return f"{first} and {second} have no comparisons in common to tell them apart by."
-    shown = [test for test in tests if test.is_significant]
-    alike = [test.key for test in tests if not test.is_significant]
-    where = f"on up to {count} comparisons that both have, p after Holm."
-    if not shown:
-        return f"{second} is not shown to differ from {first} in any metric, {where}"
-    changed = _join_words(
-        [f"{test.key} ({test.second:.3g} against {test.first:.3g}, {test.words})" for test in shown]
-    )
-    rest = f"; no difference is shown in {_join_words(alike)}" if alike else ""
-    return f"{second} differs from {first} in {changed}{rest}; {where}"

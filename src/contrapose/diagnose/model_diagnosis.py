@@ -37,7 +37,6 @@ from contrapose.diagnose.schema import (
     DiagnosisReport,
     LeftOutValue,
     ModelDiagnosis,
-    finding_value,
     metric_values,
     order_shares,
 )
@@ -194,9 +193,7 @@ def diagnose_games(
         metrics=metric_values(diagnosis, side),
         parts={part: metric_values(one, side) for part, one in by_part.items()},
         kinds={kind: metric_values(one, side) for kind, one in by_kind.items()},
-        findings=tuple(
-            finding_value(finding) for finding in findings if side in (finding.side, "all")
-        ),
+        findings=tuple(finding for finding in findings if side in (finding.side, "all")),
         equivariance=equivariance(square).summary() if len(square) else None,
         orders=order_shares(blocks),
         counts=Counts(

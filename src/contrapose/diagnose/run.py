@@ -10,7 +10,6 @@ from pathlib import Path
 from contrapose import __version__
 from contrapose.data import Example
 from contrapose.data.tagging import Tagger
-from contrapose.diagnose.findings import compare_diagnoses
 from contrapose.diagnose.games import choose_score, play_games
 from contrapose.diagnose.metrics import FAMILIES, GameSide
 from contrapose.diagnose.model_diagnosis import (
@@ -19,14 +18,13 @@ from contrapose.diagnose.model_diagnosis import (
     diagnose_games,
     examples_by_kind,
 )
+from contrapose.diagnose.model_differences import ModelDifference, compare_diagnoses
 from contrapose.diagnose.planning import Baseline, parse_baseline
 from contrapose.diagnose.players import RegionCache, WordCache
 from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS, choose_regions, superpixel_notes
 from contrapose.diagnose.schema import (
     DiagnosisReport,
-    DifferenceValue,
     ModelDiagnosis,
-    difference_value,
 )
 from contrapose.diagnose.words import (
     DefaultWords,
@@ -274,17 +272,15 @@ def resolve_model(
 
 def _compare_models(
     models: Sequence[ModelGames], side: GameSide, request: DiagnoseRequest
-) -> tuple[DifferenceValue, ...]:
+) -> tuple[ModelDifference, ...]:
     return tuple(
-        difference_value(
-            compare_diagnoses(
-                first.diagnosis,
-                second.diagnosis,
-                (first.label, second.label),
-                families=[family for family in FAMILIES if side in (family.side, "all")],
-                resamples=request.resamples,
-                seed=request.seed,
-            )
+        compare_diagnoses(
+            first.diagnosis,
+            second.diagnosis,
+            (first.label, second.label),
+            families=[family for family in FAMILIES if side in (family.side, "all")],
+            resamples=request.resamples,
+            seed=request.seed,
         )
         for first, second in combinations(models, 2)
     )

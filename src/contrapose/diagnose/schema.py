@@ -7,9 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from contrapose.diagnose.findings import Finding, ModelDifference, PairedTest, Verdict
+from contrapose.diagnose.findings import Finding
 from contrapose.diagnose.game_blocks import GameBlock
 from contrapose.diagnose.metrics import GameSide, MetricSide
+from contrapose.diagnose.model_differences import ModelDifference
 from contrapose.diagnose.sensitivity import Diagnosis, Range
 from contrapose.diagnose.words import PlayerKind
 from contrapose.metrics import FloatArray
@@ -45,66 +46,6 @@ class SensitivityValue(SchemaModel):
     accuracy: float | None
     accuracy_ci95: Range | None
     notes: tuple[str, ...] = ()
-
-
-class PairedValue(SchemaModel):
-    """Paired test of two mean sensitivities.
-
-    Attributes:
-        metric: the metric of the first mean.
-        first: first mean.
-        second: second mean.
-        difference: second − first.
-        ci95: 95 % interval of the difference; null with too few images.
-        p_holm: two-sided p-value, corrected by Holm over all tests of its kind.
-    """
-
-    metric: str
-    first: float
-    second: float
-    difference: float
-    ci95: Range | None
-    p_holm: float
-
-
-class FindingValue(SchemaModel):
-    """Verdict on whether an interaction dominates its parts.
-
-    Attributes:
-        side: text, image or mutual.
-        interaction: the interaction's metric.
-        verdict: "dominates", "does not dominate", "undecided" or "absent".
-        share: its share of the three mean sensitivities; about one half for scores that are noise.
-        n: comparisons tested.
-        examples: examples they come from.
-        tests: tests against each part, and against their sum.
-        sentence: the finding in words.
-    """
-
-    side: MetricSide
-    interaction: str
-    verdict: Verdict
-    share: float | None
-    n: int
-    examples: int
-    tests: tuple[PairedValue, ...]
-    sentence: str
-
-
-class DifferenceValue(SchemaModel):
-    """Difference of two models.
-
-    Attributes:
-        models: the two models.
-        n: comparisons that both have, the most over the metrics.
-        tests: per metric, second model − first.
-        sentence: the difference in words.
-    """
-
-    models: tuple[str, str]
-    n: int
-    tests: tuple[PairedValue, ...]
-    sentence: str
 
 
 class LeftOutValue(SchemaModel):
@@ -175,7 +116,7 @@ class ModelDiagnosis(SchemaModel):
     metrics: dict[str, SensitivityValue]
     parts: dict[str, dict[str, SensitivityValue]]
     kinds: dict[str, dict[str, SensitivityValue]]
-    findings: tuple[FindingValue, ...]
+    findings: tuple[Finding, ...]
     equivariance: dict[str, float] | None
     orders: tuple[OrderShares, ...]
     counts: Counts
@@ -221,7 +162,7 @@ class DiagnosisReport(SchemaModel):
     resamples: int
     seed: int
     models: tuple[ModelDiagnosis, ...]
-    differences: tuple[DifferenceValue, ...] = ()
+    differences: tuple[ModelDifference, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -274,38 +215,3 @@ def metric_values(diagnosis: Diagnosis, side: GameSide) -> dict[str, Sensitivity
         for key, one in diagnosis.metrics.items()
         if side in (one.side, "all")
     }
-
-
-def finding_value(finding: Finding) -> FindingValue:
-    """Schema value of a finding."""
-    return FindingValue(
-        side=finding.side,
-        interaction=finding.interaction,
-        verdict=finding.verdict,
-        share=finding.share,
-        n=finding.count,
-        examples=finding.examples,
-        tests=tuple(map(_paired_value, finding.tests)),
-        sentence=finding.sentence,
-    )
-
-
-def difference_value(difference: ModelDifference) -> DifferenceValue:
-    """Schema value of a model difference."""
-    return DifferenceValue(
-        models=difference.names,
-        n=difference.count,
-        tests=tuple(map(_paired_value, difference.tests)),
-        sentence=difference.sentence,
-    )
-
-
-def _paired_value(test: PairedTest) -> PairedValue:
-    return PairedValue(
-        metric=test.key,
-        first=test.first,
-        second=test.second,
-        difference=test.difference,
-        ci95=test.ci95,
-        p_holm=test.p,
-    )
