@@ -8,6 +8,7 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ import pytest
 from PIL import Image
 
 from contrapose.build.captions.files import read_captions
-from contrapose.data import ImageRef, find_benchmark, open_image
+from contrapose.data import ComposedQuery, ComposedSet, ImageRef, find_benchmark, open_image
 from contrapose.diagnose.user_regions import UserRegions, read_region
 from contrapose.diagnose.words import UserWords
 from contrapose.errors import ContraposeError
 from contrapose.files import ProblemList, StrictProblems, read_json
 from contrapose.models.joined import read_joined_spec
 from contrapose.scores.files import detect_benchmark, read_scores
+from contrapose.scores.rankings import read_rankings
 from contrapose.tune.data.files import read_training_set
 
 ROUNDS = int(os.environ.get("FUZZ_ROUNDS", "10"))
@@ -119,6 +121,7 @@ OWN: list[dict[str, Any]] = [{"id": "1", "images": ["1.jpg", "1.jpg"], "texts": 
 FLAT = [{"id": "1", "image": "1.jpg", "text_0": "a", "text_1": "b", "right": 0, "tags": "{}"}]
 EQBEN = [{"image0": "kubric_location/1.jpg", "image1": "kubric_location/2.jpg",
           "caption0": ["a"], "caption1": "b"}]  # fmt: skip
+GARMENT = {"candidate": "a", "target": "b", "captions": ["is red", "is long"]}
 INSTRUMENTS = (
     "actant-swap", "action-replacement", "coreference-hard", "coreference-standard",
     "counting-adversarial", "counting-hard", "counting-small-quant", "existence", "foil-it",
@@ -154,6 +157,28 @@ BENCHMARKS: dict[str, tuple[str, dict[str, Any]]] = {
                           "norm2": 1.0, "region_id": 7, "query_ids": 0, "target_ids": 1,
                           "is_test": "True"}],
         "retrieval_db.tsv": [{"region_id": 7, "image_id": 1, "bbox": "1,2,3,4"}]}),
+    "cirr": ("cirr", {
+        "captions/cap.rc2.val.json": [{"pairid": 1, "reference": "a", "target_hard": "b",
+            "caption": "red", "img_set": {"id": 1, "members": ["a", "b"]}}],
+        "image_splits/split.rc2.val.json": {"a": "./dev/a.png", "b": "./dev/b.png"}}),
+    "cirr-test": ("cirr-test", {
+        "captions/cap.rc2.test1.json": [{"pairid": 1, "reference": "a", "caption": "red",
+            "img_set": {"members": ["a", "b"]}}],
+        "image_splits/split.rc2.test1.json": {"a": "./test1/a.png", "b": "./test1/b.png"}}),
+    "fashioniq": ("fashioniq", {
+        **{f"captions/cap.{name}.val.json": [GARMENT] for name in ("dress", "shirt", "toptee")},
+        **{f"image_splits/split.{name}.val.json": ["a", "b"]
+           for name in ("dress", "shirt", "toptee")}}),
+    "circo": ("circo", {
+        "annotations/val.json": [{"id": 0, "reference_img_id": 1, "gt_img_ids": [2, 3],
+            "relative_caption": "red", "semantic_aspects": ["negation"]}],
+        "image_info_unlabeled2017.json": {"images": [{"id": 1}, {"id": 2}, {"id": 3}]}}),
+    "circo alone": ("circo", {
+        "annotations/val.json": [{"id": 0, "reference_img_id": 1, "gt_img_ids": [2, 3],
+            "relative_caption": "red"}]}),
+    "genecis": ("genecis-change-object", {"change_object.json": [
+        {"condition": "wall", "reference": {"val_image_id": 1}, "target": {"val_image_id": 2},
+         "gallery": [{"val_image_id": 3}]}]}),
     "classes": ("class-folders", {"a/1.png": b"x", "classnames.txt": b"a\tcat\n",
                                   "templates.txt": b"a {}\n"}),
 }  # fmt: skip
@@ -246,6 +271,14 @@ def read_score_file(root: Path) -> None:
     read_scores(file, card, None, partial=True)
 
 
+def read_submission(root: Path) -> None:
+    images = tuple(ImageRef(name, root / f"{name}.png") for name in "abc")
+    query = ComposedQuery("1", 0, ("red",), (1,), subset=(1, 2))
+    data = ComposedSet(images, ((0, 1, 2),), (query,))
+    for listed in (True, False):
+        read_rankings(root, replace(data, listed=listed), partial=True)
+
+
 def read_build(root: Path) -> None:
     list(read_captions(next(path for path in sorted(root.iterdir()) if path.stem == "captions")))
 
@@ -266,6 +299,8 @@ READERS: dict[str, tuple[dict[str, Any], Callable[[Path], object]]] = {
     "rows csv": ({"kubric_location.csv": GENERAL}, read_score_file),
     "rows parquet": ({"kubric_location.parquet": parquet(GENERAL)}, read_score_file),
     "array": ({"kubric_location.npy": npy(np.zeros((2, 2, 2)))}, read_score_file),
+    "submission": ({"a.json": {"version": "rc2", "metric": "recall", "1": ["b", "c"]},
+                    "b.json": {"metric": "recall_subset", "1": ["c"]}}, read_submission),
     "regions": ({"regions.jsonl": REGIONS}, read_regions),
     "words": ({"words.jsonl": [{"id": "7", "caption": 0, "spans": {"O": [[0, 3]]}}]},
               lambda root: UserWords.read(root / "words.jsonl")),

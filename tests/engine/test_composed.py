@@ -43,13 +43,12 @@ def unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(values / np.linalg.norm(values))
 
 
-def slow_order(score: str, query: ComposedQuery, scale: float) -> list[int]:
-    """Ranking of one query from the model's vectors, one image at a time."""
+def slow_values(score: str, query: ComposedQuery, scale: float = 1.0) -> dict[int, float]:
+    """Score of each image of a query's gallery but its own, one image at a time."""
     model = Fake()
     vectors = [unit(v) for v in np.asarray(model.embed_images(open_images(IMAGES)), dtype=float)]
     words = [unit(v) for v in np.asarray(model.embed_texts(list(query.texts)), dtype=float)]
-    text = unit(np.mean(words, axis=0)) if words else vectors[query.image]
-    image = vectors[query.image]
+    image, text = vectors[query.image], unit(np.mean(words, axis=0))
     query_vector = {"itc:text": text, "itc:image": image, "itc:sum": unit(image + scale * text)}
 
     def value(vector: NDArray[np.float64]) -> float:
@@ -57,8 +56,21 @@ def slow_order(score: str, query: ComposedQuery, scale: float) -> list[int]:
             return max(0.0, float(vector @ image)) * max(0.0, float(vector @ text))
         return float(vector @ query_vector[score])
 
-    others = [i for i in DATA.galleries[query.gallery] if i != query.image]
-    return sorted(others, key=lambda i: -value(vectors[i]))
+    return {i: value(vectors[i]) for i in DATA.galleries[query.gallery] if i != query.image}
+
+
+def slow_order(score: str, query: ComposedQuery, scale: float) -> list[int]:
+    """Ranking of one query."""
+    values = slow_values(score, query, scale)
+    return sorted(values, key=lambda i: -values[i])
+
+
+def test_the_values_of_a_product() -> None:
+    rankings, _ = score_composed(ScoringContext(Fake()), "itc:product", DATA)
+    assert rankings.gallery is not None
+    for query, row in zip(DATA.queries, rankings.gallery.values, strict=True):
+        expected = sorted(slow_values("itc:product", query).values(), reverse=True)
+        assert row[~np.isnan(row)] == pytest.approx(expected, abs=1e-6)
 
 
 def lists(rankings: ComposedRankings) -> list[list[int]]:
@@ -73,6 +85,7 @@ def lists(rankings: ComposedRankings) -> list[list[int]]:
 def test_a_ranking_is_that_of_a_slow_loop(score: str, scale: float) -> None:
     rankings, skipped = score_composed(ScoringContext(Fake()), score, DATA)
     assert not skipped
+    assert "the vectors of a query's texts are averaged" in rankings.notes
     expected = [slow_order(score.partition(":scale")[0], query, scale) for query in DATA.queries]
     assert lists(rankings) == expected
     assert rankings.subset is not None

@@ -112,6 +112,8 @@ def score_composed(
             statistics=statistics,
         )
         rank_block(kept, positions, columns, scores, gallery, subset)
+    if any(len(query.texts) > 1 for query in kept.queries):
+        notes = (*notes, "the vectors of a query's texts are averaged")
     notes = (*notes, *truncation_notes(context, captions))
     return ComposedRankings(kept, gallery, subset, notes), skipped
 

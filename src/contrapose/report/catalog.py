@@ -60,7 +60,7 @@ def card_lines(card: Card) -> list[str]:
         f"  paper        {card.paper}",
         f"  licence      {card.license}",
         f"  files from   {card.source}",
-        f"  shape        {card.shape} (images × captions)",
+        f"  shape        {card.shape}" + " (images × captions)" * (card.family != "composed"),
         f"  examples     {counts or 'as many as the files hold'}",
         f"  chance %     {format_chance(card)}",
         f"  headline     {describe_aggregation(card.aggregation)}",

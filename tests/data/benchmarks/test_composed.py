@@ -185,6 +185,8 @@ def test_circo_takes_its_gallery_from_coco(tmp_path: Path) -> None:
         ({"gt_img_ids": []}, "empty"),
         ({"gt_img_ids": [6, 6]}, "twice"),
         ({"gt_img_ids": 6}, "list"),
+        ({"gt_img_ids": [6, "x"]}, "whole numbers"),
+        ({"gt_img_ids": [6, -7]}, "whole numbers"),
         ({"reference_img_id": "x"}, "reference_img_id"),
         ({"relative_caption": ""}, "relative_caption"),
         ({"id": None}, "id"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import contrapose as cp
 from contrapose.data import ComposedQuery, ComposedSet
 from tests.composed import write_cirr
 from tests.conftest import Cli
+from tests.engine.models import Reading
 from tests.fakes import Fake, patch
 
 QUERIES = 12
@@ -113,3 +115,16 @@ def test_subsets_are_chosen_by_their_tag() -> None:
     data = composed(recall_at=(1,))
     runs = cp.evaluate(Fake(), on=data, score="itc:sum", subset="odd", cache=False, resamples=100)
     assert runs.results.examples == 6  # type: ignore[union-attr]
+
+
+def test_common_queries_of_two_models() -> None:
+    data = composed(recall_at=(1,))
+    long = replace(data.queries[0], texts=("one two three four five six seven",))
+    data = replace(data, queries=(long, *data.queries[1:]))
+    models = [Fake(), Reading(name="reading", fingerprint="reading-1")]
+    for common, counts in ((False, [12, 11]), (True, [11, 11])):
+        runs = cp.evaluate(
+            models, on=data, score="itc:sum", common=common, cache=False, resamples=100
+        )
+        assert [run.results.examples for run in runs] == counts
+    assert cp.compare(*runs).metrics["r1"].n == 11

@@ -79,7 +79,10 @@ def read(root: Path, problems: Problems, *, split: str = "val") -> ComposedSet:
         relevant: tuple[int, ...] = ()
         tags = {}
         if split == "val":
-            relevant = add(record, read_names(record, "gt_img_ids"))
+            numbers = read_names(record, "gt_img_ids")
+            if not all(name.isdecimal() and name.isascii() for name in numbers):
+                raise MalformedError(f"record {record.key}: 'gt_img_ids' must be whole numbers.")
+            relevant = add(record, numbers)
             if not relevant:
                 raise MalformedError(f"record {record.key}: 'gt_img_ids' is empty.")
             if isinstance(record.value, dict) and "semantic_aspects" in record.value:
@@ -118,7 +121,7 @@ def _folder_names(folder: Path) -> Iterator[str]:
 
 
 def _image_path(folder: Path, name: str) -> Path:
-    return folder / f"{int(name):012d}.jpg"
+    return folder / f"{name.zfill(12)}.jpg"
 
 
 BENCHMARKS = {
