@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from contrapose.build.captions import files
+from contrapose.build.captions import writer
 from tests.chatting import Response, said, serving
 from tests.conftest import Cli
 
@@ -96,6 +96,64 @@ def test_kinds_and_counts(cli: Cli, captions: Path, tmp_path: Path) -> None:
     assert rows[1]["kinds"]["negatives"] == ["number", "number"]
 
 
+def test_the_audit_ends_every_build(cli: Cli, captions: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = cli("build", "pairs", captions, "--out", out)
+    assert "without an image" in done.out
+    assert "never looks" in done.out
+    audit = json.loads((out / "manifest.json").read_text())["audit"]
+    assert audit["negatives"] == sum(len(row["negatives"]) for row in lines_of(out / "pairs.jsonl"))
+    assert audit["verdict"]
+    assert set(audit["scores"]) >= {"length (fewer words)"}
+
+
+def test_balance(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "captions.txt"
+    things = ("dog", "cat", "horse", "cow", "sheep", "man", "woman", "bird")
+    colors = ("red", "blue", "green", "black", "white")
+    path.write_text("".join(f"a {c} {t} on a chair\n" for t in things for c in colors))
+    for name, words in (("plain", ()), ("balanced", ("--balance",))):
+        out = tmp_path / f"{name}.jsonl"
+        done = cli("build", "pairs", path, "--out", out, "--kinds", "contrast", *words)
+        assert done.status == 0, done
+    manifests = [
+        json.loads((tmp_path / f"{name}.manifest.json").read_text())
+        for name in ("plain", "balanced")
+    ]
+    assert [manifest["balance"] for manifest in manifests] == [False, True]
+    plain, balanced = (manifest["audit"]["negatives"] for manifest in manifests)
+    assert 0 < balanced < plain
+    for row in lines_of(tmp_path / "balanced.jsonl"):
+        assert len(row["negatives"]) <= 4
+        assert len(row["positives"]) <= 4
+    for counts in manifests[1]["proposals"].values():
+        rest = sum(count for name, count in counts.items() if name != "proposed")
+        assert counts["proposed"] == rest
+
+
+def test_dry_run(cli: Cli, captions: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = cli("build", "pairs", captions, "--out", out, "--dry-run")
+    assert done.status == 0, done
+    assert "nothing was written" in done.out
+    assert not out.exists()
+    plan = json.loads(cli("build", "pairs", captions, "--out", out, "--dry-run", "--json").out)
+    assert cli("build", "pairs", captions, "--out", out).status == 0
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert plan["captions"] == manifest["captions"]
+    kept = {kind: counts["kept"] for kind, counts in manifest["proposals"].items()}
+    assert plan["expected"] == kept
+
+
+@pytest.mark.parametrize("group", ["atom", "crepe", "aro"])
+def test_groups_of_other_sets(cli: Cli, captions: Path, tmp_path: Path, group: str) -> None:
+    out = tmp_path / "o.jsonl"
+    assert cli("build", "pairs", captions, "--out", out, "--kinds", group).status == 0
+    kinds = {kind for row in lines_of(out) for kind in row["kinds"]["negatives"]}
+    assert kinds
+    assert all(kind.startswith("order") == (group == "aro") for kind in kinds)
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -105,6 +163,7 @@ def test_kinds_and_counts(cli: Cli, captions: Path, tmp_path: Path) -> None:
         (("--rewriter", "tiny"), "does not answer in words"),
         (("--cache", "x", "--no-cache"), "do not go together"),
         (("--caption-field", "said"), "'said' is missing"),
+        (("--lm", "tiny"), "lm"),
     ],
 )
 def test_refusals(
@@ -141,7 +200,7 @@ def test_a_full_disk_leaves_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     out = tmp_path / "out"
-    monkeypatch.setattr(files, "_encode_line", full)
+    monkeypatch.setattr(writer, "_encode_line", full)
     assert "No space left" in cli("build", "pairs", captions, "--out", out).refused()
     assert list(out.iterdir()) == []
 

@@ -37,6 +37,10 @@ def build_pairs(
     image_field: str | None = None,
     tagger: Literal["textblob", "spacy"] = "textblob",
     complete: bool = False,
+    balance: bool = False,
+    lm: str | None = None,
+    device: str = "auto",
+    dry_run: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -47,7 +51,8 @@ def build_pairs(
             plain text with a caption a line, or COCO's or Karpathy's `.json`.
         out: a `.jsonl` file, or a folder for `pairs.jsonl` and `manifest.json`.
         kinds: kinds of changes, or groups: `positive`, `negative`, `replace`, `swap`, `contrast`,
-            `exchange`, `order`, `negation`, `rewrite`; None is all.
+            `exchange`, `order`, `negation`, `rewrite`; `atom`, `crepe` (CREPE's atom, swap and
+            negate), `aro` (its four shuffles); None is all.
         seed: same seed, same pairs.
         per_caption: most positives of a caption, and most negatives.
         rewriter: a language model that rewrites too: `openai:MODEL?url=http://host/v1`.
@@ -57,11 +62,17 @@ def build_pairs(
         image_field: the table's column of images, if it has another name.
         tagger: of parts of speech.
         complete: only captions with a positive and a negative.
+        balance: keep only negatives of which blind scores prefer as many to their captions as not.
+        lm: a language model among the blind scores of the audit and the balance: `lm:smollm2`,
+            `lm:ORG/NAME`, `lm:FOLDER`; None takes the n-gram model and the length alone.
+        device: where the language model computes.
+        dry_run: write nothing, and return the counts that a sample of the captions lets expect.
         overwrite: replace files that are there.
         progress: called with a description, what is done and what there is to do.
 
     Returns:
-        The manifest: counts of captions and of every kind of change.
+        The manifest: counts of captions and of every kind of change, and the audit of the
+        negatives by scores that see no image.
 
     Raises:
         InputError: there are no captions, or the files cannot be written.
@@ -74,11 +85,14 @@ def build_pairs(
     """
     from contrapose.build.captions import (
         REWRITTEN,
+        BlindTest,
         CaptionRecord,
+        PairBuild,
         Recipe,
         load_rewriter,
         pair_files,
         parse_kinds,
+        plan_pairs,
         read_captions,
     )
     from contrapose.build.captions import build_pairs as write_pairs
@@ -97,7 +111,7 @@ def build_pairs(
     target = local_path(out)
     pair_files(target, overwrite=overwrite)  # what is wrong with them is said before the work
     language_model = None
-    if rewriter is not None:
+    if rewriter is not None and not dry_run:
         language_model = load_rewriter(rewriter, one_path(store_place(cache)), attempts)
     if isinstance(captions, str | Path):
         source = str(captions)
@@ -117,15 +131,18 @@ def build_pairs(
     recipe = Recipe(
         chosen, seed, per_caption, require_choice("tagger", tagger, ("textblob", "spacy"))
     )
+    test = BlindTest(
+        lm=None if lm == "none" else lm,
+        device=device,
+        cache=store_place(cache),
+        seed=seed,
+        progress=progress,
+    )
+    build = PairBuild(recipe, test, balance=balance, complete=complete, source=source)
+    if dry_run:
+        return plan_pairs(rows, build)
     return write_pairs(
-        rows,
-        target,
-        recipe,
-        rewriter=language_model,
-        source=source,
-        complete=complete,
-        overwrite=overwrite,
-        progress=report,
+        rows, target, build, rewriter=language_model, overwrite=overwrite, progress=report
     )
 
 

@@ -36,7 +36,7 @@ def pairs(
         list[str] | None,
         typer.Option(
             help="Kinds of changes, or groups: positive, negative, replace, swap, contrast, "
-            "exchange, order, negation, rewrite; A,B or repeated. Left out: all."
+            "exchange, order, negation, rewrite, atom, crepe, aro; A,B or repeated. Left out: all."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same pairs.")] = 0,
@@ -71,6 +71,23 @@ def pairs(
     complete: Annotated[
         bool, typer.Option("--complete", help="Only captions with a positive and a negative.")
     ] = False,
+    balance: Annotated[
+        bool,
+        typer.Option(
+            "--balance", help="Only negatives that no blind score can tell from their captions."
+        ),
+    ] = False,
+    lm: Annotated[
+        str | None,
+        typer.Option(
+            help="A language model among the blind scores: lm:smollm2, lm:ORG/NAME or lm:FOLDER. "
+            "Left out: the n-gram model and the length alone."
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where the language model computes.")] = "auto",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write nothing; print the counts to expect.")
+    ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files that are there.")
     ] = False,
@@ -94,13 +111,20 @@ def pairs(
             image_field=image_field,
             tagger=tagger.value,
             complete=complete,
+            balance=balance,
+            lm=lm,
+            device=device,
+            dry_run=dry_run,
             overwrite=overwrite,
             progress=progress,
         )
     if as_json:
         echo_json(json.dumps(manifest, indent=2, ensure_ascii=False))
         return
-    show(output_console(), _manifest_lines(manifest))
+    if dry_run:
+        show(output_console(), _plan_lines(manifest))
+        return
+    show(output_console(), [*_manifest_lines(manifest), *_audit_lines(manifest["audit"])])
     if not quiet:
         from contrapose.build.captions import pair_files
 
@@ -124,6 +148,34 @@ def _manifest_lines(manifest: dict[str, Any]) -> list[str]:
         )
         lines.append(f"{manifest['rewriter']['model']}: {counted}")
     return lines
+
+
+def _plan_lines(plan: dict[str, Any]) -> list[str]:
+    captions = plan["captions"]
+    return [
+        f"Expected from a sample of {plan['sampled']:,} of {captions['distinct']:,} captions; "
+        "nothing was written.",
+        f"about {captions['written']:,} captions written; "
+        f"{captions['without a positive']:,} without a positive, "
+        f"{captions['without a negative']:,} without a negative.",
+        *(f"{kind}: about {count:,}" for kind, count in plan["expected"].items()),
+    ]
+
+
+def _audit_lines(audit: dict[str, Any] | None) -> list[Any]:
+    from contrapose.report.tables import Table
+
+    if audit is None:
+        return ["There are no negatives to audit."]
+    scores = audit["scores"]
+    kinds = dict.fromkeys(kind for score in scores.values() for kind in score["kinds"])
+    rows = [("all", *(f"{100 * score['accuracy']:.1f}" for score in scores.values()))]
+    for kind in kinds:
+        shares = (score["kinds"].get(kind) for score in scores.values())
+        rows.append((kind, *("" if one is None else f"{100 * one:.1f}" for one in shares)))
+    title = "Negatives told from their captions without an image, in %; guessing gets 50"
+    table = Table(title, ("<kind", *scores), tuple(rows))
+    return [table, *audit["verdict"], *(f"Note: {note}." for note in audit["notes"])]
 
 
 app = typer.Typer(

@@ -45,6 +45,8 @@ REWRITTEN = (*REWRITTEN_POSITIVE, *REWRITTEN_NEGATIVE)
 """Kinds that only a language model writes."""
 ALL = (*POSITIVE, *NEGATIVE)
 
+CREPE_ATOM = ("attribute", "object", "relation")
+"""CREPE's hard negatives by another atom; its swaps are `exchange`, its negations `negation`."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "all": ALL,
     "positive": POSITIVE,
@@ -54,6 +56,9 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "contrast": CONTRAST,
     "exchange": EXCHANGE,
     "order": orders.ORDER_KINDS,
+    "atom": CREPE_ATOM,
+    "crepe": (*CREPE_ATOM, *EXCHANGE, contrasts.NEGATION_KIND),
+    "aro": orders.ORDER_KINDS,
     "rewrite": REWRITTEN,
 }
 
@@ -80,6 +85,8 @@ SAME_AS_CAPTION, READS_LIKE_CAPTION, SAME_AS_POSITIVE, IN_QUESTION, DUPLICATE = 
     "same as the caption", "reads like the caption", "same as a positive", "in a question", "twice",
 )  # fmt: skip
 """Reasons why a proposal is dropped."""
+
+NOT_CHOSEN = "not chosen"
 
 QUESTION = re.compile(r"[^.!?]+\?")
 YES = re.compile(r"\W*yes\b", re.IGNORECASE)
@@ -284,7 +291,7 @@ def _choose_proposals(
     rounds = [one for row in zip_longest(*queues) for one in row if one is not None]
     chosen, left = rounds[: recipe.per_caption], rounds[recipe.per_caption :]
     for one in left:
-        tally.drop(one.kind, "not chosen")
+        tally.drop(one.kind, NOT_CHOSEN)
     tally.kept.update(one.kind for one in chosen)
     return chosen
 
