@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from contrapose.arrays import Ragged
 from contrapose.data import EditSet, Gallery, ImageRef, registry
 from contrapose.engine import NoiseImages, ScoringContext, score_examples
 from contrapose.errors import InputError
@@ -17,7 +20,7 @@ from contrapose.evaluation.parts import EvalRequest
 from contrapose.report import Table
 from contrapose.report.results import evaluation_tables
 from contrapose.results import Evaluation, compare_runs, read_run, write_run
-from tests.engine.models import Picky, Reading
+from tests.engine.models import Picky, Reading, Seeing
 from tests.fakes import Fake, Tower, choices, edits, gallery, made, pairs, patches
 
 
@@ -97,6 +100,35 @@ def test_the_prior_as_a_score_and_taken_out() -> None:
     assert blind.metrics["image"].ties == 1
     suite = evaluate_models([Fake()], request(scores=("lm",), prior=NoiseImages(2)))[1].results
     assert set(suite.part_alphas) == {"pairs", "choices"}
+
+
+@dataclass
+class Prompted(Seeing):
+    """A captioner with a prompt, as chat models have."""
+
+    lm_tokens: str = "caption+end|prompt=Say it."
+
+    def with_prompt(self, prompt: str) -> Prompted:
+        return replace(self, lm_tokens=f"caption+end|prompt={prompt}")
+
+    def token_logprobs(self, images: Any, texts: Sequence[str]) -> Ragged:
+        return super().token_logprobs(images, [f"{self.lm_tokens} {text}" for text in texts])
+
+
+def test_a_prompt_is_part_of_the_score_s_name(tmp_path: Path) -> None:
+    asked = request("plain", scores=("lm",), cache=tmp_path)
+    (usual,) = evaluate_models([Prompted()], asked)
+    (run,) = evaluate_models([Prompted()], replace(asked, prompt="A photo of"))
+    assert usual.spec["stored_as"] == "lm:mean:caption+end|prompt=Say it."
+    assert run.spec["stored_as"] == "lm:mean:caption+end|prompt=A photo of"
+    assert any("prompt=A photo of" in note for note in run.results.notes)
+    assert run.scores is not None
+    assert usual.scores is not None
+    assert not np.array_equal(run.scores["value"], usual.scores["value"])
+    with pytest.raises(InputError, match=r"fake takes no prompt.*leave out prompt"):
+        evaluate_models([Fake()], replace(asked, prompt="A photo of"))
+    with pytest.raises(InputError, match=r"prompt is of the score lm"):
+        evaluate_models([Prompted()], replace(asked, prompt="A photo of", scores=("itm",)))
 
 
 def test_limit_and_subsets() -> None:

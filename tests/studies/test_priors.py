@@ -69,4 +69,4 @@ def test_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for claim in ("raw is near its best", "α = 1 costs", "α = 1 helps", "does as well"):
         assert claim in said
     assert "| scenario 2, balanced | attributes | 96 | training pictures |" in said
-    assert "Noise: 3 noise images, seed 0, mean 0.25, standard deviation 0.4." in said
+    assert "Noise: 3 noise images, seed 0, mean 0.29, standard deviation 0.28." in said

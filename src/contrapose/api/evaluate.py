@@ -54,6 +54,7 @@ def evaluate(
     alpha: float | str | None = None,
     question: str | None = None,
     answer: str | None = None,
+    prompt: str | None = None,
     out: PathLike | None = None,
     overwrite: bool = False,
     resamples: int = 10_000,
@@ -90,6 +91,8 @@ def evaluate(
         alpha: how much of the prior: a number from 0 to 1, or `auto`.
         question: what `vqa` asks; `{}` stands for the caption.
         answer: the answer whose probability `vqa` is; None is Yes.
+        prompt: the text between image and caption of `lm`, for chat models; None takes the
+            model's own. It is part of the score's name in the store.
         out: a run folder to write.
         overwrite: let `out` take the place of an earlier run.
         resamples: of the bootstrap.
@@ -130,6 +133,7 @@ def evaluate(
         prior=parse_prior(prior, seed=seed) if isinstance(prior, str) else prior,
         alpha=parse_alpha(alpha, prior=prior is not None),
         question=parse_question_template(question, answer),
+        prompt=prompt,
         tokens=True,
         **shared,
     )

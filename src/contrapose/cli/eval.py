@@ -89,6 +89,12 @@ def evaluate(
     answer: Annotated[
         str | None, typer.Option(help="The answer whose probability vqa is. Left out: Yes.")
     ] = None,
+    prompt: Annotated[
+        str | None,
+        typer.Option(
+            help="The text before a caption of lm, for chat models. Left out: the model's own."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let --out take the place of an earlier run.")
@@ -127,6 +133,7 @@ def evaluate(
             alpha=alpha,
             question=question,
             answer=answer,
+            prompt=prompt,
             out=out,
             overwrite=overwrite,
             resamples=resamples,

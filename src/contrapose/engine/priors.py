@@ -8,7 +8,7 @@ same table.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
@@ -42,6 +42,7 @@ from contrapose.errors import InputError, option
 from contrapose.files import IMAGE_SUFFIXES
 from contrapose.metrics import FloatArray, IntArray, log_prior
 from contrapose.models import Answerer, Captioner
+from contrapose.models.capabilities import PIXELS
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -250,7 +251,9 @@ class NoiseSource:
 
 
 def _rescale_noise(image: Any, old: tuple[Any, Any], new: tuple[Any, Any], name: str) -> Any:
-    """Rescale noise to another mean and standard deviation, where pixels are one tensor."""
+    """Rescale noise to another mean and standard deviation, where it is normalized pixels."""
+    if isinstance(image, Mapping) and PIXELS in image:
+        return {**image, PIXELS: _rescale_noise(image[PIXELS], old, new, name)}
     if None in old or not hasattr(image, "ndim"):
         raise ModelError(
             f"{name} has noise of its own alone; leave out mean= and std= of {option('prior')}."

@@ -45,7 +45,7 @@ from contrapose.evaluation.skips import (
     summarize_skips,
 )
 from contrapose.files import gc_paused
-from contrapose.models import Model, load_model
+from contrapose.models import Model, PromptedCaptioner, load_model
 from contrapose.results.schema import AlphaReport, Results
 from contrapose.results.score_files import RunRecord
 from contrapose.results.summary import summarize_parts
@@ -68,8 +68,10 @@ def provenance(
 def provenance_notes(
     context: ScoringContext, score: str, alphas: Iterable[AlphaReport]
 ) -> tuple[str, ...]:
-    """Notes on the provenance of a score: the question of `vqa`, the images of the prior."""
+    """Notes on the provenance of a score: the question, the prompt, the images of the prior."""
     notes = []
+    if DEBIASED.get(score, score) == "lm" and isinstance(context.model, PromptedCaptioner):
+        notes.append(f"lm counts {context.model.lm_tokens}")
     if DEBIASED.get(score, score) == "vqa":
         vqa = context.question
         notes.append(f"vqa is log P({vqa.answer!r}) after the question {vqa.text!r}")
@@ -117,6 +119,8 @@ def evaluate_models(
     for model in loaded:
         for score in request.scores:
             require_score(model, score)
+    if request.prompt is not None:
+        loaded = [_set_prompt(model, request.prompt, request.scores) for model in loaded]
     if request.prior is not None and not any(
         score in (*LIKELIHOOD_SCORES, "prior")
         for model in loaded
@@ -153,6 +157,25 @@ def evaluate_models(
         _note_common(run, {before.name: before.cases() for before in selections})
         for run in _evaluate_selections(contexts, common, request)
     ]
+
+
+def _set_prompt(model: Model, prompt: str, scores: Sequence[str]) -> Model:
+    """Set the prompt before captions of `lm`.
+
+    Raises:
+        InputError: `lm` is not asked, or the model takes no prompt.
+    """
+    if not {"lm", "prior"} & set(scores or default_scores(model)):
+        raise InputError(
+            f"{option('prompt')} is of the score lm, which {model.name} is not asked for; see "
+            f"{option('score')}."
+        )
+    if not isinstance(model, PromptedCaptioner):
+        raise InputError(
+            f"{model.name} takes no prompt before a caption, as chat models do; leave out "
+            f"{option('prompt')}."
+        )
+    return model.with_prompt(prompt)
 
 
 def _note_common(run: RunRecord, cases: Mapping[str, Mapping[str, Example]]) -> RunRecord:

@@ -76,6 +76,7 @@ class EvalRequest(ScoringOptions):
         prior: also report `lm` and `vqa` with this prior removed, as `lm-alpha`, `vqa-alpha`.
         alpha: share of the prior that is removed.
         question: the question of `vqa`.
+        prompt: the text before a caption of `lm`; None takes each model's own.
         tokens: also put the token log-probabilities of `lm` and `blind` into the score tables.
     """
 
@@ -88,6 +89,7 @@ class EvalRequest(ScoringOptions):
     prior: Prior | None = None
     alpha: Alpha = "auto"
     question: QuestionTemplate = field(default_factory=QuestionTemplate)
+    prompt: str | None = None
     tokens: bool = False
 
 

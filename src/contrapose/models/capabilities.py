@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     """Input image: decoded, prepared or encoded already."""
 
 
+PIXELS = "pixel_values"
+"""Name of the pixels among the named tensors of a prepared image."""
+
 UNSTORED = "unstored:"
 """Prefix of the fingerprint of a model whose scores are kept in memory and never stored."""
 
@@ -170,6 +173,14 @@ class Captioner(Model, Protocol):
 
     def noise_images(self, count: int, seed: int) -> Sequence[ImageLike]:
         """Content-free images for the prior: Gaussian noise in the normalised pixel space."""
+
+
+@runtime_checkable
+class PromptedCaptioner(Captioner, Protocol):
+    """A captioner that puts a prompt before captions, such as a chat model."""
+
+    def with_prompt(self, prompt: str) -> Captioner:
+        """Return the model with another prompt, which is part of its `lm_tokens`."""
 
 
 @runtime_checkable

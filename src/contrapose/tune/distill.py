@@ -80,6 +80,7 @@ class Distiller:
         """Settings that determine the teacher's distribution, as JSON values."""
         return {
             "model": self.teacher.fingerprint,
+            "noise": [getattr(self.teacher, f"noise_{name}", None) for name in ("mean", "std")],
             "alpha": self.alpha,
             "sharpness": self.sharpness,
             "others": self.others,

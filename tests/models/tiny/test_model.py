@@ -23,7 +23,7 @@ from contrapose.models import (
     check_model,
     load_model,
 )
-from contrapose.models.tiny.model import Tiny, TinyClip
+from contrapose.models.tiny.model import Tiny, TinyClip, scale_pixels
 from contrapose.models.tiny.network import START
 from contrapose.world.captions import describe
 from contrapose.world.render import render
@@ -339,6 +339,12 @@ def test_noise_is_seeded(tiny: Tiny) -> None:
     assert one[0].shape == (3, 96, 96)
     assert float(torch.stack(one).mean()) == pytest.approx(Tiny.noise_mean, abs=0.01)
     assert float(torch.stack(one).std()) == pytest.approx(Tiny.noise_std, abs=0.01)
+
+
+def test_noise_has_the_mean_and_spread_of_the_training_pictures() -> None:
+    pictures = scale_pixels(render(sample_scenes(400, 0)).images)
+    assert float(pictures.mean()) == pytest.approx(Tiny.noise_mean, abs=0.02)
+    assert float(pictures.std()) == pytest.approx(Tiny.noise_std, abs=0.02)
 
 
 def test_noise_has_a_likelihood(tiny: Tiny) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
+from contrapose.models.capabilities import PIXELS
 from contrapose.models.conformance.batches import require_same
 from contrapose.models.conformance.check import (
     CAPTIONS,
@@ -86,9 +87,10 @@ def _check_noise(subject: Subject) -> None:
 
 def _require_statistics(model: Any, drawn: Sequence[Any]) -> None:
     """Raise unless noise has the mean and standard deviation that the model states."""
-    if not all(hasattr(image, "detach") for image in drawn):
-        return  # an image that is not normalized yet, or more than pixels
-    values = np.concatenate([part.reshape(-1) for image in drawn for part in pixel_arrays(image)])
+    pixels = [image.get(PIXELS) if isinstance(image, Mapping) else image for image in drawn]
+    if not all(hasattr(image, "detach") for image in pixels):
+        return  # an image that is not normalized yet
+    values = np.concatenate([part.reshape(-1) for image in pixels for part in pixel_arrays(image)])
     statistics = {"noise_mean": float(values.mean()), "noise_std": float(values.std())}
     for name, value in statistics.items():
         stated = getattr(model, name, None)

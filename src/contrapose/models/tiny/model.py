@@ -197,11 +197,12 @@ class Tiny(TinyClip):
     """Built-in BLIP-like model: dual encoder, matcher (`itm`) and captioner (`lm`).
 
     Attributes:
-        noise_mean: mean of noise images, in pixels of −1 … 1.
-        noise_std: standard deviation of noise images, in pixels of −1 … 1.
+        noise_mean: mean of noise images, in pixels of −1 … 1; that of the training pictures.
+        noise_std: standard deviation of noise images, in pixels of −1 … 1; that of the training
+            pictures.
     """
 
-    noise_mean, noise_std = 0.25, 0.4  # about the mean and spread of scenes
+    noise_mean, noise_std = 0.29, 0.28  # 0.284 and 0.280 of 1,200 pictures of its world
 
     @exact_inference
     def match(self, images: Sequence[ImageOrPixels], texts: Sequence[str]) -> Tensor:
@@ -238,7 +239,7 @@ class Tiny(TinyClip):
         return "caption+end"
 
     def noise_images(self, count: int, seed: int) -> list[Tensor]:
-        """Gaussian noise images with the mean and spread of scenes."""
+        """Gaussian noise images with the mean and spread of the training pictures."""
         size = self.network.config.image_size
         shape = (count, 3, size, size)
         noise = np.random.default_rng(seed).normal(self.noise_mean, self.noise_std, shape)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
 
+from contrapose.engine import (
+    AnswerStore,
+    NoiseImages,
+    ScoringContext,
+    compute_priors,
+    describe_prior,
+)
+from contrapose.engine.priors import NoiseSource, noise_key_suffix
 from contrapose.errors import InputError
 from contrapose.models import load_model
 from contrapose.models.capabilities import Prompt, QuestionTemplate
@@ -35,6 +45,50 @@ def test_the_prompt_and_the_template_are_in_the_identity(tmp_path: Path, model: 
     other = opened(tmp_path)
     assert other.lm_tokens != model.lm_tokens
     assert other.fingerprint != model.fingerprint
+
+
+def test_another_prompt_is_another_score(model: Any) -> None:
+    images, texts = [picture(40, 40)] * 2, ["a red cube", "two dogs"]
+    usual = model.token_logprobs(images, texts).values
+    same = model.with_prompt(model.prompts.prompt)
+    assert same.lm_tokens == model.lm_tokens
+    assert torch.equal(same.token_logprobs(images, texts).values, usual)
+    other = model.with_prompt("the blue ball is")
+    assert other.network is model.network
+    assert other.lm_tokens.startswith("caption+end|prompt=the blue ball is|template=")
+    assert other.lm_tokens != model.lm_tokens
+    assert "'the blue ball is'" in other.card.notes[0]
+    found = other.token_logprobs(images, texts).values
+    assert not torch.allclose(found, usual, atol=1e-4)
+    inputs = model._processor(
+        images=images[:1],
+        text=[model.prompts.render_question("the blue ball is") + " two dogs</s>"],
+        return_tensors="pt",
+    )
+    with torch.no_grad():
+        logits = model.network(**inputs).logits[0, -4:-1].log_softmax(dim=-1)
+    wanted = logits.gather(1, inputs["input_ids"][0, -3:, None]).squeeze(1)
+    torch.testing.assert_close(found[-3:], wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_the_noise_can_be_set_and_is_in_the_score_s_name(tmp_path: Path, model: Any) -> None:
+    store = AnswerStore(tmp_path)
+    usual, wide = ScoringContext(model, store), NoiseImages(2, mean=1.0, std=0.5)
+    shown = [NoiseSource(usual, wide)(k)["pixel_values"] for k in range(2)]
+    assert float(torch.stack(shown).mean()) == pytest.approx(1.0, abs=0.05)
+    assert float(torch.stack(shown).std()) == pytest.approx(0.5, abs=0.05)
+    captions = ["a red cube", "two dogs"]
+    one = compute_priors(replace(usual, prior=NoiseImages(2)), captions)
+    other = compute_priors(replace(usual, prior=wide), captions)
+    assert not np.allclose(one, other)
+    same = compute_priors(replace(usual, prior=NoiseImages(2, mean=0.0, std=0.25)), captions)
+    assert np.array_equal(one, same)
+    tables = [folder.name for folder in next((tmp_path / "answers").iterdir()).iterdir()]
+    assert len([name for name in tables if name.startswith("lm")]) == 2
+    assert noise_key_suffix(NoiseImages(2), model) == ":noise:2:seed=0:mean=0:std=0.25"
+    assert noise_key_suffix(wide, model) == ":noise:2:seed=0:mean=1:std=0.5"
+    assert describe_prior(wide, model).endswith("mean 1, standard deviation 0.5")
+    assert describe_prior(NoiseImages(2), model).endswith("mean 0, standard deviation 0.25")
 
 
 def test_the_end_is_what_the_template_puts_there(tmp_path: Path, model: Any) -> None:

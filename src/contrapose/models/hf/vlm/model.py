@@ -15,7 +15,7 @@ from torch import Tensor
 
 from contrapose.arrays import Ragged
 from contrapose.errors import InputError
-from contrapose.models.capabilities import EncodedImage, ModelCard, check_pairs
+from contrapose.models.capabilities import PIXELS, EncodedImage, ModelCard, check_pairs
 from contrapose.models.encoded_images import deduplicate
 from contrapose.models.exact import exact_inference
 from contrapose.models.hf.inputs import find_pixel_mean
@@ -30,6 +30,7 @@ from contrapose.models.hf.vlm.prefix_scoring import (
     score_prefixes,
     split_by_counts,
 )
+from contrapose.models.hf.vlm.prompts import ChatPrompts
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import (
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
         Reply,
     )
     from contrapose.models.hf.checkpoint import Checkpoint
-    from contrapose.models.hf.vlm.prompts import ChatPrompts
 
 NOISE = (0.0, 0.25)
 """Mean and standard deviation of noise in normalized pixels, as for LLaVA-1.5 (Lin et al., 2024,
@@ -75,7 +75,11 @@ class Vlm:
         prompts: chat template and tokenizer.
         card: the model card.
         lm_tokens: the counted tokens and the prompt before them.
+        noise_mean: mean of noise images, in normalized pixels.
+        noise_std: standard deviation of noise images, in normalized pixels.
     """
+
+    noise_mean, noise_std = NOISE
 
     def __init__(
         self,
@@ -91,6 +95,7 @@ class Vlm:
         self.fingerprint = checkpoint.fingerprint
         self.network = network
         self.prompts = prompts
+        self._checkpoint, self._notes = checkpoint, tuple(notes)
         self._processor = processor
         self.pixel_mean = find_pixel_mean(processor.image_processor)
         self._decoder = decoder
@@ -108,10 +113,21 @@ class Vlm:
             notes=(
                 f"lm is of the caption's tokens and its end, {prompts.end_text!r}, as the reply to "
                 f"{prompts.prompt!r} in the model's chat template.",
-                f"Noise images have mean {NOISE[0]:g} and standard deviation {NOISE[1]:g} in "
-                "normalised pixels.",
+                f"Noise images have mean {self.noise_mean:g} and standard deviation "
+                f"{self.noise_std:g} in normalised pixels.",
                 *notes,
             ),
+        )
+
+    def with_prompt(self, prompt: str) -> Vlm:
+        """Return the model with another prompt before captions; the weights are shared.
+
+        Raises:
+            InputError: the chat template does not take it.
+        """
+        prompts = ChatPrompts(self.name, self._processor, cut=self.prompts.cut, prompt=prompt)
+        return Vlm(
+            self._checkpoint, self.network, self._processor, prompts, self._decoder, self._notes
         )
 
     @property
@@ -143,11 +159,9 @@ class Vlm:
         """Gaussian noise in normalized pixels, in the shape of a square image."""
         blank = self._prepare(Images.new("RGB", (self._side(), self._side()), (127, 127, 127)))
         random = np.random.default_rng(seed)
-        shape = tuple(blank["pixel_values"].shape)
-        return [
-            {**blank, "pixel_values": torch.from_numpy(random.normal(*NOISE, shape)).float()}
-            for _ in range(count)
-        ]
+        shape = tuple(blank[PIXELS].shape)
+        drawn = [random.normal(self.noise_mean, self.noise_std, shape) for _ in range(count)]
+        return [{**blank, PIXELS: torch.from_numpy(noise).float()} for noise in drawn]
 
     @exact_inference
     def encode_images(self, images: Sequence[ImageLike]) -> list[EncodedImage]:
