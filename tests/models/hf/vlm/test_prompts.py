@@ -74,7 +74,8 @@ def test_another_prompt_is_another_score(model: Any) -> None:
 def test_the_noise_can_be_set_and_is_in_the_score_s_name(tmp_path: Path, model: Any) -> None:
     store = AnswerStore(tmp_path)
     usual, wide = ScoringContext(model, store), NoiseImages(2, mean=1.0, std=0.5)
-    shown = [NoiseSource(usual, wide)(k)["pixel_values"] for k in range(2)]
+    source: Any = NoiseSource(usual, wide)
+    shown = [source(k)["pixel_values"] for k in range(2)]
     assert float(torch.stack(shown).mean()) == pytest.approx(1.0, abs=0.05)
     assert float(torch.stack(shown).std()) == pytest.approx(0.5, abs=0.05)
     captions = ["a red cube", "two dogs"]
