@@ -1,0 +1,309 @@
+"""Exact nearest-neighbor search by tiled products, in bounded memory and with fixed ties.
+
+Every query is multiplied with every gallery vector, a tile at a time, in float32 by BLAS and its
+threads. A tile keeps only what could still be among the best k: a bound on the k-th best comes from
+the largest values of column groups, so that no tile is sorted. Candidates closer than float32 can
+tell are scored again in float64, pair by pair: equal vectors have equal scores wherever they stand,
+and ties go to the lowest row. Galleries may be memory-mapped, float32 or float16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from contrapose.errors import InputError, option
+from contrapose.metrics import BoolArray, FloatArray, IntArray
+
+QUERY_TILE = 2048
+"""Queries of a tile; few and large products keep the threads of BLAS busy."""
+
+TILE_CELLS = 1 << 23
+"""Scores of a tile, 32 MiB; two tiles are held at a time."""
+
+MAX_ROWS = 1 << 15
+"""Gallery vectors of a tile at the most."""
+
+GROUP_SIZE = 16
+"""Columns of a group, whose largest value tells whether it is looked into."""
+
+MAX_SPARE = 256
+"""Candidates of a query beyond k that are held before they are ranked."""
+
+TINY = 1e-30
+"""Added to the rounding error, so that a query of zeros has one too."""
+
+RESCORE_CELLS = 1 << 18
+"""Numbers gathered at a time when candidates are scored again."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Neighbors:
+    """Nearest gallery vectors of queries, best first.
+
+    Attributes:
+        rows: (q, k) rows of the gallery; −1 where too few are left.
+        scores: (q, k) inner products, float32; −inf where too few are left.
+    """
+
+    rows: IntArray
+    scores: NDArray[np.float32]
+
+
+def search_exact(
+    queries: ArrayLike,
+    gallery: FloatArray,
+    k: int,
+    *,
+    exclude: tuple[IntArray, IntArray] | None = None,
+) -> Neighbors:
+    """Find the k gallery vectors of largest inner product with each query.
+
+    Args:
+        queries: (q, d) vectors.
+        gallery: (N, d) vectors, in memory or memory-mapped.
+        k: how many; fewer where the gallery has fewer.
+        exclude: query numbers and gallery rows, the i-th with the i-th, that are left out.
+
+    Raises:
+        InputError: k is below 1, a query is not finite, or shapes do not fit.
+    """
+    vectors = np.ascontiguousarray(queries, dtype=np.float32)
+    if vectors.ndim != 2 or gallery.ndim != 2 or vectors.shape[1] != gallery.shape[1]:
+        raise InputError(f"queries {vectors.shape} do not fit a gallery {gallery.shape}.")
+    if k < 1:
+        raise InputError(f"{option('k')} must be at least 1, found {k}.")
+    if not np.isfinite(vectors).all():
+        raise InputError("a query vector is not finite.")
+    count, most = len(vectors), min(k, len(gallery))
+    rows = np.full((count, most), -1, dtype=np.int64)
+    scores = np.full((count, most), -np.inf, dtype=np.float32)
+    if not rows.size:
+        return Neighbors(rows, scores)
+    numbers, left_out = _check_excluded(exclude, count, len(gallery))
+    tiles = _Tiles(gallery, count)
+    cells = min(count, QUERY_TILE) * min(tiles.step, len(gallery))
+    buffers = [np.empty(cells, dtype=np.float32) for _ in range(2)]
+    with ThreadPoolExecutor(1) as worker:
+        for start in range(0, count, QUERY_TILE):
+            some = vectors[start : start + QUERY_TILE]
+            inside = (numbers >= start) & (numbers < start + len(some))
+            excluded = numbers[inside] - start, left_out[inside]
+            ranked = _select(some, tiles, most, excluded, buffers, worker)
+            rank = np.arange(len(ranked.rows)) - np.searchsorted(ranked.queries, ranked.queries)
+            rows[start + ranked.queries, rank] = ranked.rows
+            scores[start + ranked.queries, rank] = ranked.scores
+    return Neighbors(rows, scores)
+
+
+def rank_row(
+    scores: FloatArray, k: int, exclude: IntArray | None = None
+) -> tuple[IntArray, FloatArray]:
+    """Rank one row of (N,) scores: the k best rows and their scores; ties go to the lowest row."""
+    left = np.array(scores, dtype=np.float64)
+    if exclude is not None and len(exclude):
+        left[exclude] = -np.inf
+    most = min(k, len(left))
+    if not most:
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
+    last = np.partition(left, len(left) - most)[len(left) - most]
+    rows = np.flatnonzero((left >= last) & (left > -np.inf))
+    rows = rows[np.lexsort((rows, -left[rows]))][:most]
+    return rows, left[rows]
+
+
+def multiply(queries: FloatArray, gallery: FloatArray) -> NDArray[np.float32]:
+    """Multiply (q, d) queries with all (N, d) gallery vectors, float32; float16 in blocks."""
+    left = np.ascontiguousarray(queries, dtype=np.float32)
+    if gallery.dtype == np.float32:
+        return np.asarray(left @ gallery.T)
+    products = np.empty((len(left), len(gallery)), dtype=np.float32)
+    step = max(1, RESCORE_CELLS // max(1, gallery.shape[1]))
+    for start in range(0, len(gallery), step):
+        block = np.asarray(gallery[start : start + step], dtype=np.float32)
+        products[:, start : start + step] = left @ block.T
+    return products
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Candidates:
+    """Pairs that can be among the best: query numbers, gallery rows and scores."""
+
+    queries: IntArray
+    rows: IntArray
+    scores: FloatArray
+
+    def take(self, chosen: IntArray | BoolArray) -> _Candidates:
+        """Select candidates."""
+        return _Candidates(self.queries[chosen], self.rows[chosen], self.scores[chosen])
+
+
+class _Tiles:
+    """Tiles of a gallery in float32, with the length of the longest vector so far."""
+
+    def __init__(self, gallery: FloatArray, queries: int):
+        self.gallery = gallery
+        self.step = min(MAX_ROWS, max(GROUP_SIZE, TILE_CELLS // min(queries, QUERY_TILE)))
+        self.longest: list[float] = []
+
+    def __iter__(self) -> Iterator[tuple[int, NDArray[np.float32], float]]:
+        for number, start in enumerate(range(0, len(self.gallery), self.step)):
+            block = np.asarray(self.gallery[start : start + self.step], dtype=np.float32)
+            if number == len(self.longest):
+                length = float(np.sqrt(np.einsum("nd,nd->n", block, block).max()))
+                self.longest.append(max([length, *self.longest[-1:]]))
+            yield start, block, self.longest[number]
+
+
+class _Selection:
+    """Selection of what can be among the best k of each query of a tile of queries."""
+
+    def __init__(self, queries: NDArray[np.float32], k: int, exclude: tuple[IntArray, IntArray]):
+        self.queries, self.k, self.exclude = queries, k, exclude
+        count, width = queries.shape
+        # Two float32 products of d terms can be wrong by this much, times the gallery's lengths.
+        self.rounding = 2.0**-23 * width * np.sqrt((queries.astype(np.float64) ** 2).sum(axis=1))
+        self.slack = np.zeros(count, dtype=np.float32)
+        self.best = np.full((count, k), -np.inf, dtype=np.float32)
+        self.held = _Candidates(
+            np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32)
+        )
+
+    def add(self, scores: NDArray[np.float32], start: int, longest: float) -> None:
+        """Select from the scores of gallery rows from `start` on; changes the scores."""
+        inside = (self.exclude[1] >= start) & (self.exclude[1] < start + scores.shape[1])
+        scores[self.exclude[0][inside], self.exclude[1][inside] - start] = -np.inf
+        self.slack = (self.rounding * longest + TINY).astype(np.float32)
+        new = self._select(scores, start)
+        self.best = _merge_best(self.best, new)
+        bound = self.best[:, -1] - self.slack
+        held = _concatenate([self.held, new])
+        self.held = held.take(held.scores > bound[held.queries])
+
+    def _select(self, scores: NDArray[np.float32], start: int) -> _Candidates:
+        """Select by the largest value of each group of columns; few groups are looked into."""
+        count, columns = scores.shape
+        groups = columns // GROUP_SIZE
+        whole = scores[:, : groups * GROUP_SIZE].reshape(count, GROUP_SIZE, groups)
+        maxima = whole.max(axis=1)
+        bound = self.best[:, -1]
+        if start == 0 and groups >= self.k:
+            bound = np.partition(maxima, groups - self.k, axis=1)[:, groups - self.k]
+        bound = bound - self.slack
+        number, group = np.nonzero(maxima > bound[:, None])
+        cells = whole[number, :, group]
+        hit, member = np.nonzero(cells > bound[number, None])
+        rest, column = np.nonzero(scores[:, groups * GROUP_SIZE :] > bound[:, None])
+        queries = np.concatenate([number[hit], rest])
+        rows = np.concatenate([member * groups + group[hit], groups * GROUP_SIZE + column])
+        return _Candidates(queries, rows + start, scores[queries, rows])
+
+
+def _select(
+    queries: NDArray[np.float32],
+    tiles: _Tiles,
+    k: int,
+    exclude: tuple[IntArray, IntArray],
+    buffers: list[NDArray[np.float32]],
+    worker: ThreadPoolExecutor,
+) -> _Candidates:
+    """Select candidates tile by tile; a tile is multiplied while the one before is selected."""
+    selection = _Selection(queries, k, exclude)
+    most = len(queries) * (k + MAX_SPARE)
+    running: Future[None] | None = None
+    for number, (start, block, longest) in enumerate(tiles):
+        scores = buffers[number % 2][: len(queries) * len(block)].reshape(len(queries), -1)
+        np.matmul(queries, block.T, out=scores)
+        if running is not None:
+            running.result()
+        if len(selection.held.rows) > most:
+            selection.held = _rank(queries, tiles.gallery, selection.held, k, selection.slack)
+        running = worker.submit(selection.add, scores, start, longest)
+    if running is not None:
+        running.result()
+    return _rank(queries, tiles.gallery, selection.held, k, selection.slack)
+
+
+def _merge_best(best: NDArray[np.float32], new: _Candidates) -> NDArray[np.float32]:
+    """Merge new scores into the k best of each query, which come in falling order."""
+    count, k = best.shape
+    if not len(new.rows):
+        return best
+    order = np.argsort(new.queries, kind="stable")
+    number = new.queries[order]
+    sizes = np.bincount(number, minlength=count)
+    rank = np.arange(len(number)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    wide = np.full((count, k + int(sizes.max())), -np.inf, dtype=np.float32)
+    wide[:, :k] = best
+    wide[number, k + rank] = new.scores[order]
+    return np.asarray(-np.sort(np.partition(-wide, k - 1, axis=1)[:, :k], axis=1))
+
+
+def _rank(
+    queries: NDArray[np.float32],
+    gallery: FloatArray,
+    chosen: _Candidates,
+    k: int,
+    slack: NDArray[np.float32],
+) -> _Candidates:
+    """Keep the k best candidates of each query, best first.
+
+    Where two of a query are closer than float32 can tell, all of the query are scored again.
+    """
+    order = np.lexsort((chosen.rows, -chosen.scores, chosen.queries))
+    chosen = chosen.take(order)
+    number, scores = chosen.queries, chosen.scores.astype(np.float64)
+    close = (number[1:] == number[:-1]) & (scores[:-1] - scores[1:] <= slack[number[1:]])
+    unsure = np.zeros(len(queries), dtype=np.bool_)
+    unsure[number[1:][close]] = True
+    again = np.flatnonzero(unsure[number])
+    scores[again] = _score_pairs(queries, gallery, number[again], chosen.rows[again])
+    order = np.lexsort((chosen.rows, -scores, number))
+    rank = np.arange(len(order)) - np.searchsorted(number, number)
+    order = order[rank < k]
+    return _Candidates(number[order], chosen.rows[order], scores[order])
+
+
+def _score_pairs(
+    queries: NDArray[np.float32], gallery: FloatArray, numbers: IntArray, rows: IntArray
+) -> NDArray[np.float64]:
+    """Score pairs in float64.
+
+    Products of float32 numbers are exact in float64, and every pair is summed in the same order:
+    equal vectors get equal scores.
+    """
+    exact = np.empty(len(rows))
+    step = max(1, RESCORE_CELLS // queries.shape[1])
+    for start in range(0, len(exact), step):
+        part = slice(start, start + step)
+        right = np.asarray(gallery[rows[part]], dtype=np.float32)
+        exact[part] = np.multiply(queries[numbers[part]], right, dtype=np.float64).sum(axis=1)
+    return exact
+
+
+def _concatenate(parts: list[_Candidates]) -> _Candidates:
+    if len(parts) == 1:
+        return parts[0]
+    return _Candidates(
+        np.concatenate([part.queries for part in parts]),
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.scores for part in parts]),
+    )
+
+
+def _check_excluded(
+    exclude: tuple[IntArray, IntArray] | None, count: int, size: int
+) -> tuple[IntArray, IntArray]:
+    if exclude is None:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    numbers, rows = (np.asarray(part, dtype=np.int64) for part in exclude)
+    fits = numbers.shape == rows.shape and numbers.ndim == 1
+    if not fits or (len(rows) and not (rows.min() >= 0 and rows.max() < size)):
+        raise InputError("rows to leave out do not fit the gallery.")
+    if len(numbers) and not (numbers.min() >= 0 and numbers.max() < count):
+        raise InputError("rows to leave out name a query that is not there.")
+    return numbers, rows
