@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from contrapose.api.evaluate import evaluate
     from contrapose.api.explain import explain
     from contrapose.api.export import export
+    from contrapose.api.index import index, load_index
     from contrapose.api.measure import measure
     from contrapose.api.runs import Run, Runs, load_run, load_runs
+    from contrapose.api.search import search
     from contrapose.api.tune import tune
     from contrapose.api.tune_heads import tune_heads
     from contrapose.data.examples import Example
@@ -52,7 +54,9 @@ __all__ = [
     "evaluate",
     "explain",
     "export",
+    "index",
     "load_benchmark",
+    "load_index",
     "load_model",
     "load_run",
     "load_runs",
@@ -61,6 +65,7 @@ __all__ = [
     "metrics",
     "models",
     "scores",
+    "search",
     "tune",
     "tune_heads",
 ]
@@ -80,19 +85,22 @@ _MODULES = {
     "evaluate": "api.evaluate",
     "explain": "api.explain",
     "export": "api.export",
+    "index": "api.index",
     "load_benchmark": "api.catalog",
+    "load_index": "api.index",
     "load_model": "api.catalog",
     "load_run": "api.runs",
     "load_runs": "api.runs",
     "measure": "api.measure",
     "models": "api.catalog",
     "scores": "api.catalog",
+    "search": "api.search",
     "tune": "api.tune",
     "tune_heads": "api.tune_heads",
 }
 """Public name → the module that defines it."""
 
-_SUBPACKAGES = frozenset(("diagnose", "losses", "metrics", "models", "scores", "tune"))
+_SUBPACKAGES = frozenset(("diagnose", "losses", "metrics", "models", "scores", "search", "tune"))
 """Public names that are subpackages too; those that are also functions can be called."""
 
 

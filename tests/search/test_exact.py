@@ -38,7 +38,7 @@ def test_exact_search_is_a_full_sort(count: int, size: int, k: int, dtype: type,
     rng = np.random.default_rng(seed)
     # Small integers: products are exact in float32, and ties are frequent.
     queries = rng.integers(-2, 3, size=(count, 3)).astype(np.float32)
-    gallery = rng.integers(-2, 3, size=(size, 3)).astype(dtype)
+    gallery: Any = rng.integers(-2, 3, size=(size, 3)).astype(dtype)
     numbers, rows = rng.integers(0, count, 5), rng.integers(0, size, 5)
     left_out: dict[int, set[int]] = {}
     for number, row in zip(numbers.tolist(), rows.tolist(), strict=True):

@@ -37,6 +37,8 @@ VERBS = {
     "check": "check",
     "build": "build",
     "tune": "tune",
+    "index": "index",
+    "search": "search",
 }
 """Verb → its module in `contrapose.cli`, whose `app` it is, in the order of the help."""
 

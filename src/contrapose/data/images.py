@@ -179,40 +179,60 @@ def read_bytes(ref: ImageRef) -> bytes:
 def open_image(ref: ImageRef) -> Image:
     """Decode an image as RGB: upright by its EXIF tag, cropped as the benchmark says.
 
+    Raises:
+        InputError: the image is missing, too large, or its bytes cannot be decoded.
+    """
+    if ref.source is not None:
+        return _open_sources([ref])[0]
+    return decode_image(read_bytes(ref), file=ref.path, crop=ref.crop, channels=ref.channels)
+
+
+def decode_image(
+    content: bytes,
+    *,
+    file: Path | None = None,
+    crop: Box | None = None,
+    channels: Literal["rgb", "bgr"] = "rgb",
+) -> Image:
+    """Decode the bytes of an image as RGB, upright by its EXIF tag.
+
     Transparent pixels are laid on white; CMYK, palette and 16-bit images are converted. What Pillow
     refuses as too large, 179 megapixels by default, is refused; where it only warns, from half of
     that, the image is opened like any other.
 
+    Args:
+        content: the bytes of a file.
+        file: where they are from, for messages.
+        crop: the box to cut out.
+        channels: order of the color channels of a `.npy` array.
+
     Raises:
-        InputError: the image is missing, too large, or its bytes cannot be decoded.
+        InputError: the image is too large, or its bytes cannot be decoded.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
-    if ref.source is not None:
-        return _open_sources([ref])[0]
-    content = read_bytes(ref)
     _silence_size_warning()
     try:
         if content[:6] == b"\x93NUMPY":
-            image = _decode_array(content, ref.channels)
+            image = _decode_array(content, channels)
         else:
             with Image.open(io.BytesIO(content)) as opened:
                 deep = opened.format == "PNG" and opened.mode.startswith("I")
                 image = ImageOps.exif_transpose(opened)
                 image.load()
             image = _gray_to_rgb(image, deep=deep) if image.mode[0] in "IF" else _to_rgb(image)
-        return image if ref.crop is None else _crop(image, ref.crop)
+        return image if crop is None else _crop(image, crop)
     except UnidentifiedImageError:
-        raise InputError("the bytes are not an image in a known format.", file=ref.path) from None
+        raise InputError("the bytes are not an image in a known format.", file=file) from None
     except Image.DecompressionBombError:
         most = 2 * (Image.MAX_IMAGE_PIXELS or 0) / 1e6
         raise InputError(
             f"the image is too large to open (more than {most:.0f} megapixels); make it smaller.",
-            file=ref.path,
+            file=file,
         ) from None
     except Exception as error:  # decoders raise nearly anything on damaged bytes
         why = str(error) or type(error).__name__
-        raise InputError(f"the image cannot be decoded ({why}).", file=ref.path) from None
+        raise InputError(f"the image cannot be decoded ({why}).", file=file) from None
 
 
 def open_images(refs: Sequence[ImageRef]) -> list[Image]:
@@ -234,12 +254,16 @@ def open_images(refs: Sequence[ImageRef]) -> list[Image]:
 
 def content_id(ref: ImageRef) -> str:
     """Hash what the reference shows: the same bytes and crop have the same id anywhere."""
-    digest = hashlib.blake2b(digest_size=16)
     if ref.source is None:
-        digest.update(read_bytes(ref))
-    else:
-        digest.update(f"{type(ref.source).__qualname__}:{ref.source.content}".encode())
-    digest.update(repr((ref.crop, ref.channels)).encode())
+        return bytes_id(read_bytes(ref), ref.crop, ref.channels)
+    content = f"{type(ref.source).__qualname__}:{ref.source.content}".encode()
+    return bytes_id(content, ref.crop, ref.channels)
+
+
+def bytes_id(content: bytes, crop: Box | None = None, channels: str = "rgb") -> str:
+    """Hash the bytes of an image with its crop and channel order."""
+    digest = hashlib.blake2b(content, digest_size=16)
+    digest.update(repr((crop, channels)).encode())
     return digest.hexdigest()
 
 

@@ -384,13 +384,13 @@ class AnswerStore:
         """Return the answer table of a model and a score, opened once."""
         key = fingerprint, score
         if key not in self._tables:
-            folder = f"answers/{_folder_name(fingerprint)}/{_folder_name(score)}"
+            folder = f"answers/{folder_name(fingerprint)}/{folder_name(score)}"
             storage = None if fingerprint.startswith(UNSTORED) else self.storage
             self._tables[key] = AnswerTable(storage, folder, fingerprint, score)
         return self._tables[key]
 
 
-def _folder_name(text: str) -> str:
+def folder_name(text: str) -> str:
     """Return a readable folder name, different for different texts."""
     plain = re.sub(r"[^A-Za-z0-9.+-]+", "_", text).strip("._")[:48]
     if plain == text:

@@ -157,7 +157,9 @@ def fuse(
     images, texts = _require_vectors(fusion, {"image": image, "text": text})
     _check_width(images, vectors)
     if name == "basic":
-        return _fuse_basic(vectors, images, texts, statistics)
+        if statistics is None:
+            raise InputError("the fusion basic needs the statistics of basic_statistics.")
+        return fuse_basic(vectors, images, texts, statistics)
     return fuse_similarities(name, images @ vectors.T, texts @ vectors.T, scale=scale)
 
 
@@ -279,19 +281,17 @@ def check_scale(fusion: Fusion, scale: float | None) -> float:
     return float(scale)
 
 
-def _fuse_basic(
+def fuse_basic(
     gallery: NDArray[np.float32],
     image: NDArray[np.float32],
     text: NDArray[np.float32],
-    statistics: BasicStatistics | None,
+    statistics: BasicStatistics,
 ) -> FloatArray:
-    """Center, project and expand the queries, then combine both similarities.
+    """Center, project and expand the queries, then combine both similarities; nothing is checked.
 
     Each similarity s becomes max(0, (s − s_min)/|s_min|); the score is their product minus
     0.1·(their sum)², Harris's criterion of corners.
     """
-    if statistics is None:
-        raise InputError("the fusion basic needs the statistics of basic_statistics.")
     # A centered gallery is never built: ⟨q, v − μ⟩ = ⟨q, v⟩ − ⟨q, μ⟩.
     mean, components = statistics.image_mean, statistics.components
 

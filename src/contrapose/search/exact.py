@@ -188,14 +188,14 @@ class _Selection:
         """Select by the largest value of each group of columns; few groups are looked into."""
         count, columns = scores.shape
         groups = columns // GROUP_SIZE
-        whole = scores[:, : groups * GROUP_SIZE].reshape(count, GROUP_SIZE, groups)
-        maxima = whole.max(axis=1)
+        blocks = scores[:, : groups * GROUP_SIZE].reshape(count, GROUP_SIZE, groups)
+        maxima = blocks.max(axis=1)
         bound = self.best[:, -1]
         if start == 0 and groups >= self.k:
             bound = np.partition(maxima, groups - self.k, axis=1)[:, groups - self.k]
         bound = bound - self.slack
         number, group = np.nonzero(maxima > bound[:, None])
-        cells = whole[number, :, group]
+        cells = blocks[number, :, group]
         hit, member = np.nonzero(cells > bound[number, None])
         rest, column = np.nonzero(scores[:, groups * GROUP_SIZE :] > bound[:, None])
         queries = np.concatenate([number[hit], rest])

@@ -1,0 +1,91 @@
+"""`contrapose index`: embed a folder of images once, so that it can be searched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contrapose.cli.console import echo_json, error_console, output_console, show, show_progress
+from contrapose.cli.options import (
+    BatchSize,
+    Device,
+    Dtype,
+    Include,
+    Quiet,
+    TrustRemoteCode,
+    Workers,
+    include_files,
+)
+
+app = typer.Typer(add_completion=False)
+
+SHOWN_SKIPS = 10
+"""Skipped images that are named in the terminal."""
+
+
+@app.command()
+def index(
+    images: Annotated[
+        Path, typer.Argument(help="A folder of images, or a .txt file with a path a line.")
+    ],
+    model: Annotated[str, typer.Option(help="A dual encoder, such as tiny-clip or hf:NAME.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the index. Left out: .contrapose/MODEL in the folder."),
+    ] = None,
+    device: Device = "auto",
+    dtype: Dtype = None,
+    batch_size: BatchSize = None,
+    workers: Workers = None,
+    include: Include = None,
+    trust_remote_code: TrustRemoteCode = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Embed a folder of images once; a second run embeds what is new or changed."""
+    from contrapose.api.index import index as build
+
+    include_files(include)
+    with show_progress(quiet=quiet) as progress:
+        report = build(
+            images,
+            model=model,
+            out=out,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            workers=workers,
+            trust_remote_code=trust_remote_code,
+            progress=progress,
+        )
+    made = report.index
+    counts: dict[str, int] = {
+        "images": len(made),
+        "added": report.added,
+        "changed": report.changed,
+        "deleted": report.deleted,
+        "unchanged": report.unchanged,
+    }
+    if as_json:
+        values = {
+            "folder": str(made.folder),
+            "model": made.model,
+            **counts,
+            "skipped": made.skipped,
+        }
+        echo_json(json.dumps(values, indent=2, ensure_ascii=False))
+        return
+    numbers = ", ".join(f"{count:,} {name}" for name, count in list(counts.items())[1:])
+    lines = [f"{len(made):,} images indexed by {made.model}: {numbers}."]
+    if made.skipped:
+        were = "file was" if len(made.skipped) == 1 else "files were"
+        lines.append(f"{len(made.skipped):,} {were} skipped:")
+        lines += [f"  {name}: {why}" for name, why in list(made.skipped.items())[:SHOWN_SKIPS]]
+        more = len(made.skipped) - SHOWN_SKIPS
+        lines += [f"  and {more:,} more, in index.json."] if more > 0 else []
+    show(output_console(), lines)
+    if not quiet:
+        error_console().print(f"The index is in {made.folder}", soft_wrap=True)

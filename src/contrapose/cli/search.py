@@ -1,0 +1,104 @@
+"""`contrapose search`: find images by text, by image, and by image with a change."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contrapose.cli.console import echo_json, output_console, say_written, show
+from contrapose.cli.options import Device, Dtype, Include, Quiet, TrustRemoteCode, include_files
+
+app = typer.Typer(add_completion=False)
+
+
+class FusionOption(StrEnum):
+    """Fusions of an image and a text."""
+
+    text = "text"
+    image = "image"
+    sum = "sum"
+    product = "product"
+    weicom = "weicom"
+    delta = "delta"
+    basic = "basic"
+
+
+@app.command()
+def search(
+    where: Annotated[
+        Path, typer.Argument(help="A folder of images that was indexed, or the index itself.")
+    ],
+    text: Annotated[str | None, typer.Option(help="Free text.")] = None,
+    image: Annotated[Path | None, typer.Option(help="An image to start from.")] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option(help='Words to replace: "cat -> dog"; may be repeated. A side may be empty.'),
+    ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option(help="A word to avoid; may be repeated.")
+    ] = None,
+    fusion: Annotated[
+        FusionOption | None,
+        typer.Option(help="How image and text are combined. Left out: delta for changes, weicom."),
+    ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option("--lambda", help="How strong the change is. Left out: by the index itself."),
+    ] = None,
+    captions: Annotated[
+        Path | None,
+        typer.Option(help="Captions, one a line: changes are mean differences of captions."),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", "--k", min=1, help="How many images.")] = 10,
+    model: Annotated[
+        str | None, typer.Option(help="The model, where the folder has several indexes.")
+    ] = None,
+    subjects: Annotated[
+        Path | None, typer.Option(help="Texts of what images show, one a line, for basic.")
+    ] = None,
+    styles: Annotated[
+        Path | None, typer.Option(help="Texts of how images show it, one a line, for basic.")
+    ] = None,
+    device: Device = "auto",
+    dtype: Dtype = None,
+    include: Include = None,
+    trust_remote_code: TrustRemoteCode = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write a contact sheet, .png or .html, or a .json file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find images by text, by image, or by an image with something changed."""
+    from contrapose.api.search import search as find
+    from contrapose.report.contact_sheet import result_tables
+    from contrapose.search.corpora import read_texts
+
+    include_files(include)
+    result = find(
+        where,
+        text=text,
+        image=image,
+        change=change or (),
+        without=without,
+        fusion=None if fusion is None else fusion.value,
+        scale=scale,
+        captions=captions,
+        k=k,
+        model=model,
+        device=device,
+        dtype=dtype,
+        trust_remote_code=trust_remote_code,
+        subjects=None if subjects is None else read_texts(subjects),
+        styles=None if styles is None else read_texts(styles),
+        out=out,
+    )
+    if as_json:
+        echo_json(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        show(output_console(), result_tables(result))
+    say_written(out, quiet=quiet)

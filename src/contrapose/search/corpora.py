@@ -1,0 +1,50 @@
+"""Word lists that stand for all texts: subjects and styles of images, for BASIC and for averages.
+
+BASIC keeps the directions in which subjects differ and drops those in which styles differ; the mean
+of the subjects is the neutral text that a removed word is replaced by.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from contrapose.errors import InputError
+from contrapose.files import StrictProblems, read_lines
+
+
+def _split(words: str) -> tuple[str, ...]:
+    return tuple(" ".join(word.split()) for word in words.split(","))
+
+
+SUBJECTS = _split("""
+    person, man, woman, child, baby, crowd, dog, cat, horse, cow, sheep, bird, fish, bear,
+    elephant, zebra, giraffe, monkey, rabbit, mouse, snake, frog, insect, butterfly, spider,
+    tree, flower, grass, leaf, fruit, apple, banana, orange, vegetable, bread, cake, pizza,
+    meat, cheese, egg, plate, bowl, cup, bottle, glass, knife, fork, spoon, table, chair,
+    couch, bed, desk, shelf, lamp, clock, mirror, window, door, wall, floor, house,
+    building, tower, bridge, church, castle, street, road, sidewalk, train, bus, car, truck,
+    bicycle, motorcycle, boat, ship, airplane, helicopter, traffic light, sign, bench,
+    fence, park, garden, field, forest, mountain, hill, rock, river, lake, sea, beach, sky,
+    cloud, sun, moon, snow, fire, phone, computer, keyboard, television, camera, book,
+    newspaper, pen, bag, suitcase, umbrella, hat, shirt, dress, coat, trousers, shoe, tie,
+    glove, watch, ring, ball, kite, skateboard, surfboard, ski, racket, guitar, piano, drum,
+    toy, doll, statue, coin, key, candle, box, basket, cube, sphere, cylinder, cone, pyramid
+""")
+"""Things that images show."""
+
+STYLES = _split("""
+    STYLES: tuple[str, ...] = tuple( " ".join(text.split()) for text in
+""")
+"""Ways in which images show things."""
+
+
+def read_texts(file: Path) -> tuple[str, ...]:
+    """Read distinct texts from a file with a text a line.
+
+    Raises:
+        InputError: the file cannot be read, or holds no text.
+    """
+    texts = tuple(dict.fromkeys(line for _, line in read_lines(file, StrictProblems())))
+    if not texts:
+        raise InputError("holds no text; one a line is expected.", file=file)
+    return texts

@@ -1,0 +1,221 @@
+"""Search queries and results: texts, images, changes of words, the fusion of them, and hits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contrapose.errors import InputError, option
+from contrapose.metrics.fusion import FUSIONS, Fusion, check_scale, require_fusion
+
+ARROWS = ("->", "→", "=>")
+"""What stands between the words of a change."""
+
+MAX_CAPTIONS = 500
+"""Captions that a sentence-average delta is the mean of at the most."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordChange:
+    """WordChange of a word: `source` becomes `target`.
+
+    An empty source adds the target, an empty target removes the source.
+    """
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source} -> {self.target}".strip()
+
+
+def parse_change(text: str | WordChange) -> WordChange:
+    """Parse a change such as `cat -> dog`; one side may be empty.
+
+    Raises:
+        InputError: there is not exactly one arrow, or both sides are empty or equal.
+    """
+    if isinstance(text, WordChange):
+        change = text
+    else:
+        arrow = next((arrow for arrow in ARROWS if arrow in text), None)
+        sides = text.split(arrow) if arrow else []
+        if len(sides) != 2:
+            raise InputError(f"a change is written as 'cat -> dog', found {text!r}.")
+        change = WordChange(sides[0].strip(), sides[1].strip())
+    if change.source == change.target:
+        raise InputError(f"the change {str(change)!r} changes nothing.")
+    return change
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """Search query.
+
+    Attributes:
+        text: free text.
+        image: file of an image, or the bytes of one.
+        changes: words to replace in what the image, or the text, shows; a target may be empty.
+        fusion: name of the fusion; None chooses by what is given.
+        scale: λ of the fusion; None calibrates it for `delta`, else the fusion's default.
+        captions: captions for sentence-average deltas; empty takes the words themselves.
+    """
+
+    text: str | None = None
+    image: Path | bytes | None = None
+    changes: tuple[WordChange, ...] = ()
+    fusion: str | None = None
+    scale: float | None = None
+    captions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.text is not None and not self.text.strip():
+            raise InputError("the text of a query must not be empty.")
+        if self.text is None and self.image is None:
+            if any(change.target for change in self.changes):
+                raise InputError(f"a change needs an {option('image')} or a {option('text')}.")
+            raise InputError(f"a query needs a {option('text')} or an {option('image')}.")
+
+    @property
+    def fused_text(self) -> str | None:
+        """Text that the image is fused with: the free text, or the targets of the changes."""
+        if self.text is not None or self.fusion in (None, "delta", "image", "text"):
+            return self.text
+        return ", ".join(change.target for change in self.changes if change.target) or None
+
+    def choose_fusion(self) -> Fusion:
+        """Return the fusion of the query.
+
+        Without a name: `delta` for an image or text with changes, `weicom` for an image with a
+        text, `image` and `text` for one of them alone.
+
+        Raises:
+            InputError: the fusion needs what the query does not have, or takes no λ.
+        """
+        if self.fusion is not None:
+            fusion = require_fusion(self.fusion)
+        elif self.image is not None and self.text is not None:
+            fusion = FUSIONS["weicom"]
+        elif self.changes:
+            fusion = FUSIONS["delta"]
+        else:
+            fusion = FUSIONS["image" if self.image is not None else "text"]
+        if fusion.name == "delta" and not self.changes:
+            raise InputError(f"the fusion delta needs a {option('change')}.")
+        if fusion.name == "text" and self.text is None:
+            raise InputError(f"the fusion text needs a {option('text')}.")
+        if fusion.name not in ("delta", "text") and self.image is None:
+            raise InputError(f"the fusion {fusion.name} needs an {option('image')}.")
+        if "text" in fusion.needs and self.image is not None and self.fused_text is None:
+            raise InputError(f"the fusion {fusion.name} needs a {option('text')}.")
+        if fusion.name == "delta" and self.image is not None and self.text is not None:
+            raise InputError(f"the fusion delta takes no {option('text')} beside an image.")
+        check_scale(fusion, self.scale)
+        return fusion
+
+
+def sentence_pairs(change: WordChange, captions: Sequence[str]) -> list[tuple[str, str]]:
+    """Captions that contain the source word, each with the word replaced by the target.
+
+    Words are compared without case, and only whole ones count. At most 500 captions are taken, the
+    first ones.
+
+    Raises:
+        InputError: no caption contains the word.
+    """
+    word = re.compile(rf"(?<!\w){re.escape(change.source)}(?!\w)", re.IGNORECASE)
+    pairs: list[tuple[str, str]] = []
+    for caption in captions:
+        replaced = " ".join(word.sub(lambda _: change.target, caption).split())
+        if replaced and word.search(caption):
+            pairs.append((caption, replaced))
+            if len(pairs) == MAX_CAPTIONS:
+                break
+    if not pairs:
+        raise InputError(
+            f"no caption of {option('captions')} contains {change.source!r}; leave "
+            f"{option('captions')} out to compare the words themselves."
+        )
+    return pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Image that a search returns.
+
+    Attributes:
+        rank: 1 for the best.
+        row: row in the index.
+        path: relative to the index's root.
+        score: by which hits are ranked; a cosine for fusions with one query vector.
+        image_cosine: with the query image; None without one.
+        text_cosine: with the query text; None without one.
+        changes: for each change ⟨v, target − source⟩: how far the image lies along it.
+    """
+
+    rank: int
+    row: int
+    path: str
+    score: float
+    image_cosine: float | None = None
+    text_cosine: float | None = None
+    changes: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Result of a search, which `to_dict` makes fit for JSON.
+
+    Attributes:
+        query: the query.
+        hits: best first.
+        fusion: name of the fusion.
+        scale: λ; None where the fusion has none.
+        calibrated: whether λ comes from the index.
+        left_out: paths of the query image in the index.
+        notes: remarks for the reader.
+        model: name of the model.
+        root: folder of the images.
+    """
+
+    query: SearchQuery
+    hits: tuple[Hit, ...]
+    fusion: str
+    scale: float | None
+    calibrated: bool
+    left_out: tuple[str, ...]
+    notes: tuple[str, ...]
+    model: str
+    root: Path
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; a query image given as bytes is named so."""
+        image = self.query.image
+        return {
+            "model": self.model,
+            "root": str(self.root),
+            "query": {
+                "text": self.query.text,
+                "image": "bytes" if isinstance(image, bytes) else image and str(image),
+                "changes": [[change.source, change.target] for change in self.query.changes],
+            },
+            "fusion": self.fusion,
+            "lambda": self.scale,
+            "calibrated": self.calibrated,
+            "left_out": list(self.left_out),
+            "notes": list(self.notes),
+            "hits": [
+                {
+                    "rank": hit.rank,
+                    "path": hit.path,
+                    "score": hit.score,
+                    "image_cosine": hit.image_cosine,
+                    "text_cosine": hit.text_cosine,
+                    "changes": list(hit.changes),
+                }
+                for hit in self.hits
+            ],
+        }

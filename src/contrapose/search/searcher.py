@@ -1,0 +1,345 @@
+"""Searcher: a model and an index, and queries of image and text answered by exact search.
+
+**λ of a change.** Where the caller gives none, λ is calibrated on the index, without labels: the
+edited query x(λ) = image + λ·d, scaled to unit length, should lie as far along the change d as real
+images do, ⟨x(λ), d⟩ = mean of ⟨v, d⟩ over the twentieth of the index that lies furthest along it.
+The left side grows with λ, so that there is one solution; where the image lies further already, λ
+is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrapose.arrays import normalize_rows
+from contrapose.data import ImageRef
+from contrapose.data.images import bytes_id, decode_image, read_bytes
+from contrapose.engine import AnswerStore, ScoringContext, compute_caption_ids, embed_distinct
+from contrapose.errors import InputError, option
+from contrapose.metrics import FloatArray, IntArray
+from contrapose.metrics.fusion import (
+    BasicStatistics,
+    Fusion,
+    basic_statistics,
+    check_scale,
+    compose_queries,
+    fuse_basic,
+    fuse_similarities,
+)
+from contrapose.models import Model
+from contrapose.scores import UNKNOWN_SKIP
+from contrapose.search.corpora import STYLES, SUBJECTS
+from contrapose.search.exact import multiply, rank_row, search_exact
+from contrapose.search.index import Index
+from contrapose.search.queries import Hit, SearchQuery, SearchResult, WordChange, sentence_pairs
+from contrapose.search.writer import require_encoder
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+CALIBRATION_SHARE = 0.05
+"""Share of the index that shows how far along a change real images lie."""
+
+CALIBRATION_SAMPLE = 10_000
+"""Images that stand for a larger index in the calibration, spread evenly."""
+
+SAME = 0.995
+"""Cosine from which a model is said not to tell two texts apart."""
+
+MAX_SCALE = 10.0
+"""Largest calibrated λ; only words that a model hardly tells apart come near it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBytes:
+    """Image source: the bytes of a file that need not be on disk."""
+
+    data: bytes = field(repr=False)
+
+    @property
+    def content(self) -> str:
+        """Content id, that of a file with these bytes."""
+        return bytes_id(self.data)
+
+    @classmethod
+    def open_many(cls, sources: Sequence[Self]) -> Sequence[Image]:
+        """Decode the images."""
+        return [decode_image(source.data) for source in sources]
+
+
+def calibrate_scale(base: FloatArray, direction: FloatArray, sample: FloatArray) -> float:
+    """Calibrate λ of a change on images of the index, by the rule at the head of the module.
+
+    Args:
+        base: (d,) unit vector of the query image.
+        direction: (d,) target − source, the sum over all changes.
+        sample: (n, d) unit vectors of images.
+    """
+    length = float(np.linalg.norm(direction))
+    if length < 1e-6 or not len(sample):
+        return 0.0
+    along = np.asarray(sample @ direction, dtype=np.float64) / length
+    count = max(1, round(CALIBRATION_SHARE * len(along)))
+    goal = min(float(np.partition(along, len(along) - count)[-count:].mean()), 0.999)
+    start = float(base @ direction) / length
+    across = np.sqrt(max(0.0, 1 - start**2))
+    # (start + λ·length) / √((start + λ·length)² + across²) = goal
+    needed = goal * across / np.sqrt(1 - goal**2)
+    return float(np.clip((needed - start) / length, 0.0, MAX_SCALE))
+
+
+class Searcher:
+    """Model and index that answer queries; vectors of texts are kept between queries.
+
+    Attributes:
+        index: the index.
+        model: the model that made it.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        model: Model,
+        *,
+        subjects: Sequence[str] = SUBJECTS,
+        styles: Sequence[str] = STYLES,
+    ):
+        """Join an index and its model.
+
+        Args:
+            index: the index.
+            model: must have the index's fingerprint.
+            subjects: texts that name what images show, for BASIC and for the neutral text.
+            styles: texts that name how images show it, for BASIC.
+
+        Raises:
+            InputError: the index is of another model.
+        """
+        index.require_model(model.fingerprint, model.name)
+        self.index, self.model = index, require_encoder(model)
+        self.subjects, self.styles = tuple(subjects), tuple(styles)
+        self._context = ScoringContext(self.model, AnswerStore(None))
+        self._texts: dict[str, NDArray[np.float32]] = {}
+        self._statistics: BasicStatistics | None = None
+        self._sample: NDArray[np.float32] | None = None
+
+    def search(self, query: SearchQuery, k: int = 10) -> SearchResult:
+        """Find the k best images; the query image itself is left out.
+
+        Raises:
+            InputError: the query image or a text cannot be used, or the fusion does not fit.
+        """
+        if k < 1:
+            raise InputError(f"{option('k')} must be at least 1, found {k}.")
+        fusion = query.choose_fusion()
+        notes: list[str] = []
+        image, left_out = self._embed_image(query.image)
+        texts = self._prepare_texts(query)
+        words = query.fused_text
+        text = None if words is None else texts[words]
+        deltas = [self._delta(change, query.captions, texts, notes) for change in query.changes]
+        direction = np.sum(deltas, axis=0) if deltas else None
+        scale, calibrated = self._choose_scale(query, fusion, image, direction)
+        edited = image
+        if fusion.name != "delta" and direction is not None and query.text is not None:
+            # The image is edited by the changes, then fused with the free text.
+            if image is not None:
+                weight = calibrate_scale(image, direction, self._calibration_sample())
+                edited = normalize_rows(image + weight * direction)
+                notes.append(f"the image is edited with λ = {weight:.2f}, calibrated on the index")
+            elif text is not None:
+                text = normalize_rows(text + direction)
+        rows, scores = self._rank(fusion, edited, text, direction, scale, left_out, k)
+        if calibrated:
+            notes.append(
+                f"λ = {scale:.2f} is calibrated: the query lies as far along the change as the "
+                f"{CALIBRATION_SHARE:.0%} of the index that lie furthest"
+            )
+        if fusion.name == "basic":
+            notes.append("BASIC is centered by the means of this index and of its list of subjects")
+        hits = self._describe(rows, scores, image, text, deltas)
+        return SearchResult(
+            query,
+            hits,
+            fusion.name,
+            scale if fusion.scale is not None else None,
+            calibrated,
+            tuple(self.index.path(row) for row in left_out.tolist()),
+            tuple(dict.fromkeys(notes)),
+            self.model.name,
+            self.index.root,
+        )
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed texts as (n, d) unit vectors, each text once.
+
+        Raises:
+            InputError: the model does not read a text.
+        """
+        missing = [text for text in dict.fromkeys(texts) if text not in self._texts]
+        if missing:
+            _, vectors = embed_distinct(self._context, [], [], missing)
+            names = compute_caption_ids(self._context, missing)
+            for text, name, vector in zip(missing, names, vectors, strict=True):
+                if not len(vector) or np.isnan(vector).any():
+                    skip = self._context.skips.texts.get(("itc", name), UNKNOWN_SKIP)
+                    raise InputError(f"{text!r} cannot be searched: {skip.detail}.")
+                self._texts[text] = vector
+        return np.stack([self._texts[text] for text in texts])
+
+    def _embed_image(
+        self, image: Path | bytes | None
+    ) -> tuple[NDArray[np.float32] | None, IntArray]:
+        """Vector of the query image, and the index's rows with the same content."""
+        nothing = np.zeros(0, dtype=np.int64)
+        if image is None:
+            return None, nothing
+        content = image if isinstance(image, bytes) else read_bytes(ImageRef("query", image))
+        name = bytes_id(content)
+        rows = self.index.find_content(name)
+        if len(rows):
+            return np.array(self.index.vectors[rows[0]]), rows
+        ref = ImageRef("query", source=ImageBytes(content))
+        self._context.skips.images.pop(name, None)
+        vectors, _ = embed_distinct(self._context, [ref], [name], [])
+        if not vectors.shape[1] or np.isnan(vectors).any():
+            skip = self._context.skips.images.get(name, UNKNOWN_SKIP)
+            where = None if isinstance(image, bytes) else image
+            raise InputError(f"the query image cannot be used: {skip.detail}.", file=where)
+        return np.asarray(vectors[0]), nothing
+
+    def _prepare_texts(self, query: SearchQuery) -> dict[str, NDArray[np.float32]]:
+        """Embed all texts of a query in one call."""
+        texts = [] if query.fused_text is None else [query.fused_text]
+        for change in query.changes:
+            texts += [word for word in (change.source, change.target) if word]
+        distinct = list(dict.fromkeys(texts))
+        return dict(zip(distinct, self.embed_texts(distinct), strict=True)) if distinct else {}
+
+    def _delta(
+        self,
+        change: WordChange,
+        captions: Sequence[str],
+        texts: dict[str, NDArray[np.float32]],
+        notes: list[str],
+    ) -> NDArray[np.float32]:
+        """Vector of a change: of its words, or the average over captions."""
+        if captions and change.source:
+            pairs = sentence_pairs(change, captions)
+            vectors = self.embed_texts([text for pair in pairs for text in pair])
+            notes.append(f"{change}: the mean difference of {len(pairs):,} captions")
+            return np.asarray((vectors[1::2] - vectors[0::2]).mean(axis=0))
+        neutral = self.embed_texts(self.subjects).mean(axis=0)
+        source, target = (
+            texts[word] if word else neutral for word in (change.source, change.target)
+        )
+        cosine = float(source @ target) / float(np.linalg.norm(source) * np.linalg.norm(target))
+        if cosine >= SAME:
+            one, other = (
+                repr(word) if word else "a neutral text" for word in (change.source, change.target)
+            )
+            notes.append(
+                f"{self.model.name} hardly tells {one} and {other} apart (cosine {cosine:.4f}): "
+                "this change says little"
+            )
+        return np.asarray(target - source)
+
+    def _choose_scale(
+        self,
+        query: SearchQuery,
+        fusion: Fusion,
+        image: NDArray[np.float32] | None,
+        direction: NDArray[np.float32] | None,
+    ) -> tuple[float, bool]:
+        """λ of the query, and whether it was calibrated; a text with changes has λ = 1."""
+        calibrate = fusion.name == "delta" and query.scale is None and image is not None
+        if calibrate and direction is not None and image is not None:
+            return calibrate_scale(image, direction, self._calibration_sample()), True
+        return check_scale(fusion, query.scale), False
+
+    def _calibration_sample(self) -> NDArray[np.float32]:
+        if self._sample is None:
+            step = -(-len(self.index) // CALIBRATION_SAMPLE)
+            self._sample = np.array(self.index.vectors[::step])
+        return self._sample
+
+    def _rank(
+        self,
+        fusion: Fusion,
+        image: NDArray[np.float32] | None,
+        text: NDArray[np.float32] | None,
+        direction: NDArray[np.float32] | None,
+        scale: float,
+        left_out: IntArray,
+        k: int,
+    ) -> tuple[IntArray, FloatArray]:
+        """Rank the index: rows and scores, best first."""
+        vectors = self.index.vectors
+        if fusion.vector:
+            if fusion.name == "delta":
+                base = image if image is not None else text
+                zero = np.zeros_like(base)
+                given = {"image": base, "source": zero, "target": direction}
+            else:
+                given = {"image": image, "text": text}
+            query = compose_queries(
+                fusion.name,
+                **{name: value[None] for name, value in given.items() if value is not None},
+                scale=scale if fusion.scale is not None else None,
+            )
+            exclude = (np.zeros(len(left_out), dtype=np.int64), left_out)
+            nearest = search_exact(query, vectors, k, exclude=exclude)
+            present = nearest.rows[0] >= 0
+            return nearest.rows[0][present], nearest.scores[0][present]
+        if image is None or text is None:  # refused by `choose_fusion`
+            raise InputError(f"the fusion {fusion.name} needs an image and a text.")
+        if fusion.name == "basic":
+            scores = fuse_basic(vectors, image[None], text[None], self._basic_statistics())
+        else:
+            both = multiply(np.stack([image, text]), vectors)
+            weight = scale if fusion.scale is not None else None
+            scores = fuse_similarities(fusion.name, both[:1], both[1:], scale=weight)
+        return rank_row(scores[0], k, left_out)
+
+    def _basic_statistics(self) -> BasicStatistics:
+        if self._statistics is None:
+            self._statistics = basic_statistics(
+                self.index.vectors, self.embed_texts(self.subjects), self.embed_texts(self.styles)
+            )
+            if not self._statistics.components.shape[1]:
+                raise InputError(
+                    f"{self.model.name} tells none of the subjects of BASIC apart; pass a list of "
+                    f"others with {option('subjects')}."
+                )
+        return self._statistics
+
+    def _describe(
+        self,
+        rows: IntArray,
+        scores: FloatArray,
+        image: NDArray[np.float32] | None,
+        text: NDArray[np.float32] | None,
+        deltas: Sequence[NDArray[np.float32]],
+    ) -> tuple[Hit, ...]:
+        """Describe the hits: their paths, and what speaks for each."""
+        vectors = np.asarray(self.index.vectors[rows])
+        return tuple(
+            Hit(
+                rank,
+                row,
+                self.index.path(row),
+                float(score),
+                None if image is None else float(vector @ image),
+                None if text is None else float(vector @ text),
+                tuple(float(vector @ delta) for delta in deltas),
+            )
+            for rank, (row, score, vector) in enumerate(
+                zip(rows.tolist(), scores, vectors, strict=True), 1
+            )
+        )

@@ -1,0 +1,379 @@
+"""Indexing: list the images, embed the new and changed ones once, and write the index.
+
+A file whose size and time of change are those of the index is not read again. Contents that the
+index knows, also under another name, are not embedded again. Vectors of a run that was killed lie
+in the folder `pending` of the index, in the engine's store, and are taken up by the next run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from contrapose.data import ImageRef
+from contrapose.engine import (
+    AnswerStore,
+    LocalExecutor,
+    Progress,
+    ScoringContext,
+    distinct_images,
+    embed_distinct,
+    has_pooling,
+)
+from contrapose.errors import InputError, option, printable
+from contrapose.files import (
+    IMAGE_SUFFIXES,
+    MalformedError,
+    StrictProblems,
+    is_valid_unicode,
+    read_lines,
+    safe_join,
+)
+from contrapose.metrics import FloatArray
+from contrapose.models import Encoder, Model
+from contrapose.models.capabilities import UNSTORED
+from contrapose.scores import UNKNOWN_SKIP, Skip
+from contrapose.search.index import (
+    COLUMNS,
+    INDEX_FOLDER,
+    LOCK,
+    MANIFEST,
+    Index,
+    default_index_folder,
+    lock_index,
+    open_index,
+    write_index,
+)
+
+PENDING = "pending"
+SHARD = 1 << 15
+"""Images that are embedded before their vectors leave memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFile:
+    """Image file as it stands in a folder.
+
+    Attributes:
+        name: path relative to the root, with `/`.
+        size: bytes.
+        mtime: time of change in nanoseconds.
+    """
+
+    name: str
+    size: int
+    mtime: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """Report of an indexing run.
+
+    Attributes:
+        index: the index.
+        added: images that the index did not hold.
+        changed: images whose content changed.
+        deleted: images that are no longer there.
+        unchanged: images that were not read again.
+        embedded: contents that the model embedded.
+    """
+
+    index: Index
+    added: int = 0
+    changed: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    embedded: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRequest:
+    """Request to index images.
+
+    Attributes:
+        images: a folder, a `.txt` file with a path a line, or the files themselves.
+        out: folder of the index; None is inside the images' folder.
+        batch_size: images of a model call.
+        workers: threads that decode.
+        progress: called after each batch.
+    """
+
+    images: Path | Sequence[Path]
+    out: Path | None = None
+    batch_size: int | None = None
+    workers: int | None = None
+    progress: Progress | None = field(default=None, compare=False)
+
+
+def list_images(images: Path | Sequence[Path]) -> tuple[Path, list[ImageFile], dict[str, str]]:
+    """List images: the root, the files sorted by name, and those that cannot be listed.
+
+    A folder is searched with its subfolders; hidden files and folders are left out, linked folders
+    are not followed, and a link to a file outside is skipped. Paths of a `.txt` file are relative
+    to it and cannot leave its folder.
+
+    Raises:
+        InputError: the folder or list is not there, or holds no image.
+    """
+    if isinstance(images, Path) and images.is_dir():
+        root = images.resolve()
+        names: Iterator[str] = _walk(root)
+    elif isinstance(images, Path) and images.suffix == ".txt":
+        root = images.resolve().parent
+        names = _list_lines(images)
+    elif isinstance(images, Path):
+        raise InputError("must be a folder of images, or a .txt file of paths.", file=images)
+    else:
+        files = [Path(os.path.abspath(file)) for file in images]  # noqa: PTH100 - keeps links
+        if not files:
+            raise InputError("there is no image to index.")
+        root = Path(os.path.commonpath([file.parent for file in files]))
+        names = (file.relative_to(root).as_posix() for file in files)
+    listed: dict[str, ImageFile] = {}
+    skipped: dict[str, str] = {}
+    for name in names:
+        path = root / name
+        if not is_valid_unicode(name):
+            skipped[printable(name)] = "the file's name is not valid Unicode"
+        elif path.is_symlink() and not path.resolve().is_relative_to(root):
+            skipped[name] = "the file is a link to outside the folder"
+        else:
+            try:
+                status = path.stat()
+            except OSError as error:
+                skipped[name] = f"the file cannot be read ({error.strerror})"
+                continue
+            listed[name] = ImageFile(name, status.st_size, status.st_mtime_ns)
+    if not listed and not skipped:
+        shown = images if isinstance(images, Path) else root
+        raise InputError(f"holds no image ({', '.join(IMAGE_SUFFIXES)}).", file=shown)
+    return root, [listed[name] for name in sorted(listed)], skipped
+
+
+def build_index(request: IndexRequest, model: Model) -> IndexReport:
+    """Bring the index of some images up to date; only what is new or changed is embedded.
+
+    Raises:
+        InputError: there is no image, not one can be read, the index is of another model or of
+            other images, another process writes it, or the model gives no single vector.
+    """
+    encoder = require_encoder(model)
+    root, files, skipped = list_images(request.images)
+    if request.out is None and not (isinstance(request.images, Path) and request.images.is_dir()):
+        raise InputError(f"an index of a list needs a folder: pass {option('out')}.")
+    folder = request.out or default_index_folder(root, model.name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with lock_index(folder):
+            return _update(request, encoder, folder, root, files, skipped)
+    except InputError:
+        _remove_empty(folder)
+        raise
+    except OSError as error:
+        raise InputError(
+            f"the index cannot be written ({error.strerror or error}); choose another "
+            f"{option('out')}.",
+            file=folder,
+        ) from None
+
+
+def require_encoder(model: Model) -> Encoder:
+    """Return a model that gives one vector an image and can be told from others.
+
+    Raises:
+        InputError: it gives none or several, or has no fingerprint.
+    """
+    if not isinstance(model, Encoder) or has_pooling(model):
+        raise InputError(
+            f"{model.name} does not give one vector an image; search needs a dual encoder such as "
+            "CLIP or tiny-clip."
+        )
+    if model.fingerprint.startswith(UNSTORED):
+        raise InputError(f"{model.name} has no fingerprint, so its index could not be checked.")
+    return model
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """Files and contents that the index holds before an update.
+
+    Attributes:
+        index: the index; None for the first run.
+        files: size, time of change and content id by name.
+        rows: a row of each content.
+    """
+
+    index: Index | None
+    files: dict[str, tuple[int, int, str]]
+    rows: dict[str, int]
+
+    def content(self, file: ImageFile) -> str | None:
+        """Content id of a file that did not change; None for others."""
+        entry = self.files.get(file.name)
+        return entry[2] if entry is not None and entry[:2] == (file.size, file.mtime) else None
+
+
+def _read_known(folder: Path, root: Path, model: Encoder) -> _Known:
+    """Read what the index holds; refuse an index of another model or of other images."""
+    if not (folder / MANIFEST).exists():
+        return _Known(None, {}, {})
+    index = open_index(folder)
+    index.require_model(model.fingerprint, model.name)
+    if index.root != root:
+        raise InputError(
+            f"is an index of {index.root}; choose another {option('out')}.", file=folder
+        )
+    columns = [index.table[name].to_pylist() for name in COLUMNS]
+    files = {path: (size, mtime, name) for path, size, mtime, name in zip(*columns, strict=True)}
+    return _Known(index, files, {name: row for row, name in enumerate(columns[-1])})
+
+
+def _update(
+    request: IndexRequest,
+    model: Encoder,
+    folder: Path,
+    root: Path,
+    files: list[ImageFile],
+    skipped: dict[str, str],
+) -> IndexReport:
+    known = _read_known(folder, root, model)
+    contents = {file.name: known.content(file) for file in files}
+    changed = [ImageRef(name, root / name) for name, content in contents.items() if content is None]
+    distinct = distinct_images(changed)
+    for ref, i in zip(changed, distinct.index.tolist(), strict=True):
+        contents[ref.key] = distinct.ids[i]
+    new = {
+        name: ref
+        for name, ref in zip(distinct.ids, distinct.refs, strict=True)
+        if name not in known.rows and name not in distinct.unreadable
+    }
+    fresh, missing = _embed_shards(request, model, new, folder)
+    missing |= distinct.unreadable
+    rows: list[tuple[ImageFile, str]] = []
+    for file in files:
+        content = contents[file.name] or ""
+        if content in missing:
+            skipped[file.name] = missing[content].reason
+        else:
+            rows.append((file, content))
+    if not rows:
+        shutil.rmtree(folder / PENDING, ignore_errors=True)
+        reason = next(iter(skipped.values()))
+        raise InputError(f"not one of {len(skipped):,} images can be indexed; the first: {reason}.")
+    entries = {file.name: (file.size, file.mtime, content) for file, content in rows}
+    before = known.files
+    skipped = dict(sorted(skipped.items()))
+    if known.index is None or entries != before or skipped != known.index.skipped:
+        vectors = _write_vectors(folder, known, fresh, [content for _, content in rows])
+        table = dict(
+            zip(COLUMNS, zip(*((n, *e) for n, e in entries.items()), strict=True), strict=True)
+        )
+        number = 1 if known.index is None else known.index.number + 1
+        write_index(folder, root, (model.name, model.fingerprint), table, vectors, skipped, number)
+    shutil.rmtree(folder / PENDING, ignore_errors=True)
+    return IndexReport(
+        open_index(folder),
+        added=len(entries.keys() - before.keys()),
+        changed=sum(name in before and before[name][2] != e[2] for name, e in entries.items()),
+        deleted=len(before.keys() - entries.keys()),
+        unchanged=sum(name in before and before[name][2] == e[2] for name, e in entries.items()),
+        embedded=len(fresh),
+    )
+
+
+def _embed_shards(
+    request: IndexRequest, model: Encoder, new: dict[str, ImageRef], folder: Path
+) -> tuple[dict[str, FloatArray], dict[str, Skip]]:
+    """Embed new contents in shards; return vectors by content id, and skips.
+
+    A content's shard follows from its id, so that a resumed run finds each shard's store again. The
+    vectors of finished shards are memory-mapped.
+    """
+    bits = max(0, (len(new) - 1) // SHARD).bit_length()
+    shards: dict[int, list[str]] = {}
+    for name in new:
+        shards.setdefault(int(name[:8], 16) >> (32 - bits), []).append(name)
+    vectors: dict[str, FloatArray] = {}
+    missing: dict[str, Skip] = {}
+    done = 0
+
+    def report(what: str, finished: int, _total: int) -> None:
+        if request.progress is not None:
+            request.progress(what, done + finished, len(new))
+
+    for number, names in sorted(shards.items()):
+        pending = folder / PENDING / f"{bits}-{number}"
+        context = ScoringContext(
+            model,
+            AnswerStore(pending),
+            batch_size=request.batch_size,
+            progress=report,
+            executor=LocalExecutor(request.workers),
+        )
+        rows, _ = embed_distinct(context, [new[name] for name in names], names, [])
+        done += len(names)
+        file = pending / "vectors.npy"
+        if len(shards) > 1:  # the others must fit in memory too
+            np.save(file, rows, allow_pickle=False)
+            rows = np.load(file, mmap_mode="r", allow_pickle=False)
+        for name, row in zip(names, rows, strict=True):
+            if rows.shape[1] and np.isfinite(row[0]):
+                vectors[name] = row
+            else:
+                missing[name] = context.skips.images.get(name, UNKNOWN_SKIP)
+    return vectors, missing
+
+
+def _write_vectors(
+    folder: Path, known: _Known, fresh: dict[str, FloatArray], contents: list[str]
+) -> Path:
+    """Write the vectors of contents, old and new, to a temporary file."""
+    held = next(iter(fresh.values())) if known.index is None else known.index.vectors[0]
+    width = len(held)
+    path = folder / ".vectors.npy"
+    written = np.lib.format.open_memmap(
+        path, mode="w+", dtype=np.float32, shape=(len(contents), width)
+    )
+    for row, content in enumerate(contents):
+        vector = fresh.get(content)
+        if vector is None and known.index is not None:
+            vector = known.index.vectors[known.rows[content]]
+        written[row] = vector
+    written.flush()
+    return path
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove an index's folder that holds nothing but its lock."""
+    if {path.name for path in folder.iterdir()} <= {LOCK}:
+        with suppress(OSError):
+            (folder / LOCK).unlink(missing_ok=True)
+            folder.rmdir()
+            if folder.parent.name == INDEX_FOLDER:
+                folder.parent.rmdir()
+
+
+def _walk(root: Path) -> Iterator[str]:
+    """Yield image names of a folder and its subfolders; hidden ones are left out."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        within = Path(folder).relative_to(root)
+        for name in names:
+            if name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith("."):
+                yield (within / name).as_posix()
+
+
+def _list_lines(file: Path) -> Iterator[str]:
+    """Yield the paths of a list, relative to its folder."""
+    root = file.resolve().parent
+    for line, name in read_lines(file, StrictProblems()):
+        try:
+            yield safe_join(root, name).relative_to(root).as_posix()
+        except MalformedError as error:
+            raise InputError(str(error), file=file, line=line) from None

@@ -1,0 +1,233 @@
+"""The index on disk: what is embedded when, what survives a kill, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from contrapose.errors import InputError
+from contrapose.models.function import FunctionModel
+from contrapose.search.index import MANIFEST, find_index, lock_index, open_index
+from contrapose.search.writer import IndexReport, IndexRequest, build_index, list_images
+from tests.conftest import ROOT
+from tests.fakes import Tower, seen, vector
+from tests.search.photos import ColorModel, write_photos
+
+
+def build(
+    folder: Path, model: Tower | ColorModel | None = None, out: Path | None = None
+) -> IndexReport:
+    return build_index(IndexRequest(folder, out), model or Tower())
+
+
+def test_vectors_stand_beside_their_files(tmp_path: Path) -> None:
+    report = build(write_photos(tmp_path))
+    index = report.index
+    assert (report.added, report.embedded, len(index)) == (5, 5, 5)
+    assert isinstance(index.vectors, np.memmap)
+    paths = [index.path(row) for row in range(5)]
+    assert paths == sorted(paths)
+    for row in range(5):
+        with Image.open(index.file(row)) as image:
+            expected = vector(seen(image.convert("RGB")))
+        assert index.vectors[row].tolist() == pytest.approx(expected, abs=1e-6)
+    assert index.find_path(paths[2]) == 2
+    assert index.find_path("../other.png") is None
+    assert {path.name for path in index.folder.iterdir()} == {
+        MANIFEST, ".lock", "images-1.parquet", "vectors-1.npy",
+    }  # fmt: skip
+
+
+def test_only_what_changed_is_embedded_again(tmp_path: Path) -> None:
+    folder = write_photos(tmp_path)
+    first = build(folder).index
+    model = Tower()
+    again = build(folder, model)
+    assert (again.unchanged, again.embedded, model.images) == (5, 0, [])
+    assert again.index.number == first.number
+    (folder / "more" / "red-0.png").unlink()
+    (folder / "green-1.png").rename(folder / "renamed.png")
+    Image.new("RGB", (8, 8), (1, 2, 3)).save(folder / "white-3.png")
+    Image.new("RGB", (8, 8), (9, 9, 9)).save(folder / "new.png")
+    os.utime(folder / "more" / "blue-2.png", ns=(1, 1))  # only its time changed
+    changed = build(folder, model)
+    assert (changed.added, changed.changed, changed.deleted) == (2, 1, 2)
+    assert (changed.unchanged, changed.embedded) == (2, 2)
+    assert sorted(model.images) == ["(1, 2, 3)", "(9, 9, 9)"]
+    index = changed.index
+    fresh = build(folder, Tower(), tmp_path / "fresh").index
+    assert [index.path(i) for i in range(5)] == [fresh.path(i) for i in range(5)]
+    assert index.vectors.tolist() == fresh.vectors.tolist()
+    assert len(list(index.folder.glob("vectors-*.npy"))) == 1
+
+
+def test_many_shards_are_one_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_photos(tmp_path / "photos", 23)
+    plain = build(folder, out=tmp_path / "plain").index
+    monkeypatch.setattr("contrapose.search.writer.SHARD", 3)
+    calls: list[tuple[int, int]] = []
+    request = IndexRequest(
+        folder, tmp_path / "shards", progress=lambda _, done, total: calls.append((done, total))
+    )
+    shards = build_index(request, Tower()).index
+    assert shards.vectors.tolist() == plain.vectors.tolist()
+    assert calls[-1] == (23, 23)
+    assert not (shards.folder / "pending").exists()
+
+
+def test_unreadable_images_are_listed_and_tried_again(tmp_path: Path) -> None:
+    folder = write_photos(tmp_path)
+    (folder / "broken.png").write_bytes(b"no image")
+    (folder / "notes.md").write_text("not an image")
+    (folder / ".hidden.png").write_bytes(b"no image")
+    report = build(folder)
+    assert len(report.index) == 5
+    assert list(report.index.skipped) == ["broken.png"]
+    assert "image" in report.index.skipped["broken.png"]
+    Image.new("RGB", (8, 8), (5, 5, 5)).save(folder / "broken.png")
+    mended = build(folder)
+    assert mended.index.skipped == {}
+    assert mended.added == 1
+
+
+def test_links_do_not_lead_outside(tmp_path: Path) -> None:
+    folder, outside = write_photos(tmp_path / "photos"), write_photos(tmp_path / "outside")
+    (folder / "link.png").symlink_to(outside / "green-1.png")
+    (folder / "linked").symlink_to(outside)
+    (folder / "inner.png").symlink_to(folder / "green-1.png")
+    _, files, skipped = list_images(folder)
+    assert "inner.png" in [file.name for file in files]
+    assert len(files) == 6
+    assert "outside" in skipped["link.png"]
+
+
+def test_a_list_of_images(tmp_path: Path) -> None:
+    folder = write_photos(tmp_path)
+    listed = [folder / "green-1.png", folder / "more" / "red-0.png"]
+    report = build_index(IndexRequest(listed, tmp_path / "index"), Tower())
+    assert [report.index.path(row) for row in range(2)] == ["green-1.png", "more/red-0.png"]
+    names = tmp_path / "list.txt"
+    names.write_text("more/red-0.png\n\ngreen-1.png\n")
+    same = build_index(IndexRequest(names, tmp_path / "index"), Tower())
+    assert same.unchanged == 2
+    names.write_text("../etc/passwd.png\n")
+    with pytest.raises(InputError, match=r"line 1: .*climbs out"):
+        build_index(IndexRequest(names, tmp_path / "other"), Tower())
+    with pytest.raises(InputError, match="out"):
+        build_index(IndexRequest(listed), Tower())
+
+
+def test_a_run_that_fails_is_resumed(tmp_path: Path) -> None:
+    folder = write_photos(tmp_path, 23)
+    with pytest.raises(KeyboardInterrupt):
+        build(folder, Tower(after=3))
+    with pytest.raises(InputError, match="no index"):
+        find_index(folder)
+    model = Tower()
+    report = build(folder, model)
+    assert len(report.index) == 23
+    assert len(model.images) == 23 - 3 * 4
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from contrapose.engine import batches
+from contrapose.search.writer import IndexRequest, build_index
+from tests.search.photos import ColorModel
+batches.WRITE_INTERVAL = batches.MAX_WRITE_INTERVAL = 0.0
+class Killed(ColorModel):
+    def embed_images(self, images):
+        if self.images >= 12:
+            os._exit(9)
+        return super().embed_images(images)
+build_index(IndexRequest(Path(sys.argv[1])), Killed())
+"""
+
+
+def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
+    folder = write_photos(tmp_path, 23)
+    ended = subprocess.run(  # noqa: S603 - the program above
+        [sys.executable, "-c", KILLED, str(folder)],
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert ended.returncode == 9
+    model = ColorModel()
+    assert len(build(folder, model).index) == 23
+    assert model.images == 23 - 12
+
+
+def test_two_writers_at_once(tmp_path: Path) -> None:
+    folder = write_photos(tmp_path)
+    index = build(folder).index
+    with lock_index(index.folder), pytest.raises(InputError, match="another process"):
+        build(folder)
+    assert build(folder).unchanged == 5
+
+
+def test_what_cannot_be_indexed(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(InputError, match="no image"):
+        build(empty)
+    (empty / "a.png").write_bytes(b"no image")
+    with pytest.raises(InputError, match="not one of 1"):
+        build(empty)
+    assert [path.name for path in empty.iterdir()] == ["a.png"]
+    with pytest.raises(InputError, match="folder"):
+        build(tmp_path / "absent")
+    folder = write_photos(tmp_path / "photos")
+    build(folder, out=tmp_path / "index")
+    with pytest.raises(InputError, match=r"tower.*another"):
+        build(folder, Tower(name="other", fingerprint="other-1"), tmp_path / "index")
+    with pytest.raises(InputError, match="is an index of"):
+        build(write_photos(tmp_path / "others"), out=tmp_path / "index")
+    with pytest.raises(InputError, match="dual encoder"):
+        build_index(IndexRequest(folder), FunctionModel(lambda image, text: 0.0))
+
+
+def test_an_index_is_found_by_its_folder_or_model(tmp_path: Path) -> None:
+    folder = write_photos(tmp_path)
+    index = build(folder).index
+    assert find_index(folder) == find_index(index.folder) == index.folder
+    build(folder, Tower(name="hf:other/model", fingerprint="2"))
+    with pytest.raises(InputError, match="indexes of"):
+        find_index(folder)
+    assert find_index(folder, "tower-1") == index.folder
+    assert open_index(find_index(folder, "2")).model == "hf:other/model"
+    with pytest.raises(InputError, match="indexes of"):
+        find_index(folder, "3")
+
+
+def test_a_moved_folder_keeps_its_index(tmp_path: Path) -> None:
+    build(write_photos(tmp_path / "photos"))
+    moved = (tmp_path / "photos").rename(tmp_path / "moved")
+    index = open_index(find_index(moved))
+    assert index.file(0).is_file()
+    assert index.root == moved
+
+
+@pytest.mark.parametrize("damage", ["vectors", "table", "manifest", "version", "path"])
+def test_a_damaged_index_is_refused(tmp_path: Path, damage: str) -> None:
+    index = build(write_photos(tmp_path)).index
+    manifest = json.loads((index.folder / MANIFEST).read_text())
+    if damage == "vectors":
+        np.save(index.folder / "vectors-1.npy", np.zeros((2, 6), np.float32))
+    elif damage == "table":
+        (index.folder / "images-1.parquet").write_bytes(b"PAR1")
+    else:
+        changed = {"manifest": {"vectors": 3}, "version": {"version": 99}}.get(
+            damage, {"images": "../../../secret.parquet"}
+        )
+        (index.folder / MANIFEST).write_text(json.dumps({**manifest, **changed}))
+    with pytest.raises(InputError, match="index"):
+        open_index(index.folder)
