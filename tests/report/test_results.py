@@ -46,3 +46,13 @@ def test_very_many_parts_are_cut_to_the_largest() -> None:
 
 def test_no_parts() -> None:
     assert len(results_tables(results(0))) == 2
+
+
+def test_a_note_of_all_runs_stands_once() -> None:
+    first = results(1).model_copy(update={"model": "a", "score": "itc", "notes": ("both", "one")})
+    second = first.model_copy(update={"model": "b", "notes": ("both",)})
+    notes = [note for note in evaluation_tables([first, second]) if isinstance(note, str)]
+    assert [note for note in notes if "both" in note] == [f"Note on {first.benchmark}: both."]
+    assert [note for note in notes if "one" in note] == [f"Note on {first.benchmark} (a itc): one."]
+    alone = [note for note in evaluation_tables([second]) if isinstance(note, str)]
+    assert alone == [f"Note on {first.benchmark} (b itc): both."]

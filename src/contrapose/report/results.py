@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from contrapose.report.tables import (
     format_percent,
     format_value,
     is_share,
+    list_notes,
     metric_words,
 )
 from contrapose.results import AlphaReport, AlphaValue, Comparison, MetricValue, Results, shapes
@@ -221,21 +221,7 @@ def evaluation_tables(runs: Sequence[Results]) -> list[Table | str]:
         if any(map(run_alphas, some)):
             tables.append(_alphas_table(some))
         tables += _note_different_examples(some)
-    return [*tables, *_list_notes(runs)]
-
-
-def _list_notes(runs: Sequence[Results]) -> list[str]:
-    """Notes of the runs, each with its model and score unless all runs of a benchmark have it."""
-    having: dict[tuple[str, str], list[str]] = {}
-    for run in runs:
-        for note in dict.fromkeys(run.notes):
-            having.setdefault((run.benchmark, note), []).append(f" ({run.model} {run.score})")
-    counts = Counter(run.benchmark for run in runs)
-    return [
-        f"Note on {benchmark}{label}: {note}."
-        for (benchmark, note), labels in having.items()
-        for label in ([""] if 1 < len(labels) == counts[benchmark] else labels)
-    ]
+    return [*tables, *list_notes(runs)]
 
 
 def _evaluation_table(runs: Sequence[Results]) -> Table:

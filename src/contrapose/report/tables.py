@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +13,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from contrapose.errors import printable
-from contrapose.results import MetricValue
+from contrapose.results import MetricValue, Results
 
 Align = Literal["left", "right"]
 
@@ -151,3 +152,17 @@ def format_metric(metric: MetricValue | None, digits: int = 2) -> str:
 def metric_words(name: str) -> str:
     """Name of a metric in words."""
     return name.replace("_", " ")
+
+
+def list_notes(runs: Sequence[Results]) -> list[str]:
+    """Notes of the runs, each with its model and score unless all runs of a benchmark have it."""
+    having: dict[tuple[str, str], list[str]] = {}
+    for run in runs:
+        for note in dict.fromkeys(run.notes):
+            having.setdefault((run.benchmark, note), []).append(f" ({run.model} {run.score})")
+    counts = Counter(run.benchmark for run in runs)
+    return [
+        f"Note on {benchmark}{label}: {note}."
+        for (benchmark, note), labels in having.items()
+        for label in ([""] if 1 < len(labels) == counts[benchmark] else labels)
+    ]
