@@ -11,7 +11,12 @@ import pytest
 from PIL import Image
 
 from contrapose.data import find_single_benchmark, open_image
-from contrapose.data.benchmarks.hard_positives import read_replace, read_swap, swap_sides
+from contrapose.data.benchmarks.hard_positives import (
+    find_replacement,
+    read_replace,
+    read_swap,
+    swap_sides,
+)
 from contrapose.errors import InputError
 from contrapose.files import MalformedError, ProblemList, StrictProblems
 
@@ -46,7 +51,7 @@ def test_replace_in_both_layouts(tmp_path: Path, original: str, positive: str) -
     assert [example.id for example in result] == ["relations/0", "relations/1"]
     assert result[1].texts == ("chair in room", "chair out of room 1", "chair within room")
     assert result[1].match == ((True, False, True),)
-    assert result[1].tags == {"subset": "relations"}
+    assert result[1].tags == {"subset": "relations", "replaced": "in -> within"}
     assert result[1].images[0].key == "VG_100K_2/1.jpg"
     assert result[1].images[0].path == tmp_path / "data/VG_100K_2/1.jpg"
 
@@ -113,8 +118,38 @@ def test_files_that_are_missing(tmp_path: Path) -> None:
         list(read_swap(tmp_path, StrictProblems()))
 
 
+@pytest.mark.parametrize(
+    ("original", "positive", "replaced"),
+    [
+        ("van behind truck", "van to the rear of truck", "behind -> to the rear of"),
+        ("trees behind trees", "trees to the rear of trees", "behind -> to the rear of"),
+        ("dishes on top of table", "dishes on table", "on top of -> on"),
+        ("room in building in city", "room within building within city", "in -> within"),
+        ("silverware IN silver", "metallicware IN metallic", "silver -> metallic"),
+        ("walking elephant", "strolling elephant", "walking -> strolling"),
+        ("a cat", "a cat", ""),
+        ("cat", "", "cat -> "),
+    ],
+)
+def test_the_replaced_word(original: str, positive: str, replaced: str) -> None:
+    assert find_replacement(original, positive) == replaced
+
+
 def test_real_replace(shared: Path) -> None:
     result = list(read_replace(shared / "hard_positives", StrictProblems()))
+    words = Counter((example.tags["subset"], example.tags["replaced"]) for example in result)
+    # Frequencies of the paper's tables 1 to 3 of the supplement.
+    for subset, replaced, count in (
+        ("relations", "in -> within", 6173),
+        ("relations", "behind -> to the rear of", 1057),
+        ("relations", "on top of -> on", 683),
+        ("relations", "by -> near", 394),
+        ("attributes", "white -> ivory", 2742),
+        ("attributes", "silver -> metallic", 242),
+        ("attributes", "long -> lengthy", 271),
+    ):
+        assert words[subset, replaced] == count
+    assert words["relations", "wearing -> in"] + words["relations", "wears -> in"] == 3976
     counted = Counter(example.tags["subset"] for example in result)
     assert counted == {"relations": 16868, "attributes": 10575}
     assert counted == find_single_benchmark("hard-positives-replace").card.counts

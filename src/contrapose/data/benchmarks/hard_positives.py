@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 from itertools import zip_longest
 from pathlib import Path
 
@@ -48,7 +49,12 @@ REPLACE_CARD = Card(
     counts=REPLACE,
     aggregation=Macro("subset"),
     chance=CHANCE,
-    tags={"subset": "relations or attributes: what was replaced"},
+    tags={
+        "subset": "relations or attributes: what was replaced",
+        "replaced": "the word or phrase of the original and that of the hard positive, as in "
+        "“in -> within”",
+    },
+    by=("subset", "replaced"),
     match=MATCH,
     scores="subset arrays",
 )
@@ -92,13 +98,46 @@ def read_replace(root: Path, problems: Problems) -> Iterator[Example]:
         def build(record: Record, subset: str = subset) -> Example:
             image = _find_record_image(root, record, ("data", "."))
             texts = _read_texts(record, record.text(POSITIVE))
-            return Example(f"{subset}/{record.key}", (image,), texts, MATCH, {"subset": subset})
+            tags = {"subset": subset, "replaced": find_replacement(texts[0], texts[2])}
+            return Example(f"{subset}/{record.key}", (image,), texts, MATCH, tags)
 
         yield from parse_records(_align_records(*files, problems), build, problems)
     if not any_subset:
         raise InputError(
             "holds neither data/vl_checklist_*.json nor replace_*_original.json.", file=root
         )
+
+
+def find_replacement(original: str, positive: str) -> str:
+    """Find the word or phrase that a hard positive replaces, as `in -> within`; empty if none.
+
+    The released files replace every occurrence of a word, also inside of others (“whiteboard”
+    becomes “ivoryboard”), so the shortest of the changed words is the one that was meant.
+    """
+    old, new = original.split(), positive.split()
+    shortest = min(len(old), len(new))
+    start = next((i for i in range(shortest) if old[i] != new[i]), shortest)
+    end = next((i for i in range(shortest - start) if old[-1 - i] != new[-1 - i]), shortest - start)
+    left, right = old[start : len(old) - end], new[start : len(new) - end]
+    if left and right:
+        changes = _changed_words(left, right)
+    elif left or right:  # “on top of” becomes “on”: the word before belongs to the phrase
+        before = old[max(start - 1, 0) : start]
+        changes = [(" ".join(before + left), " ".join(before + right))]
+    else:
+        return ""
+    return " -> ".join(min(changes, key=lambda change: len(change[0])))
+
+
+def _changed_words(old: list[str], new: list[str]) -> list[tuple[str, str]]:
+    """Pairs of words, or of phrases of different lengths, that stand for one another."""
+    changes: list[tuple[str, str]] = []
+    for kind, i, i_end, j, j_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "replace" and i_end - i == j_end - j:
+            changes += zip(old[i:i_end], new[j:j_end], strict=True)
+        elif kind == "replace":
+            changes.append((" ".join(old[i:i_end]), " ".join(new[j:j_end])))
+    return changes or [(" ".join(old), " ".join(new))]
 
 
 def read_swap(root: Path, problems: Problems) -> Iterator[Example]:
