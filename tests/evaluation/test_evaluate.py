@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from contrapose.arrays import Ragged
-from contrapose.data import EditSet, Gallery, ImageRef, registry
+from contrapose.data import EditSet, Gallery, ImageRef, Suite, registry
 from contrapose.engine import NoiseImages, ScoringContext, score_examples
 from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models
@@ -21,7 +21,7 @@ from contrapose.report import Table
 from contrapose.report.results import evaluation_tables
 from contrapose.results import Evaluation, compare_runs, read_run, write_run
 from tests.engine.models import Picky, Reading, Seeing
-from tests.fakes import Fake, Tower, choices, edits, gallery, made, pairs, patches
+from tests.fakes import Fake, Tower, choices, edits, gallery, made, pairs, patch, patches
 
 
 @pytest.fixture(autouse=True)
@@ -238,6 +238,68 @@ def test_models_that_skip_differently(monkeypatch: pytest.MonkeyPatch) -> None:
     table, *notes = evaluation_tables([run.results for run in shared])
     assert not any("different numbers" in str(note) for note in notes)
     assert any("1 of 12" in note for run in shared for note in run.results.notes)
+
+
+def test_common_images_captions_and_class_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Galleries, classes and edit queries: both models get the gallery without what one skips."""
+    grid, moves = gallery(), edits()
+    two = replace(
+        grid, texts=(*grid.texts[:5], "a 13", *grid.texts[6:], "w 13", "patch 3 again"),
+        pairs=(*grid.pairs, (3, 12), (3, 13)),
+    )  # fmt: skip
+    keep = [i for i in range(12) if i != 5]
+    fewer = Gallery(
+        "gallery", tuple(grid.images[i] for i in keep),
+        (*(grid.texts[i] for i in keep), "patch 3 again"),
+        (*((i, i) for i in range(11)), (3, 11)),
+    )  # fmt: skip
+    classes = replace(grid, texts=(*grid.texts[:5], "a 13", *grid.texts[6:]), templates=("{}",))
+    named = replace(
+        fewer, texts=fewer.texts[:-1], pairs=tuple((i, i) for i in range(11)), templates=("{}",)
+    )
+    query = replace(moves.queries[2], source="word 13")
+    unread = replace(moves, queries=(*moves.queries[:2], query, *moves.queries[3:]))
+    asked = replace(moves, queries=(*moves.queries[:2], *moves.queries[3:]))
+    for family, some, rest, words in (
+        ("retrieval", two, fewer, "1 of 12 images and 2 of 14 captions"),
+        ("classes", classes, named, "1 of 12 images and 1 of 12 class names"),
+        ("edits", unread, asked, "1 of 11 queries"),
+    ):
+        plug(monkeypatch, some=made("some", family, "N × M", some),
+             rest=made("rest", family, "N × M", rest))  # fmt: skip
+        models = [Tower(), Picky()]
+        apart = evaluate_models(models, request("some", scores=("itc",)))
+        assert len(apart[0].measured) > len(apart[1].measured)
+        shared = evaluate_models(models, request("some", scores=("itc",), common=True))
+        alone = evaluate_models(models, request("rest", scores=("itc",)))
+        for run, expected in zip(shared, alone, strict=True):
+            assert run.measured.ids == expected.measured.ids
+            assert run.results.metrics == expected.results.metrics
+            assert run.results.notes[-1].startswith(f"{words} are left out")
+
+
+def test_common_database_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An image that one model cannot see is an answer for none."""
+    moves = edits()
+    last = EditSet(
+        (*moves.images[:11], ImageRef("lost", tmp_path / "lost.png")), moves.captions,
+        moves.caption_of, moves.queries,
+    )  # fmt: skip
+    plug(monkeypatch, some=made("some", "edits", "queries", last))
+    (run,) = evaluate_models([Tower()], request("some", scores=("itc",)))
+    assert run.spec["skipped_candidates"] == ["image lost"]
+    (shared,) = evaluate_models([Tower()], request("some", scores=("itc",), common=True))
+    assert "1 of 12 database images are left out" in shared.results.notes[-1]
+    assert "skipped_candidates" not in shared.spec
+
+
+def test_nothing_in_common_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Gallery("gallery", (patch(1),), ("a 13",), ((0, 0),))
+    suite = Suite("both", "Both", {"one": made("one", "retrieval", "N × M", one),
+                                   "some": made("some", "choice", "1 × 3", choices())})  # fmt: skip
+    plug(monkeypatch, both=suite)
+    with pytest.raises(InputError, match="was scored by every model"):
+        evaluate_models([Tower(), Picky()], request("both", scores=("itc",), common=True))
 
 
 def lost(tmp_path: Path, *images: ImageRef) -> tuple[ImageRef, ...]:

@@ -81,7 +81,7 @@ def evaluate(
             stores nothing. The scores of a function are never stored.
         cache_use: `reuse` stored scores, `refresh` them, or use `only` them.
         strict: refuse to skip examples.
-        common: measure every model on the examples that none of them skipped.
+        common: measure every model on the examples, images and captions that none of them skipped.
         long: `skip` captions that are longer than a model reads, or `cut` them.
         rerank: in galleries `itm` and `lm` rank the so many captions of highest `itc`; `all` ranks
             every one; None decides by the gallery's size.

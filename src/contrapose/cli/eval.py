@@ -51,7 +51,8 @@ def evaluate(
     no_cache: options.NoCache = False,
     cache_use: options.CacheUseOption = options.CacheUse.reuse,
     common: Annotated[
-        bool, typer.Option("--common", help="Only examples that no model and score skipped.")
+        bool,
+        typer.Option("--common", help="Only examples, images and captions that no model skipped."),
     ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Whatever cannot be asked ends the run.")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from contrapose import __version__
-from contrapose.data import Benchmark, ComposedSet, Example
+from contrapose.data import Benchmark, ComposedSet
 from contrapose.engine import (
     FUSION_SCORES,
     LIKELIHOOD_SCORES,
@@ -40,9 +40,11 @@ from contrapose.evaluation.parts import (
 from contrapose.evaluation.selection import PartData, Selection, select
 from contrapose.evaluation.skips import (
     NothingLeftError,
+    count_units,
     require_no_skips,
     skip_note,
     summarize_skips,
+    without_units,
 )
 from contrapose.files import gc_paused
 from contrapose.models import Model, PromptedCaptioner, load_model
@@ -153,8 +155,12 @@ def evaluate_models(
     common = [_without_skipped(selection, runs) for selection in selections]
     if common == selections:
         return runs
+    notes = {
+        before.name: _note_left_out(before, after)
+        for before, after in zip(selections, common, strict=True)
+    }
     return [
-        _note_common(run, {before.name: before.cases() for before in selections})
+        _add_notes(run, notes[run.results.benchmark])
         for run in _evaluate_selections(contexts, common, request)
     ]
 
@@ -178,15 +184,23 @@ def _set_prompt(model: Model, prompt: str, scores: Sequence[str]) -> Model:
     return model.with_prompt(prompt)
 
 
-def _note_common(run: RunRecord, cases: Mapping[str, Mapping[str, Example]]) -> RunRecord:
-    """Add to a run how many examples are left out because a run skipped them."""
-    total = len(cases[run.results.benchmark])
-    left_out = total - len(run.cases)
-    if not left_out:
-        return run
-    note = f"{left_out:,} of {total:,} examples are left out, which not all models and scores have"
-    notes = (*run.results.notes, note)
-    return replace(run, results=run.results.model_copy(update={"notes": notes}))
+def _note_left_out(before: Selection, after: Selection) -> tuple[str, ...]:
+    """Note on what is left out because a run skipped it, by kind of unit."""
+    totals: dict[str, tuple[int, int]] = {}
+    for name, (_, data) in before.parts.items():
+        left = count_units(after.parts[name][1])
+        for kind, count in count_units(data).items():
+            out, total = totals.get(kind, (0, 0))
+            totals[kind] = out + count - left[kind], total + count
+    words = [f"{out:,} of {total:,} {kind}" for kind, (out, total) in totals.items() if out]
+    if not words:
+        return ()
+    return (f"{' and '.join(words)} are left out, which not all models and scores have",)
+
+
+def _add_notes(run: RunRecord, notes: tuple[str, ...]) -> RunRecord:
+    everything = (*run.results.notes, *notes)
+    return replace(run, results=run.results.model_copy(update={"notes": everything}))
 
 
 def _evaluate_selections(
@@ -201,7 +215,7 @@ def _evaluate_selections(
 
 
 def _without_skipped(selection: Selection, runs: Sequence[RunRecord]) -> Selection:
-    """Selection without the examples that any run of it skipped; galleries stay as they are.
+    """Selection without what any run of it skipped: examples, queries and their candidates.
 
     Raises:
         InputError: no example of a part is left.
@@ -210,21 +224,14 @@ def _without_skipped(selection: Selection, runs: Sequence[RunRecord]) -> Selecti
         unit
         for run in runs
         if run.results.benchmark == selection.name
-        for unit in run.spec.get("skipped", ())
+        for unit in (*run.spec.get("skipped", ()), *run.spec.get("skipped_candidates", ()))
     }
     parts: dict[str, tuple[Benchmark, PartData]] = {}
     for name, (benchmark, data) in selection.parts.items():
         prefix = f"{name}/" if selection.suite else ""
-        if isinstance(data, ComposedSet):
-            queries = tuple(q for q in data.queries if f"{prefix}{q.id}" not in skipped)
-            if queries:  # those that no run skipped; without any the runs say so
-                parts[name] = (benchmark, replace(data, queries=queries))
-                continue
-        if not isinstance(data, list):
-            parts[name] = (benchmark, data)
-            continue
-        common = [example for example in data if f"{prefix}{example.id}" not in skipped]
-        if not common:
+        names = {unit.removeprefix(prefix) for unit in skipped if unit.startswith(prefix)}
+        common = without_units(data, names)
+        if not all(count_units(common).values()):
             raise InputError(
                 f"no example of {name or selection.name} was scored by every model; "
                 f"leave out {option('common')}."
@@ -336,6 +343,13 @@ def _evaluate_selection(
     spec = provenance(context, score, alphas.values())
     if skipped:
         spec["skipped"] = {unit: why.detail for unit, why in skipped.items()}
+    candidates = [
+        f"{name}/{unit}" if selection.suite else unit
+        for name, part in parts.items()
+        for unit in part.candidates
+    ]
+    if candidates:
+        spec["skipped_candidates"] = candidates
     if chats:
         spec["prompts"] = {name or "all": asdict(chat.template) for name, chat in chats.items()}
     tables = [part.table for part in parts.values() if part.table is not None]

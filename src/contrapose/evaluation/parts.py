@@ -38,6 +38,7 @@ from contrapose.evaluation.selection import BenchmarkLike, PartData, ScoringOpti
 from contrapose.evaluation.skips import (
     NothingLeftError,
     SkipReasons,
+    skipped_candidates,
     without_skipped,
     without_skipped_queries,
 )
@@ -69,7 +70,7 @@ class EvalRequest(ScoringOptions):
         benchmarks: names as `find_benchmark` knows them, benchmarks, or their data.
         scores: names of scores; none means all that a model gives.
         strict: refuse to skip anything.
-        common: measure every model on the examples that none of them skipped.
+        common: measure every model on the examples, images and captions that none of them skipped.
         long: skip captions that are longer than a model reads, or cut them.
         rerank: candidates of each query of a gallery that `itm` and `lm` score, 0 for all; None
             decides by its size.
@@ -102,6 +103,7 @@ class PartRun:
         table: the scores, pair by pair; None when they are too many.
         alpha: the α sweep, where a prior is removed.
         skipped: examples that could not be scored, with reasons.
+        candidates: skipped answers of a gallery or edit set that are no queries.
         rerank: how many of each query of a gallery were scored; 0 for all.
         chat: the transcript of a chat score.
     """
@@ -110,6 +112,7 @@ class PartRun:
     table: ScoreTable | None
     alpha: AlphaReport | None = None
     skipped: SkipReasons = field(default_factory=dict)
+    candidates: tuple[str, ...] = ()
     rerank: int = 0
     chat: ChatTranscript | None = None
 
@@ -190,11 +193,11 @@ def run_part(
     if isinstance(data, EditSet):
         grid = score_edits(context, score, data)
         table = grid_table(grid.scores, data, prefix)
+        candidates = skipped_candidates(data, grid)
         data, grid, skipped = without_skipped_queries(data, grid)
         measured = measure(MeasureInput(MatrixScores(grid.scores, data, root=selection.root), card))
-        return PartRun(
-            MeasuredPart(card, _with_notes(measured, grid.notes)), table, skipped=skipped
-        )
+        part = MeasuredPart(card, _with_notes(measured, grid.notes))
+        return PartRun(part, table, skipped=skipped, candidates=candidates)
     if isinstance(data, ComposedSet):
         return _run_composed(context, card, data, score, prefix)
     if answers is None:
@@ -240,6 +243,7 @@ def _run_gallery(
     if grid.from_text is not None:  # a pair that one ranking did not score is lower there
         values = np.maximum(values, grid.from_text)
     table = grid_table(values, data, prefix, scored=grid.scored)
+    candidates = skipped_candidates(data, grid)
     data, grid, skipped = without_skipped(data, grid)
     question = MeasureInput(MatrixScores(grid.scores, data, grid.from_text), card)
     alpha = None
@@ -254,7 +258,7 @@ def _run_gallery(
     else:
         measured = measure(question)
     part = MeasuredPart(card, _with_notes(measured, grid.notes))
-    return PartRun(part, table, alpha, skipped, grid.rerank)
+    return PartRun(part, table, alpha, skipped, candidates, grid.rerank)
 
 
 def _run_composed(

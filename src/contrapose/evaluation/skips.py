@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
-from contrapose.data import EditSet, Gallery
+from contrapose.data import ComposedSet, EditSet, Gallery
 from contrapose.errors import InputError, option
+from contrapose.evaluation.selection import PartData
 from contrapose.results.schema import SkipReport
 from contrapose.scores import ScoreMatrix, Skip, count_reasons
 
 SkipReasons = Mapping[str, Skip]
 """Skipped examples (queries of a gallery), and the reason of each."""
+
+T = TypeVar("T")
 
 UNREACHABLE_SCORE = -2.0
 """Score of an unreadable image: below every cosine, so that it is never retrieved."""
@@ -76,13 +80,27 @@ def without_skipped(
     """
     if not grid.skipped_rows and not grid.skipped_columns:
         return gallery, grid, {}
-    pairs = [
-        (i, j)
-        for i, j in gallery.pairs
-        if i not in grid.skipped_rows and j not in grid.skipped_columns
-    ]
+    rows, columns = _add_orphans(gallery, grid.skipped_rows, grid.skipped_columns)
+    skipped = {f"image {gallery.images[i].key}": why for i, why in sorted(rows.items())}
+    if not gallery.templates:
+        skipped |= {f"text {j}": why for j, why in sorted(columns.items())}
+    kept = _cut_gallery(gallery, rows, columns)
+    if not kept.pairs:
+        raise NothingLeftError(gallery.id, skipped)
+    images = [i for i in range(len(gallery.images)) if i not in rows]
+    texts = [j for j in range(len(gallery.texts)) if j not in columns]
+    part = np.ix_(images, texts)
+    from_text = None if grid.from_text is None else grid.from_text[part]
+    return kept, replace(grid, scores=grid.scores[part], from_text=from_text), skipped
+
+
+def _add_orphans(
+    gallery: Gallery, rows: Mapping[int, T], columns: Mapping[int, T]
+) -> tuple[dict[int, T], dict[int, T]]:
+    """Add to skipped images and texts those whose partners are all skipped; class names stay."""
+    pairs = [(i, j) for i, j in gallery.pairs if i not in rows and j not in columns]
     kept_images, kept_texts = {i for i, _ in pairs}, {j for _, j in pairs}
-    rows, columns = dict(grid.skipped_rows), dict(grid.skipped_columns)
+    rows, columns = dict(rows), dict(columns)
     for i, j in gallery.pairs:
         why = rows.get(i) or columns.get(j)
         if why is None:
@@ -91,24 +109,70 @@ def without_skipped(
             rows.setdefault(i, why)
         if j not in kept_texts and not gallery.templates:
             columns.setdefault(j, why)
-    skipped = {f"image {gallery.images[i].key}": why for i, why in sorted(rows.items())}
-    if not gallery.templates:
-        skipped |= {f"text {j}": why for j, why in sorted(columns.items())}
+    return rows, columns
+
+
+def _cut_gallery(gallery: Gallery, rows: Container[int], columns: Container[int]) -> Gallery:
+    """Gallery without some images and texts."""
     images = [i for i in range(len(gallery.images)) if i not in rows]
     texts = [j for j in range(len(gallery.texts)) if j not in columns]
-    if not pairs:
-        raise NothingLeftError(gallery.id, skipped)
     row_of = {i: new for new, i in enumerate(images)}
     column_of = {j: new for new, j in enumerate(texts)}
-    kept = replace(
+    return replace(
         gallery,
         images=tuple(gallery.images[i] for i in images),
         texts=tuple(gallery.texts[j] for j in texts),
-        pairs=tuple((row_of[i], column_of[j]) for i, j in pairs),
+        pairs=tuple(
+            (row_of[i], column_of[j]) for i, j in gallery.pairs if i in row_of and j in column_of
+        ),
     )
-    part = np.ix_(images, texts)
-    from_text = None if grid.from_text is None else grid.from_text[part]
-    return kept, replace(grid, scores=grid.scores[part], from_text=from_text), skipped
+
+
+def skipped_candidates(data: Gallery | EditSet, grid: ScoreMatrix) -> tuple[str, ...]:
+    """Skipped answers that are no queries: class names, and database images of edit queries."""
+    if isinstance(data, EditSet):
+        return tuple(f"image {data.images[i].key}" for i in sorted(grid.skipped_columns))
+    return tuple(f"text {j}" for j in sorted(grid.skipped_columns)) if data.templates else ()
+
+
+def without_units(data: PartData, units: Collection[str]) -> PartData:
+    """Data without skipped examples, queries and candidates, by their names in the runs' skips.
+
+    Of a gallery, images and texts are left out as candidates too: all models are asked the same.
+    """
+    if isinstance(data, list):
+        return [example for example in data if example.id not in units]
+    if isinstance(data, ComposedSet):
+        return replace(data, queries=tuple(q for q in data.queries if q.id not in units))
+    images = {i for i, image in enumerate(data.images) if f"image {image.key}" in units}
+    if isinstance(data, Gallery):
+        texts = {j for j in range(len(data.texts)) if f"text {j}" in units}
+        rows, columns = _add_orphans(data, dict.fromkeys(images, True), dict.fromkeys(texts, True))
+        return _cut_gallery(data, rows, columns)
+    kept = [i for i in range(len(data.images)) if i not in images]
+    position = {i: new for new, i in enumerate(kept)}
+    return replace(
+        data,
+        images=tuple(data.images[i] for i in kept),
+        caption_of=tuple(data.caption_of[i] for i in kept),
+        queries=tuple(
+            replace(query, image=position[query.image])
+            for query in data.queries
+            if query.image in position and query.id not in units
+        ),
+    )
+
+
+def count_units(data: PartData) -> dict[str, int]:
+    """Number of units of each kind: examples, images and captions of a gallery, or edit queries."""
+    if isinstance(data, list):
+        return {"examples": len(data)}
+    if isinstance(data, ComposedSet):
+        return {"queries": len(data.queries)}
+    if isinstance(data, EditSet):
+        return {"queries": len(data.queries), "database images": len(data.images)}
+    texts = "class names" if data.templates else "captions"
+    return {"images": len(data.images), texts: len(data.texts)}
 
 
 def without_skipped_queries(

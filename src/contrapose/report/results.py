@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from contrapose.errors import option
+from contrapose.report.alpha import alpha_table, alphas_table, run_alphas
 from contrapose.report.tables import (
     Table,
     format_interval,
@@ -18,7 +20,7 @@ from contrapose.report.tables import (
     list_notes,
     metric_words,
 )
-from contrapose.results import AlphaReport, AlphaValue, Comparison, MetricValue, Results, shapes
+from contrapose.results import Comparison, MetricValue, Results, shapes
 from contrapose.results.compare import TOO_FEW
 from contrapose.results.shapes import AVERAGE
 
@@ -110,6 +112,7 @@ def parts_table(runs: Sequence[Results]) -> Table:
     rows = tuple(
         (
             row.label,
+            _count_cell(row.values, labels),
             format_percent(row.chance),
             *(format_metric(row.values.get(label), digits=1) for label in labels),
         )
@@ -117,7 +120,7 @@ def parts_table(runs: Sequence[Results]) -> Table:
     )
     names = ", ".join(dict.fromkeys(run.benchmark for run in runs))
     title = f"{names} · right in %, with 95 % intervals · ties never win"
-    return Table(title, ("<change", "chance", *labels), rows, total=last is not None)
+    return Table(title, ("<change", "n", "chance", *labels), rows, total=last is not None)
 
 
 METRIC_COLUMNS = ("value", "95 % interval", "n", "chance", "ties")
@@ -166,52 +169,6 @@ def skipped_table(runs: Sequence[Results]) -> Table:
     return Table("", ("<model · score", "<benchmark", "<reason", "examples"), rows)
 
 
-ALPHA_COLUMNS = ("raw (α=0)", "α=1", "cross-validated", "oracle (tuned on test)")
-
-
-def run_alphas(run: Results) -> dict[str, AlphaReport]:
-    """α sweeps of a run by part; `all` is the benchmark."""
-    return ({"all": run.alpha} if run.alpha is not None else {}) | run.part_alphas
-
-
-def _alpha_cells(value: AlphaValue) -> tuple[str, str, str, str]:
-    raw, pmi, tuned, std, oracle = (
-        format_value(share, share=True)
-        for share in (value.raw, value.pmi, value.cross_validated, value.std, value.oracle)
-    )
-    return raw, pmi, f"{tuned} ± {std}", oracle
-
-
-def _alphas_table(runs: Sequence[Results]) -> Table:
-    """Table of the metric that selects α, for each part of each debiased run."""
-    rows = []
-    for run in runs:
-        for part, alpha in run_alphas(run).items():
-            *cells, oracle = _alpha_cells(alpha.metrics[alpha.chosen_by])
-            mean = f"{sum(alpha.alphas) / len(alpha.alphas):.2f}"
-            best = f"{alpha.oracle_alpha:.2f}"
-            name = f"{run.model} {run.score}"
-            rows.append((name, part, alpha.chosen_by, *cells, mean, oracle, best))
-    *columns, oracle_column = ALPHA_COLUMNS
-    header = (
-        "<model, score", "<part", "<metric", *columns, "its α", oracle_column, "its α",
-    )  # fmt: skip
-    title = f"{runs[0].benchmark} · language prior taken out · % right, ± sd of ten halves"
-    return Table(title, header, tuple(rows))
-
-
-def _alpha_table(alpha: AlphaReport) -> Table:
-    """Table of every metric of one α sweep."""
-    low, high = alpha.oracle_segment
-    mean = sum(alpha.alphas) / len(alpha.alphas)
-    title = (
-        f"Language prior taken out, α chosen by {alpha.chosen_by}: cross-validated mean "
-        f"α = {mean:.3f}; oracle α = {alpha.oracle_alpha:.4f} (as good: {low:.4f} to {high:.4f})"
-    )
-    rows = tuple((name, *_alpha_cells(value)) for name, value in alpha.metrics.items())
-    return Table(title, ("<metric", *ALPHA_COLUMNS), rows)
-
-
 def evaluation_tables(runs: Sequence[Results]) -> list[Table | str]:
     """Output of `contrapose eval`: one table per benchmark, its priors, then notes."""
     tables: list[Table | str] = []
@@ -219,7 +176,7 @@ def evaluation_tables(runs: Sequence[Results]) -> list[Table | str]:
         some = [run for run in runs if run.benchmark == benchmark]
         tables.append(_evaluation_table(some))
         if any(map(run_alphas, some)):
-            tables.append(_alphas_table(some))
+            tables.append(alphas_table(some))
         tables += _note_different_examples(some)
     return [*tables, *list_notes(runs)]
 
@@ -236,7 +193,7 @@ def _evaluation_table(runs: Sequence[Results]) -> Table:
         (
             part,
             name,
-            _count_cell(values, len(runs)),
+            _count_cell(values, range(len(runs))),
             format_value(next(iter(values.values())).chance, share=True),
             *(format_metric(values.get(i)) for i in range(len(runs))),
         )
@@ -247,12 +204,15 @@ def _evaluation_table(runs: Sequence[Results]) -> Table:
     return Table(title, ("<part", "<metric", "n", "chance", *names), tuple(rows))
 
 
-def _count_cell(values: Mapping[int, MetricValue], runs: int) -> str:
+Column = TypeVar("Column")
+
+
+def _count_cell(values: Mapping[Column, MetricValue], runs: Iterable[Column]) -> str:
     """Number of examples of a row; that of each run, in their order, where they differ."""
     counts = [f"{value.n:,}" for value in values.values()]
     if len(set(counts)) == 1:
         return counts[0]
-    return " / ".join(f"{values[i].n:,}" if i in values else "–" for i in range(runs))
+    return " / ".join(f"{values[run].n:,}" if run in values else "–" for run in runs)
 
 
 def _note_different_examples(runs: Sequence[Results]) -> list[str]:
@@ -302,7 +262,7 @@ def results_tables(results: Results) -> list[Table | str]:
     return [
         Table(title, ("<metric", *METRIC_COLUMNS), rows),
         *(_part_tables(results.subsets) if results.subsets else []),
-        *([_alpha_table(results.alpha)] if results.alpha else []),
+        *([alpha_table(results.alpha)] if results.alpha else []),
         *([EQUIVARIANCE_NOTE] if EQUIVARIANCE & results.metrics.keys() else []),
         *(f"Note: {note}." for note in results.notes),
     ]

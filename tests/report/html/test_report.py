@@ -156,9 +156,20 @@ def test_writing_replaces_the_file(tmp_path: Path) -> None:
 
 def test_table_has_a_row_per_part_and_a_column_per_run() -> None:
     table = parts_table([results("a", "itc"), results("b", "lm", part="other")])
-    assert table.header == ("<change", "chance", "a · itc", "b · lm")
+    assert table.header == ("<change", "n", "chance", "a · itc", "b · lm")
     assert [row[0] for row in table.rows] == ["swap", "place (group)", "other", "average"]
-    assert table.rows[0] == ("swap", "50.0", "60.0 (55.0–65.0)", "–")
+    assert table.rows[0][2:] == ("50.0", "60.0 (55.0–65.0)", "–")
+
+
+def test_parts_over_different_examples_have_n_for_each_run() -> None:
+    one, other = results("a", "itc"), results("b", "itc")
+    (part, values), *_ = other.subsets.items()
+    fewer = {name: value.model_copy(update={"n": value.n - 3}) for name, value in values.items()}
+    other = other.model_copy(update={"subsets": {**other.subsets, part: fewer}})
+    n = next(iter(values.values())).n
+    assert parts_table([one, other]).rows[0][1] == f"{n} / {n - 3}"
+    assert parts_table([one, one.model_copy(update={"model": "c"})]).rows[0][1] == str(n)
+    assert f"{n} / {n - 3}" in Balanced(render_results([one, other])).text
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2000, 3)])

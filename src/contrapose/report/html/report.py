@@ -8,6 +8,7 @@ from pathlib import Path
 
 from contrapose.files import write_text
 from contrapose.metrics import Equivariance
+from contrapose.report.alpha import run_alphas
 from contrapose.report.html.failure_cards import (
     ChatFailure,
     Failure,
@@ -33,7 +34,6 @@ from contrapose.report.results import (
     part_metrics_table,
     part_rows,
     parts_table,
-    run_alphas,
     run_label,
     skipped_table,
 )
