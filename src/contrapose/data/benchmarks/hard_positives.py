@@ -126,7 +126,8 @@ def find_replacement(original: str, positive: str) -> str:
         changes = [(" ".join(before + left), " ".join(before + right))]
     else:
         return ""
-    return " -> ".join(min(changes, key=lambda change: len(change[0])))
+    word, replacement = min(changes, key=lambda change: len(change[0]))
+    return f"{word} -> {replacement}"
 
 
 def _changed_words(old: list[str], new: list[str]) -> list[tuple[str, str]]:
