@@ -17,8 +17,9 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
+from contrapose.data.pixels import BUDGET, decode_array, gray_to_rgb, require_size, to_rgb
 from contrapose.errors import InputError, first_line
-from contrapose.files import parse_npy, require_regular, resolve_name
+from contrapose.files import require_regular, resolve_name
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -196,9 +197,8 @@ def decode_image(
 ) -> Image:
     """Decode the bytes of an image as RGB, upright by its EXIF tag.
 
-    Transparent pixels are laid on white; CMYK, palette and 16-bit images are converted. What Pillow
-    refuses as too large, 179 megapixels by default, is refused; where it only warns, from half of
-    that, the image is opened like any other.
+    Transparent pixels are laid on white; CMYK, palette and 16-bit images are converted. An image
+    over the limit of `pixel_limit` is not decoded, nor what Pillow refuses, 179 megapixels.
 
     Args:
         content: the bytes of a file.
@@ -214,14 +214,19 @@ def decode_image(
     _silence_size_warning()
     try:
         if content[:6] == b"\x93NUMPY":
-            image = _decode_array(content, channels)
+            image = decode_array(content, channels)
         else:
             with Image.open(io.BytesIO(content)) as opened:
+                require_size(opened.width, opened.height)
                 deep = opened.format == "PNG" and opened.mode.startswith("I")
-                image = ImageOps.exif_transpose(opened)
-                image.load()
-            image = _gray_to_rgb(image, deep=deep) if image.mode[0] in "IF" else _to_rgb(image)
+                with BUDGET.take(opened.width * opened.height):
+                    ImageOps.exif_transpose(opened, in_place=True)
+                    opened.load()
+                    gray = opened.mode[0] in "IF"
+                    image = gray_to_rgb(opened, deep=deep) if gray else to_rgb(opened)
         return image if crop is None else _crop(image, crop)
+    except InputError as error:
+        raise InputError(error.message, file=file) from None
     except UnidentifiedImageError:
         raise InputError("the bytes are not an image in a known format.", file=file) from None
     except Image.DecompressionBombError:
@@ -311,36 +316,6 @@ def _open_sources(refs: Sequence[ImageRef]) -> list[Image]:
 def _map_threads(function: Callable[[ImageRef], T], refs: Sequence[ImageRef]) -> list[T]:
     with ThreadPoolExecutor(IMAGE_WORKERS) as pool:
         return list(pool.map(function, refs))
-
-
-def _decode_array(content: bytes, channels: str) -> Image:
-    import numpy as np
-    from PIL import Image
-
-    array = parse_npy(content)
-    if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
-        raise ValueError(f"expected height × width × 3 bytes, found {array.shape} {array.dtype}")
-    return Image.fromarray(np.ascontiguousarray(array[:, :, ::-1] if channels == "bgr" else array))
-
-
-def _gray_to_rgb(image: Image, *, deep: bool) -> Image:
-    """Convert gray values of more than 8 bits to RGB: as 16 bits, or by range."""
-    import numpy as np
-    from PIL import Image
-
-    values = np.nan_to_num(np.asarray(image, dtype=np.float64))
-    sixteen = deep or image.mode.startswith("I;16") or values.max(initial=0.0) > 255
-    values = np.clip(values / 257 if sixteen else values, 0, 255)
-    return Image.fromarray(values.round().astype(np.uint8)).convert("RGB")
-
-
-def _to_rgb(image: Image) -> Image:
-    from PIL import Image
-
-    if image.mode.endswith(("A", "a")) or "transparency" in image.info:
-        rgba = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert("RGB")
-    return image.convert("RGB")
 
 
 def _crop(image: Image, box: Box) -> Image:

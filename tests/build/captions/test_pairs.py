@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from contrapose.build.captions import (
     make_pairs,
     parse_kinds,
 )
+from contrapose.build.captions.edits import _find_word_before
 from contrapose.build.captions.verification import normalize_words, reads_alike
 
 MANY = 1000
@@ -176,3 +178,28 @@ def test_any_text_is_accepted(caption: str) -> None:
     pairs = make(caption, Recipe(per_caption=3))
     for one in (*pairs.positives, *pairs.negatives):
         assert apply_changes(caption, one.changes) == one.text
+
+
+@pytest.mark.parametrize(
+    "caption",
+    [
+        f"a cat, a {'x' * 30_000}, and a dog",
+        f"a red {'x' * 30_000} on a mat",
+        f"a dog{' ' * 30_000}on a mat .",
+    ],
+    ids=["list", "noun", "blanks"],
+)
+def test_a_caption_with_a_very_long_word_takes_linear_work(caption: str) -> None:
+    """The work of the two searches was quadratic and cubic: minutes for such captions."""
+    (made,) = make_pairs([CaptionRecord(caption)], Recipe(), None, Tally())
+    assert made.caption == caption
+
+
+@settings(deadline=None)
+@given(st.text("aAn '-’\t.x", max_size=12))
+def test_the_word_before_is_that_of_a_search(text: str) -> None:
+    for at in range(len(text) + 1):
+        match = re.compile(r"(\w[\w'’-]*)[ \t]+$").search(text, 0, at)
+        start, end = _find_word_before(text, at)
+        assert text[start:end] == ("" if match is None else match[1])
+        assert match is None or match.span(1) == (start, end)

@@ -10,7 +10,7 @@ from contrapose.build.captions.lexicon import article_for, is_article
 
 NEXT_WORD = re.compile(r"\s*[\"'“‘(]*(\w[\w'’-]*)")
 PIECES = re.compile(r"\w[\w'’-]*|\s+|[^\w\s]")
-LAST_WORD = re.compile(r"(\w[\w'’-]*)[ \t]+$")
+WORD_MARKS = "'’-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +123,33 @@ def _repair_articles(caption: str, changes: Sequence[Change]) -> list[Change]:
     repaired: list[Change] = []
     for change in changes:
         word = NEXT_WORD.match(change.after or caption[change.end :])
-        before = LAST_WORD.search(caption, 0, change.start)
-        if word and before and is_article(before[1]):
-            start, end = before.span(1)
-            right = fit_article(caption, before[1], word[1])
-            if right != before[1] and not any(one.end > start for one in repaired):
-                repaired.append(Change(start, end, before[1], right))
+        start, end = _find_word_before(caption, change.start)
+        before = caption[start:end]
+        if word and is_article(before):
+            right = fit_article(caption, before, word[1])
+            if right != before and not any(one.end > start for one in repaired):
+                repaired.append(Change(start, end, before, right))
         repaired.append(change)
     return repaired
+
+
+def _find_word_before(caption: str, at: int) -> tuple[int, int]:
+    """Span of the word before an offset, with blanks between them; empty where there is none.
+
+    A search by a regular expression would start at every letter of a long word.
+    """
+    end = at
+    while end and caption[end - 1] in " \t":
+        end -= 1
+    if end == at:
+        return at, at
+    start = first = end
+    while start and (_is_letter(caption[start - 1]) or caption[start - 1] in WORD_MARKS):
+        start -= 1
+        first = start if _is_letter(caption[start]) else first
+    return first, end
+
+
+def _is_letter(sign: str) -> bool:
+    """Whether a character is one of a word, as regular expressions mean it."""
+    return sign.isalnum() or sign == "_"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrapose.data import ImageRef, open_images
+from contrapose.data.pixels import BUDGET, require_size
 from contrapose.errors import InputError, first_line, option
 from contrapose.files import (
     IMAGE_SUFFIXES,
@@ -349,8 +350,12 @@ def _open_image(member: _TarMember) -> Image:
             stream.seek(member.start)
             content = stream.read(member.size)
         with Image.open(io.BytesIO(content)) as image:
-            return image.convert("RGB")
-    except (OSError, ValueError) as error:
+            require_size(image.width, image.height)
+            with BUDGET.take(image.width * image.height):
+                return image.convert("RGB")
+    except InputError as error:
+        raise InputError(f"{member.name}: {error.message}", file=member.tar) from None
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise InputError(
             f"the image {member.name} cannot be decoded ({error}).", file=member.tar
         ) from None
