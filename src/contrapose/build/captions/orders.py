@@ -9,7 +9,6 @@ the bed”.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
@@ -27,7 +26,7 @@ from contrapose.data.tagging import (
     shuffle_within_trigrams,
 )
 
-END_MARKS = re.compile(r"[\s.!?]*\Z")
+END_MARKS = ".!?"
 NOUNS_ADJECTIVES, OTHERS, WITHIN_TRIGRAMS, TRIGRAMS = ORDER_KINDS = (
     "order-nouns-adjectives", "order-others", "order-within-trigrams", "order-trigrams",
 )  # fmt: skip
@@ -47,8 +46,11 @@ Order = list[int]
 
 def shuffle_words(sentence: Sentence, seed: int) -> Iterator[Rewrite]:
     """Shuffle the caption's words in four ways; orders that may keep the meaning are left out."""
-    end = END_MARKS.search(sentence.caption)
-    stop = len(sentence.caption) if end is None else end.start()
+    stop = len(sentence.caption)
+    while stop and (
+        sentence.caption[stop - 1].isspace() or sentence.caption[stop - 1] in END_MARKS
+    ):
+        stop -= 1
     tokens = [token for token in sentence.tokens if token.start < stop]
     if len(tokens) < 2:
         return
