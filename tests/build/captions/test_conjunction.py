@@ -64,6 +64,9 @@ def test_safe_conjuncts_are_swapped(caption: str, expected: str) -> None:
     ("caption", "why"),
     [
         ("a cat on a bed", "no and"),
+        ("there are three sinks and a toilet", "a verb that does not agree"),
+        ("a herd of sheep on the road and a car", "one known, one not"),
+        ("a boy in jeans and an orange shirt chases bubbles", "whose shirt"),
         ("a cat and a dog and a mouse", "two of them"),
         ("a sink, toilet and shower", "a list"),
         ("a cat and its kitten", "a pronoun"),

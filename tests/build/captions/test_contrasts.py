@@ -136,6 +136,8 @@ def test_attributes_that_may_be_true_too(caption: str) -> None:
         ("a dog on the beach", "forest"),
         ("the top of a building", "dress"),
         ("The broccoli is in a bowl", "onions"),
+        ("a boy catching a Frisbee", "Kite"),
+        ("people passing by watch", "television"),
     ],
 )
 def test_objects_that_may_be_there_too(caption: str, lacks: str) -> None:
@@ -152,6 +154,9 @@ def test_objects_that_may_be_there_too(caption: str, lacks: str) -> None:
         ("a man walking down the street", "up the street"),
         ("a dog carrying a stick in its mouth", "dropping"),
         ("the inside view of a church", "outside"),
+        ("people sit and stand behind her", "stand and stand"),
+        ("a boy rides a horse up a ramp", "feeds"),
+        ("a scene with focus on a bench", "under"),
     ],
 )
 def test_relations_that_do_not_fit(caption: str, lacks: str) -> None:

@@ -37,6 +37,8 @@ def test_exchanges() -> None:
         "a man hugging a woman",
         "a batter , a catcher and an umpire",
         "the horse next to the dog",
+        "a hose hooked up to a fire hydrant",
+        "A bird has its wings spread wide",
     ],
 )
 def test_symmetric_relations(caption: str) -> None:
@@ -73,6 +75,8 @@ def test_articles_and_mass_nouns() -> None:
     [
         "two boys , one in a red shirt and the other in a blue shirt",
         "a tan dog with a brown ear",
+        "Black dog , orange dog and a cat",
+        "one man wearing an orange cap and one wearing a blue cap",
         "a neon green shirt and black pants",
         "a beautiful woman in tight jeans",
         "a blond girl in a red dress",

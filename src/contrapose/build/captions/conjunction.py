@@ -241,13 +241,16 @@ def _has_safe_start(
     if before.low == "of":
         bare = not left.determined and not right.determined
         return bare and sentence.at(left.first - 2).low in MADE_OF_BOTH
-    if before.low in ("is", "was"):
-        return _is_singular(sentence.at(right.head).low) and not _has_number(sentence, right)
+    single = _is_singular(sentence.at(right.head).low) and not _has_number(sentence, right)
+    counted = before.low in BE_FORMS and sentence.at(left.first - 2).low == "there"
+    if counted or before.low in ("is", "was"):
+        return single == (before.low in ("is", "was"))
     if left.first == 0 or leading or before.low in BE_FORMS or before.low == "between":
         return True
     kinds = [load_lexicon().classes(sentence.at(one.head).low) for one in (left, right)]
     living = [bool(kind & {"person", "animal"}) for kind in kinds]
-    if living[0] != living[1]:
+    known = [sentence.at(one.first).low == "the" for one in (left, right)]
+    if living[0] != living[1] or known[0] != known[1]:  # “sheep on the road and a car”
         return False
     if all(living) or before.low == "wearing":
         return living[0] == (before.low != "wearing")

@@ -122,7 +122,7 @@ def contrast_objects(sentence: Sentence) -> Iterator[Rewrite]:
         base = singularize(token.low)
         again = sum(singularize(one.low) == base for one in sentence.tokens) > 1
         counted = any(sentence.at(i).tag == "CD" for i in phrase.modifiers)
-        unclear = token.low in INVARIABLE_NOUNS and not counted
+        unclear = (token.low in INVARIABLE_NOUNS and not counted) or is_name(sentence, phrase.head)
         if phrase.nouns != phrase.head or drawn or again or unclear or after.low in ("'", "’"):
             continue  # “a dog chases another dog”, “a horse drawn cart”, “the dog ' s tail”
         plural = base != token.low or token.low in (*INVARIABLE_NOUNS, *PLURAL_ONLY)
@@ -139,6 +139,11 @@ def contrast_objects(sentence: Sentence) -> Iterator[Rewrite]:
                 if fits and singularize(word) not in there:
                     edit = (token.start, token.end, word)
                     yield edit_caption(sentence.caption, "object", [edit])
+
+
+def is_name(sentence: Sentence, at: int) -> bool:
+    """Whether a word has a capital of its own, inside a caption that is not in capitals."""
+    return at > 0 and sentence.at(at).text[:1].isupper() and not sentence.caption.isupper()
 
 
 def _other_nouns(sides: Sides, side: int, *, many: bool, paired: bool) -> Iterator[str]:
@@ -181,8 +186,9 @@ def contrast_relations(sentence: Sentence) -> Iterator[Rewrite]:
                 continue
             for other, instead in enumerate(contrast.sides):
                 directed = instead[0] in STATIC_VERBS and sentence.at(end).low in DIRECTIONS
-                if other != side and not directed:
-                    words = instead[0] if form is None else verb_forms(instead[0])[form]
+                words = instead[0] if form is None else verb_forms(instead[0])[form]
+                there = form is not None and words in sentence.lower(0, len(sentence.tokens))
+                if other != side and not directed and not there:
                     edit = (*sentence.span(at, end), words)
                     yield edit_caption(sentence.caption, "relation", [edit])
         at = end

@@ -28,6 +28,7 @@ from contrapose.build.captions.verification import SYMMETRIC_JOINTS
 MASS_NOUNS = word_list("mass")
 VAGUE_NOUNS = word_list("vague")
 """Nouns that name no thing of their own: “the middle”, “a pair”, parts of a body."""
+SINGULAR_IN_S = frozenset(("tennis", "sports", "christmas"))
 SHADES = frozenset(["neon", "light", "dark", "bright", "pale", "hot", "deep", "solid"])
 MARKS = frozenset(("'", "’", '"', "“", "”", "(", ")"))
 
@@ -44,6 +45,7 @@ def exchange_attributes(sentence: Sentence) -> Iterator[Rewrite]:
                 texts = _movable_texts(sentence, (i, i + 1), (j, j + 1))
                 if (
                     texts is not None
+                    and not _are_alike(sentence, left, right)
                     and first.low != second.low
                     and _are_comparable(sentence, (i, left), (j, right))
                     and not _in_conjunction(sentence, left, right)
@@ -122,6 +124,9 @@ def _agree_in_number(sentence: Sentence, left: NounPhrase, right: NounPhrase) ->
         return False
     if many[0] != many[1] or left.determined != right.determined:
         return False
+    parts = [word for one in (left, right) for word in sentence.lower(one.nouns, one.head)]
+    if any(singularize(word) != word and word not in SINGULAR_IN_S for word in parts):
+        return False  # “its wings spread”
     if any("way" in sentence.lower(one.first, one.head) for one in (left, right)):
         return False  # “a one way sign”
     return mass[0] == mass[1] or not any(counted)
@@ -132,12 +137,22 @@ def _is_symmetric(sentence: Sentence, left: NounPhrase, right: NounPhrase) -> bo
     described = [
         {sentence.at(i).low for i in one.modifiers} for one in (left, right)
     ]  # fmt: skip
-    joint = sentence.lower(left.end, right.first)
-    joined = any(
-        joint[-len(words) :] == words for words in SYMMETRIC_JOINTS if len(joint) >= len(words)
-    )
-    mutual = not _symmetric_verbs().isdisjoint(joint)
+    mutual = not _symmetric_verbs().isdisjoint(sentence.lower(left.end, right.first))
+    joined = _has_symmetric_joint(sentence, left, right)
     return (joined and described[0] == described[1]) or mutual
+
+
+def _are_alike(sentence: Sentence, left: NounPhrase, right: NounPhrase) -> bool:
+    """Whether two phrases name things of one kind side by side, or of “one … and one …”."""
+    same = sentence.at(left.head).low == sentence.at(right.head).low
+    parted = "one" in sentence.lower(left.end, right.first)
+    return same and (parted or _has_symmetric_joint(sentence, left, right))
+
+
+def _has_symmetric_joint(sentence: Sentence, left: NounPhrase, right: NounPhrase) -> bool:
+    """Whether the words between two phrases end in “and”, “next to” and the like."""
+    joint = sentence.lower(left.end, right.first)
+    return any(joint[-len(words) :] == words for words in SYMMETRIC_JOINTS)
 
 
 @cache

@@ -15,6 +15,7 @@ Conditions of an entry, under `only` (all must hold) and `unless` (none may):
 | `next`, `previous` | one of these words stands beside it |
 | `after` | the word before has one of these tags |
 | `earlier`, `later` | one of these words comes before it, or after it, anywhere |
+| `joined` | a word with one of these tags comes later, after “and” |
 | `head` | the noun of its noun phrase is of one of these classes |
 | `subject` | the noun before it, clothes aside, is of one of these classes |
 | `head_word` | a noun phrase follows, its head one of these words, in the singular |
@@ -246,6 +247,11 @@ CONDITIONS: Mapping[str, Condition] = {
     ),
     "later": lambda sentence, _, end, words: any(
         token.low in words for token in sentence.tokens[end:]
+    ),
+    "joined": lambda sentence, _, end, tags: any(
+        token.low == "and" and sentence.at(i + 1).tag in tags
+        for i, token in enumerate(sentence.tokens)
+        if i >= end
     ),
     "head": _has_head,
     "subject": lambda sentence, first, _, classes: (

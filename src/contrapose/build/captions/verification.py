@@ -16,6 +16,7 @@ from contrapose.build.captions.lexicon import (
     Sides,
     is_article,
     load_lexicon,
+    load_table,
     side_index,
     singularize,
 )
@@ -23,12 +24,9 @@ from contrapose.build.captions.replacements import synonym_pairs
 from contrapose.build.captions.sentence import Token
 from contrapose.data.tagging import WORD_PATTERN
 
-SYMMETRIC_JOINTS = (
-    ("and",), ("or",), (",",), ("with",), ("next", "to"), ("near",), ("beside",), ("by",),
-    ("alongside",), ("close", "to"), ("far", "from"), ("away", "from"), ("adjacent", "to"),
-    ("opposite",), ("opposite", "to"), ("parallel", "to"), ("perpendicular", "to"), ("touching",),
-    ("facing",), ("like",), ("connected", "to"), ("attached", "to"), ("across", "from"),
-)  # fmt: skip
+SYMMETRIC_JOINTS = tuple(
+    tuple(joint.split()) for joint in load_table("words.json")["symmetric_joints"]
+)
 """Words whose two sides can be exchanged without changing the meaning."""
 MAX_SIDE = 8
 """The longest side, in words."""
