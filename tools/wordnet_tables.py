@@ -25,7 +25,9 @@ MIN_COUNT = 1
 """How often the adjective of a compound must be tagged in WordNet's corpus."""
 COMPOUND_FILES = frozenset((5, 6, 13, 15, 17, 20, 27))
 """Lexicographer files of animals, artifacts, food, places, objects, plants, substances."""
-LITERAL = frozenset(("old man", "small boat", "young bird", "old woman", "big house"))
+LITERAL = frozenset(
+    ("old man", "small boat", "young bird", "old woman", "big house", "holding pen")
+)
 """Compounds that captions mean word by word."""
 COLORS = frozenset(
     ("white", "black", "blue", "brown", "red", "green", "yellow", "orange", "pink", "purple",

@@ -64,6 +64,7 @@ def test_safe_conjuncts_are_swapped(caption: str, expected: str) -> None:
     ("caption", "why"),
     [
         ("a cat on a bed", "no and"),
+        ("a man wearing a black mask and black clothing", "a mass noun has no article"),
         ("there are three sinks and a toilet", "a verb that does not agree"),
         ("a herd of sheep on the road and a car", "one known, one not"),
         ("a boy in jeans and an orange shirt chases bubbles", "whose shirt"),

@@ -49,6 +49,7 @@ SET_PHRASES = frozenset(frozenset(pair.split()) for pair in load_table("words.js
 IMAGE_NOUNS = word_list("pictures")
 LOCATIVE_PREPOSITIONS = word_list("placing")
 """Prepositions of place: they hold of both sides."""
+MASS_NOUNS = word_list("mass")
 POSTURES = word_list("postures")
 """Verbs of posture, which take no object and hold of both sides."""
 
@@ -210,7 +211,7 @@ def _is_independent(sentence: Sentence, left: NounPhrase, right: NounPhrase) -> 
     alike = bool(left.modifiers) == bool(right.modifiers)
     compound = any(one.nouns != one.head for one in (left, right)) and not left.modifiers
     if _is_singular(sentence.at(right.head).low):
-        return alike and not compound
+        return alike and not compound and sentence.at(right.head).low not in MASS_NOUNS
     return bool(right.modifiers) or alike
 
 

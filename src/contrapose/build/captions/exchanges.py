@@ -30,7 +30,7 @@ VAGUE_NOUNS = word_list("vague")
 """Nouns that name no thing of their own: “the middle”, “a pair”, parts of a body."""
 SINGULAR_IN_S = frozenset(("tennis", "sports", "christmas"))
 SHADES = frozenset(["neon", "light", "dark", "bright", "pale", "hot", "deep", "solid"])
-MARKS = frozenset(("'", "’", '"', "“", "”", "(", ")"))
+MARKS = frozenset(("'", "’", '"', "“", "”", "(", ")", ":", ";", "-", "–"))
 
 
 def exchange_attributes(sentence: Sentence) -> Iterator[Rewrite]:
@@ -116,10 +116,13 @@ def _agree_in_number(sentence: Sentence, left: NounPhrase, right: NounPhrase) ->
     heads = [sentence.at(one.head) for one in (left, right)]
     many = [singularize(head.low) != head.low or head.tag == "NNS" for head in heads]
     mass = [singularize(head.low) in MASS_NOUNS for head in heads]
+    articles = [is_article(sentence.at(one.first).low) for one in (left, right)]
     counted = [
-        is_article(sentence.at(one.first).low) or sentence.at(one.first).tag == "CD"
-        for one in (left, right)
+        article or sentence.at(one.first).tag == "CD"
+        for article, one in zip(articles, (left, right), strict=True)
     ]
+    if any(counts and plural for counts, plural in zip(articles, many, strict=True)):
+        return False  # no phrase: “a jeep sidewalks”
     if not INVARIABLE_NOUNS.isdisjoint(head.low for head in heads):
         return False
     if many[0] != many[1] or left.determined != right.determined:
