@@ -88,7 +88,7 @@ SAME_AS_CAPTION, READS_LIKE_CAPTION, SAME_AS_POSITIVE, IN_QUESTION, DUPLICATE = 
 
 NOT_CHOSEN = "not chosen"
 
-QUESTION = re.compile(r"[^.!?]+\?")
+SENTENCE = re.compile(r"[^.!?]+(?:[.!?]|\Z)")
 YES = re.compile(r"\W*yes\b", re.IGNORECASE)
 
 
@@ -251,8 +251,8 @@ def open_questions(caption: str) -> list[tuple[int, int]]:
     """
     return [
         match.span()
-        for match in QUESTION.finditer(caption)
-        if YES.match(caption, match.end()) is None
+        for match in SENTENCE.finditer(caption)
+        if match[0][-1] == "?" and YES.match(caption, match.end()) is None
     ]
 
 
