@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ def index(
     batch_size: int | None = None,
     workers: int | None = None,
     trust_remote_code: bool = False,
+    lance: str | None = None,
     progress: Progress | None = None,
 ) -> IndexReport:
     """Embed images once, so that they can be searched; a second run embeds what changed.
@@ -51,6 +53,8 @@ def index(
         batch_size: images of a model call; None grows while there is room.
         workers: threads that decode images.
         trust_remote_code: run code that comes with the weights.
+        lance: also copy the vectors to LanceDB, in this folder or at a URL such as `s3://…`; the
+            report's `recall` compares its search with the exact one.
         progress: called with a description, what is done and what there is to do.
 
     Returns:
@@ -74,7 +78,13 @@ def index(
         Path(images) if isinstance(images, str | Path) else [Path(image) for image in images]
     )
     request = IndexRequest(files, one_path(out), batch_size, workers, progress)
-    return build_index(request, _load(model, device, dtype, trust_remote_code))
+    report = build_index(request, _load(model, device, dtype, trust_remote_code))
+    if lance is None:
+        return report
+    from contrapose.search.backends import copy_to_lance, measure_recall
+
+    backend = copy_to_lance(report.index, lance)
+    return replace(report, recall=measure_recall(backend, report.index.vectors))
 
 
 def load_index(
@@ -86,6 +96,7 @@ def load_index(
     trust_remote_code: bool = False,
     subjects: Words = None,
     styles: Words = None,
+    lance: str | None = None,
 ) -> Searcher:
     """Open an index with its model, for many searches; `search` takes it in place of a folder.
 
@@ -99,6 +110,7 @@ def load_index(
         subjects: texts that name what the images show, for the fusion `basic` and for words that
             are removed; None is a list of 144 common nouns.
         styles: texts that name how images show it, for `basic`; None is a list of 47.
+        lance: search the copy that `index` made in LanceDB at this place.
 
     Returns:
         A searcher: `search(query, k)` answers queries, `index` has paths and vectors.
@@ -113,6 +125,7 @@ def load_index(
         >>> len(cp.load_index("photos", device="cpu").index)
         6
     """
+    from contrapose.search.backends import open_lance
     from contrapose.search.corpora import STYLES, SUBJECTS
     from contrapose.search.index import find_index, open_index
     from contrapose.search.searcher import Searcher
@@ -127,6 +140,7 @@ def load_index(
         loaded,
         subjects=list_words(subjects) or SUBJECTS,
         styles=list_words(styles) or STYLES,
+        backend=None if lance is None else open_lance(opened, lance),
     )
 
 

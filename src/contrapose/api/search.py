@@ -32,6 +32,7 @@ def search(
     trust_remote_code: bool = False,
     subjects: Words = None,
     styles: Words = None,
+    lance: str | None = None,
     out: PathLike | None = None,
 ) -> SearchResult:
     """Find the images of an index that fit a text, an image, or an image with a change.
@@ -50,13 +51,14 @@ def search(
         captions: captions, or a file with one a line: a change is then the mean difference of
             captions with the word replaced.
         k: how many images.
-        model: as in `load_index`; so are `device`, `dtype`, `trust_remote_code`, `subjects` and
-            `styles`. They are not taken where `where` is open already.
+        model: as in `load_index`; so are `device`, `dtype`, `trust_remote_code`, `subjects`,
+            `styles` and `lance`. They are not taken where `where` is open already.
         device: where the model computes.
         dtype: `fp32`, `bf16` or `fp16`.
         trust_remote_code: run code that comes with the weights.
         subjects: see `load_index`.
         styles: see `load_index`.
+        lance: see `load_index`.
         out: write the result too: `.json`, or a contact sheet as `.html` or `.png`.
 
     Returns:
@@ -109,6 +111,7 @@ def search(
             trust_remote_code=trust_remote_code,
             subjects=subjects,
             styles=styles,
+            lance=lance,
         )
     else:
         searcher = where

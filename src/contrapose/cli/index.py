@@ -40,6 +40,10 @@ def index(
     dtype: Dtype = None,
     batch_size: BatchSize = None,
     workers: Workers = None,
+    lance: Annotated[
+        str | None,
+        typer.Option(help="Also copy the vectors to LanceDB: a folder, or a URL such as s3://…."),
+    ] = None,
     include: Include = None,
     trust_remote_code: TrustRemoteCode = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
@@ -59,6 +63,7 @@ def index(
             batch_size=batch_size,
             workers=workers,
             trust_remote_code=trust_remote_code,
+            lance=lance,
             progress=progress,
         )
     made = report.index
@@ -75,11 +80,14 @@ def index(
             "model": made.model,
             **counts,
             "skipped": made.skipped,
+            "recall": report.recall,
         }
         echo_json(json.dumps(values, indent=2, ensure_ascii=False))
         return
     numbers = ", ".join(f"{count:,} {name}" for name, count in list(counts.items())[1:])
     lines = [f"{len(made):,} images indexed by {made.model}: {numbers}."]
+    if report.recall is not None:
+        lines.append(f"LanceDB finds {report.recall:.1%} of the exact 10 nearest.")
     if made.skipped:
         were = "file was" if len(made.skipped) == 1 else "files were"
         lines.append(f"{len(made.skipped):,} {were} skipped:")

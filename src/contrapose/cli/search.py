@@ -63,6 +63,9 @@ def search(
     styles: Annotated[
         Path | None, typer.Option(help="Texts of how images show it, one a line, for basic.")
     ] = None,
+    lance: Annotated[
+        str | None, typer.Option(help="Search the copy that index made in LanceDB there.")
+    ] = None,
     device: Device = "auto",
     dtype: Dtype = None,
     include: Include = None,
@@ -95,6 +98,7 @@ def search(
         trust_remote_code=trust_remote_code,
         subjects=None if subjects is None else read_texts(subjects),
         styles=None if styles is None else read_texts(styles),
+        lance=lance,
         out=out,
     )
     if as_json:

@@ -34,6 +34,7 @@ from contrapose.metrics.fusion import (
 )
 from contrapose.models import Model
 from contrapose.scores import UNKNOWN_SKIP
+from contrapose.search.backends import VectorBackend
 from contrapose.search.corpora import STYLES, SUBJECTS
 from contrapose.search.exact import multiply, rank_row, search_exact
 from contrapose.search.index import Index
@@ -109,6 +110,7 @@ class Searcher:
         *,
         subjects: Sequence[str] = SUBJECTS,
         styles: Sequence[str] = STYLES,
+        backend: VectorBackend | None = None,
     ):
         """Join an index and its model.
 
@@ -117,6 +119,7 @@ class Searcher:
             model: must have the index's fingerprint.
             subjects: texts that name what images show, for BASIC and for the neutral text.
             styles: texts that name how images show it, for BASIC.
+            backend: searches in place of exact search, for fusions with one query vector.
 
         Raises:
             InputError: the index is of another model.
@@ -124,6 +127,7 @@ class Searcher:
         index.require_model(model.fingerprint, model.name)
         self.index, self.model = index, require_encoder(model)
         self.subjects, self.styles = tuple(subjects), tuple(styles)
+        self.backend = backend
         self._context = ScoringContext(self.model, AnswerStore(None))
         self._texts: dict[str, NDArray[np.float32]] = {}
         self._statistics: BasicStatistics | None = None
@@ -293,10 +297,15 @@ class Searcher:
                 **{name: value[None] for name, value in given.items() if value is not None},
                 scale=scale if fusion.scale is not None else None,
             )
-            exclude = (np.zeros(len(left_out), dtype=np.int64), left_out)
-            nearest = search_exact(query, vectors, k, exclude=exclude)
-            present = nearest.rows[0] >= 0
-            return nearest.rows[0][present], nearest.scores[0][present]
+            if self.backend is None:
+                exclude = (np.zeros(len(left_out), dtype=np.int64), left_out)
+                nearest = search_exact(query, vectors, k, exclude=exclude)
+            else:
+                nearest = self.backend.search(query, min(k + len(left_out), len(vectors)))
+            present = (nearest.rows[0] >= 0) & ~np.isin(nearest.rows[0], left_out)
+            return nearest.rows[0][present][:k], nearest.scores[0][present][:k]
+        if self.backend is not None:
+            raise InputError(f"the fusion {fusion.name} needs exact search, without a copy.")
         if image is None or text is None:  # refused by `choose_fusion`
             raise InputError(f"the fusion {fusion.name} needs an image and a text.")
         if fusion.name == "basic":

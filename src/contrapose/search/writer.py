@@ -82,6 +82,7 @@ class IndexReport:
         deleted: images that are no longer there.
         unchanged: images that were not read again.
         embedded: contents that the model embedded.
+        recall: share of the exact neighbors that a copy in LanceDB finds; None without one.
     """
 
     index: Index
@@ -90,6 +91,7 @@ class IndexReport:
     deleted: int = 0
     unchanged: int = 0
     embedded: int = 0
+    recall: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,82 @@
+"""Vector backends: exact arrays, and LanceDB where it is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import contrapose as cp
+from contrapose.errors import InputError, MissingExtraError
+from contrapose.search import backends
+from contrapose.search.backends import (
+    ExactBackend,
+    copy_to_lance,
+    measure_recall,
+    open_lance,
+)
+from contrapose.search.exact import Neighbors
+from contrapose.search.index import Index
+from contrapose.search.writer import IndexRequest, build_index
+from tests.search.photos import ColorModel, write_photos
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Index:
+    return build_index(IndexRequest(write_photos(tmp_path / "photos", 40)), ColorModel()).index
+
+
+def test_exact_backend(index: Index) -> None:
+    backend = ExactBackend(index.vectors)
+    assert backend.count() == 40
+    assert measure_recall(backend, index.vectors) == 1.0
+    backend.add(index.vectors[:3])
+    assert backend.count() == 43
+    assert backend.search(index.vectors[:1], 2).rows.tolist() == [[0, 40]]
+
+
+def test_recall_counts_what_is_missed(index: Index) -> None:
+    class Half(ExactBackend):
+        def search(self, queries: np.ndarray, k: int) -> Neighbors:
+            nearest = super().search(queries, k)
+            rows = nearest.rows.copy()
+            rows[:, 1::2] = -1
+            return Neighbors(rows, nearest.scores)
+
+    assert measure_recall(Half(index.vectors), index.vectors) == 0.5
+
+
+def test_without_lancedb(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> object:
+        raise ImportError(name)
+
+    monkeypatch.setattr(backends, "import_module", absent)
+    with pytest.raises(MissingExtraError, match=r"contrapose\[lance\]"):
+        copy_to_lance(index, str(tmp_path / "lance"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_copy_in_lancedb(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("lancedb")
+    monkeypatch.setattr(backends, "BATCH", 16)
+    url = str(tmp_path / "lance")
+    with pytest.raises(InputError, match="no copy"):
+        open_lance(index, url)
+    model = ColorModel()
+    report = cp.index(index.root, model=model, lance=url)
+    assert report.recall == 1.0  # below 100,000 vectors LanceDB compares all of them too
+    copy = open_lance(report.index, url)
+    assert copy.count() == 40
+    image = index.root / "more" / "red-0.png"
+    arguments = {"image": image, "change": "red -> blue", "k": 5}
+    searcher = cp.load_index(index.root, model=model, lance=url)
+    near = cp.search(searcher, **arguments)  # type: ignore[arg-type]
+    exact = cp.search(cp.load_index(index.root, model=model), **arguments)  # type: ignore[arg-type]
+    assert [hit.row for hit in near.hits] == [hit.row for hit in exact.hits]
+    with pytest.raises(InputError, match="exact"):
+        cp.search(searcher, image=image, text="blue", fusion="product")
+    (index.root / "green-1.png").unlink()
+    newer = cp.index(index.root, model=model).index
+    with pytest.raises(InputError, match="older"):
+        open_lance(newer, url)
