@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from contrapose.api.measure import measure
     from contrapose.api.runs import Run, Runs, load_run, load_runs
     from contrapose.api.search import search
+    from contrapose.api.serve import serve
     from contrapose.api.tune import tune
     from contrapose.api.tune_heads import tune_heads
     from contrapose.data.examples import Example
@@ -66,6 +67,7 @@ __all__ = [
     "models",
     "scores",
     "search",
+    "serve",
     "tune",
     "tune_heads",
 ]
@@ -95,6 +97,7 @@ _MODULES = {
     "models": "api.catalog",
     "scores": "api.catalog",
     "search": "api.search",
+    "serve": "api.serve",
     "tune": "api.tune",
     "tune_heads": "api.tune_heads",
 }

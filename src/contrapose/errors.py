@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 _command_line = False
+_names_only: ContextVar[bool] = ContextVar("names_only", default=False)
 
 FLAGS = {"losses": "with", "scale": "lambda", "scales": "lambda"}
 """Options whose flag has another name, because Python reserves it."""
@@ -48,7 +50,7 @@ def option(name: str, value: object = None) -> str:
     `option("cache_use", "only")` is `cache_use='only'` and `--cache-use only`; `option("cache",
     False)` is `cache=False` and `--no-cache`.
     """
-    if _command_line:
+    if _command_line and not _names_only.get():
         flag = f"--{'no-' * (value is False)}{FLAGS.get(name, name).replace('_', '-')}"
         return flag if value is None or isinstance(value, bool) else f"{flag} {value}"
     return name if value is None else f"{name}={value!r}"
@@ -63,6 +65,16 @@ def command_line_names() -> Iterator[None]:
         yield
     finally:
         _command_line = before
+
+
+@contextmanager
+def plain_names() -> Iterator[None]:
+    """Let `option` name options without dashes in this thread, such as for a web page."""
+    token = _names_only.set(True)
+    try:
+        yield
+    finally:
+        _names_only.reset(token)
 
 
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

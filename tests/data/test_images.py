@@ -23,7 +23,7 @@ from contrapose.data import (
     open_images,
     text_id,
 )
-from contrapose.data.images import Cell, read_bytes, read_cell
+from contrapose.data.images import Cell, decode_image, read_bytes, read_cell
 from contrapose.errors import InputError
 from tests.fakes import MADE, Patch, patch
 
@@ -344,3 +344,18 @@ def test_a_path_or_a_source() -> None:
         ImageRef("a", Path("a.png"), source=Patch((1, 2, 3)))
     with pytest.raises(InputError, match="has no stored bytes"):
         read_bytes(patch(1))
+
+
+def test_a_jpeg_is_decoded_smaller_where_a_thumbnail_is_made() -> None:
+    stream = io.BytesIO()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90°
+    Image.new("RGB", (800, 400), "red").save(stream, "JPEG", exif=exif)
+    assert decode_image(stream.getvalue()).size == (400, 800)
+    small = decode_image(stream.getvalue(), side=90)
+    assert small.size == (100, 200)
+    assert small.getpixel((50, 100)) == decode_image(stream.getvalue()).getpixel((200, 400))
+    assert decode_image(stream.getvalue(), side=500).size == (400, 800)
+    stream = io.BytesIO()
+    Image.new("RGB", (80, 40)).save(stream, "PNG")
+    assert decode_image(stream.getvalue(), side=9).size == (80, 40)

@@ -39,6 +39,7 @@ VERBS = {
     "tune": "tune",
     "index": "index",
     "search": "search",
+    "serve": "serve",
 }
 """Verb → its module in `contrapose.cli`, whose `app` it is, in the order of the help."""
 

@@ -14,6 +14,9 @@ from contrapose.metrics.fusion import FUSIONS, Fusion, check_scale, require_fusi
 ARROWS = ("->", "→", "=>")
 """What stands between the words of a change."""
 
+AVOIDED = re.compile(r"""(?<!\S)-(?:"([^"]*)"|([^\s>"]\S*))""")
+"""A word to avoid in a line of edits: `-rain`, or `-"red cars"`."""
+
 MAX_CAPTIONS = 500
 """Captions that a sentence-average delta is the mean of at the most."""
 
@@ -49,6 +52,28 @@ def parse_change(text: str | WordChange) -> WordChange:
     if change.source == change.target:
         raise InputError(f"the change {str(change)!r} changes nothing.")
     return change
+
+
+def parse_edits(line: str) -> tuple[str | None, tuple[WordChange, ...]]:
+    """Parse a line such as `cat -> dog, at night -rain`: free text, and changes.
+
+    Commas, semicolons and line ends separate parts. A part with an arrow is a change, `-rain` and
+    `-"red cars"` remove words, and the rest is free text.
+
+    Raises:
+        InputError: a change is malformed.
+    """
+    texts: list[str] = []
+    changes: list[WordChange] = []
+    for part in re.split(r"[,;\n]", line):
+        rest = " ".join(AVOIDED.sub(" ", part).split())
+        if any(arrow in rest for arrow in ARROWS):
+            changes.append(parse_change(rest))
+        elif rest:
+            texts.append(rest)
+        words = (quoted or word for quoted, word in AVOIDED.findall(part))
+        changes += [WordChange(word.strip(), "") for word in words if word.strip()]
+    return ", ".join(texts) or None, tuple(dict.fromkeys(changes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,9 @@ SAME = 0.995
 MAX_SCALE = 10.0
 """Largest calibrated λ; only words that a model hardly tells apart come near it."""
 
+MAX_TEXTS = 20_000
+"""Vectors of texts from which a searcher, which may answer for days, starts anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class ImageBytes:
@@ -186,6 +189,9 @@ class Searcher:
         Raises:
             InputError: the model does not read a text.
         """
+        if len(self._texts) > MAX_TEXTS:
+            self._texts.clear()
+            self._context = ScoringContext(self.model, AnswerStore(None))
         missing = [text for text in dict.fromkeys(texts) if text not in self._texts]
         if missing:
             _, vectors = embed_distinct(self._context, [], [], missing)
