@@ -196,7 +196,7 @@ def test_galleries() -> None:
 
 def test_edits_move_by_the_difference_of_words() -> None:
     data = edits()
-    matrix = score_edits(ScoringContext(Fake()), "itc", data).scores
+    matrix = score_edits(ScoringContext(Fake()), "itc", data).matrix.scores
     assert matrix.shape == (11, 12)
     query = data.queries[4]
     vectors = []

@@ -268,10 +268,11 @@ def test_common_images_captions_and_class_names(monkeypatch: pytest.MonkeyPatch)
         plug(monkeypatch, some=made("some", family, "N × M", some),
              rest=made("rest", family, "N × M", rest))  # fmt: skip
         models = [Tower(), Picky()]
-        apart = evaluate_models(models, request("some", scores=("itc",)))
+        scores = ("itc:delta",) if family == "edits" else ("itc",)
+        apart = evaluate_models(models, request("some", scores=scores))
         assert len(apart[0].measured) > len(apart[1].measured)
-        shared = evaluate_models(models, request("some", scores=("itc",), common=True))
-        alone = evaluate_models(models, request("rest", scores=("itc",)))
+        shared = evaluate_models(models, request("some", scores=scores, common=True))
+        alone = evaluate_models(models, request("rest", scores=scores))
         for run, expected in zip(shared, alone, strict=True):
             assert run.measured.ids == expected.measured.ids
             assert run.results.metrics == expected.results.metrics
@@ -286,9 +287,9 @@ def test_common_database_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         moves.caption_of, moves.queries,
     )  # fmt: skip
     plug(monkeypatch, some=made("some", "edits", "queries", last))
-    (run,) = evaluate_models([Tower()], request("some", scores=("itc",)))
+    (run,) = evaluate_models([Tower()], request("some", scores=("itc:delta",)))
     assert run.spec["skipped_candidates"] == ["image lost"]
-    (shared,) = evaluate_models([Tower()], request("some", scores=("itc",), common=True))
+    (shared,) = evaluate_models([Tower()], request("some", scores=("itc:delta",), common=True))
     assert "1 of 12 database images are left out" in shared.results.notes[-1]
     assert "skipped_candidates" not in shared.spec
 
@@ -384,7 +385,7 @@ def test_galleries_and_edits_leave_out_their_queries(
             assert run.results.skipped.examples == 4  # two images and two texts
             assert run.results.metrics["image_to_text_r1"].n == 10
             assert run.results.metrics == right.results.metrics
-    (run,) = evaluate_models([Reading()], request("fewer", scores=("itc",)))
+    (run,) = evaluate_models([Reading()], request("fewer", scores=("itc:delta",)))
     assert run.results.skipped is not None
     assert run.results.skipped.examples == 1
     assert run.results.metrics["simat_n1"].n == 10

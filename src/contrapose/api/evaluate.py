@@ -14,6 +14,7 @@ from contrapose.api.inputs import (
     list_benchmarks,
     list_models,
     list_words,
+    one_model,
     one_path,
     parse_alpha,
     require_choice,
@@ -55,6 +56,7 @@ def evaluate(
     question: str | None = None,
     answer: str | None = None,
     prompt: str | None = None,
+    oracle: ModelLike | None = None,
     out: PathLike | None = None,
     overwrite: bool = False,
     resamples: int = 10_000,
@@ -67,9 +69,9 @@ def evaluate(
         models: a model string, a loaded model, a function `f(image, text) -> float`, or several.
         on: a benchmark's name, your file, a benchmark, a list of `Example`s, a gallery, or several
             of these.
-        score: `itc`, `itm`, `lm`, `vqa`, `prior`, `blind`, `chat`, a fusion of composed queries
-            such as `itc:sum`, or several; None takes all that a model gives and that see the
-            image, without `chat`.
+        score: `itc`, `itm`, `lm`, `vqa`, `prior`, `blind`, `chat`, a fusion of composed or edit
+            queries such as `itc:sum` or `itc:delta`, or several; None takes all that a model gives
+            and that see the image, without `chat`.
         root: the benchmark's folder, or one with a folder of each benchmark's name.
         subset: parts of a suite, or values of the tag `subset`.
         limit: at most so many examples of each subset.
@@ -93,6 +95,9 @@ def evaluate(
         answer: the answer whose probability `vqa` is; None is Yes.
         prompt: the text between image and caption of `lm`, for chat models; None takes the
             model's own. It is part of the score's name in the store.
+        oracle: who decides whether an image fits the target of an edit query: a model with `itm`,
+            `vqa` or `itc`, or a `.npy` file of probabilities, images × captions; None is the
+            benchmark's own.
         out: a run folder to write.
         overwrite: let `out` take the place of an earlier run.
         resamples: of the bootstrap.
@@ -134,6 +139,7 @@ def evaluate(
         alpha=parse_alpha(alpha, prior=prior is not None),
         question=parse_question_template(question, answer),
         prompt=prompt,
+        oracle=None if oracle is None else one_model(oracle),
         tokens=True,
         **shared,
     )

@@ -32,9 +32,9 @@ def evaluate(
     score: Annotated[
         list[str] | None,
         typer.Option(
-            help="itc, itm, lm, vqa, prior, blind, chat; itc:sum and other fusions for composed "
-            "queries; A,B or repeated. Left out: all the model can do that sees the image, without "
-            "chat."
+            help="itc, itm, lm, vqa, prior, blind, chat; itc:sum, itc:delta and other fusions for "
+            "composed and edit queries; A,B or repeated. Left out: all the model can do "
+            "that sees the image, without chat."
         ),
     ] = None,
     root: Annotated[
@@ -96,6 +96,13 @@ def evaluate(
             help="The text before a caption of lm, for chat models. Left out: the model's own."
         ),
     ] = None,
+    oracle: Annotated[
+        str | None,
+        typer.Option(
+            help="Who judges the answers to edit queries: a model with itm, vqa or itc, or a .npy "
+            "file of probabilities, images × captions. Left out: the benchmark's own annotation."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let --out take the place of an earlier run.")
@@ -135,6 +142,7 @@ def evaluate(
             question=question,
             answer=answer,
             prompt=prompt,
+            oracle=oracle,
             out=out,
             overwrite=overwrite,
             resamples=resamples,

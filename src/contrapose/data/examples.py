@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from contrapose.data.images import ImageRef
 from contrapose.files import MalformedError, is_valid_unicode
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 TagValue = str | tuple[str, ...]
 """A tag's value; several when an example carries several tags of one kind (Diwan's, say)."""
@@ -120,6 +125,9 @@ class EditSet:
         queries: the edit queries.
         scale: λ, the factor of the difference of the words' vectors.
         depths: the numbers of nearest images of which one should fit.
+        oracle: (images, captions) probability that an image fits a caption, NaN where it is not
+            known; None: an image fits its own caption alone.
+        judge: the oracle in words; empty without one.
     """
 
     images: tuple[ImageRef, ...]
@@ -128,6 +136,18 @@ class EditSet:
     queries: tuple[EditQuery, ...]
     scale: float = 1.0
     depths: tuple[int, ...] = (1, 5)
+    oracle: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
+    judge: str = ""
+
+    def fits(self) -> NDArray[np.bool_]:
+        """(images, captions) whether an image fits a caption: its probability is above ½."""
+        import numpy as np
+
+        if self.oracle is not None:
+            return np.asarray(self.oracle > 0.5)
+        exact = np.zeros((len(self.images), len(self.captions)), dtype=np.bool_)
+        exact[np.arange(len(self.images)), self.caption_of] = True
+        return exact
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,7 @@ BUILT_IN_MODULES: dict[str, str] = {
     "class-folders": "classes",
     "scenes": "contrapose.world.benchmark",
     "scenes-skewed": "contrapose.world.benchmark",
+    "simat-scenes": "contrapose.world.benchmark",
 }
 """Benchmark name → module, in `contrapose.data.benchmarks` unless it says otherwise, whose
 `BENCHMARK`, or entry in `BENCHMARKS`, it is."""

@@ -8,6 +8,7 @@ from contrapose.engine.context import (
     build_blind_request,
     parse_question_template,
 )
+from contrapose.engine.edits import EditScores, edit_vectors, score_edits
 from contrapose.engine.examples import (
     embed_distinct,
     score_blind,
@@ -22,7 +23,6 @@ from contrapose.engine.executor import BatchWork, Executor, LocalExecutor
 from contrapose.engine.galleries import (
     compute_gallery_prior,
     describe_gallery_prior,
-    score_edits,
     score_gallery,
 )
 from contrapose.engine.images import Filling, ImageCache, RegionMask
@@ -35,6 +35,9 @@ from contrapose.engine.plan import (
 )
 from contrapose.engine.priors import compute_priors, load_prior_folder
 from contrapose.engine.score_names import (
+    ALL_EDIT_SCORES,
+    DEV,
+    EDIT_SCORES,
     FUSION_SCORES,
     SCORES,
     base_score,
@@ -61,6 +64,9 @@ from contrapose.engine.storage import default_store_folder
 from contrapose.engine.store import AnswerStore
 
 __all__ = [
+    "ALL_EDIT_SCORES",
+    "DEV",
+    "EDIT_SCORES",
     "FUSION_SCORES",
     "LIKELIHOOD_SCORES",
     "REQUIRED_CAPABILITY",
@@ -69,6 +75,7 @@ __all__ = [
     "AnswerStore",
     "BatchWork",
     "CachePolicy",
+    "EditScores",
     "Executor",
     "Filling",
     "FolderImages",
@@ -92,6 +99,7 @@ __all__ = [
     "describe_gallery_prior",
     "describe_prior",
     "distinct_images",
+    "edit_vectors",
     "embed_distinct",
     "has_pooling",
     "load_prior_folder",

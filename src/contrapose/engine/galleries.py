@@ -1,4 +1,4 @@
-"""Scores of galleries and edit queries: a matrix, re-ranking of large galleries, and text priors.
+"""Scores of galleries: a matrix, re-ranking of large galleries, and text priors.
 
 Galleries too large for every pair are re-ranked as ALBEF and BLIP do it: for every image the k
 captions of highest `itc`, for every caption the k images, and only those are scored. The two ways
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from contrapose.arrays import find_distinct, normalize_rows
-from contrapose.data import EditSet, Gallery
+from contrapose.data import Gallery
 from contrapose.engine.context import ScoringContext
 from contrapose.engine.examples import MAX_CELLS, embed_distinct, score_pairs
 from contrapose.engine.plan import (
@@ -27,7 +27,6 @@ from contrapose.engine.score_types import (
     OtherImages,
     Prior,
     describe_prior,
-    has_pooling,
     require_score,
 )
 from contrapose.errors import InputError, option
@@ -138,54 +137,6 @@ def score_gallery(
     )
 
 
-def score_edits(context: ScoringContext, score: str, edits: EditSet) -> ScoreMatrix:
-    """Score queries × database: cosine of E(image) + λ·(E(target) − E(source)) with every image.
-
-    Raises:
-        InputError: the score is not `itc`, or the model gives an image several vectors.
-    """
-    require_score(context.model, score)
-    if score != "itc":
-        raise InputError(f"edit queries need vectors: score itc, not {score}.")
-    if has_pooling(context.model):
-        raise InputError(
-            f"edit queries add one vector an image, and {context.model.name} gives several; ask "
-            "another model."
-        )
-    distinct = distinct_images(edits.images)
-    context.skips.images.update(distinct.unreadable)
-    captions, text_index = find_distinct(
-        [word for query in edits.queries for word in (query.source, query.target)]
-    )
-    images, words = embed_distinct(context, distinct.refs, distinct.ids, captions)
-    images, words = images[distinct.index], words[text_index]
-    text_ids = compute_caption_ids(context, captions)
-    columns = {
-        i: context.skips.images.get(distinct.ids[distinct.index[i]], UNKNOWN_SKIP)
-        for i in np.flatnonzero(_is_missing(images)).tolist()
-    }
-    missing = _is_missing(words)
-    rows: dict[int, Skip] = {}
-    for q, query in enumerate(edits.queries):
-        for word in (2 * q, 2 * q + 1):
-            if missing[word]:
-                key = "itc", text_ids[text_index[word]]
-                rows[q] = context.skips.texts.get(key, UNKNOWN_SKIP)
-        if query.image in columns:
-            rows[q] = columns[query.image]
-    scores: FloatArray = np.full((len(edits.queries), len(edits.images)), np.nan)
-    if images.size and words.size:
-        source, target = words.reshape(len(edits.queries), 2, -1).transpose(1, 0, 2)
-        start = images[[query.image for query in edits.queries]]
-        scores = np.asarray(normalize_rows(start + edits.scale * (target - source)) @ images.T)
-    return ScoreMatrix(
-        scores,
-        skipped_rows=rows,
-        skipped_columns=columns,
-        notes=truncation_notes(context, captions),
-    )
-
-
 def _score_cosines(context: ScoringContext, gallery: Gallery) -> ScoreMatrix:
     """Compute cosines of all images with all texts, or with the classes' prompt ensembles."""
     distinct = distinct_images(gallery.images)
@@ -247,13 +198,6 @@ def expand_prompts(gallery: Gallery) -> list[str]:
     """Expand a gallery's texts: class names in every template, captions unchanged."""
     templates = gallery.templates or ("{}",)
     return [template.replace("{}", text) for text in gallery.texts for template in templates]
-
-
-def _is_missing(vectors: FloatArray) -> BoolArray:
-    """Return which vectors are missing (NaN)."""
-    if not vectors.shape[1]:
-        return np.ones(len(vectors), dtype=np.bool_)
-    return np.asarray(np.isnan(vectors).any(axis=1))
 
 
 def compute_gallery_prior(

@@ -20,7 +20,12 @@ from typing import Any, cast
 import numpy as np
 
 from contrapose.arrays import Ragged, normalize_rows, to_array
-from contrapose.engine.score_names import FUSION_SCORES, base_score, require_known_score
+from contrapose.engine.score_names import (
+    EDIT_SCORES,
+    FUSION_SCORES,
+    base_score,
+    require_known_score,
+)
 from contrapose.errors import InputError, option
 from contrapose.metrics import FloatArray, token_sum
 from contrapose.models import (
@@ -44,7 +49,7 @@ REQUIRED_CAPABILITY: Mapping[str, type] = {
     "chat": Chat,
     "chat:eqben": Chat,
     "chat:sugarcrepe": Chat,
-    **dict.fromkeys(FUSION_SCORES, Encoder),
+    **dict.fromkeys((*EDIT_SCORES, *FUSION_SCORES), Encoder),
 }
 
 TEXT_ONLY_SCORES = ("prior", "blind")
@@ -226,7 +231,7 @@ def require_score(model: Model, score: str) -> None:
     require_known_score(score)
     if not isinstance(model, REQUIRED_CAPABILITY[base_score(score)]):
         able = [name for name, needed in REQUIRED_CAPABILITY.items() if isinstance(model, needed)]
-        able = [name for name in able if name not in FUSION_SCORES]
+        able = [name for name in able if not name.startswith("itc:")]
         raise InputError(
             f"{model.name} cannot give {score!r}; it gives {', '.join(able) or 'no score'}."
         )

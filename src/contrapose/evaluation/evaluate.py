@@ -7,8 +7,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from contrapose import __version__
-from contrapose.data import Benchmark, ComposedSet
+from contrapose.data import Benchmark, ComposedSet, EditSet
 from contrapose.engine import (
+    ALL_EDIT_SCORES,
+    DEV,
     FUSION_SCORES,
     LIKELIHOOD_SCORES,
     SCORES,
@@ -29,6 +31,7 @@ from contrapose.engine import (
 )
 from contrapose.errors import InputError, option
 from contrapose.evaluation.chat import stack_replies, sum_usage, usage_note
+from contrapose.evaluation.oracle import ORACLE_SUFFIX, add_oracle
 from contrapose.evaluation.parts import (
     DEBIASED,
     EvalRequest,
@@ -149,6 +152,11 @@ def evaluate_models(
         )
         for model in loaded
     ]
+    if request.oracle is not None:
+        judge = request.oracle
+        if isinstance(judge, str) and not judge.endswith(ORACLE_SUFFIX):
+            judge = load_for_request(judge, request)
+        selections = [add_oracle(selection, judge, contexts[0]) for selection in selections]
     runs = _evaluate_selections(contexts, selections, request)
     if not request.common:
         return runs
@@ -252,21 +260,33 @@ def load_for_request(name: str, request: EvalRequest) -> Model:
 
 
 def _list_scores(model: Model, selection: Selection, request: EvalRequest) -> Iterator[str]:
-    """Scores to measure a selection by; `itc` of composed queries is every fusion."""
+    """Scores to measure a selection by; `itc` of composed or edit queries is all of theirs."""
     scores = request.scores or default_scores(model)
     if not scores:
         raise InputError(f"{model.name} gives no score.")
-    if all(isinstance(data, ComposedSet) for _, data in selection.parts.values()):
+    data = [data for _, data in selection.parts.values()]
+    every: Sequence[str] = ()
+    if all(isinstance(part, ComposedSet) for part in data):
+        every = tuple(FUSION_SCORES)
+    elif all(isinstance(part, EditSet) for part in data):
+        every = _edit_scores([part for part in data if isinstance(part, EditSet)])
+    if every:
         asked = (
             scores if request.scores else [score for score in scores if score == "itc"] or scores
         )
         for score in dict.fromkeys(asked):
-            yield from FUSION_SCORES if score == "itc" else (score,)
+            yield from every if score == "itc" else (score,)
         return
     for score in dict.fromkeys(scores):
         yield score
         if score in LIKELIHOOD_SCORES and request.prior is not None:
             yield f"{score}-alpha"
+
+
+def _edit_scores(parts: Sequence[EditSet]) -> Sequence[str]:
+    """Scores of edit queries; λ is chosen on dev only where all parts have dev queries."""
+    dev = all(any(query.tags.get("split") == DEV for query in part.queries) for part in parts)
+    return [score for score in ALL_EDIT_SCORES if dev or not score.endswith(f"={DEV}")]
 
 
 def _evaluate_selection(
@@ -341,6 +361,8 @@ def _evaluate_selection(
         ),
     )
     spec = provenance(context, score, alphas.values())
+    if scales := {name or "all": dict(part.spec) for name, part in parts.items() if part.spec}:
+        spec["edits"] = scales
     if skipped:
         spec["skipped"] = {unit: why.detail for unit, why in skipped.items()}
     candidates = [

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from contrapose.arrays import Ragged
 from contrapose.data import Benchmark, Card, ComposedSet, EditSet, Example, Gallery
 from contrapose.engine import (
+    EDIT_SCORES,
     FUSION_SCORES,
     LIKELIHOOD_SCORES,
     TEXT_ONLY_SCORES,
@@ -55,6 +56,9 @@ from contrapose.scores import Answers, Skip
 DEBIASED: Mapping[str, str] = {f"{score}-alpha": score for score in LIKELIHOOD_SCORES}
 """Likelihoods with the prior removed where captions are compared → the plain likelihoods."""
 
+QUERY_SCORES = {**EDIT_SCORES, **FUSION_SCORES}
+"""Scores of edit queries and of composed queries."""
+
 TOKENS = ("lm", "blind")
 """Scores with token log-probabilities."""
 
@@ -78,6 +82,8 @@ class EvalRequest(ScoringOptions):
         alpha: share of the prior that is removed.
         question: the question of `vqa`.
         prompt: the text before a caption of `lm`; None takes each model's own.
+        oracle: judge of edit queries: a model, its name, or a `.npy` file of probabilities; None
+            takes the benchmark's own.
         tokens: also put the token log-probabilities of `lm` and `blind` into the score tables.
     """
 
@@ -91,6 +97,7 @@ class EvalRequest(ScoringOptions):
     alpha: Alpha = "auto"
     question: QuestionTemplate = field(default_factory=QuestionTemplate)
     prompt: str | None = None
+    oracle: str | Model | None = None
     tokens: bool = False
 
 
@@ -106,6 +113,7 @@ class PartRun:
         candidates: skipped answers of a gallery or edit set that are no queries.
         rerank: how many of each query of a gallery were scored; 0 for all.
         chat: the transcript of a chat score.
+        spec: what else determines the score: λ of edit queries, and its scores on dev.
     """
 
     part: MeasuredPart
@@ -115,6 +123,7 @@ class PartRun:
     candidates: tuple[str, ...] = ()
     rerank: int = 0
     chat: ChatTranscript | None = None
+    spec: Mapping[str, Any] = field(default_factory=dict)
 
 
 def score_parts(
@@ -139,7 +148,7 @@ def find_misfit(
     if is_chat(score):
         templates = tuple(find_shape(benchmark.card).chat.metrics)
         return explain_unfit(score, find_template(score, templates), templates)
-    if isinstance(data, ComposedSet | EditSet) or base_score(score) in FUSION_SCORES:
+    if isinstance(data, ComposedSet | EditSet) or base_score(score) in QUERY_SCORES:
         return _find_query_misfit(data, model, score)
     if score in TEXT_ONLY_SCORES and isinstance(data, Gallery):
         return "there is no choice among a few captions"
@@ -152,15 +161,18 @@ def find_misfit(
 
 
 def _find_query_misfit(data: PartData, model: Model, score: str) -> str:
-    """Reason why edit or composed queries cannot be evaluated; fusions are for composed ones."""
-    fused = base_score(score) in FUSION_SCORES
-    if fused and not isinstance(data, ComposedSet):
-        return "a fusion is for composed queries, an image and a text that retrieve an image"
-    if isinstance(data, ComposedSet) and not fused:
-        return f"composed queries need a fusion of vectors, such as {', '.join(FUSION_SCORES)}"
-    if not fused and score != "itc":
-        return "edit queries need vectors, which only itc has"
-    kind = "composed queries need" if fused else "edit queries add"
+    """Reason why edit or composed queries cannot be evaluated, or others with a score of those."""
+    base = base_score(score)
+    if isinstance(data, ComposedSet):
+        if base not in FUSION_SCORES:
+            return f"composed queries need a fusion of vectors, such as {', '.join(FUSION_SCORES)}"
+        kind = "composed queries need"
+    elif isinstance(data, EditSet):
+        if score != "itc" and base not in EDIT_SCORES:
+            return f"edit queries need vectors, which only itc has: {', '.join(EDIT_SCORES)}"
+        kind = "edit queries add"
+    else:
+        return "a fusion is for composed queries and edit queries, which retrieve an image"
     return f"{kind} one vector an image, and {model.name} gives several" * has_pooling(model)
 
 
@@ -191,13 +203,7 @@ def run_part(
     if isinstance(data, Gallery):
         return _run_gallery(context, card, data, score, request, prefix)
     if isinstance(data, EditSet):
-        grid = score_edits(context, score, data)
-        table = grid_table(grid.scores, data, prefix)
-        candidates = skipped_candidates(data, grid)
-        data, grid, skipped = without_skipped_queries(data, grid)
-        measured = measure(MeasureInput(MatrixScores(grid.scores, data, root=selection.root), card))
-        part = MeasuredPart(card, _with_notes(measured, grid.notes))
-        return PartRun(part, table, skipped=skipped, candidates=candidates)
+        return _run_edits(context, card, data, score, prefix)
     if isinstance(data, ComposedSet):
         return _run_composed(context, card, data, score, prefix)
     if answers is None:
@@ -259,6 +265,22 @@ def _run_gallery(
         measured = measure(question)
     part = MeasuredPart(card, _with_notes(measured, grid.notes))
     return PartRun(part, table, alpha, skipped, candidates, grid.rerank)
+
+
+def _run_edits(
+    context: ScoringContext, card: Card, data: EditSet, score: str, prefix: str
+) -> PartRun:
+    scored = score_edits(context, score, data)
+    data, grid = scored.data, scored.matrix
+    table = grid_table(grid.scores, data, prefix)
+    candidates = skipped_candidates(data, grid)
+    data, grid, skipped = without_skipped_queries(data, grid)
+    measured = measure(MeasureInput(MatrixScores(grid.scores, data), card))
+    part = MeasuredPart(card, _with_notes(measured, grid.notes))
+    spec: dict[str, Any] = {} if scored.scale is None else {"scale": scored.scale}
+    if scored.curve:
+        spec |= {"dev_scores": [list(point) for point in scored.curve]}
+    return PartRun(part, table, skipped=skipped, candidates=candidates, spec=spec)
 
 
 def _run_composed(

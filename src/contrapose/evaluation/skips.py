@@ -155,6 +155,7 @@ def without_units(data: PartData, units: Collection[str]) -> PartData:
         data,
         images=tuple(data.images[i] for i in kept),
         caption_of=tuple(data.caption_of[i] for i in kept),
+        oracle=None if data.oracle is None else data.oracle[kept],
         queries=tuple(
             replace(query, image=position[query.image])
             for query in data.queries

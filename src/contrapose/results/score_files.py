@@ -168,7 +168,7 @@ def measure_outcomes(
             if isinstance(scores, Path)
             else read_memory_matrix(scores, shape)
         )
-        given = MatrixScores(matrix, data, root=request.root)
+        given = MatrixScores(matrix, data)
         return None, measure(MeasureInput(given, card, request.protocol)), None
     frame = None if data is None else build_frame(data)
     if not isinstance(scores, Path):

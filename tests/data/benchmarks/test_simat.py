@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from PIL import Image
 
 from contrapose.data import EditSet, find_single_benchmark, open_image
-from contrapose.data.benchmarks.simat import ORACLE, load_oracle, read
+from contrapose.data.benchmarks.simat import ORACLE, add_oracle_file, read
 from contrapose.errors import InputError
 from contrapose.files import ProblemList, StrictProblems
 
@@ -163,7 +164,7 @@ def test_files_of_different_releases(root: Path) -> None:
 
 
 def test_exact_match_stands_in_for_the_oracle(root: Path) -> None:
-    fits = load_oracle(root, read(root, StrictProblems()))
+    fits = read(root, StrictProblems()).fits()
     assert fits.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
 
 
@@ -171,7 +172,12 @@ def test_an_oracle_of_the_user(root: Path) -> None:
     data = read(root, StrictProblems())
     given = np.linspace(0, 1, 12, dtype=np.float32).reshape(4, 3)
     np.save(root / ORACLE, given)
-    assert np.allclose(load_oracle(root, data), given)
+    judged = read(root, StrictProblems())
+    assert judged == replace(data, judge=judged.judge)
+    assert judged.oracle is not None
+    assert np.allclose(judged.oracle, given)
+    assert judged.fits().tolist() == (given > 0.5).tolist()
+    assert ORACLE in judged.judge
 
 
 def test_oracles_that_do_not_fit(root: Path) -> None:
@@ -184,10 +190,10 @@ def test_oracles_that_do_not_fit(root: Path) -> None:
     ):
         np.save(root / ORACLE, array, allow_pickle=True)
         with pytest.raises(InputError, match=what):
-            load_oracle(root, data)
+            add_oracle_file(data, root / ORACLE)
     (root / ORACLE).write_bytes(b"\x80\x04pickle")
     with pytest.raises(InputError, match="not a readable"):
-        load_oracle(root, data)
+        add_oracle_file(data, root / ORACLE)
 
 
 def test_real_files(shared: Path) -> None:

@@ -27,7 +27,7 @@ from contrapose.data import (
 )
 from contrapose.errors import InputError
 from contrapose.files import StrictProblems
-from contrapose.world.benchmark import PARTS, parse_caption, scene_of, scenes
+from contrapose.world.benchmark import PARTS, parse_caption, scene_of, scenes, simat_scenes
 from contrapose.world.benchmark.candidates import Form, single_thread
 from contrapose.world.benchmark.suite import part_data
 from contrapose.world.captions import describe, is_true
@@ -184,6 +184,26 @@ def test_edit_captions_are_true_of_their_images_alone(form: Form) -> None:
         assert all({a, b} == {"a", "an"} for a, b in changed if a != query.source)
         assert edits.caption_of[query.image] == query.caption
         assert query.target_caption in edits.caption_of
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_word_to_change_names_one_thing_alone(form: Form) -> None:
+    edits = part_data("edits", form, 200, 0, 96)
+    assert isinstance(edits, EditSet)
+    words = [edits.captions[query.caption].split() for query in edits.queries]
+    counts = [some.count(query.source) for some, query in zip(words, edits.queries, strict=True)]
+    assert counts == [1] * 200
+
+
+def test_simat_scenes_begins_with_the_edits_of_scenes() -> None:
+    benchmark = simat_scenes(examples=12)
+    longer = benchmark.read(Path(), StrictProblems())
+    shorter = part_data("edits", "balanced", 10, 0, 96)
+    assert isinstance(longer, EditSet)
+    assert isinstance(shorter, EditSet)
+    assert longer.images[:20] == shorter.images
+    assert benchmark.card.name == "simat-scenes"
+    assert find_benchmark("simat-scenes").card.shape == "2,000 images, 1,000 queries"  # type: ignore[union-attr]
 
 
 def test_examples_do_not_depend_on_how_many_are_asked_for() -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from contrapose.data.benchmarks.common import find_file, find_image, require_folder
 from contrapose.data.examples import EditQuery, EditSet
@@ -22,10 +21,6 @@ from contrapose.files import (
     read_lines,
     read_npy,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Triplet = tuple[str, str, str]
 
@@ -103,19 +98,22 @@ def read(root: Path, problems: Problems) -> EditSet:
         ).query,
         problems,
     )
-    return EditSet(
+    data = EditSet(
         images=tuple(_find_images(root, regions, boxes, problems)),
         captions=tuple(line for _, line in lines),
         caption_of=tuple(caption_of[region.triplet] for region in regions),
         queries=tuple(queries),
     )
+    files = (root / ORACLE, root / "simat_db" / ORACLE)
+    path = next((file for file in files if file.is_file()), None)
+    return data if path is None else add_oracle_file(data, path)
 
 
-def load_oracle(root: Path | None, data: EditSet) -> NDArray[np.float64]:
-    """Load P(caption fits image), images × captions.
+def add_oracle_file(data: EditSet, path: Path) -> EditSet:
+    """Edit set judged by a file of P(caption fits image), images × captions.
 
-    The file of probabilities where the user has it; else 1 for the caption of an image's own
-    triplet and 0 for all others, which is stricter: two triplets can both be true of an image.
+    Without one an image fits the caption of its own triplet alone, which is stricter: two triplets
+    can both be true of an image.
 
     Raises:
         InputError: the file is not an array of probabilities of this shape.
@@ -123,12 +121,6 @@ def load_oracle(root: Path | None, data: EditSet) -> NDArray[np.float64]:
     import numpy as np
 
     shape = (len(data.images), len(data.captions))
-    files = () if root is None else (root / ORACLE, root / "simat_db" / ORACLE)
-    path = next((file for file in files if file.is_file()), None)
-    if path is None:
-        exact = np.zeros(shape)
-        exact[np.arange(shape[0]), data.caption_of] = 1.0
-        return exact
     fit = read_npy(path)
     if fit.dtype.kind not in "fiub":
         raise InputError(f"holds {fit.dtype} values; expected probabilities.", file=path)
@@ -137,7 +129,7 @@ def load_oracle(root: Path | None, data: EditSet) -> NDArray[np.float64]:
         raise InputError(f"has the shape {fit.shape}; expected {shape}.", file=path)
     if not ((fit >= 0) & (fit <= 1)).all():
         raise InputError("must hold probabilities from 0 to 1.", file=path)
-    return fit
+    return replace(data, oracle=fit, judge=f"the probabilities of {path.name}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,13 +40,11 @@ class MatrixScores:
         scores: the matrix, without NaN.
         data: the gallery or the edit set.
         from_text: images × texts by which the images of a text are ranked; None takes `scores`.
-        root: folder of the benchmark, where an oracle for edit queries may be.
     """
 
     scores: FloatArray
     data: Gallery | EditSet
     from_text: FloatArray | None = None
-    root: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,14 +8,12 @@ import numpy as np
 
 from contrapose import metrics
 from contrapose.data import EditSet
+from contrapose.engine import DEV
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.results.measures import Measure
 from contrapose.results.shapes.base import MeasureInput, Shape, ShapeMeasures
 from contrapose.results.shapes.retrieval import require_matrix
-
-DEV = "dev"
-"""Value of the tag `split` of queries that are for choosing λ."""
 
 SPLIT_NOTE = (
     "simat_n1 and simat_n5 are of the test queries alone; those of the dev queries, on which λ is "
@@ -29,14 +27,12 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     The official script leaves the query's image out only where it ranks first, and takes the
     earlier of equal images. Test and dev queries are measured apart: λ is chosen on dev.
     """
-    from contrapose.data.benchmarks.simat import load_oracle
-
     scores, edits = question.matrix.scores, question.matrix.data
     if not isinstance(edits, EditSet):
         raise InputError(f"{question.card.name} needs edit queries.")
     queries = edits.queries
     require_matrix(scores, (len(queries), len(edits.images)), "queries, database images")
-    fits = load_oracle(question.matrix.root, edits) > 0.5
+    fits = edits.fits()
     start = np.array([query.image for query in queries], dtype=np.int64)
     targets = np.array([query.target_caption for query in queries], dtype=np.int64)
     weights = np.array([query.weight for query in queries])
@@ -53,6 +49,8 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
             chance = metrics.edit_chance(right, len(edits.images) - 1, n)
             measures[name] = Measure(values * where, where, ties & where, chance, weights)
     notes = (SPLIT_NOTE,) if DEV in splits else ()
+    judge = edits.judge or "the annotations: an image fits its own caption alone"
+    notes = (*notes, f"whether an image fits a caption is decided by {judge}")
     names = dict.fromkeys(name for query in queries for name in query.tags)
     tags = {name: tuple(query.tags.get(name, "") for query in queries) for name in names}
     clusters = metrics.clusters_of([(edits.images[query.image].key,) for query in queries])

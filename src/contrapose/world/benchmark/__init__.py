@@ -20,7 +20,7 @@ from contrapose.world.benchmark.annotations import (
     word_groups,
     word_spans,
 )
-from contrapose.world.benchmark.suite import BENCHMARKS, EXAMPLES, PARTS, scenes
+from contrapose.world.benchmark.suite import BENCHMARKS, EXAMPLES, PARTS, scenes, simat_scenes
 
 __all__ = [
     "BENCHMARKS",
@@ -35,6 +35,7 @@ __all__ = [
     "scene_groups",
     "scene_of",
     "scenes",
+    "simat_scenes",
     "text_groups",
     "word_groups",
     "word_spans",

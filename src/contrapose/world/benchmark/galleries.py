@@ -75,7 +75,8 @@ def make_edits(
     """Make queries that change the color or shape of one of two things, with their targets.
 
     Every scene of the database has two things side by side, and its caption names both by color
-    and shape, from left to right: it is true of the images that have it and of no others. For each
+    and shape, from left to right: it is true of the images that have it and of no others. The word
+    to change names one thing of its scene alone, so that a query has one reading. For each
     query there is a scene that fits its target, with other positions, sizes, surfaces, camera and
     light. Weights are those of SIMAT: the inverse root of the source word's frequency.
     """
@@ -144,6 +145,8 @@ def _propose_edit(seed: int, form: Form, rng: np.random.Generator) -> _SceneEdit
         return None
     index, slot = draws.below(2), draws.one_of(_EDIT_SLOTS)
     old: str = getattr(scene.things[index], slot)
+    if getattr(scene.things[1 - index], slot) == old:
+        return None  # the word would name both things, and the change could be either's
     values: Sequence[str] = tuple(COLORS) if slot == "color" else SHAPES
     value = draws.one_of([value for value in values if value != old])
     wished = scene.edit_thing(index, **{slot: value})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -112,7 +112,7 @@ PARTS: Mapping[str, ScenePart] = {
     "edits": ScenePart(
         "another colour or shape of one of two things", "2N images, N queries", "edits", None,
         {"field": "color or shape: what changes", "split": "dev or test, every other query"},
-        ("split", "field"),
+        ("field",),
     ),
     "held-out": _choice_part(
         "a colour and a shape that never meet in training", candidates.propose_held_out,
@@ -280,4 +280,32 @@ def _part_benchmark(
     return Benchmark(part_card(suite, part, form, examples), read, generated=True)
 
 
-BENCHMARKS: dict[str, Suite] = {name: scenes(form) for form, name in NAMES.items()}
+SIMAT = "simat-scenes"
+"""Name of the edit queries alone."""
+
+SIMAT_QUERIES = 1000
+"""Default number of queries of `simat-scenes`; its database has twice as many images."""
+
+
+def simat_scenes(*, examples: int = SIMAT_QUERIES, seed: int = 0, size: int = SIZE) -> Benchmark:
+    """The edit queries of `scenes` as a benchmark of its own, with exact truth.
+
+    Args:
+        examples: number of queries; the first ones are those of `scenes/edits`.
+        seed: seed of everything random.
+        size: width and height of the images.
+
+    Raises:
+        InputError: no queries, or images of no size.
+    """
+    require_positive(examples, size)
+    part = _part_benchmark("scenes", "edits", "balanced", examples, seed, size)
+    title = "SIMAT on rendered scenes: change a colour or a shape, find the image that fits"
+    shape = f"{2 * examples:,} images, {examples:,} queries"
+    return replace(part, card=replace(part.card, name=SIMAT, title=title, shape=shape))
+
+
+BENCHMARKS: dict[str, Suite | Benchmark] = {
+    **{name: scenes(form) for form, name in NAMES.items()},
+    SIMAT: simat_scenes(),
+}
