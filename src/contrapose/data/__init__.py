@@ -1,6 +1,7 @@
 """Examples, galleries, edit and composed queries, and the benchmarks they come from."""
 
 from contrapose.data.examples import (
+    DEV,
     ComposedQuery,
     ComposedSet,
     EditQuery,
@@ -36,6 +37,7 @@ from contrapose.data.registry import (
 )
 
 __all__ = [
+    "DEV",
     "Aggregation",
     "Benchmark",
     "BenchmarkData",

@@ -18,6 +18,9 @@ TagValue = str | tuple[str, ...]
 
 Match = tuple[tuple[bool, ...], ...]
 
+DEV = "dev"
+"""Value of the tag `split` of edit queries that λ is chosen on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Example:

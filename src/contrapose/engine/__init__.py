@@ -36,7 +36,6 @@ from contrapose.engine.plan import (
 from contrapose.engine.priors import compute_priors, load_prior_folder
 from contrapose.engine.score_names import (
     ALL_EDIT_SCORES,
-    DEV,
     EDIT_SCORES,
     FUSION_SCORES,
     SCORES,
@@ -65,7 +64,6 @@ from contrapose.engine.store import AnswerStore
 
 __all__ = [
     "ALL_EDIT_SCORES",
-    "DEV",
     "EDIT_SCORES",
     "FUSION_SCORES",
     "LIKELIHOOD_SCORES",

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.arrays import find_distinct, normalize_rows
-from contrapose.data import EditSet, ImageRef
+from contrapose.data import DEV, EditSet, ImageRef
 from contrapose.engine.context import ScoringContext
 from contrapose.engine.examples import embed_distinct
 from contrapose.engine.plan import compute_caption_ids, distinct_images, truncation_notes
 from contrapose.engine.score_names import (
-    DEV,
     EDIT_SCORES,
     SCALED_EDITS,
     EditScore,

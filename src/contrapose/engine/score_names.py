@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from contrapose.data import DEV
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean
 from contrapose.metrics.fusion import FUSIONS, check_scale, require_fusion
@@ -62,14 +63,11 @@ SCORES: Mapping[str, str] = {
 
 SCALE = ":scale="
 
-DEV = "dev"
-"""λ that is chosen on the dev queries: `itc:delta:scale=dev`; also their value of the tag split."""
-
 ALL_EDIT_SCORES = (
     "itc:delta", f"itc:delta{SCALE}{DEV}", "itc:sentence", f"itc:sentence{SCALE}{DEV}",
     "itc:caption", "itc:text", "itc:image", "itc:random", "itc:text-delta",
 )  # fmt: skip
-"""Scores that `itc` means for edit queries alone."""
+"""Scores that `itc` means for edit queries alone; `scale=dev` is λ chosen on the dev queries."""
 
 
 def base_score(score: str) -> str:

@@ -7,10 +7,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from contrapose import __version__
-from contrapose.data import Benchmark, ComposedSet, EditSet
+from contrapose.data import DEV, Benchmark, ComposedSet, EditSet
 from contrapose.engine import (
     ALL_EDIT_SCORES,
-    DEV,
     FUSION_SCORES,
     LIKELIHOOD_SCORES,
     SCORES,

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from contrapose import metrics
-from contrapose.data import EditSet
-from contrapose.engine import DEV
+from contrapose.data import DEV, EditSet
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.results.measures import Measure
