@@ -14,6 +14,7 @@ from contrapose.errors import InputError
 from contrapose.metrics.fusion import (
     FUSIONS,
     BasicStatistics,
+    _normal_ranks,
     basic_statistics,
     compose_queries,
     fuse,
@@ -151,6 +152,18 @@ def test_query_vectors_are_the_scores_of_vector_fusions() -> None:
         query = compose_queries(name, **arguments)
         assert np.linalg.norm(query, axis=1) == pytest.approx(1, abs=1e-6)
         assert (query @ vectors.T == fuse(name, vectors, **arguments)).all()
+
+
+def test_the_normal_distribution_function_is_close_and_rises() -> None:
+    wide = np.concatenate([np.linspace(-30, 30, 4001), np.linspace(-0.5, 0.5, 4001)])[None]
+    values = _normal_ranks(np.sort(wide))
+    standard = np.sort(wide)[0]
+    standard = (standard - standard.mean()) / standard.std(ddof=1)
+    exact = [0.5 * (1 + math.erf(z / math.sqrt(2))) for z in standard.tolist()]
+    assert values[0] == pytest.approx(exact, abs=1e-8)
+    assert (np.diff(values[0]) >= 0).all()
+    far = _normal_ranks(np.array([[0.0] * 400 + [1.0]]))
+    assert far[0, -1] == 1.0
 
 
 def test_equal_similarities_have_no_rank_in_weicom() -> None:

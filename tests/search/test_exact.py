@@ -78,6 +78,9 @@ def test_vectors_closer_than_float32_can_tell_are_ranked_in_float64() -> None:
     wide = gallery.astype(np.float64) @ query[0].astype(np.float64)
     expected = np.lexsort((np.arange(200), -wide))[:20]
     assert search_exact(query, gallery, 20).rows[0].tolist() == expected.tolist()
+    longest = float(np.linalg.norm(gallery, axis=1).max())
+    known = search_exact(query, gallery, 20, longest=longest)
+    assert known.rows[0].tolist() == expected.tolist()
 
 
 def test_memory_mapped_vectors(tmp_path: Path) -> None:

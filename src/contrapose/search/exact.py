@@ -37,6 +37,9 @@ MAX_SPARE = 256
 TINY = 1e-30
 """Added to the rounding error, so that a query of zeros has one too."""
 
+FEW = 4
+"""Queries up to which a gallery is multiplied one by one."""
+
 RESCORE_CELLS = 1 << 18
 """Numbers gathered at a time when candidates are scored again."""
 
@@ -60,6 +63,7 @@ def search_exact(
     k: int,
     *,
     exclude: tuple[IntArray, IntArray] | None = None,
+    longest: float | None = None,
 ) -> Neighbors:
     """Find the k gallery vectors of largest inner product with each query.
 
@@ -68,6 +72,8 @@ def search_exact(
         gallery: (N, d) vectors, in memory or memory-mapped.
         k: how many; fewer where the gallery has fewer.
         exclude: query numbers and gallery rows, the i-th with the i-th, that are left out.
+        longest: length that no gallery vector exceeds, 1 for unit vectors; None measures it, which
+            costs one query as much as the search.
 
     Raises:
         InputError: k is below 1, a query is not finite, or shapes do not fit.
@@ -85,7 +91,7 @@ def search_exact(
     if not rows.size:
         return Neighbors(rows, scores)
     numbers, left_out = _check_excluded(exclude, count, len(gallery))
-    tiles = _Tiles(gallery, count)
+    tiles = _Tiles(gallery, count, longest)
     cells = min(count, QUERY_TILE) * min(tiles.step, len(gallery))
     buffers = [np.empty(cells, dtype=np.float32) for _ in range(2)]
     with ThreadPoolExecutor(1) as worker:
@@ -120,7 +126,10 @@ def multiply(queries: FloatArray, gallery: FloatArray) -> NDArray[np.float32]:
     """Multiply (q, d) queries with all (N, d) gallery vectors, float32; float16 in blocks."""
     left = np.ascontiguousarray(queries, dtype=np.float32)
     if gallery.dtype == np.float32:
-        return np.asarray(left @ gallery.T)
+        if len(left) > FEW:
+            return np.asarray(left @ gallery.T)
+        # For few queries BLAS reads the gallery faster as a matrix times a vector.
+        return np.stack([gallery @ query for query in left])
     products = np.empty((len(left), len(gallery)), dtype=np.float32)
     step = max(1, RESCORE_CELLS // max(1, gallery.shape[1]))
     for start in range(0, len(gallery), step):
@@ -145,15 +154,18 @@ class _Candidates:
 class _Tiles:
     """Tiles of a gallery in float32, with the length of the longest vector so far."""
 
-    def __init__(self, gallery: FloatArray, queries: int):
-        self.gallery = gallery
+    def __init__(self, gallery: FloatArray, queries: int, longest: float | None):
+        self.gallery, self.given = gallery, longest
         self.step = min(MAX_ROWS, max(GROUP_SIZE, TILE_CELLS // min(queries, QUERY_TILE)))
         self.longest: list[float] = []
 
     def __iter__(self) -> Iterator[tuple[int, NDArray[np.float32], float]]:
         for number, start in enumerate(range(0, len(self.gallery), self.step)):
             block = np.asarray(self.gallery[start : start + self.step], dtype=np.float32)
-            if number == len(self.longest):
+            if self.given is not None:
+                # Unit vectors in float32 or float16 may be longer by rounding.
+                self.longest.append(1.01 * self.given)
+            elif number == len(self.longest):
                 length = float(np.sqrt(np.einsum("nd,nd->n", block, block).max()))
                 self.longest.append(max([length, *self.longest[-1:]]))
             yield start, block, self.longest[number]

@@ -305,7 +305,7 @@ class Searcher:
             )
             if self.backend is None:
                 exclude = (np.zeros(len(left_out), dtype=np.int64), left_out)
-                nearest = search_exact(query, vectors, k, exclude=exclude)
+                nearest = search_exact(query, vectors, k, exclude=exclude, longest=1.0)
             else:
                 nearest = self.backend.search(query, min(k + len(left_out), len(vectors)))
             present = (nearest.rows[0] >= 0) & ~np.isin(nearest.rows[0], left_out)
