@@ -125,8 +125,8 @@ def load_index(
         >>> len(cp.load_index("photos", device="cpu").index)
         6
     """
+    from contrapose.engine.corpora import STYLES, SUBJECTS
     from contrapose.search.backends import open_lance
-    from contrapose.search.corpora import STYLES, SUBJECTS
     from contrapose.search.index import find_index, open_index
     from contrapose.search.searcher import Searcher
 

@@ -79,7 +79,7 @@ def search(
         >>> edited.fusion, edited.left_out == (result.hits[0].path,)
         ('delta', True)
     """
-    from contrapose.search.corpora import read_texts
+    from contrapose.engine.corpora import read_texts
     from contrapose.search.queries import SearchQuery, WordChange, parse_change
 
     target = one_path(out)

@@ -78,8 +78,8 @@ def search(
 ) -> None:
     """Find images by text, by image, or by an image with something changed."""
     from contrapose.api.search import search as find
+    from contrapose.engine.corpora import read_texts
     from contrapose.report.contact_sheet import result_tables
-    from contrapose.search.corpora import read_texts
 
     include_files(include)
     result = find(

@@ -39,7 +39,7 @@ def serve(
 ) -> None:
     """Open a web page that searches a folder: drop an image, type an edit, move λ."""
     from contrapose.api.serve import serve as start
-    from contrapose.search.corpora import read_texts
+    from contrapose.engine.corpora import read_texts
 
     include_files(include)
     server = start(

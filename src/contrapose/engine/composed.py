@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from contrapose.arrays import find_distinct, normalize_rows
 from contrapose.data import ComposedQuery, ComposedSet
 from contrapose.engine.context import ScoringContext
+from contrapose.engine.corpora import STYLES, SUBJECTS
 from contrapose.engine.examples import embed_distinct
 from contrapose.engine.plan import compute_caption_ids, distinct_images, truncation_notes
 from contrapose.engine.score_names import parse_fusion_score
@@ -27,30 +28,6 @@ from contrapose.scores.rankings import (
     group_queries,
     rank_block,
 )
-
-SUBJECTS = (
-    "person, child, crowd, bicycle, car, motorcycle, airplane, bus, train, truck, boat, "
-    "traffic light, bench, bird, cat, dog, puppy, horse, sheep, cow, elephant, bear, zebra, "
-    "giraffe, monkey, fish, insect, backpack, umbrella, handbag, shoe, hat, dress, shirt, skirt, "
-    "coat, tie, suitcase, frisbee, skis, snowboard, ball, kite, baseball bat, skateboard, "
-    "surfboard, tennis racket, bottle, wine glass, cup, fork, knife, spoon, bowl, banana, apple, "
-    "sandwich, orange, broccoli, carrot, hot dog, pizza, donut, cake, chair, couch, potted plant, "
-    "bed, table, toilet, television, laptop, mouse, remote control, keyboard, phone, microwave, "
-    "oven, toaster, sink, refrigerator, book, clock, vase, scissors, teddy bear, hair dryer, "
-    "toothbrush, window, door, lamp, mirror, curtain, flower, tree, house, church, castle, tower, "
-    "bridge, statue, fountain, road sign, square, circle, triangle, star"
-)
-"""Texts that name what an image shows, by which BASIC keeps directions."""
-
-STYLES = (
-    "a drawing, a painting, a sketch, a cartoon, a sculpture, a toy, an origami, a tattoo, "
-    "an embroidery, a black and white photo, a blurry photo, a dark photo, a bright photo, "
-    "a close-up, seen from above, seen from behind, in the background, in the snow, in the rain, "
-    "in the fog, in the grass, in the water, in the street, in the forest, on the beach, indoors, "
-    "outdoors, at night, at sunset, in autumn, in winter, larger, smaller, more colorful, in red, "
-    "in blue, in green, two of them, many of them, none"
-)
-"""Texts that name how it is shown, whose directions BASIC removes."""
 
 
 def score_composed(
@@ -74,8 +51,7 @@ def score_composed(
     distinct = distinct_images(data.images)
     context.skips.images.update(distinct.unreadable)
     texts = [text for query in data.queries for text in query.texts]
-    subjects, styles = SUBJECTS.split(", "), STYLES.split(", ")
-    lists = [*subjects, *styles] if fusion == "basic" else []
+    lists = [*SUBJECTS, *STYLES] if fusion == "basic" else []
     captions, text_index = find_distinct([*texts, *lists])
     images, words = embed_distinct(context, distinct.refs, distinct.ids, captions)
     images, words = images[distinct.index], words[text_index]
@@ -97,7 +73,7 @@ def score_composed(
     listed = sorted({i for gallery in kept.galleries for i in gallery})
     statistics = None
     if fusion == "basic":
-        statistics = _statistics(images[listed], words[len(texts) :], len(subjects))
+        statistics = _statistics(images[listed], words[len(texts) :], len(SUBJECTS))
     gallery, subset = empty_rankings(kept)
     vectors, current = images[:0], None
     for positions, columns in group_queries(kept):

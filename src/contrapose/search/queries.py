@@ -23,7 +23,7 @@ MAX_CAPTIONS = 500
 
 @dataclass(frozen=True, slots=True)
 class WordChange:
-    """WordChange of a word: `source` becomes `target`.
+    """Change of a word: `source` becomes `target`.
 
     An empty source adds the target, an empty target removes the source.
     """

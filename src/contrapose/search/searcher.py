@@ -21,6 +21,7 @@ from contrapose.arrays import normalize_rows
 from contrapose.data import ImageRef
 from contrapose.data.images import bytes_id, decode_image, read_bytes
 from contrapose.engine import AnswerStore, ScoringContext, compute_caption_ids, embed_distinct
+from contrapose.engine.corpora import STYLES, SUBJECTS
 from contrapose.errors import InputError, option
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.metrics.fusion import (
@@ -35,7 +36,6 @@ from contrapose.metrics.fusion import (
 from contrapose.models import Model
 from contrapose.scores import UNKNOWN_SKIP
 from contrapose.search.backends import VectorBackend
-from contrapose.search.corpora import STYLES, SUBJECTS
 from contrapose.search.exact import multiply, rank_row, search_exact
 from contrapose.search.index import Index
 from contrapose.search.queries import Hit, SearchQuery, SearchResult, WordChange, sentence_pairs
