@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contrapose.errors import InputError
@@ -38,6 +38,7 @@ def test_malformed_changes_are_refused(line: str) -> None:
         parse_edits(line)
 
 
+@settings(max_examples=50)
 @given(st.text(alphabet='ab ->=→",;\n', max_size=20))
 def test_any_line_is_read_or_refused(line: str) -> None:
     try:

@@ -154,7 +154,7 @@ def test_a_link_that_leaves_the_folder_is_not_served(tmp_path: Path) -> None:
     searcher = Searcher(build_index(IndexRequest(photos), model).index, model)
     (photos / "green-1.png").unlink()
     (photos / "green-1.png").symlink_to(secret)
-    (photos / "white-3.png").unlink()
+    (photos / "white-3.png").rename(photos / "white-3.jpg")
     with SearchServer(searcher) as server:
         for name, why in (("green-1.png", "outside"), ("white-3.png", "not there")):
             reply = ask(server, f"/thumbnail/{searcher.index.find_path(name)}")
@@ -210,6 +210,8 @@ def test_the_slider_keeps_its_value_when_the_fusion_changes(server: SearchServer
         ({"path": "/etc/passwd"}, 404, "no such image"),
         ({"path": "more/../more/red-0.png"}, 404, "no such image"),
         ({"path": 3}, 404, "no such image"),
+        ({"path": "\ud800"}, 404, "no such image"),
+        ({"edit": "\ud800"}, 400, "text"),
         ({"upload": "0" * 32}, 404, "drop it again"),
         ({"upload": {}}, 404, "drop it again"),
     ],

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from contrapose.data import ImageRef
 from contrapose.data.images import bytes_id, decode_image, read_bytes
 from contrapose.errors import ContraposeError, InputError
+from contrapose.files import is_valid_unicode
 from contrapose.metrics.fusion import FUSIONS
 from contrapose.search.queries import SearchQuery, SearchResult, parse_edits
 from contrapose.search.searcher import Searcher
@@ -174,7 +175,7 @@ class SearchService:
             raise RequestError(400, "a search is a JSON object.")
         edit, fusion, k = values.get("edit", ""), values.get("fusion"), values.get("k", 30)
         scale = values.get("lambda")
-        if not isinstance(edit, str) or len(edit) > MAX_EDIT:
+        if not isinstance(edit, str) or len(edit) > MAX_EDIT or not is_valid_unicode(edit):
             raise RequestError(400, f"an edit is a text of at most {MAX_EDIT:,} characters.")
         if not (fusion is None or isinstance(fusion, str)):
             raise RequestError(400, "a fusion is given by its name.")
@@ -201,7 +202,8 @@ class SearchService:
     def _query_image(self, path: object, upload: object) -> tuple[int | None, Path | bytes | None]:
         """Row and image of a query; None where it has no image."""
         if path is not None:
-            row = self.searcher.index.find_path(path) if isinstance(path, str) else None
+            known = isinstance(path, str) and is_valid_unicode(path)
+            row = self.searcher.index.find_path(str(path)) if known else None
             if row is None:
                 raise RequestError(404, "the index holds no such image.")
             return row, self._file(row)
@@ -224,6 +226,8 @@ class SearchService:
             inside = False
         if not inside:
             raise RequestError(404, "the image lies outside the folder of the index.")
+        if not file.is_file():  # a file with nearly the same name does not stand for it here
+            raise RequestError(404, "the image is not there any more.")
         return file
 
 

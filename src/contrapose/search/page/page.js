@@ -59,6 +59,7 @@ function writeHash(push) {
 }
 
 function change(values, { push = false, wait = 0 } = {}) {
+  if (!state) return;
   state = { ...state, ...values };
   writeHash(push);
   clearTimeout(timer);
@@ -209,6 +210,7 @@ function makeReasons(hit, answer) {
 }
 
 async function upload(file) {
+  if (!index) return;
   if (!file) return complain("Only an image file can be dropped or pasted.");
   const most = index.max_upload_bytes;
   if (file.size > most)
@@ -223,6 +225,7 @@ async function upload(file) {
 }
 
 function clearAll() {
+  if (!state) return;
   edit.value = "";
   change({ ...plain, k: state.k }, { push: true });
 }
