@@ -17,6 +17,7 @@ from contrapose.build.captions.balance import (
     balance_pairs,
     blind_gaps,
     choose_balanced,
+    find_told_kinds,
     negative_examples,
 )
 
@@ -38,6 +39,19 @@ def test_chosen_gaps_are_symmetric(seed: int, per_caption: int, scores: int) -> 
     for kind in KINDS:
         inside = gaps[[i for i in sorted(chosen) if kinds[i] == kind]]
         assert ((inside > 0).sum(axis=0) == (inside < 0).sum(axis=0)).all()
+
+
+def test_four_scores_leave_enough() -> None:
+    """A language model's mean and sum, the n-gram model and the length, most in favor."""
+    rng = np.random.default_rng(0)
+    common = rng.normal(0.7, 1, 2000)
+    gaps = np.stack([common + rng.normal(0, 0.3, 2000) for _ in range(3)], axis=1)
+    gaps = np.concatenate([gaps, np.zeros((2000, 1))], axis=1)
+    chosen = choose_balanced(gaps, ["object"] * 2000, range(2000), 1, np.random.default_rng(0))
+    assert len(chosen) > 600
+    assert find_told_kinds(gaps, ["object"] * 2000) == {"object"}
+    kept = gaps[sorted(chosen)]
+    assert find_told_kinds(kept, ["object"] * len(kept)) == set()
 
 
 def test_as_many_as_can_be_kept() -> None:

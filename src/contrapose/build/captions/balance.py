@@ -31,10 +31,8 @@ from contrapose.metrics import FloatArray, IntArray
 from contrapose.results.schema import WHOLE, AuditReport
 
 BINS = 4
-"""Bins of the size of a gap, on either side of zero."""
+"""Bins of the size of a gap, on either side of zero; with more than two scores the sign alone."""
 ROUNDS = 6
-TOLERANCE = 0.01
-"""How far from a half the share of a score may lie before negatives are cut again."""
 CANDIDATES = 4
 """Negatives that are proposed for every one that a caption may keep."""
 AUDIT_SAMPLE = 2000
@@ -136,24 +134,32 @@ def balance_pairs(
     Args:
         pairs: captions with more negatives than they may keep.
         per_caption: the most negatives that a caption keeps.
-        test: the blind scores; the language model is asked only about what the others leave.
+        test: the blind scores; a language model scores every proposal.
         tally: counter of proposals, which learns what was dropped.
     """
-    plain = replace(test, lm=None)
     kept = [one.negatives for one in pairs]
     for turn in range(ROUNDS):
         current = [replace(one, negatives=some) for one, some in zip(pairs, kept, strict=True)]
         examples = negative_examples(current)
-        gaps = blind_gaps(examples, plain if turn == 0 else test) if examples else None
-        if gaps is None or (turn and _is_balanced(examples, gaps)):
+        gaps = blind_gaps(examples, test) if examples else None
+        if gaps is None:
             break
         owners = [int(example.id.partition(".")[0]) for example in examples]
         kinds = [str(example.tags["subset"]) for example in examples]
-        chosen = choose_balanced(
-            gaps, kinds, owners, per_caption, np.random.default_rng([test.seed, turn])
+        told = set(kinds) if turn == 0 else find_told_kinds(gaps, kinds)
+        if not told:
+            break
+        inside = [i for i, kind in enumerate(kinds) if kind in told]
+        cut = choose_balanced(
+            gaps[inside],
+            [kinds[i] for i in inside],
+            [owners[i] for i in inside],
+            per_caption,
+            np.random.default_rng([test.seed, turn]),
         )
+        dropped = {i for position, i in enumerate(inside) if position not in cut}
         at = iter(range(len(examples)))
-        kept = [tuple(one for one in some if next(at) in chosen) for some in kept]
+        kept = [tuple(one for one in some if next(at) not in dropped) for some in kept]
     result = [replace(one, negatives=some) for one, some in zip(pairs, kept, strict=True)]
     if tally is not None:
         _count_dropped(pairs, result, tally)
@@ -229,25 +235,27 @@ def choose_balanced(
 def _gap_cells(gaps: FloatArray) -> IntArray:
     """(n, scores) signed bin of every gap, 0 for a tie; the bins hold equal shares."""
     cells = np.zeros(gaps.shape, dtype=np.int64)
+    count = BINS if gaps.shape[1] <= 2 else 1
     for column in range(gaps.shape[1]):
         sizes = np.abs(gaps[:, column])
         some = sizes[sizes > 0]
         if len(some):
-            edges = np.quantile(some, np.arange(1, BINS) / BINS)
+            edges = np.quantile(some, np.arange(1, count) / count)
             bins = 1 + np.searchsorted(edges, sizes, side="left")
             cells[:, column] = np.sign(gaps[:, column]).astype(np.int64) * bins
     return cells
 
 
-def _is_balanced(examples: Sequence[Example], gaps: FloatArray) -> bool:
-    """Whether every score prefers the caption in about half of each kind's decided negatives."""
-    kinds = np.array([str(example.tags["subset"]) for example in examples])
-    for kind in np.unique(kinds):
-        inside = gaps[kinds == kind]
+def find_told_kinds(gaps: FloatArray, kinds: Sequence[str]) -> set[str]:
+    """Kinds of which some score prefers more captions, or fewer, than half by chance allows."""
+    names = np.array(kinds)
+    told = set()
+    for kind in set(kinds):
+        inside = gaps[names == kind]
         ahead, behind = (inside > 0).sum(axis=0), (inside < 0).sum(axis=0)
-        if np.any(np.abs(ahead - behind) > 2 * max(TOLERANCE * len(inside), 1)):
-            return False
-    return True
+        if np.any(np.abs(ahead - behind) > max(2.0, len(inside) ** 0.5 / 2)):
+            told.add(kind)
+    return told
 
 
 def _count_dropped(
