@@ -146,10 +146,10 @@ def balance_pairs(
             break
         owners = [int(example.id.partition(".")[0]) for example in examples]
         kinds = [str(example.tags["subset"]) for example in examples]
-        told = set(kinds) if turn == 0 else find_told_kinds(gaps, kinds)
-        if not told:
+        solved = set(kinds) if turn == 0 else find_told_kinds(gaps, kinds)
+        if not solved:
             break
-        inside = [i for i, kind in enumerate(kinds) if kind in told]
+        inside = [i for i, kind in enumerate(kinds) if kind in solved]
         cut = choose_balanced(
             gaps[inside],
             [kinds[i] for i in inside],
@@ -249,13 +249,13 @@ def _gap_cells(gaps: FloatArray) -> IntArray:
 def find_told_kinds(gaps: FloatArray, kinds: Sequence[str]) -> set[str]:
     """Kinds of which some score prefers more captions, or fewer, than half by chance allows."""
     names = np.array(kinds)
-    told = set()
+    solved = set()
     for kind in set(kinds):
         inside = gaps[names == kind]
         ahead, behind = (inside > 0).sum(axis=0), (inside < 0).sum(axis=0)
         if np.any(np.abs(ahead - behind) > max(2.0, len(inside) ** 0.5 / 2)):
-            told.add(kind)
-    return told
+            solved.add(kind)
+    return solved
 
 
 def _count_dropped(
