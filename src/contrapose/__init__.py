@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from contrapose import losses, metrics
     from contrapose.api.audit import audit
-    from contrapose.api.build import build_pairs, build_scenes
+    from contrapose.api.build import build_pairs, build_scenes, build_triplets
     from contrapose.api.catalog import benchmarks, load_benchmark, load_model, models, scores
     from contrapose.api.check import check_data, check_model
     from contrapose.api.compare import compare
@@ -48,6 +48,7 @@ __all__ = [
     "benchmarks",
     "build_pairs",
     "build_scenes",
+    "build_triplets",
     "check_data",
     "check_model",
     "compare",
@@ -80,6 +81,7 @@ _MODULES = {
     "benchmarks": "api.catalog",
     "build_pairs": "api.build",
     "build_scenes": "api.build",
+    "build_triplets": "api.build",
     "check_data": "api.check",
     "check_model": "api.check",
     "compare": "api.compare",

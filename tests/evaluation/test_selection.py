@@ -39,7 +39,7 @@ def test_data_in_memory_is_measured_by_its_shape(
     selection = select(data)
     (benchmark, _) = selection.parts[""]
     assert (selection.name, benchmark.card.family) == ("examples", family)
-    (run,) = evaluate_models([Fake()], EvalRequest((data,), ("itc",), resamples=50))
+    (run, *_) = evaluate_models([Fake()], EvalRequest((data,), ("itc",), resamples=50))
     assert run.results.benchmark == "examples"
     assert metric in run.results.metrics
     assert run.request.benchmarks == ("examples",)

@@ -1,4 +1,4 @@
-"""`build_pairs` and `build_scenes`: caption pairs to learn from, and the benchmark `scenes`."""
+"""`build_pairs`, `build_triplets` and `build_scenes`: caption pairs, edit queries, scenes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from contrapose.api.inputs import (
     Cache,
+    ModelLike,
     PathLike,
     Words,
     list_words,
+    one_model,
     one_path,
     require_at_least,
     require_choice,
@@ -144,6 +146,124 @@ def build_pairs(
     return write_pairs(
         rows, target, build, rewriter=language_model, overwrite=overwrite, progress=report
     )
+
+
+def build_triplets(
+    annotations: PathLike,
+    *,
+    out: PathLike,
+    images: PathLike | None = None,
+    subjects: Words = None,
+    relations: Words = None,
+    objects: int = 10,
+    min_images: int = 2,
+    oracle: ModelLike | None = None,
+    present: float = 0.9,
+    absent: float = 0.1,
+    scenes: int = 2000,
+    size: int = 96,
+    seed: int = 0,
+    device: str = "auto",
+    cache: Cache = True,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Build edit queries from (subject, relation, object) annotations, as SIMAT was built.
+
+    Triplets are filtered by their subjects, relations and objects; a query changes one slot of an
+    image's triplet to another triplet that exists; an oracle keeps queries whose image shows its
+    own caption and not the target's; half of the photographs are for dev, half for test.
+
+    Args:
+        annotations: Visual Genome's `relationships.json`, or `scenes` for the built-in world.
+        out: the folder to write: SIMAT's four files, which the benchmark `simat` reads, and a
+            manifest with the counts after every filter.
+        images: folder of the photographs; with it the square crops are written too.
+        subjects: subjects that count; None takes SIMAT's people and animals, `all` takes all.
+        relations: relations that count; None takes SIMAT's, `all` takes all.
+        objects: most frequent objects of a subject and relation that are kept.
+        min_images: images that a triplet must have.
+        oracle: a model with `itm`, `vqa` or `itc`; None takes the annotations.
+        present: probability that the image must exceed for its own caption.
+        absent: probability that it must be below for the target caption.
+        scenes: number of scenes to draw.
+        size: width and height of their images.
+        seed: same seed, same scenes and same halves.
+        device: where the oracle computes.
+        cache: where the oracle's scores are stored, as in `evaluate`.
+        overwrite: replace a folder that is there.
+        progress: called with a description, what is done and what there is to do.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        InputError: the annotations cannot be read, nothing is left, or the folder cannot be used.
+
+    Example:
+        >>> import contrapose as cp
+        >>> manifest = cp.build_triplets("scenes", out="triplets", scenes=60, size=16, min_images=1)
+        >>> manifest["read_with"]
+        'simat'
+    """
+    from contrapose.build.triplets import (
+        RELATIONS,
+        SCENES,
+        SUBJECTS,
+        TripletRecipe,
+        TripletSource,
+    )
+    from contrapose.build.triplets import build_triplets as write_triplets
+    from contrapose.engine import AnswerStore, ScoringContext
+    from contrapose.models import Model, load_model
+
+    require_at_least(1, objects=objects, min_images=min_images, scenes=scenes, size=size)
+    require_at_least(0, seed=seed)
+    for name, share in (("present", present), ("absent", absent)):
+        if not 0 <= share <= 1:
+            raise InputError(f"{option(name)} must be from 0 to 1, found {share}.")
+    recipe = TripletRecipe(
+        subjects=_word_list(subjects, SUBJECTS),
+        relations=_word_list(relations, RELATIONS),
+        objects=objects,
+        min_images=min_images,
+        present=present,
+        absent=absent,
+        seed=seed,
+    )
+    built_in = str(annotations) == SCENES
+    if built_in and (images is not None or subjects is not None or relations is not None):
+        raise InputError(
+            f"scenes have their own images and words: leave out {option('images')}, "
+            f"{option('subjects')} and {option('relations')}."
+        )
+    judge = None if oracle is None else one_model(oracle)
+    if isinstance(judge, str):
+        judge = load_model(judge, device=device)
+    store = AnswerStore(store_place(cache))
+
+    def context(model: Model) -> ScoringContext:
+        return ScoringContext(model, store, progress=progress)
+
+    return write_triplets(
+        TripletSource(
+            path=None if built_in else local_path(annotations),
+            images=one_path(images),
+            scenes=scenes,
+            size=size,
+        ),
+        local_path(out),
+        recipe,
+        oracle=judge,
+        context=context,
+        overwrite=overwrite,
+    )
+
+
+def _word_list(words: Words, default: tuple[str, ...]) -> tuple[str, ...]:
+    """Words of a list; the default when left out, and none, which means all, for `all`."""
+    listed = list_words(words)
+    return () if listed == ("all",) else listed or default
 
 
 def build_scenes(

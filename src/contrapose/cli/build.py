@@ -1,4 +1,4 @@
-"""`contrapose build`: write caption pairs, or the benchmark `scenes`, to disk."""
+"""`contrapose build`: write caption pairs, edit queries, or the benchmark `scenes`, to disk."""
 
 from __future__ import annotations
 
@@ -182,6 +182,91 @@ app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Build benchmarks, and pairs to learn from."
 )
 app.command("pairs")(pairs)
+
+
+@app.command("triplets")
+def triplets(
+    annotations: Annotated[
+        Path, typer.Argument(help="Visual Genome's relationships.json, or scenes.")
+    ],
+    out: Annotated[Path, typer.Option(help="The folder to write: SIMAT's files and a manifest.")],
+    images: Annotated[
+        Path | None,
+        typer.Option(help="The photographs; with them the square crops are written too."),
+    ] = None,
+    subjects: Annotated[
+        list[str] | None,
+        typer.Option(help="Subjects that count: A,B or repeated, or all. Left out: SIMAT's."),
+    ] = None,
+    relations: Annotated[
+        list[str] | None,
+        typer.Option(help="Relations that count: A,B or repeated, or all. Left out: SIMAT's."),
+    ] = None,
+    objects: Annotated[
+        int, typer.Option(min=1, help="Most frequent objects of a subject and relation.")
+    ] = 10,
+    min_images: Annotated[int, typer.Option(min=1, help="Images of a triplet.")] = 2,
+    oracle: Annotated[
+        str | None,
+        typer.Option(
+            help="A model with itm, vqa or itc that looks at every image. Left out: the "
+            "annotations."
+        ),
+    ] = None,
+    present: Annotated[
+        float, typer.Option(help="The oracle's least probability of the image's own caption.")
+    ] = 0.9,
+    absent: Annotated[
+        float, typer.Option(help="The oracle's highest probability of the target caption.")
+    ] = 0.1,
+    scenes: Annotated[int, typer.Option(min=1, help="Scenes to draw, for scenes.")] = 2000,
+    size: Annotated[int, typer.Option(min=1, help="Width and height of their images.")] = 96,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same halves.")] = 0,
+    device: Annotated[str, typer.Option(help="Where the oracle computes.")] = "auto",
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Where the oracle's scores are kept. Left out: the user's folder."),
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no scores.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a folder that is there.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Build edit queries from (subject, relation, object) annotations, as SIMAT was built."""
+    from contrapose.api.build import build_triplets
+
+    with show_progress(quiet=quiet) as progress:
+        manifest = build_triplets(
+            annotations,
+            out=out,
+            images=images,
+            subjects=words_option(subjects) or None,
+            relations=words_option(relations) or None,
+            objects=objects,
+            min_images=min_images,
+            oracle=oracle,
+            present=present,
+            absent=absent,
+            scenes=scenes,
+            size=size,
+            seed=seed,
+            device=device,
+            cache=cache_option(cache, no_cache),
+            overwrite=overwrite,
+            progress=progress,
+        )
+    if as_json:
+        echo_json(json.dumps(manifest, indent=2, ensure_ascii=False))
+        return
+    lines = [
+        *(f"regions, {name}: {count:,}" for name, count in manifest["regions"].items()),
+        *(f"queries, {name}: {count:,}" for name, count in manifest["queries"].items()),
+        ", ".join(f"{count:,} {name}" for name, count in manifest["written"].items()),
+        f"written to {out}; read with simat.",
+    ]
+    show(output_console(), lines)
 
 
 class SceneForm(StrEnum):

@@ -6,6 +6,7 @@ the softmax of its cosines over the captions of the benchmark (`itc`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -50,7 +51,8 @@ def add_oracle(selection: Selection, judge: str | Model, context: ScoringContext
         if isinstance(judge, str):
             parts[name] = benchmark, add_oracle_file(data, local_path(judge))
         else:
-            parts[name] = benchmark, _judge(data, _context_of(judge, context))
+            asked = sorted({query.target_caption for query in data.queries})
+            parts[name] = benchmark, judge_edits(data, _context_of(judge, context), asked)
     return replace(selection, parts=parts)
 
 
@@ -67,19 +69,21 @@ def _context_of(judge: Model, context: ScoringContext) -> ScoringContext:
     )
 
 
-def _judge(data: EditSet, context: ScoringContext) -> EditSet:
-    """Edit set with the probabilities of a model for every caption that is a target.
+def judge_edits(data: EditSet, context: ScoringContext, captions: Sequence[int]) -> EditSet:
+    """Edit set with the probabilities of a model for some captions, by their positions.
 
     NaN, which fits nothing, where it has none.
+
+    Raises:
+        InputError: the model gives no score of an image with a caption.
     """
     model = context.model
     known = ("itm", "vqa", "itc")
     score = next((one for one in known if isinstance(model, REQUIRED_CAPABILITY[one])), None)
     if score is None:
         raise InputError(f"{model.name} cannot be the oracle: it gives none of {', '.join(known)}.")
-    asked = sorted({query.target_caption for query in data.queries})
-    if score == "itc":  # its softmax is over all captions
-        asked = list(range(len(data.captions)))
+    # The softmax of itc is over all captions.
+    asked = list(range(len(data.captions))) if score == "itc" else list(captions)
     gallery = Gallery("oracle", data.images, tuple(data.captions[i] for i in asked), pairs=())
     scores = np.full((len(data.images), len(data.captions)), np.nan)
     scores[:, asked] = score_gallery(context, score, gallery, rerank=0).scores

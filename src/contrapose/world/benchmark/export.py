@@ -141,7 +141,7 @@ def _jsonl_layout(_: str, examples: Sequence[Example]) -> PartLayout:
         for example in examples
     )
     return PartLayout(
-        "examples.jsonl", tuple(_image_files(examples)), {"examples.jsonl": _join_lines(lines)}
+        "examples.jsonl", tuple(_image_files(examples)), {"examples.jsonl": join_lines(lines)}
     )
 
 
@@ -199,14 +199,14 @@ def _simat_layout(edits: EditSet) -> PartLayout:
             )
         )  # fmt: skip
     texts = {
-        "captions.txt": _join_lines(edits.captions),
-        "triplets.csv": _csv_text(("region_id", "subj", "rel", "obj", "dataset_id"), regions),
-        "retrieval_db.tsv": _csv_text(
+        "captions.txt": join_lines(edits.captions),
+        "triplets.csv": csv_text(("region_id", "subj", "rel", "obj", "dataset_id"), regions),
+        "retrieval_db.tsv": csv_text(
             ("region_id", "image_id", "bbox"),
             [(i, i, "0,0,1,1") for i in range(len(edits.images))],
             "\t",
         ),
-        "transfos.csv": _csv_text(
+        "transfos.csv": csv_text(
             (
                 "transfo_id", "region_id", "field", "value", "target", "query_ids", "target_ids",
                 "norm", "norm2", "is_test", "word", "target_word",
@@ -248,11 +248,13 @@ def _json_text(value: object) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
-def _join_lines(lines: Iterable[str]) -> str:
+def join_lines(lines: Iterable[str]) -> str:
+    """Text of some lines, each with its line break."""
     return "".join(f"{line}\n" for line in lines)
 
 
-def _csv_text(header: Sequence[str], rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
+    """Text of a table with a header."""
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
     writer.writerow(header)
@@ -357,7 +359,7 @@ def _write_part(
     for start in range(0, len(layout.images), _IMAGE_BATCH):
         some = layout.images[start : start + _IMAGE_BATCH]
         for (name, _), image in zip(some, open_images([ref for _, ref in some]), strict=True):
-            yield put(name, _encode_png(image))
+            yield put(name, encode_png(image))
         if masks:
             for name, content in _encode_masks(some, size):
                 yield put(name, content)
@@ -369,10 +371,11 @@ def _encode_masks(some: Sequence[tuple[str, ImageRef]], size: int) -> Iterator[t
     maps = index_maps([scene_of(ref) for _, ref in some], size)
     for (name, _), index in zip(some, maps, strict=True):
         file = name.removeprefix("images/")
-        yield f"masks/{file}", _encode_png(Image.fromarray((index + 1).astype("uint8")))
+        yield f"masks/{file}", encode_png(Image.fromarray((index + 1).astype("uint8")))
 
 
-def _encode_png(image: Any) -> bytes:
+def encode_png(image: Any) -> bytes:
+    """Bytes of a PNG file."""
     stream = io.BytesIO()
     image.save(stream, "PNG")
     return stream.getvalue()
