@@ -148,9 +148,9 @@ def propose_queries(regions: Sequence[Region], captions: Callable[[Triplet], str
     for i, region in enumerate(regions):
         for field, source, target, caption in changes.get(region.triplet, ()):
             name = str(len(queries))
-            now = position[region.triplet]
+            shown = position[region.triplet]
             queries.append(
-                EditQuery(name, i, source, target, now, caption, 1.0, {"field": field})
+                EditQuery(name, i, source, target, shown, caption, 1.0, {"field": field})
             )  # fmt: skip
     if not queries:
         raise InputError("no triplet differs from another in one slot: there is no query.")
