@@ -7,6 +7,7 @@ import io
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from PIL import Image
@@ -144,6 +145,30 @@ def test_click_edit_and_slider(visit: Visit) -> None:
     assert "fusion=sum" in page.url
     page.go_back()
     visit.status("of 71 images")
+
+
+def test_the_parts_of_a_score_add_up(visit: Visit) -> None:
+    for edit, fusion, parts, adds in (
+        ("red -> blue, -white", "delta", ["red → blue", "without white"], True),
+        ("-> blue", "sum", ["text"], True),
+        ("green, red -> blue", "sum", ["text", "red → blue"], False),
+        ("green", "weicom", ["text"], False),
+    ):
+        query = {"image": "more/red-0.png", "edit": edit, "fusion": fusion, "lambda": "1"}
+        visit.page.goto(f"{visit.url}#{urlencode(query)}")
+        expect(visit.page.locator(".why").first).to_contain_text(parts[-1])
+        visit.status(f"by {fusion}")
+        shown = visit.page.locator(".why").evaluate_all(
+            "(list) => list.map((why) => Array.from(why.querySelectorAll('.row'), "
+            "(row) => [row.firstChild.textContent, row.lastChild.textContent]))"
+        )
+        lengths = []
+        for rows in shown[:8]:
+            assert [label.partition(" λ")[0] for label, _ in rows[:-1]] == ["image", *parts]
+            assert ("sum ÷" in rows[-1][0]) == adds
+            values = [float(value.replace("−", "-")) for _, value in rows]
+            lengths.append(sum(values[:-1]) / values[-1])
+        assert not adds or lengths == pytest.approx([lengths[0]] * 8, rel=0.01)
 
 
 def test_keyboard(visit: Visit) -> None:

@@ -181,28 +181,34 @@ function makeTile(hit, answer) {
   return tile;
 }
 
+function nameChange(change) {
+  const [source, target] = change.split("->").map((word) => word.trim());
+  return source && target ? `${source} → ${target}` : source ? `without ${source}` : `with ${target}`;
+}
+
 function makeReasons(hit, answer) {
-  const why = make("span", "why"), lambda = answer.lambda;
+  const why = make("span", "why"), edited = answer.fusion === "delta";
   let sum = 0;
-  const add = (label, value, weight = 1) => {
-    const row = make("span", "row"), name = make("span", "", label), part = weight * value;
-    const bar = make("span", "bar" + (weight === 1 ? "" : part < 0 ? " minus" : " plus"));
-    if (weight !== 1) name.append(" ", make("i", "", `λ × ${value.toFixed(3)}`));
+  const add = (label, value, weight = null) => {
+    const row = make("span", "row"), name = make("span", "", label), part = (weight ?? 1) * value;
+    const bar = make("span", "bar" + (weight === null ? "" : part < 0 ? " minus" : " plus"));
+    if (weight !== null) name.append(" ", make("i", "", `λ × ${value.toFixed(3)}`));
     row.append(name, make("span", "", part.toFixed(3).replace("-", "−")));
     bar.style.width = Math.min(100, Math.abs(part) * 100) + "%";
     why.append(row, bar);
     sum += part;
   };
-  const edited = answer.fusion === "delta", added = edited || answer.fusion === "sum";
   if (hit.image !== null) add("image", hit.image);
   if (hit.text !== null && !(edited && answer.text === null))
-    add("text", hit.text, answer.fusion === "sum" ? lambda : 1);
+    add("text", hit.text, answer.fusion === "sum" ? answer.lambda : null);
   hit.changes.forEach((value, i) => {
     if (edited || answer.text !== null)
-      add(answer.changes[i].replace("->", "→"), value, edited ? lambda : 1);
+      add(nameChange(answer.changes[i]), value, edited ? answer.lambda : null);
   });
   const total = make("span", "row total"), score = make("span", "", "score");
-  if (added && Math.abs(hit.score) > 1e-6)
+  // With a free text beside changes the image is edited first, by a λ of its own.
+  const adds = edited || (answer.fusion === "sum" && (answer.text === null || !hit.changes.length));
+  if (adds && Math.abs(hit.score) > 1e-6)
     score.append(" ", make("i", "", `sum ÷ ${(sum / hit.score).toFixed(2)}`));
   total.append(score, make("span", "", hit.score.toFixed(3)));
   why.append(total, make("span", "path", hit.path));
