@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
-from contrapose.errors import MissingExtraError
+from contrapose.errors import InputError, MissingExtraError, option
 from contrapose.files import local_path
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def tune_heads(
     text_encoder: str | None = None,
     device: str = "auto",
     seed: int = 0,
+    plot: PathLike | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Sweep:
@@ -56,6 +57,7 @@ def tune_heads(
         text_encoder: the sentence encoder, in the same way.
         device: where to train.
         seed: of everything random.
+        plot: an `.svg` file to write: R@10 of the deltas by λ, a curve for each temperature.
         overwrite: let `out` take the place of earlier heads.
         progress: called with a description, what is done and what there is to do.
 
@@ -101,7 +103,20 @@ def tune_heads(
         device=find_device(device),
         overwrite=overwrite,
     )
-    return sweep_folder(request, progress=progress)
+    target = one_path(plot)
+    if target is not None:
+        if target.exists() and not overwrite:
+            raise InputError(f"is there already; see {option('overwrite')}.", file=target)
+        if len(request.scales) < 2:
+            raise InputError(f"{option('plot')} needs two values of λ or more.")
+    result = sweep_folder(request, progress=progress)
+    if target is not None:
+        from contrapose.report.html.scale_plots import write_scale_plot
+        from contrapose.report.tuning import delta_curves
+
+        title = "Deltas of captions by λ and temperature τ"
+        write_scale_plot(target, title, delta_curves(result), "R@10")
+    return result
 
 
 def _list_numbers(numbers: float | Iterable[float]) -> tuple[float, ...]:

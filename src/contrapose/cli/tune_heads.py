@@ -57,6 +57,10 @@ def tune_heads(
         str, typer.Option(help="cpu, cuda, cuda:1, …; auto takes cuda where there is some.")
     ] = "auto",
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="An .svg file to write: R@10 of the deltas by λ, a curve for each τ."),
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let --out take the place of earlier heads.")
     ] = False,
@@ -85,6 +89,7 @@ def tune_heads(
             text_encoder=text_encoder,
             device=device,
             seed=seed,
+            plot=plot,
             overwrite=overwrite,
             progress=progress,
         )

@@ -78,6 +78,17 @@ def heads_tables(sweep: Sweep) -> list[Table | str]:
     return [*parts, *_delta_tables(sweep)]
 
 
+def delta_curves(sweep: Sweep) -> dict[str, list[tuple[float, float]]]:
+    """R@10 of the deltas by λ, for each temperature."""
+    return {
+        f"τ = {run.tau:g}": [
+            (scale, values["r10"].value) for scale, values in sorted(run.measured.deltas.items())
+        ]
+        for run in sweep.runs
+        if run.measured is not None
+    }
+
+
 def _delta_tables(sweep: Sweep) -> list[Table | str]:
     rows = [
         (f"{run.tau:g}", f"{scale:g}", *(_recall_cell(values[f"r{k}"]) for k in KS))

@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 
 from contrapose.cli.app import app
 from contrapose.errors import InputError
-from contrapose.models import load_model
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
+from contrapose.models import Encoder, load_model
 from contrapose.models.joined import JoinedSpec, Side, read_joined, save_joined
 from contrapose.tune.heads import (
     CaptionedImages,
@@ -23,6 +25,7 @@ from contrapose.tune.heads import (
     write_features,
 )
 from contrapose.tune.settings import HeadKind, HeadSettings
+from contrapose.world.benchmark import simat_scenes
 from tests.models.hf.small import CAPTIONS, pictures
 from tests.models.test_joined import encoders  # noqa: F401 - a fixture
 from tests.tune.heads.made import made
@@ -111,6 +114,38 @@ def test_the_command(tmp_path: Path) -> None:
     assert recall["chance"] == pytest.approx(1 / 20)
     assert said["runs"][0]["deltas"][0]["scale"] == 1
     assert (tmp_path / "out" / "tau-0.01" / "heads.safetensors").is_file()
+    plot = tmp_path / "plot.svg"
+    few = words[: words.index("--out")] + words[words.index("--tau") :]
+    one = CliRunner().invoke(app, [*few, "--plot", str(plot)])
+    assert "two values" in str(one.exception)
+    assert not plot.exists()
+    few[few.index("--lambda") + 1] = "0.5,1,2"
+    shown = CliRunner().invoke(app, [*few, "--plot", str(plot)])
+    assert shown.exit_code == 0, shown.output
+    assert "τ = 0.01" in plot.read_text()
+    taken = CliRunner().invoke(app, [*few, "--plot", str(plot)])
+    assert "there already" in str(taken.exception)
+
+
+def test_heads_are_measured_on_edit_queries(tmp_path: Path) -> None:
+    """Heads that change nothing give the model's own scores; other heads give others."""
+    base = load_model("tiny-clip")
+    assert isinstance(base, Encoder)
+    width = base.embed_texts(["a red cube"]).shape[1]
+    side = Side("tiny-clip", kind="model")
+    flipped = torch.diag(torch.tensor([1.0, -1.0]).repeat(width)[:width])
+    for name, text in (("same", torch.eye(width)), ("other", flipped)):
+        heads = {"image.weight": torch.eye(width), "text.weight": text}
+        save_joined(tmp_path / name, JoinedSpec(side, side), heads)
+    data = simat_scenes(examples=12, size=32)
+    runs = evaluate_models(
+        ["tiny-clip", f"joined:{tmp_path / 'same'}", f"joined:{tmp_path / 'other'}"],
+        EvalRequest((data,), ("itc:delta", "itc:delta:scale=dev"), resamples=100),
+    )
+    values = [run.results.metrics["simat_n5"].value for run in runs]
+    assert values[:2] == pytest.approx(values[2:4])
+    curves = [run.spec["edits"]["all"]["dev_scores"] for run in runs[1::2]]
+    assert curves[0] == curves[1] != curves[2]
 
 
 def test_folders_that_cannot_be_used(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from contrapose.report.html.page import (
     render_table,
 )
 from contrapose.report.html.plots import Dot, DotRow, alpha_plot, dot_plot, equivariance_plot
+from contrapose.report.html.scale_plots import ScaleCurves, run_curves, scale_plot, scale_table
 from contrapose.report.results import (
     PartRow,
     headline_table,
@@ -87,6 +88,7 @@ def render_runs(runs: RunRecord | Sequence[RunRecord], *, title: str = "", lead:
         equivariance=_equivariance_by_part(listed),
         failures=[*worst_failures(listed), *chat_failures(listed)],
         skipped={run_label(run.results): run.spec.get("skipped", {}) for run in listed},
+        scales=run_curves(listed),
     )
 
 
@@ -98,6 +100,7 @@ def render_results(
     equivariance: EqByPart | None = None,
     failures: Sequence[Failure | ChatFailure] = (),
     skipped: Mapping[str, Mapping[str, str]] | None = None,
+    scales: ScaleCurves | None = None,
 ) -> str:
     """Render the report of results, with the sections that need more than results.
 
@@ -108,6 +111,7 @@ def render_results(
         equivariance: by part and run.
         failures: the worst ones.
         skipped: for each run the skipped examples and why.
+        scales: curves of edit queries by λ.
     """
     benchmarks = list(dict.fromkeys(one.benchmark for one in results))
     sections = []
@@ -117,6 +121,7 @@ def render_results(
             [one for one in results if one.benchmark == benchmark], named
         )
     sections += [
+        _scales_section(scales or {}),
         _equivariance_section(equivariance or {}, [run_label(one) for one in results]),
         render_section(
             "The worst failures",
@@ -133,6 +138,19 @@ def render_results(
         notes, resamples=first.resamples if first else None, seed=first.seed if first else 0
     )
     return render_page(title or _default_title(results), lead, sections, footer)
+
+
+def _scales_section(curves: ScaleCurves) -> str:
+    """Section of the edit queries by λ; empty where λ was not chosen on dev."""
+    if not curves:
+        return ""
+    return render_section(
+        "Scale of the delta vectors",
+        "Share of the dev queries of which the first image is right, by the factor λ of the "
+        "change. The metrics above take the best λ and are of the test queries.",
+        scale_plot("simat_n1 by λ", curves, "simat_n1 of dev"),
+        render_table(scale_table("", curves)),
+    )
 
 
 def _default_title(results: Sequence[Results]) -> str:
