@@ -191,7 +191,7 @@ class _Survey:
         """Return the subset that the card counts an example under."""
         if len(self.card.counts) == 1:
             return next(iter(self.card.counts))
-        values = [tags[name] for name in ("subset", *self.card.by) if name in tags]
+        values = [tags[name] for name in ("subset", *self.card.by, *self.card.tags) if name in tags]
         named = [value for value in values if isinstance(value, str)]
         counted = [value for value in named if value in self.card.counts]
         return next(iter((*counted, *named)), self.card.name)

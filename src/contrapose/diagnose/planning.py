@@ -23,8 +23,8 @@ from contrapose.engine import Filling
 from contrapose.engine.images import COLOR, IMAGE_MASKS, mask_image
 from contrapose.errors import InputError, option
 from contrapose.models import Model
+from contrapose.models.masking.images import can_mask_pixels, zero_color
 from contrapose.models.masking.text import TEXT_MASKS, ZERO, hide
-from contrapose.models.masking.zero import can_mask_pixels, zero_color
 
 
 @dataclass(frozen=True, slots=True)

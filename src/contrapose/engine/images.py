@@ -21,7 +21,7 @@ from contrapose.engine.score_types import ModelError
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray
 from contrapose.models import EncodedImage, ImageCacher, ImagePreparer, Model
-from contrapose.models.masking.zero import mask_pixels
+from contrapose.models.masking.images import mask_pixels
 
 if TYPE_CHECKING:
     from PIL.Image import Image

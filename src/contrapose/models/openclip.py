@@ -2,8 +2,7 @@
 
 OpenAI's models, and all that were tuned from them, were trained with QuickGELU. Their weights fit a
 network with GELU as well, and silently give worse numbers. The activation is therefore always known
-before weights are loaded: from the tag, from the configuration beside the weights, or from the
-user.
+before weights are loaded: from the tag, the configuration beside the weights, or the user.
 """
 
 from __future__ import annotations
@@ -23,6 +22,11 @@ from contrapose.files import did_you_mean, read_json
 from contrapose.models.capabilities import ModelCard, check_caption
 from contrapose.models.exact import exact_inference, normalize_rows
 from contrapose.models.image_transform import ImageTransform, batch_images, torchvision_transform
+from contrapose.models.masking.embeddings import (
+    find_word_embedding,
+    make_zero_flags,
+    zero_embeddings,
+)
 from contrapose.models.masking.text import (
     PAD,
     TOKEN_0,
@@ -32,7 +36,6 @@ from contrapose.models.masking.text import (
     full_caption,
     full_captions,
 )
-from contrapose.models.masking.zero import find_word_embedding, make_zero_flags, zero_embeddings
 from contrapose.models.names import fingerprint
 from contrapose.models.options import LoadOptions
 

@@ -14,7 +14,7 @@ from contrapose.errors import InputError
 from contrapose.models import load_model
 from contrapose.models.conformance import check_model
 from contrapose.models.joined import JoinedSpec, Side, save_joined
-from contrapose.models.masking.zero import can_mask_pixels
+from contrapose.models.masking.images import can_mask_pixels
 from tests.models.hf.small import CAPTIONS, LONG, pictures, save_clip, save_siglip
 
 

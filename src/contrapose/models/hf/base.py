@@ -14,7 +14,7 @@ from torch import Tensor
 from contrapose.models.capabilities import ModelCard, check_pairs
 from contrapose.models.encoded_images import deduplicate
 from contrapose.models.hf.inputs import CausalTextInputs, ImageInputs, TextInputs
-from contrapose.models.masking.zero import find_word_embedding, zero_embeddings
+from contrapose.models.masking.embeddings import find_word_embedding, zero_embeddings
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import ImageLike, PreparedImage

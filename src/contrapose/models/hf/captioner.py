@@ -21,7 +21,7 @@ from contrapose.models.encoded_images import EncodedImages, deduplicate, gather_
 from contrapose.models.exact import exact_inference
 from contrapose.models.hf.base import HFModel
 from contrapose.models.hf.inputs import CausalTextInputs, ImageInputs
-from contrapose.models.masking.zero import (
+from contrapose.models.masking.embeddings import (
     find_word_embedding,
     pack_zero_flags,
     zero_embeddings,

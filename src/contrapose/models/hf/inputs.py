@@ -13,6 +13,7 @@ from torch import Tensor
 from contrapose.errors import InputError
 from contrapose.models.capabilities import PREVIEW_LENGTH, QuestionTemplate, check_caption
 from contrapose.models.image_transform import ImageTransform, batch_images
+from contrapose.models.masking.embeddings import is_zero_masked, make_zero_flags
 from contrapose.models.masking.text import (
     ZERO,
     MaskedText,
@@ -21,7 +22,6 @@ from contrapose.models.masking.text import (
     full_captions,
     replace_tokens,
 )
-from contrapose.models.masking.zero import is_zero_masked, make_zero_flags
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import ImageLike, PreparedImage

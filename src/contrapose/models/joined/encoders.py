@@ -17,7 +17,7 @@ from contrapose.models.hf.checkpoint import Checkpoint, open_checkpoint
 from contrapose.models.hf.inputs import ImageInputs, TextInputs
 from contrapose.models.image_transform import ImageTransform, batch_images, torchvision_transform
 from contrapose.models.joined import Side
-from contrapose.models.masking.zero import find_word_embedding, zero_embeddings
+from contrapose.models.masking.embeddings import find_word_embedding, zero_embeddings
 from contrapose.models.names import fingerprint
 from contrapose.models.options import LoadOptions
 

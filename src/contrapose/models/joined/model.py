@@ -19,7 +19,7 @@ from contrapose.models.capabilities import (
 from contrapose.models.exact import exact_inference, normalize_rows
 from contrapose.models.joined import HEADS, SPEC, JoinedSpec, Side, apply_head, read_joined
 from contrapose.models.joined.encoders import HFImageEncoder, HFTextEncoder, TimmImageEncoder
-from contrapose.models.masking.zero import ImageNormalizer
+from contrapose.models.masking.images import ImageNormalizer
 from contrapose.models.names import fingerprint, parse_name
 from contrapose.models.options import LoadOptions
 

@@ -14,6 +14,12 @@ from contrapose.errors import InputError
 from contrapose.models.capabilities import EncodedImage, ModelCard, check_caption, check_pairs
 from contrapose.models.encoded_images import EncodedImages, deduplicate, gather_encoded
 from contrapose.models.exact import exact_inference
+from contrapose.models.masking.embeddings import (
+    make_zero_flags,
+    pack_zero_flags,
+    zero_embeddings,
+    zero_masked_logprobs,
+)
 from contrapose.models.masking.text import PAD as BY_PAD
 from contrapose.models.masking.text import (
     TOKEN_0,
@@ -22,12 +28,6 @@ from contrapose.models.masking.text import (
     flag_by_prefix,
     full_caption,
     replace_tokens,
-)
-from contrapose.models.masking.zero import (
-    make_zero_flags,
-    pack_zero_flags,
-    zero_embeddings,
-    zero_masked_logprobs,
 )
 from contrapose.models.options import LoadOptions
 from contrapose.models.packing import pack, ragged_logprobs

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from contrapose.errors import InputError, option
 from contrapose.models import load_model
 from contrapose.models.capabilities import Model
-from contrapose.models.masking.zero import make_zero_flags, zero_embeddings
+from contrapose.models.masking.embeddings import make_zero_flags, zero_embeddings
 from contrapose.models.names import parse_name
 from contrapose.models.registry import model_names
 from contrapose.models.tiny.model import TinyClip, scale_pixels

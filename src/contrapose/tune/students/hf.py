@@ -19,8 +19,8 @@ from contrapose.models.hf.blip import Blip
 from contrapose.models.hf.checkpoint import silence_transformers
 from contrapose.models.hf.dual import DualEncoder
 from contrapose.models.hf.inputs import ImageInputs, TextInputs
+from contrapose.models.masking.embeddings import zero_embeddings
 from contrapose.models.masking.text import ZERO
-from contrapose.models.masking.zero import zero_embeddings
 from contrapose.tune.data.rows import TrainingImages
 from contrapose.tune.students import ImageOutputs, Inputs
 

@@ -1,27 +1,17 @@
-"""Zero masking: pixels of regions and embeddings of words set to zero in a model's input."""
+"""Zero masking: token embeddings of masked words set to zero inside a network."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from contrapose.arrays import Ragged
-from contrapose.errors import InputError, option
-from contrapose.models.capabilities import ImagePreparer
 from contrapose.models.masking.text import ZERO, MaskedText
 from contrapose.models.packing import PackedCaptions
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-    from torch import Tensor
-
-    from contrapose.models.capabilities import PreparedImage
 
 EMBEDDING_NAMES = (
     "word_embeddings",
@@ -132,94 +122,3 @@ def zero_masked_logprobs(logprobs: Ragged, rows: Sequence[Sequence[bool]]) -> Ra
                 masked[int(start) + i] = True
     values = logprobs.values.masked_fill(masked.to(logprobs.values.device), 0.0)
     return Ragged(values, logprobs.offsets)
-
-
-PROBE_SIZE = (16, 16)
-"""Size of a one-color image, by which the values of white and black are found."""
-MID_BYTE = 127
-"""Bytes above it are nearer to white than to black."""
-GRAY = (0.5, 0.5, 0.5)
-"""The color for zero where a model does not state one."""
-
-
-@runtime_checkable
-class ImageNormalizer(Protocol):
-    """A model that prepares images as bytes and normalizes them in a second step."""
-
-    def normalize_image(self, prepared: PreparedImage) -> PreparedImage:
-        """Normalize a prepared image."""
-
-
-def can_mask_pixels(model: object) -> bool:
-    """Whether pixels of the model's prepared images can be set to zero.
-
-    It must prepare images as pixels (…, 3, h, w), tiles included, and be an `ImageNormalizer` if
-    these are bytes. Images that are prepared as patches have no such pixels.
-    """
-    if not isinstance(model, ImagePreparer):
-        return False
-    try:
-        pixels = _get_pixels(model.prepare_image(_solid_image(0)))
-    except InputError:
-        return False
-    return pixels.is_floating_point() or isinstance(model, ImageNormalizer)
-
-
-def zero_color(model: object) -> tuple[float, ...]:
-    """Color (RGB, 0 to 1) nearest to zero in a model's normalized pixel space."""
-    mean: tuple[float, ...] | None = getattr(model, "pixel_mean", None)
-    return GRAY if mean is None else mean
-
-
-def mask_pixels(model: ImagePreparer, image: Image, hidden: NDArray[np.bool_]) -> PreparedImage:
-    """Prepare an image and set its masked pixels to zero; thread-safe.
-
-    Args:
-        model: one for which `can_mask_pixels` holds.
-        image: the full image.
-        hidden: (height, width) mask, true where the image is hidden.
-    """
-    from PIL import Image
-
-    prepared = model.prepare_image(image)
-    cover = Image.fromarray(np.where(hidden, 255, 0).astype(np.uint8)).convert("RGB")
-    drawn = _get_pixels(model.prepare_image(cover))
-    over = drawn > (_midpoint(model) if drawn.is_floating_point() else MID_BYTE)
-    if not _get_pixels(prepared).is_floating_point():
-        if not isinstance(model, ImageNormalizer):
-            raise InputError(
-                f"the model's images cannot be normalised; use {option('baseline', 'mean')}."
-            )
-        prepared = model.normalize_image(prepared)
-    blank = _get_pixels(prepared).masked_fill(over.any(dim=-3, keepdim=True), 0.0)
-    return {**prepared, "pixel_values": blank} if isinstance(prepared, Mapping) else blank
-
-
-def _midpoint(model: ImagePreparer) -> Tensor:
-    """(3, 1, 1) midpoint between black and white in normalized pixels."""
-    white = _flatten_channels(model.prepare_image(_solid_image(255))).amax(dim=1)
-    black = _flatten_channels(model.prepare_image(_solid_image(0))).amin(dim=1)
-    return ((white + black) / 2)[:, None, None]
-
-
-def _solid_image(shade: int) -> Image:
-    from PIL import Image
-
-    return Image.new("RGB", PROBE_SIZE, (shade, shade, shade))
-
-
-def _flatten_channels(prepared: Any) -> Tensor:
-    """(3, pixels) values of a prepared image per channel, padding included."""
-    return _get_pixels(prepared).float().movedim(-3, 0).flatten(1)
-
-
-def _get_pixels(prepared: Any) -> Tensor:
-    """Pixel tensor (…, 3, h, w) of a prepared image.
-
-    Raises:
-        InputError: it has none.
-    """
-    pixels: Any = prepared.get("pixel_values") if isinstance(prepared, Mapping) else prepared
-    if getattr(pixels, "ndim", 0) < 3 or pixels.shape[-3] != 3:
-        raise InputError("images of this model are not pixels, so that none of them can be zero.")
-    return pixels  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from contrapose.errors import InputError
 from contrapose.models import load_model
-from contrapose.models.masking.zero import GRAY, can_mask_pixels, mask_pixels, zero_color
+from contrapose.models.masking.images import GRAY, can_mask_pixels, mask_pixels, zero_color
 from tests.models.hf.small import save_clip, save_naflex
 from tests.models.hf.vlm import small_vlm
 
