@@ -113,8 +113,7 @@ def write_scale_plot(path: Path, title: str, curves: ScaleCurves, metric: str) -
     if drawing is None:
         raise InputError("there is no curve to draw: it takes two values of λ.")
     opening, rest = drawing.group().split(">", 1)
-    style = f"<style>{style_sheet()}svg {{ background: var(--paper); }}</style>"
-    write_text(path, f"{opening}>{style}{rest}\n")
+    write_text(path, f"{opening}><style>{style_sheet()}</style>{rest}\n")
 
 
 def _best(curve: Sequence[tuple[float, float]]) -> tuple[float, float]:
