@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from contrapose.arrays import find_distinct, normalize_rows
 from contrapose.data import DEV, EditSet, ImageRef
@@ -94,11 +93,12 @@ def score_edits(context: ScoringContext, score: str, edits: EditSet) -> EditScor
     data = edits if asked.base != CAPTIONS else caption_queries(edits)
     columns = embedded.missing_captions if asked.base == CAPTIONS else embedded.missing_images
     rows = _missing_rows(asked.base, edits, embedded)
-    empty = np.full((len(edits.queries), len(data.images)), np.nan)
+    shape = len(edits.queries), len(data.images)
     if len(rows) == len(edits.queries):
+        empty = np.full(shape, np.nan, dtype=np.float32)
         return EditScores(ScoreMatrix(empty, skipped_rows=rows, skipped_columns=columns), data)
     if asked.base == "itc:random":
-        scores = np.random.default_rng(0).random(empty.shape, dtype=np.float32)
+        scores = np.random.default_rng(0).random(shape, dtype=np.float32)
         scores[:, list(columns)] = np.nan
         return EditScores(ScoreMatrix(scores, skipped_rows=rows, skipped_columns=columns), data)
     vectors = _query_vectors(asked.base, edits, embedded)
@@ -222,7 +222,7 @@ def _nearest(images: FloatArray, captions: FloatArray) -> IntArray:
     return np.asarray(cosines.argmax(axis=1))
 
 
-def _sentence_deltas(edits: EditSet, captions: FloatArray) -> NDArray[np.float64]:
+def _sentence_deltas(edits: EditSet, captions: FloatArray) -> FloatArray:
     """(q, d) mean difference of all caption pairs that differ by the query's words.
 
     The pairs are those of the queries themselves, each pair once. A caption without a vector leaves
@@ -238,7 +238,8 @@ def _sentence_deltas(edits: EditSet, captions: FloatArray) -> NDArray[np.float64
         words: np.mean([captions[b] - captions[a] for a, b in pairs], axis=0, dtype=np.float64)
         for words, pairs in groups.items()
     }
-    return np.array([means.get((query.source, query.target), empty) for query in edits.queries])
+    deltas = [means.get((query.source, query.target), empty) for query in edits.queries]
+    return np.asarray(deltas, dtype=captions.dtype)
 
 
 def _choose_scale(
