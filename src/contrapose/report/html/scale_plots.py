@@ -35,7 +35,7 @@ from contrapose.results import RunRecord
 ScaleCurves = Mapping[str, Sequence[tuple[float, float]]]
 """By the name of a curve: λ and the share of right answers, in the order of λ."""
 
-LEFT, TOP, WIDTH, HEIGHT = 46.0, 12.0, 640.0, 260.0
+LEFT, TOP, WIDTH, HEIGHT = 46.0, 32.0, 640.0, 260.0
 SHOWN = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 """λ that a table of a long curve shows."""
 
@@ -82,7 +82,7 @@ def scale_plot(title: str, curves: ScaleCurves, metric: str) -> str:
         body.append(marker(x(scale), y(100 * value), i, f"dot {color_class(i)}", size=5, hint=hint))
         entries.append(LegendEntry(name, partial(stroke, class_=class_, dashes=dashes)))
         words.append(hint)
-    key, height = legend(entries, 0, TOP + HEIGHT + 46, WIDTH)
+    key, height = legend(entries, 4, TOP + HEIGHT + 46, WIDTH - 4)
     note = "A mark is the highest point of a curve. Point at it for its numbers."
     return figure(
         title, note, "; ".join(words), WIDTH, TOP + HEIGHT + 48 + height, [*body, key]
