@@ -81,7 +81,7 @@ SMALL = [
 ]  # fmt: skip
 
 
-def test_it_runs_and_is_not_taught_again(
+def test_it_runs_and_is_not_trained_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = [*SMALL, "--seeds", "2", "--keep", str(tmp_path), "--out", str(tmp_path / "all.json")]

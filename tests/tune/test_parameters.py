@@ -26,7 +26,7 @@ def test_without_peft_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         add_lora(small_student(), SETTINGS)
 
 
-def test_updates_alone_are_taught_and_then_added(tmp_path: Path) -> None:
+def test_lora_updates_alone_are_trained_and_then_merged(tmp_path: Path) -> None:
     student = small_student()
     before = weights(student)
     add_lora(student, SETTINGS)

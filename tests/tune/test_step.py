@@ -98,7 +98,7 @@ def test_dropout_draws_the_same_twice() -> None:
     "objective",
     ["plain", "hp+hn", "eqsim+hn", "dividend+hn", "dividend", "infonce-hn+hn+hp:symmetric=no"],
 )
-def test_a_lesson_in_pieces_teaches_the_same(objective: str) -> None:
+def test_a_step_in_micro_batches_gives_the_same_gradients(objective: str) -> None:
     found = []
     for pieces in (1, 3):
         student = small_student()

@@ -39,7 +39,7 @@ def vectors(model: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_taught_is_what_is_asked(kind: str, folders: dict[str, Path]) -> None:
+def test_the_trained_network_gives_the_scores(kind: str, folders: dict[str, Path]) -> None:
     student: Any = load_student(str(folders[kind]))
     rows = small_rows(kept=False)
     with torch.no_grad():
@@ -76,7 +76,7 @@ def test_hidden_words_are_hidden_as_when_asked(kind: str, folders: dict[str, Pat
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_games_are_taught(kind: str, folders: dict[str, Path]) -> None:
+def test_masked_captions_are_trained(kind: str, folders: dict[str, Path]) -> None:
     student: Any = load_student(str(folders[kind]))
     trained = train(student, small_rows(kept=False), parse_objective("dividend+hn"), SETTINGS)
     assert trained.losses["dividend"] > 0
@@ -107,7 +107,7 @@ def test_tuned_it_loads_by_its_folder(kind: str, folders: dict[str, Path], tmp_p
         torch.testing.assert_close(loaded[side], after[side], rtol=1e-5, atol=1e-6)
 
 
-def test_siglip_is_taught_its_own_loss(folders: dict[str, Path]) -> None:
+def test_siglip_is_trained_with_its_own_loss(folders: dict[str, Path]) -> None:
     student: Any = load_student(str(folders["siglip"]))
     assert student.contrast == "sigmoid"
     before = float(student.network.logit_bias.detach())
@@ -153,7 +153,7 @@ def test_images_of_another_size_are_prepared() -> None:
     torch.testing.assert_close(one, other)
 
 
-def test_what_cannot_be_taught(folders: dict[str, Path]) -> None:
+def test_models_that_cannot_be_trained_are_refused(folders: dict[str, Path]) -> None:
     with pytest.raises(InputError, match="float32"):
         load_student("tiny-clip?dtype=bf16")
     with pytest.raises(InputError, match="cannot be tuned here"):
