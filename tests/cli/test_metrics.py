@@ -70,7 +70,7 @@ EQBEN = {
 
 
 def test_eqben(cli: Cli, shared: Path) -> None:
-    found = results(cli, "eqben", "--scores", shared / "eqben_fiber")
+    found = results(cli, "eqben", "--scores", shared / "eqben_fiber", "--resamples", 500)
     for subset, published in EQBEN.items():
         values = [found["subsets"][subset][name]["value"] for name in ("text", "image", "group")]
         assert [round(100 * value, 2) for value in values] == list(published)
@@ -103,7 +103,8 @@ def test_valse(cli: Cli, shared: Path, model: str) -> None:
         row = json.loads(line)
         for part in {row["instrument"], row["piece"]}:
             pairs.setdefault(part, {}).setdefault(row["id"], {})[row["type"]] = row["score"]
-    found = results(cli, "valse", "--scores", path, "--root", shared / "valse")
+    few = ("--resamples", 500)
+    found = results(cli, "valse", "--scores", path, "--root", shared / "valse", *few)
     assert set(found["subsets"]) == set(pairs)
     for part, items in pairs.items():
         expected = np.mean([item["caption"] > item["foil"] for item in items.values()])
@@ -113,7 +114,7 @@ def test_valse(cli: Cli, shared: Path, model: str) -> None:
     assert found["examples"] == 7702
     assert found["clusters"] < 7702
     assert ("p_c" in found["metrics"]) == (model == "x-vlm_4m")
-    without = results(cli, "valse", "--scores", path)
+    without = results(cli, "valse", "--scores", path, *few)
     assert without["clusters"] is None
     assert without["metrics"]["pairwise_accuracy"]["value"] == pytest.approx(
         found["metrics"]["pairwise_accuracy"]["value"]

@@ -84,10 +84,7 @@ def test_killed_before_a_checkpoint_has_its_name(
         patch.setattr(Path, "replace", replaced)
         with pytest.raises(KilledError):
             train(small_student(), rows, objective, SETTINGS, folder=tmp_path)
-    names = sorted(each.name for each in place.iterdir())
-    assert len(names) == 2
-    assert names[0].startswith(".step-00000004")
-    assert names[1] == "step-00000002.safetensors"
+    assert [file.name for file in place.iterdir()] == ["step-00000002.safetensors"]
     again = small_student()
     train(again, rows, objective, SETTINGS, folder=tmp_path, resume=True)
     expected, found = weights(whole), weights(again)
