@@ -91,3 +91,17 @@ def test_json_is_json_in_any_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = print_in(monkeypatch, "utf-8", "list", "benchmarks", "--json")
     assert not plain.isascii()
     assert json.loads(out) == json.loads(plain)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["search", "x", "--overwrite"], "--overwrite"),
+        (["sarch"], "search"),
+        (["eval"], "models"),
+        (["metrics", "--resamples", "x"], "--resamples"),
+        (["list", "nothing"], "nothing"),
+    ],
+)
+def test_words_that_are_not_understood(cli: Cli, words: list[str], says: str) -> None:
+    assert says in cli(*words).refused()

@@ -123,13 +123,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             warnings.simplefilter("always", DamageWarning)
             warnings.showwarning = _show_warning
             try:
-                app(args=[word for word in words if word != "--debug"])
+                code = app(
+                    args=[word for word in words if word != "--debug"], standalone_mode=False
+                )
             finally:
                 flush_output()
     except BrokenPipeError:
         discard_output()
         raise SystemExit(0) from None
     except Exception as error:
+        if hasattr(error, "format_message"):  # words that typer does not understand
+            _show_usage_error(error)
+            raise SystemExit(BAD_INPUT) from None
         if isinstance(error, OSError):
             discard_output()
         if debug:
@@ -137,6 +142,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _print_error(_describe_error(error))
         fixable = isinstance(error, ContraposeError | OSError | MemoryError)
         raise SystemExit(BAD_INPUT if fixable else FAULT) from None
+    raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _show_usage_error(error: Any) -> None:
+    """Print an error of the words of a command in one sentence; a command without words its help.
+
+    Typer brings its own copy of click, so that the error is known by what it can do.
+    """
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "contrapose"
+    message = " ".join(error.format_message().split()).rstrip(".?")
+    question = "?" if "Did you mean" in message else "."
+    _print_error(f"{message}{question} See {command} -h.")
 
 
 def _print_error(message: str) -> None:
