@@ -64,6 +64,15 @@ Subset = Annotated[
 Limit = Annotated[int | None, typer.Option(help="At most N examples of each subset.")]
 Resamples = Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
+IndexModel = Annotated[
+    str | None, typer.Option(help="The model, where the folder has several indexes.")
+]
+Subjects = Annotated[
+    Path | None, typer.Option(help="Texts of what images show, one a line, for basic.")
+]
+Styles = Annotated[
+    Path | None, typer.Option(help="Texts of how images show it, one a line, for basic.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
 

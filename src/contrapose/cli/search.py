@@ -10,7 +10,17 @@ from typing import Annotated
 import typer
 
 from contrapose.cli.console import echo_json, output_console, say_written, show
-from contrapose.cli.options import Device, Dtype, Include, Quiet, TrustRemoteCode, include_files
+from contrapose.cli.options import (
+    Device,
+    Dtype,
+    Include,
+    IndexModel,
+    Quiet,
+    Styles,
+    Subjects,
+    TrustRemoteCode,
+    include_files,
+)
 
 app = typer.Typer(add_completion=False)
 
@@ -54,15 +64,9 @@ def search(
         typer.Option(help="Captions, one a line: changes are mean differences of captions."),
     ] = None,
     k: Annotated[int, typer.Option("-k", "--k", min=1, help="How many images.")] = 10,
-    model: Annotated[
-        str | None, typer.Option(help="The model, where the folder has several indexes.")
-    ] = None,
-    subjects: Annotated[
-        Path | None, typer.Option(help="Texts of what images show, one a line, for basic.")
-    ] = None,
-    styles: Annotated[
-        Path | None, typer.Option(help="Texts of how images show it, one a line, for basic.")
-    ] = None,
+    model: IndexModel = None,
+    subjects: Subjects = None,
+    styles: Styles = None,
     lance: Annotated[
         str | None, typer.Option(help="Search the copy that index made in LanceDB there.")
     ] = None,

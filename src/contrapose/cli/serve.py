@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from contrapose.cli.console import error_console, output_console
-from contrapose.cli.options import Device, Dtype, Include, Quiet, TrustRemoteCode, include_files
+from contrapose.cli.options import (
+    Device,
+    Dtype,
+    Include,
+    IndexModel,
+    Quiet,
+    Styles,
+    Subjects,
+    TrustRemoteCode,
+    include_files,
+)
 
 app = typer.Typer(add_completion=False)
 
@@ -22,15 +32,9 @@ def serve(
         str, typer.Option(help="Address to listen at; 0.0.0.0 is every network of this machine.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 is a free one.")] = 8000,
-    model: Annotated[
-        str | None, typer.Option(help="The model, where the folder has several indexes.")
-    ] = None,
-    subjects: Annotated[
-        Path | None, typer.Option(help="Texts of what images show, one a line, for basic.")
-    ] = None,
-    styles: Annotated[
-        Path | None, typer.Option(help="Texts of how images show it, one a line, for basic.")
-    ] = None,
+    model: IndexModel = None,
+    subjects: Subjects = None,
+    styles: Styles = None,
     device: Device = "auto",
     dtype: Dtype = None,
     include: Include = None,

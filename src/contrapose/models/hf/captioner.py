@@ -7,6 +7,7 @@ encoder, the text decoder over packed rows, and the vocabulary head.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ def split_heads(states: Tensor, size: int) -> Tensor:
     return states.view(*states.shape[:-1], -1, size).transpose(1, 2)
 
 
-class GenerativeModel(HFModel):
+class GenerativeModel(HFModel, ABC):
     """Base of models that give the probability of text under an image.
 
     Attributes:
@@ -105,9 +106,9 @@ class GenerativeModel(HFModel):
         """Encode images, with the keys and values that captions attend to."""
         return self._make_reusable(self._encode(images)).split() if images else []
 
+    @abstractmethod
     def _encode(self, images: Sequence[ImageLike]) -> EncodedImages:
         """Encode images."""
-        raise NotImplementedError
 
     def _make_reusable(self, encoded: EncodedImages) -> EncodedImages:
         """Convert encoded images to the form that is reused for many captions."""
@@ -173,10 +174,10 @@ class HFCaptioner(GenerativeModel):
         logprobs = ragged_logprobs(self._logits(packed.select(states)), packed)
         return zero_masked_logprobs(logprobs, masked) if texts else logprobs
 
+    @abstractmethod
     def _decode(self, packed: PackedCaptions, encoded: EncodedImages) -> Tensor:
         """Hidden states (r, l, width) after each token."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _logits(self, states: Tensor) -> Tensor:
         """(t, vocabulary) logits of the token after each state."""
-        raise NotImplementedError
