@@ -41,7 +41,7 @@ def test_rule() -> None:
     a, b = _arms(0.5)
     none_a, none_b = _arms(0.0, key=3)
     up, nothing = mean_effect(a, b), mean_effect(none_a, none_b)
-    claims = [
+    claims: list[tuple[Claim, Effect | str]] = [
         (Claim("rises"), up),
         (Claim("falls", "below"), up),
         (Claim("moves"), nothing),
