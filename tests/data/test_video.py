@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import wave
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from contrapose.data.video import (
+    find_frames,
+    frame_time,
+    probe_video,
+    read_frames,
+    uniform_times,
+)
+from contrapose.errors import InputError, MissingExtraError
+from tests.videos import encode_video, frame_number, gray_frames
+
+COUNT = 28
+
+
+@pytest.fixture(scope="module")
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return encode_video(tmp_path_factory.mktemp("videos") / "gray.mp4", gray_frames(COUNT))
+
+
+def test_probe(video: Path) -> None:
+    info = probe_video(video)
+    assert (info.fps, info.frames, info.width, info.height, info.rotation) == (10, COUNT, 64, 64, 0)
+    assert info.duration == pytest.approx(2.8, abs=0.01)
+
+
+@settings(max_examples=15, deadline=None)
+@given(order=st.permutations(range(COUNT)), shift=st.floats(0, 0.098))
+def test_frames_are_exact_in_any_order(video: Path, order: list[int], shift: float) -> None:
+    some = order[:9]
+    images = read_frames(video, [i / 10 + shift for i in some])
+    assert [frame_number(image) for image in images] == some
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"), [("a.mkv", "libx264"), ("a.avi", "mpeg4"), ("a.mp4", "mpeg4")]
+)
+def test_containers_and_codecs(tmp_path: Path, name: str, codec: str) -> None:
+    path = encode_video(tmp_path / name, gray_frames(COUNT), codec=codec)
+    numbers = [0, 27, 3, 14, 13]
+    images = read_frames(path, [frame_time(i, 10) for i in numbers])
+    assert [frame_number(image) for image in images] == numbers
+    images = read_frames(path, [i / 10 for i in numbers])
+    assert [frame_number(image) for image in images] == numbers
+
+
+def test_long_jumps_seek_to_the_right_frame(tmp_path: Path) -> None:
+    path = encode_video(tmp_path / "slow.mp4", gray_frames(COUNT), fps=1, keyframes=4)
+    times = [0.2, 9.99, 20.5, 27.9, 5.0, 16.0]
+    assert [frame_number(image) for image in read_frames(path, times)] == [0, 9, 20, 27, 5, 16]
+
+
+def test_variable_frame_rate(tmp_path: Path) -> None:
+    times = [0.0, 0.1, 0.9, 1.0, 3.0, 3.1]
+    path = encode_video(tmp_path / "variable.mp4", gray_frames(6), times=times)
+    images = read_frames(path, [0.05, 0.5, 0.89, 0.95, 2.9, 3.0])
+    assert [frame_number(image) for image in images] == [0, 1, 1, 2, 3, 4]
+
+
+def test_times_without_a_frame_are_refused_one_by_one(video: Path) -> None:
+    first, end, negative, last = find_frames(video, [0.0, 2.9, -1.0, 2.75])
+    assert isinstance(first, Image.Image)
+    assert isinstance(last, Image.Image)
+    assert isinstance(end, InputError)
+    assert "ends at 2.80 s" in end.message
+    assert "2.90 s" in end.message
+    assert isinstance(negative, InputError)
+    with pytest.raises(InputError, match="ends at"):
+        read_frames(video, [0.0, 2.9])
+
+
+def test_smaller_frames(video: Path) -> None:
+    assert read_frames(video, [0.0], side=16)[0].size == (16, 16)
+    assert read_frames(video, [0.0], side=640)[0].size == (64, 64)
+
+
+def _sound(path: Path) -> None:
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(b"\0\0" * 800)
+
+
+def test_files_that_are_no_video(tmp_path: Path, video: Path) -> None:
+    empty, text, playlist = (tmp_path / name for name in ("empty.mp4", "text.mp4", "list.mp4"))
+    empty.touch()
+    text.write_text("no video at all" * 100)
+    playlist.write_text(f"#EXTM3U\n#EXTINF:2.8,\n{video}\n#EXT-X-ENDLIST\n")
+    cut = tmp_path / "cut.mp4"
+    cut.write_bytes(video.read_bytes()[:2000])
+    for path, words in (
+        (tmp_path / "none.mp4", "does not exist"),
+        (tmp_path, "folder"),
+        (empty, "0 bytes"),
+        (text, "no video that can be read"),
+        (playlist, "no video that can be read"),
+        (cut, "no video that can be read"),
+    ):
+        with pytest.raises(InputError, match=words):
+            probe_video(path)
+        with pytest.raises(InputError, match=words):
+            find_frames(path, [0.0])
+
+
+def test_sound_alone(tmp_path: Path) -> None:
+    import av
+
+    path = tmp_path / "sound.mkv"
+    _sound(tmp_path / "sound.wav")
+    with av.open(str(tmp_path / "sound.wav")) as source, av.open(str(path), "w") as target:
+        stream = target.add_stream_from_template(source.streams.audio[0])
+        for packet in source.demux():
+            if packet.dts is not None:
+                packet.stream = stream
+                target.mux(packet)
+    with pytest.raises(InputError, match="holds no video"):
+        probe_video(path)
+
+
+def test_damaged_frames_are_refused_or_skipped(tmp_path: Path) -> None:
+    path = encode_video(tmp_path / "damaged.mkv", gray_frames(COUNT))
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 400] = bytes(400)
+    path.write_bytes(content)
+    frames = find_frames(path, [0.05, 2.65])
+    assert isinstance(frames[0], Image.Image)
+    assert frame_number(frames[0]) == 0
+
+
+def test_pixel_limit(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONTRAPOSE_MEGAPIXELS", "0.001")
+    with pytest.raises(InputError, match="too large"):
+        read_frames(video, [0.0])
+
+
+def test_without_the_extra(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "av", None)
+    with pytest.raises(MissingExtraError, match=r"contrapose\[video\]"):
+        probe_video(video)
+
+
+def test_uniform_times() -> None:
+    assert uniform_times(1.0, fps=5) == [0.0, 0.2, 0.4, 0.6, 0.8]
+    assert uniform_times(0.3, fps=10) == [0.0, 0.1, 0.2]
+    assert uniform_times(2.0, count=2) == [0.5, 1.5]
+    for wrong in ({}, {"fps": 0.0}, {"count": 0}, {"fps": 1.0, "count": 1}):
+        with pytest.raises(InputError):
+            uniform_times(1.0, **wrong)
+
+
+def test_rotation(tmp_path: Path) -> None:
+    wide = Image.new("RGB", (64, 32))
+    wide.paste((255, 255, 255), (0, 0, 32, 32))
+    path = encode_video(tmp_path / "turned.mp4", [wide] * 3)
+    content = path.read_bytes()
+    matrix = b"\x00\x01\x00\x00" + bytes(12) + b"\x00\x01\x00\x00" + bytes(12) + b"\x40\0\0\0"
+    track = content.index(b"tkhd")
+    at = content.index(matrix, track)
+    # a quarter turn clockwise, as a telephone that is held upright writes it
+    one, minus = b"\x00\x01\x00\x00", b"\xff\xff\x00\x00"
+    turned = bytes(4) + one + bytes(4) + minus + bytes(16) + b"\x40\0\0\0"
+    assert len(turned) == len(matrix)
+    path.write_bytes(content[:at] + turned + content[at + len(matrix) :])
+    info = probe_video(path)
+    assert (info.width, info.height) == (32, 64)
+    image = read_frames(path, [0.1])[0].convert("L")
+    assert image.size == (32, 64)
+    top, bottom = image.getpixel((16, 5)), image.getpixel((16, 58))
+    assert isinstance(top, int)
+    assert isinstance(bottom, int)
+    assert top > 200 > 50 > bottom
