@@ -16,20 +16,23 @@ def export(
     run: Run | Runs | PathLike,
     *,
     out: PathLike,
-    format: Literal["lm-eval", "mteb", "cirr", "circo"] | str,  # noqa: A002 - the option's name
+    format: Literal["lm-eval", "mteb", "cirr", "circo", "eqben"] | str,  # noqa: A002 - the option's name
     time: str | datetime | None = None,
     overwrite: bool = False,
+    root: PathLike | None = None,
 ) -> list[Path]:
-    """Write a run's results as lm-eval or mteb would, or its rankings for CIRR's or CIRCO's server.
+    """Write a run's results as lm-eval or mteb would, or its submission to a benchmark's server.
 
     Args:
         run: a run, runs, or a run folder.
         out: the folder to write.
-        format: `lm-eval` or `mteb`, for programs that read those; `cirr` or `circo`, the
-            submission of a run of that benchmark.
+        format: `lm-eval` or `mteb`, for programs that read those; `cirr`, `circo` or
+            `eqben`, the submission of a run of that benchmark.
         time: when the run was, such as `2026-01-31T12:00:00` (UTC), for names and dates; None is
             when the run folder was written.
         overwrite: let `out` take the place of an earlier export.
+        root: folder of EqBen's annotations, for the order of its submission; None takes the one
+            that the run was made with.
 
     Returns:
         The files, sorted.
@@ -46,12 +49,19 @@ def export(
     from contrapose.results.exports import export_run, parse_time
 
     moment = parse_time(time) if isinstance(time, str) else time
+    annotations = None if root is None else local_path(root)
     if isinstance(run, str | Path):
         return export_run(
-            local_path(run), local_path(out), format, time=moment, overwrite=overwrite
+            local_path(run),
+            local_path(out),
+            format,
+            time=moment,
+            overwrite=overwrite,
+            root=annotations,
         )
     with TemporaryDirectory() as folder:
-        run.save(Path(folder) / "run")
+        saved = Path(folder) / "run"
+        run.save(saved)
         return export_run(
-            Path(folder) / "run", local_path(out), format, time=moment, overwrite=overwrite
+            saved, local_path(out), format, time=moment, overwrite=overwrite, root=annotations
         )

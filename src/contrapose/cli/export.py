@@ -18,7 +18,7 @@ def export(
         Path, typer.Argument(help="A run folder, as --out of eval and metrics writes it.")
     ],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
-    format: Annotated[str, typer.Option(help="lm-eval, mteb, cirr or circo.")],  # noqa: A002 - the option's name
+    format: Annotated[str, typer.Option(help="lm-eval, mteb, cirr, circo or eqben.")],  # noqa: A002 - the option's name
     time: Annotated[
         str | None,
         typer.Option(
@@ -29,9 +29,16 @@ def export(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let --out take the place of an earlier export.")
     ] = False,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of EqBen's annotations, for the order of its submission. Left out: the "
+            "--root that the run was made with."
+        ),
+    ] = None,
 ) -> None:
-    """Write a run's results as lm-eval or mteb would, or as a submission to CIRR or CIRCO."""
+    """Write a run's results as lm-eval or mteb would, or as a submission to a server."""
     from contrapose.api.export import export as export_run
 
-    files = export_run(run, out=out, format=format, time=time, overwrite=overwrite)
+    files = export_run(run, out=out, format=format, time=time, overwrite=overwrite, root=root)
     show(output_console(), [f"{len(files):,} files in the shape of {format} written to {out}."])

@@ -2,14 +2,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from contrapose.data import Example, Macro, find_single_benchmark, open_image
 from contrapose.data.benchmarks import eqben
 from contrapose.errors import InputError
 from contrapose.files import ProblemList, StrictProblems
+from tests.conftest import Cli
+
+METRICS = ("text", "image", "group")
 
 READERS = {"eqben": eqben.read, "eqben-mini": eqben.read_mini}
 
@@ -131,6 +137,107 @@ def test_shuffled_rows_without_their_key_are_malformed(tmp_path: Path) -> None:
     write(tmp_path / "ann_json_finegrained_random.json", rows)
     with pytest.raises(InputError, match="not a pair of EqBen"):
         read(tmp_path)
+
+
+def write_submission(
+    folder: Path, counts: dict[str, int], rng: np.random.Generator
+) -> list[tuple[str, int, int]]:
+    """Write the authors' three files in a random order; return the pair of each row."""
+    infos, rows, pairs = [], [], []
+    for start, (subset, number) in zip(
+        np.cumsum([0, *counts.values()]).tolist(), counts.items(), strict=False
+    ):
+        official = eqben.OFFICIAL_NAMES[subset]
+        for k in range(number):
+            for name in eqben.PAIR_NAMES:
+                caption, image = int(name[1]), int(name[3])
+                infos.append({"dataset": official, "sample_cnt": start + k, "name": name})
+                row = {"image": f"{official}/{k}_{image}.png", "caption": f"caption {caption} {k}"}
+                rows.append(row)
+                pairs.append((f"{subset}/{k}", image, caption))
+    order = rng.permutation(len(rows)).tolist()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "ann_json_finegrained_random.json").write_text(json.dumps([rows[i] for i in order]))
+    (folder / "private_info.json").write_text(json.dumps(infos))
+    (folder / "private_random_idx.json").write_text(json.dumps(order))
+    return [pairs[i] for i in order]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 4))
+@settings(max_examples=20)
+def test_the_authors_index_files_recover_any_order(seed: int, ag: int, sd: int) -> None:
+    with TemporaryDirectory() as name:
+        root, rng = Path(name), np.random.default_rng(seed)
+        pairs = write_submission(root / "ann", {"ag": ag, "sd": sd}, rng)
+        assert eqben.read_submission(root, StrictProblems()) == pairs
+        examples = read(root)
+    ids = [*(f"ag/{k}" for k in range(ag)), *(f"sd/{k}" for k in range(sd))]
+    assert [example.id for example in examples] == ids
+    for example in examples:
+        k = example.id.split("/")[1]
+        assert [ref.key for ref in example.images] == [f"{example.id}_0.png", f"{example.id}_1.png"]
+        assert example.texts == (f"caption 0 {k}", f"caption 1 {k}")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("private_random_idx.json", None, "private_random_idx.json beside it"),
+        ("private_info.json", None, "private_info.json beside it"),
+        ("private_random_idx.json", "[0, 1, 2]", "3 positions for 16 rows"),
+        ("private_random_idx.json", str([0] * 16), "permutation"),
+        ("private_random_idx.json", str([*range(1, 17)]), "permutation"),
+        ("private_random_idx.json", "{}", "whole numbers"),
+        ("private_random_idx.json", str([0.5] * 16), "whole numbers"),
+        ("private_info.json", "[]", "0 entries"),
+        ("private_info.json", "{}", "no list"),
+        ("private_info.json", str([1] * 16), "expected an object"),
+        ("private_random_idx.json", "[0", "not valid JSON"),
+    ],
+)
+def test_bad_index_files_are_refused(
+    tmp_path: Path, name: str, content: str | None, words: str
+) -> None:
+    write_submission(tmp_path, {"ag": 2, "sd": 2}, np.random.default_rng(0))
+    (tmp_path / name).unlink()
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    for reader in (read, lambda root: eqben.read_submission(root, StrictProblems())):
+        with pytest.raises(InputError, match=words) as error:
+            reader(tmp_path)
+        assert len(str(error.value).splitlines()) == 1
+
+
+def test_index_files_of_another_list_are_refused(tmp_path: Path) -> None:
+    write_submission(tmp_path, {"ag": 8, "sd": 8}, np.random.default_rng(0))
+    order = np.random.default_rng(1).permutation(64).tolist()
+    (tmp_path / "private_random_idx.json").write_text(json.dumps(order))
+    with pytest.raises(InputError, match="does not belong"):
+        read(tmp_path)
+
+
+def test_without_index_files_the_global_file_is_read(tmp_path: Path) -> None:
+    write_submission(tmp_path, {"sd": 2}, np.random.default_rng(0))
+    (tmp_path / "private_random_idx.json").unlink()
+    write(tmp_path / "private_info_global.json", [pair(0, "eqbensd")])
+    assert [example.id for example in read(tmp_path)] == ["sd/0"]
+
+
+def test_fiber_scores_in_the_authors_layout_give_the_papers_figures(
+    shared: Path, tmp_path: Path, cli: Cli
+) -> None:
+    arrays = {name: np.load(shared / f"eqben_fiber/{name}.npy") for name in ("gebc", "sd")}
+    counts = {name: len(array) for name, array in arrays.items()}
+    pairs = write_submission(tmp_path, counts, np.random.default_rng(0))
+    of = {f"{name}/{k}": array[k] for name, array in arrays.items() for k in range(len(array))}
+    np.save(tmp_path / "prediction.npy", np.array([of[name][i, j] for name, i, j in pairs]))
+    command = ("metrics", "eqben", "--root", tmp_path, "--scores", tmp_path / "prediction.npy")
+    results = json.loads(cli(*command, "--resamples", 100, "--json").out)
+    figures = {
+        name: [round(100 * results["subsets"][name][m]["value"], 2) for m in METRICS]
+        for name in arrays
+    }
+    assert figures == {"gebc": [25.19, 22.66, 11.08], "sd": [86.05, 88.63, 79.97]}
 
 
 def test_one_file_for_all_subsets(tmp_path: Path) -> None:

@@ -1,17 +1,21 @@
-"""Submissions to CIRR and CIRCO: what the run ranked, as the servers read it."""
+"""Submissions to CIRR, CIRCO and EqBen: ranked images and scores, as the servers read them."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import contrapose as cp
 from contrapose.data import ComposedQuery, ComposedSet, in_memory_benchmark
 from contrapose.errors import InputError
 from contrapose.files import StrictProblems
 from tests.composed import write_cirr
+from tests.conftest import Cli
+from tests.data.benchmarks.test_eqben import write_submission
 from tests.fakes import Fake, patch
 
 
@@ -104,3 +108,46 @@ def find_matrix(root: Path) -> list[list[float]]:
     data = find_single_benchmark("cirr").read(root, StrictProblems())
     assert isinstance(data, ComposedSet)
     return [[float(i * q % 7) for i in range(len(data.images))] for q in range(len(data.queries))]
+
+
+@pytest.fixture
+def eqben(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    root = tmp_path / "data" / "eqben"
+    pairs = write_submission(root, {"ag": 4, "sd": 6}, rng)
+    for example, image, _ in pairs:
+        subset, number = example.split("/")
+        file = root / "images" / f"eqben{subset}" / f"{number}_{image}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pixels = rng.integers(0, 255, (8, 8, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(file)
+    return root
+
+
+def test_an_eqben_submission_measures_as_its_run(eqben: Path, tmp_path: Path) -> None:
+    run = cp.evaluate(Fake(), on="eqben", root=eqben.parent, cache=False, score="itc")
+    assert isinstance(run, cp.Run)
+    files = cp.export(run, out=tmp_path / "out", format="eqben")
+    assert [file.name for file in files] == ["export.json", "prediction.npy"]
+    scores = np.load(tmp_path / "out" / "prediction.npy")
+    assert scores.shape == (40,)
+    again = cp.measure(tmp_path / "out" / "prediction.npy", "eqben", root=eqben)
+    assert again.metrics == run.metrics
+    assert 0 < run.metrics["text"].value < 1
+
+
+def test_an_eqben_submission_has_every_pair(eqben: Path, tmp_path: Path) -> None:
+    run = cp.evaluate(Fake(), on="eqben", root=eqben, limit=2, cache=False, score="itc")
+    with pytest.raises(InputError, match="every pair"):
+        cp.export(run, out=tmp_path / "out", format="eqben")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_takes_the_folder_of_the_list(eqben: Path, tmp_path: Path, cli: Cli) -> None:
+    run = cp.evaluate(Fake(), on="eqben", root=eqben, cache=False, score="itc")
+    run.save(tmp_path / "run")
+    moved = eqben.rename(tmp_path / "moved")
+    command = ("export", tmp_path / "run", "--format", "eqben", "--out", tmp_path / "out")
+    assert "not a folder" in cli(*command).refused()
+    assert cli(*command, "--root", moved).status == 0
+    assert np.load(tmp_path / "out" / "prediction.npy").shape == (40,)

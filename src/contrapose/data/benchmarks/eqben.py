@@ -1,11 +1,9 @@
 """EqBen: two frames that differ a little, two captions that tell them apart.
 
-The released file of single pairs in shuffled order is put back into examples: each row is
-`{"image", "caption", "private_info": {"dataset", "sample_cnt", "name"}}`, where the name is one of
-c0i0, c0i1, c1i0, c1i1: four rows make one example.
-
-Each row is `{"image", "caption", "private_info": {"dataset", "sample_cnt", "name"}}`, where the
-name is one of c0i0, c0i1, c1i0, c1i1: four rows make one example.
+The released list of single pairs in shuffled order is put back into examples. A row is
+`{"image", "caption"}`; its subset, example and name (c0i0, c0i1, c1i0 or c1i1) are in its field
+`private_info`, or in the authors' two files: row i of the list is entry `private_random_idx[i]` of
+`private_info.json`. Four rows make one example.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from contrapose.data.benchmarks.common import (
     find_file,
@@ -26,17 +24,22 @@ from contrapose.data.benchmarks.common import (
 from contrapose.data.examples import Example, diagonal_match
 from contrapose.data.images import ImageRef
 from contrapose.data.registry import Benchmark, Card, Macro, Micro
+from contrapose.errors import InputError
 from contrapose.files import (
     MalformedError,
     Problem,
     Problems,
     Record,
     parse_records,
+    read_json,
     read_json_records,
     safe_join,
 )
 
 PAIR_NAMES = ("c0i0", "c0i1", "c1i0", "c1i1")
+
+INFO_FILE, ORDER_FILE = "private_info.json", "private_random_idx.json"
+"""Pairs in their original order, and for each row of the shuffled list its position there."""
 
 SampleRows = dict[int, dict[str, Record]]
 """Number of an example → its rows by name."""
@@ -59,7 +62,7 @@ def read_shuffled_records(
         if name in ("c0i0", "c1i1"):  # the matching pairs name both images and both captions
             samples_of[subset][number][name] = record
 
-    for _ in parse_records(read_json_records(path, problems), build, problems):
+    for _ in parse_records(_read_rows(path, subset_of, problems), build, problems):
         pass
     for subset, samples in samples_of.items():
         for number in sorted(samples):
@@ -77,7 +80,7 @@ def read_shuffled_pairs(
     def build(record: Record) -> tuple[str, int, str]:
         return _parse_pair_info(record, subset_of)
 
-    rows = list(parse_records(read_json_records(path, problems), build, problems))
+    rows = list(parse_records(_read_rows(path, subset_of, problems), build, problems))
     numbers: dict[str, set[int]] = defaultdict(set)
     for subset, number, _ in rows:
         numbers[subset].add(number)
@@ -89,6 +92,74 @@ def read_shuffled_pairs(
     return [
         (example_id[subset, number], int(name[3]), int(name[1])) for subset, number, name in rows
     ]
+
+
+def _read_rows(path: Path, subset_of: Mapping[str, str], problems: Problems) -> Iterator[Record]:
+    """Read the rows of the shuffled list with their `private_info`: theirs, or the index files'.
+
+    Raises:
+        InputError: rows have no such field, and the index files are missing, damaged, or those of
+            another list.
+    """
+    rows = list(read_json_records(path, problems))
+    if not any(_lacks_info(row) for row in rows):
+        yield from rows
+        return
+    info_file, order_file = find_index_file(path, INFO_FILE), find_index_file(path, ORDER_FILE)
+    missing = [
+        name for name, file in ((INFO_FILE, info_file), (ORDER_FILE, order_file)) if file is None
+    ]
+    if info_file is None or order_file is None:
+        raise InputError(
+            f"'private_info' is missing in its rows, and {' and '.join(missing)} beside it, "
+            "without which its pairs cannot be put together.",
+            file=path,
+        )
+    order = _read_order(order_file, len(rows))
+    infos = read_json(info_file, problems)
+    if not isinstance(infos, list) or len(infos) != len(rows):
+        count = f"{len(infos):,} entries" if isinstance(infos, list) else "no list"
+        raise InputError(f"holds {count}, and {path.name} has {len(rows):,} rows.", file=info_file)
+    for row, position in zip(rows, order, strict=True):
+        info = infos[position]
+        if not _lacks_info(row) or not isinstance(row.value, dict):
+            yield row
+            continue
+        part = str(row.value.get("image")).replace("\\", "/").partition("/")[0]
+        dataset = info.get("dataset") if isinstance(info, dict) else None
+        if part in subset_of and dataset in subset_of and part != dataset:
+            raise InputError(
+                f"does not belong to {path.name}: row {row.key} is an image of {part}, and entry "
+                f"{position} is of {dataset}.",
+                file=order_file,
+            )
+        yield replace(row, value={**row.value, "private_info": info})
+
+
+def _lacks_info(row: Record) -> bool:
+    return isinstance(row.value, dict) and "private_info" not in row.value
+
+
+def find_index_file(path: Path, name: str) -> Path | None:
+    """Find an index file of the shuffled list: beside it, above it, or in the authors' folder."""
+    folders = (path.parent, path.parent.parent, path.parent / "src_file")
+    return next((folder / name for folder in folders if (folder / name).is_file()), None)
+
+
+def _read_order(file: Path, rows: int) -> list[int]:
+    """Read the position of each row in the original order.
+
+    Raises:
+        InputError: the file does not hold every position once.
+    """
+    order: Any = read_json(file)
+    if not isinstance(order, list) or not all(type(position) is int for position in order):
+        raise InputError("is no list of whole numbers.", file=file)
+    if len(order) != rows:
+        raise InputError(f"holds {len(order):,} positions for {rows:,} rows.", file=file)
+    if sorted(order) != list(range(rows)):
+        raise InputError(f"is no permutation: each of 0 … {rows - 1} must come once.", file=file)
+    return order
 
 
 def _parse_pair_info(record: Record, subset_of: Mapping[str, str]) -> tuple[str, int, str]:
@@ -146,7 +217,8 @@ CARD = Card(
     source="github.com/Wangt-CN/EqBen (annotations and image archives)",
     layout="<subset>.json or the released name (eqbenag.json, eqbenkubric_loc.json, …), here or "
     "in ann/ or annotations/;\n"
-    "or one file for all: ann_json_finegrained_random.json, or private_info_global.json\n"
+    "or one file for all: private_info_global.json, or ann_json_finegrained_random.json with\n"
+    "private_info.json and private_random_idx.json beside it\n"
     "images/ or image/ with eqbenag/, eqbenyoucook2/ (.npy), eqbengebc/, "
     "eqbenkubric_{loc,cnt,attr}/, eqbensd/",
     shape="2 × 2",
@@ -198,7 +270,11 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
     path = find_file(
         root, *SHUFFLED_FILES, *GLOBAL_FILES, *(f"{subset}.json" for subset in SUBSETS)
     )
-    if path.name in SHUFFLED_FILES:
+    shuffled = path.name in SHUFFLED_FILES
+    if shuffled and find_index_file(path, ORDER_FILE) is None:  # the global file needs no index
+        path = next((root / name for name in GLOBAL_FILES if (root / name).is_file()), path)
+        shuffled = path.name in SHUFFLED_FILES
+    if shuffled:
         yield from _build_examples(root, read_shuffled_records(path, SUBSET_OF, problems), problems)
     else:
         yield from _build_examples(root, _read_global_file(path, problems), problems)

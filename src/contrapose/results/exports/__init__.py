@@ -1,4 +1,4 @@
-"""Export of a run folder: files of lm-eval and mteb, submissions to CIRR and CIRCO."""
+"""Export of a run folder: files of lm-eval and mteb, submissions to CIRR, CIRCO and EqBen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal, cast, get_args
 
 from contrapose import __version__
 from contrapose.errors import InputError
-from contrapose.files import did_you_mean, new_folder, require_free, write_text
+from contrapose.files import did_you_mean, new_folder, require_free, write_bytes
 from contrapose.results.exports.lm_eval import LmEvalExport, lm_eval_exports
 from contrapose.results.exports.mteb import mteb_exports
 from contrapose.results.exports.submissions import SUBMISSIONS, submission_files
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-ExportFormat = Literal["lm-eval", "mteb", "cirr", "circo"]
+ExportFormat = Literal["lm-eval", "mteb", "cirr", "circo", "eqben"]
 FORMATS: tuple[str, ...] = get_args(ExportFormat)
 
 MARK = "export.json"
@@ -45,15 +45,17 @@ def export_run(
     *,
     time: datetime | None = None,
     overwrite: bool = False,
+    root: Path | None = None,
 ) -> list[Path]:
     """Export a run folder's results to the format of another program.
 
     Args:
         folder: the run folder.
         out: the folder to write.
-        format: `lm-eval` or `mteb`; `cirr` or `circo` for the submission to its server.
+        format: `lm-eval` or `mteb`; `cirr`, `circo` or `eqben` for the submission to its server.
         time: when the run was, for names and dates; left out, when the run folder was written.
         overwrite: let it take the place of an earlier export.
+        root: folder of EqBen's annotations; None takes the one that the run was made with.
 
     Returns:
         The files, sorted.
@@ -65,14 +67,15 @@ def export_run(
     require_export_target(out, overwrite=overwrite)
     source = read_run_folder(folder, time)
     if wanted in SUBMISSIONS:
-        files = submission_files(folder, wanted)
+        files = submission_files(folder, wanted, root)
     else:
-        files = _lm_eval_files(source) if wanted == "lm-eval" else _mteb_files(source)
+        texts = _lm_eval_files(source) if wanted == "lm-eval" else _mteb_files(source)
+        files = {name: text.encode() for name, text in texts.items()}
     mark = {"format": wanted, "contrapose": __version__, "time": source.time.isoformat()}
-    files[MARK] = _dump_json(mark)
+    files[MARK] = _dump_json(mark).encode()
     with new_folder(out, overwrite=overwrite) as target:
         for name, content in files.items():
-            write_text(target / name, content)
+            write_bytes(target / name, content)
     return sorted(out / name for name in files)
 
 
