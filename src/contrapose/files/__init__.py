@@ -8,6 +8,7 @@ from contrapose.files.atomic import (
     atomic_file,
     digest,
     new_folder,
+    publish_folder,
     remove_leftovers,
     replace_folder,
     require_free,
@@ -51,6 +52,7 @@ from contrapose.files.text import (
     require_regular,
     require_unicode,
 )
+from contrapose.files.work_folder import WorkFolder, open_work_folder
 
 __all__ = [
     "IMAGE_SUFFIXES",
@@ -62,6 +64,7 @@ __all__ = [
     "Record",
     "StrictProblems",
     "SurrogateError",
+    "WorkFolder",
     "atomic_file",
     "did_you_mean",
     "digest",
@@ -70,9 +73,11 @@ __all__ = [
     "is_valid_unicode",
     "local_path",
     "new_folder",
+    "open_work_folder",
     "parse_json",
     "parse_npy",
     "parse_records",
+    "publish_folder",
     "read_csv_records",
     "read_json",
     "read_json_records",

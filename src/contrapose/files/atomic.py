@@ -219,12 +219,22 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary_folder(path.parent, path.name) as temporary:
             yield temporary
-            if overwrite:
-                replace_folder(temporary, path)
-            else:
-                _take_name(temporary, path)
+            publish_folder(temporary, path, overwrite=overwrite)
     except OSError as error:
         raise _write_error(path, error) from None
+
+
+def publish_folder(new: Path, path: Path, *, overwrite: bool = False) -> None:
+    """Give a complete folder its final path.
+
+    Raises:
+        InputError: another process took the path and `overwrite` is off; says where the folder is
+            instead.
+    """
+    if overwrite:
+        replace_folder(new, path)
+    else:
+        _take_name(new, path)
 
 
 def _take_name(new: Path, path: Path) -> None:
