@@ -36,9 +36,9 @@ from scorejob.weights import SHAPES, _image_processor
 from contrapose.data import Example, ImageRef
 from contrapose.data.examples import single_match
 from contrapose.diagnose.findings import derive_findings
-from contrapose.diagnose.games import GameSide, play_games
-from contrapose.diagnose.players import MissingPlayers, RegionMasks
-from contrapose.diagnose.sensitivity import diagnose_blocks
+from contrapose.diagnose.games import play_games
+from contrapose.diagnose.metrics import diagnose_blocks
+from contrapose.diagnose.players import GameSide, MissingPlayers, RegionMasks
 from contrapose.diagnose.words import TemplateWords
 from contrapose.engine import RegionMask, ScoringContext
 from contrapose.models import load_model

@@ -20,7 +20,8 @@ from PIL import Image
 
 from contrapose.build.captions.files import read_captions
 from contrapose.data import ComposedQuery, ComposedSet, ImageRef, find_benchmark, open_image
-from contrapose.diagnose.user_regions import UserRegions, read_region
+from contrapose.data.masks import read_region
+from contrapose.diagnose.regions import UserRegions
 from contrapose.diagnose.words import UserWords
 from contrapose.errors import ContraposeError
 from contrapose.files import ProblemList, StrictProblems, read_json

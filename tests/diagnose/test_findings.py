@@ -10,8 +10,7 @@ from contrapose.diagnose.findings import (
     derive_findings,
 )
 from contrapose.diagnose.game_blocks import GameBlock
-from contrapose.diagnose.metrics import METRIC_KEYS
-from contrapose.diagnose.sensitivity import diagnose_blocks
+from contrapose.diagnose.metrics import METRIC_KEYS, diagnose_blocks
 from contrapose.metrics import clusters_of, holm, mean_of, paired_bootstrap
 from tests.diagnose.scorers import additive, bag_of_words, conjunction, play, random
 

@@ -12,15 +12,15 @@ from PIL import Image
 
 from contrapose.data import Example, ImageRef, open_images
 from contrapose.data.examples import single_match
+from contrapose.data.masks import compute_superpixels
 from contrapose.diagnose.players import MAX_PLAYERS, MissingPlayers, RegionMasks
 from contrapose.diagnose.regions import (
     SceneRegions,
     Superpixels,
+    UserRegions,
     choose_regions,
-    compute_superpixels,
     superpixel_notes,
 )
-from contrapose.diagnose.user_regions import UserRegions
 from contrapose.errors import InputError
 from contrapose.files import StrictProblems
 from contrapose.world.benchmark import find_mentioned_things, regions, scenes

@@ -117,7 +117,9 @@ def test_released_preset_is_the_authors_script(clip: Any, tmp_path: Path) -> Non
     assert {one.example for one in model.left_out} == dropped
     assert {one.reason for one in model.left_out} == {REPEATED_RELATION}
     for key in ("Q_O", "Q_R", "Q_R&O"):
-        by_example = run.models[0].diagnosis.comparisons["text"].by_example(key)
+        compared = run.models[0].diagnosis.comparisons["text"]
+        column = compared.sensitivities[:, compared.family.keys.index(key)]
+        by_example = dict(zip(compared.ids, column.tolist(), strict=True))
         assert set(by_example) == set(slow) - dropped
         for id_, value in by_example.items():
             assert value == pytest.approx(slow[id_][key], rel=1e-3, abs=1e-6)

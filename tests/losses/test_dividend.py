@@ -5,12 +5,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrapose.diagnose.comparisons import compute_sensitivities
 from contrapose.errors import InputError
 from contrapose.losses import Dividend, LossBatch
 from contrapose.losses.dividend import dividends, interaction_share, log_share, sensitivities
+from contrapose.metrics.dividends import compute_sensitivities, moebius
 from contrapose.metrics.dividends import dividends as exact_of_two_sets
-from contrapose.metrics.dividends import moebius
 from tests.losses import naive
 from tests.losses.checks import assert_same, leaves
 

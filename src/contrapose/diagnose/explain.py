@@ -17,9 +17,9 @@ from contrapose.data.images import open_image
 from contrapose.data.tagging import Tagger
 from contrapose.diagnose.game_blocks import GameIndex, PairGame
 from contrapose.diagnose.games import choose_score, play_games
-from contrapose.diagnose.metrics import GameSide
 from contrapose.diagnose.planning import Baseline, choose_fill
 from contrapose.diagnose.players import (
+    GameSide,
     MissingPlayers,
     RegionCache,
     RegionFinder,
@@ -29,9 +29,13 @@ from contrapose.diagnose.players import (
     WordGroups,
     require_few_players,
 )
-from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS, choose_regions, superpixel_notes
+from contrapose.diagnose.regions import (
+    DEFAULT_SUPERPIXELS,
+    UserRegions,
+    choose_regions,
+    superpixel_notes,
+)
 from contrapose.diagnose.run import resolve_model
-from contrapose.diagnose.user_regions import UserRegions
 from contrapose.diagnose.words import PlayerKind, UserWords, choose_words, describe_source
 from contrapose.engine import AnswerStore, Progress, ScoringContext
 from contrapose.errors import InputError, option

@@ -20,9 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from contrapose.diagnose.comparisons import Comparisons
-from contrapose.diagnose.metrics import FAMILIES, MetricFamily, MetricSide
-from contrapose.diagnose.sensitivity import Diagnosis
+from contrapose.diagnose.metrics import FAMILIES, Comparisons, Diagnosis, MetricFamily, MetricSide
 from contrapose.metrics import FEWEST_UNITS, FloatArray, IntArray, holm, mean_of, paired_bootstrap
 from contrapose.metrics.statistics.bootstrap import RESAMPLES
 from contrapose.results.schema import SchemaModel

@@ -7,17 +7,26 @@ present. Parts that belong to no player (other words, the rest of an image) are 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from contrapose.data import Example
 from contrapose.data.examples import diagonal_match
-from contrapose.diagnose.metrics import Exchange
+from contrapose.diagnose.players import Exchange
 from contrapose.errors import InputError
-from contrapose.metrics import BoolArray, FloatArray
-from contrapose.metrics.dividends import moebius, pattern_mask, pattern_name, shapley_values
+from contrapose.metrics import (
+    BoolArray,
+    FloatArray,
+)
+from contrapose.metrics.dividends import (
+    dividends,
+    moebius,
+    pattern_mask,
+    pattern_name,
+    shapley_values,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,3 +315,47 @@ def _margins(scores: FloatArray, fits: BoolArray) -> list[tuple[int, int, int, f
         for wrong in np.flatnonzero(~fits[kept]).tolist()
         if np.isfinite(scores[kept, right] - scores[kept, wrong])
     ]
+
+
+def pattern_dividends(
+    block: GameBlock, patterns: Iterable[tuple[str | None, str | None]]
+) -> FloatArray:
+    """(k, m, n, p) dividends of patterns in every cell; NaN where players are missing.
+
+    Args:
+        block: the games.
+        patterns: of regions and of words; None where none is hidden.
+    """
+    tables: dict[tuple[bool, bool], FloatArray] = {}
+    columns: list[FloatArray] = []
+    for regions, words in patterns:
+        image = _pattern_index(block.image_players, regions)
+        text = _pattern_index(block.text_players, words)
+        if image is None or text is None:
+            columns.append(np.full(block.values.shape[:3], np.nan))
+            continue
+        kind = (regions is None, words is None)
+        if kind not in tables:
+            tables[kind] = _dividend_table(block.values, *kind)
+        columns.append(tables[kind][..., image, text])
+    return np.stack(columns, axis=-1)
+
+
+def _dividend_table(values: FloatArray, all_regions: bool, all_words: bool) -> FloatArray:
+    """Dividends (k, m, n, ·, ·) with all regions, all words, or neither held present."""
+    if all_regions:
+        return moebius(values[..., -1, :])[..., None, :]
+    if all_words:
+        return moebius(values[..., :, -1])[..., :, None]
+    return dividends(values)
+
+
+def _pattern_index(players: tuple[str, ...], pattern: str | None) -> int | None:
+    """Index of a pattern in its table; an axis with nothing hidden has length 1."""
+    return 0 if pattern is None else pattern_mask(players, pattern)
+
+
+def largest_magnitude(values: FloatArray) -> FloatArray:
+    """(k, m, n) largest magnitude of each game's values."""
+    known = np.where(np.isnan(values), 0.0, values)
+    return np.asarray(np.abs(known).max(axis=(-2, -1)))

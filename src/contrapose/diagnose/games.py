@@ -16,9 +16,8 @@ import numpy as np
 from contrapose.arrays import find_distinct
 from contrapose.data import Example
 from contrapose.diagnose.game_blocks import GameBlock, UnplayedExample
-from contrapose.diagnose.metrics import GameSide
 from contrapose.diagnose.planning import Baseline, Game, choose_fill, plan_games
-from contrapose.diagnose.players import RegionFinder, WordFinder
+from contrapose.diagnose.players import GameSide, RegionFinder, WordFinder
 from contrapose.engine import (
     ScoringContext,
     compute_caption_ids,

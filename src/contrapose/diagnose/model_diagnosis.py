@@ -26,12 +26,17 @@ import numpy as np
 
 from contrapose.data import Example
 from contrapose.data.tagging import split_words
-from contrapose.diagnose.comparisons import Comparisons
 from contrapose.diagnose.findings import derive_findings
 from contrapose.diagnose.game_blocks import GameBlock, GameIndex, two_by_two_scores
-from contrapose.diagnose.metrics import GameSide
+from contrapose.diagnose.metrics import Comparisons, Diagnosis, diagnose_blocks
 from contrapose.diagnose.planning import Baseline, choose_fill
-from contrapose.diagnose.players import MissingPlayers, RegionFinder, WordFinder, WordGroups
+from contrapose.diagnose.players import (
+    GameSide,
+    MissingPlayers,
+    RegionFinder,
+    WordFinder,
+    WordGroups,
+)
 from contrapose.diagnose.schema import (
     Counts,
     DiagnosisReport,
@@ -40,7 +45,6 @@ from contrapose.diagnose.schema import (
     metric_values,
     order_shares,
 )
-from contrapose.diagnose.sensitivity import Diagnosis, diagnose_blocks
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.evaluation.selection import Selection
 from contrapose.files import new_folder, require_free, write_text

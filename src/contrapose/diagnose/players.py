@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 from contrapose.data import Example
 from contrapose.engine import RegionMask
@@ -101,3 +101,9 @@ class PlayerCache(Generic[P]):
 
 WordCache = PlayerCache[WordGroups]
 RegionCache = PlayerCache[RegionMasks]
+
+
+GameSide = Literal["text", "image", "mutual", "all"]
+
+
+Exchange = Literal["captions", "images"]

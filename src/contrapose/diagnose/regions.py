@@ -1,43 +1,186 @@
-"""Region players of images: the renderer's masks, the user's regions, or superpixels.
+"""Region players of images: the renderer's masks, superpixels, or the user's regions.
 
-Superpixels are SNIC (Achanta and Süsstrunk, 2017), SLIC with regions that are connected from the
-start: they grow from the seeds of a grid by distance in color and position.
+The user gives a JSONL file with one line per image, or a folder of mask files `ID/IMAGE/O1.png`:
+
+    {"id": "7", "image": 0, "regions": {"O1": "masks/7-man.png", "O2": [120, 40, 60, 90]}}
+
+A region is a mask file (paths from the file's folder), COCO run lengths or polygons, or a box.
 """
 
 from __future__ import annotations
 
-import heapq
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.data import Example, ImageRef, open_images
+from contrapose.data.images import open_image
+from contrapose.data.masks import ImageSize, compute_superpixels, read_region, size_error
 from contrapose.diagnose.players import (
     MissingPlayers,
     RegionFinder,
     RegionMasks,
     require_few_players,
 )
-from contrapose.diagnose.user_regions import UserRegions
 from contrapose.diagnose.words import PlayerKind
 from contrapose.engine import RegionMask
 from contrapose.errors import InputError
+from contrapose.files import (
+    MalformedError,
+    Record,
+    StrictProblems,
+    parse_records,
+    read_jsonl_records,
+)
+from contrapose.metrics import BoolArray
 from contrapose.world.benchmark import SceneImage, find_mentioned_things, index_maps, parse_caption
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+
+@dataclass(frozen=True, slots=True)
+class UserRegions:
+    """Regions from a user's file or folder of masks.
+
+    Attributes:
+        file: the file, or the folder of masks.
+        regions: regions by example and image, as written, with the line of the file.
+        folder: root of mask files.
+    """
+
+    file: Path
+    regions: Mapping[tuple[str, int], tuple[Mapping[str, Any], int | None]] = field(repr=False)
+    folder: Path = field(repr=False)
+    joint: bool = True
+
+    @property
+    def name(self) -> str:
+        """Description with the file's name."""
+        return f"the regions of {self.file.name}"
+
+    @classmethod
+    def read(cls, file: Path) -> UserRegions:
+        """Read a JSONL file of regions, or list the masks of a folder.
+
+        Raises:
+            InputError: a record is malformed, or has no region or too many.
+        """
+        if file.is_dir():
+            return cls(file, _list_masks(file), file)
+        known: dict[tuple[str, int], tuple[Mapping[str, Any], int | None]] = {}
+        records = read_jsonl_records(file, StrictProblems())
+        parsed = parse_records(
+            records, lambda record: (_parse_region_record(record), record.line), StrictProblems()
+        )
+        for (key, regions), line in parsed:
+            if key in known:
+                raise InputError(
+                    f"example {key[0]} has image {key[1]} twice.", file=file, line=line
+                )
+            known[key] = regions, line
+        if not known:
+            raise InputError("holds no regions.", file=file)
+        return cls(file, known, file.parent)
+
+    def find(self, examples: Sequence[Example]) -> list[Sequence[RegionMasks] | MissingPlayers]:
+        """Region masks of each image, checked against its size.
+
+        Raises:
+            InputError: a mask is empty, of another size than its image, or overlaps another.
+        """
+        return [self._one(example) for example in examples]
+
+    def _one(self, example: Example) -> Sequence[RegionMasks] | MissingPlayers:
+        images: list[RegionMasks] = []
+        for index, ref in enumerate(example.images):
+            known = self.regions.get((example.id, index))
+            if known is None:
+                return MissingPlayers(f"{self.file.name} has no regions of one of its images")
+            regions, line = known
+            try:
+                image = open_image(ref)
+            except InputError as error:
+                return MissingPlayers(error.message.partition(" (")[0].rstrip("."))
+            try:
+                images.append(self._masks(regions, ref, (image.height, image.width)))
+            except InputError as error:
+                message = f"example {example.id}, image {index}: {error.message}"
+                raise InputError(message, file=self.file, line=line) from None
+        return images
+
+    def _masks(self, regions: Mapping[str, Any], ref: ImageRef, size: ImageSize) -> RegionMasks:
+        masks: dict[str, BoolArray] = {}
+        photograph = _photograph_size(ref)
+        for name, value in regions.items():
+            mask = read_region(value, size, self.folder, photograph)
+            mask = _fit_mask(mask, ref, size, photograph, name)
+            if not mask.any():
+                raise InputError(f"the region {name!r} is empty.")
+            for other, taken in masks.items():
+                if (mask & taken).any():
+                    raise InputError(
+                        f"the regions {other!r} and {name!r} overlap: cut one out of the other."
+                    )
+            masks[name] = mask
+        return {name: RegionMask.of(mask) for name, mask in masks.items()}
+
+
+def _photograph_size(ref: ImageRef) -> ImageSize | None:
+    """Height and width of the photograph that an image is cropped from; None if it is not."""
+    if ref.crop is None:
+        return None
+    photograph = open_image(replace(ref, crop=None))
+    return photograph.height, photograph.width
+
+
+def _fit_mask(
+    mask: BoolArray, ref: ImageRef, size: ImageSize, photograph: ImageSize | None, name: str
+) -> BoolArray:
+    """Mask at the image's size: of the image as shown, or cropped like its photograph."""
+    if mask.shape == size:
+        return mask
+    if ref.crop is not None and mask.shape == photograph:
+        x, y, width, height = ref.crop
+        part = mask[max(y, 0) : y + height, max(x, 0) : x + width]
+        if part.shape == size:
+            return part
+    raise size_error(repr(name), (mask.shape[0], mask.shape[1]), size)
+
+
+def _parse_region_record(record: Record) -> tuple[tuple[str, int], Mapping[str, Any]]:
+    regions = record.field("regions")
+    if not isinstance(regions, dict) or not regions:
+        raise MalformedError(f"record {record.key}: 'regions' must name at least one region.")
+    try:
+        require_few_players(len(regions), "regions")
+    except InputError as error:
+        raise MalformedError(f"record {record.key}: {error.message}") from None
+    return (record.name("id"), record.integer("image")), regions
+
+
+def _list_masks(folder: Path) -> dict[tuple[str, int], tuple[Mapping[str, Any], int | None]]:
+    """Mask files of a folder by example and image, from `ID/IMAGE/NAME.png`."""
+    masks: dict[tuple[str, int], dict[str, str]] = {}
+    for file in sorted(folder.glob("**/*.png")):
+        parts = file.relative_to(folder).parts
+        if len(parts) < 3 or not parts[-2].isdigit():
+            raise InputError("a mask file must lie at ID/IMAGE/NAME.png.", file=file)
+        key = "/".join(parts[:-2]), int(parts[-2])
+        masks.setdefault(key, {})[file.stem] = "/".join(parts)
+    if not masks:
+        raise InputError("holds no mask files (ID/IMAGE/NAME.png).", file=folder)
+    for regions in masks.values():
+        require_few_players(len(regions), "regions")
+    return {key: (regions, None) for key, regions in masks.items()}
+
+
 DEFAULT_SUPERPIXELS = 8
 """Default number of superpixels of an image."""
-WORKING_SIDE = 96
-"""Longer side, in pixels, of the image that is segmented."""
-COMPACTNESS = 40.0
-"""Weight of a distance of one grid step against differences of color from 0 to 255."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,75 +220,6 @@ class Superpixels:
         return {
             f"P{label + 1}": RegionMask.of(labels == label) for label in np.unique(labels).tolist()
         }
-
-
-def compute_superpixels(image: Image, count: int) -> NDArray[np.int64]:
-    """(height, width) superpixel labels from 0: connected regions (SNIC), none of them empty.
-
-    There are `count` regions, or as many as the image has pixels where these are fewer. Regions
-    grow from the seeds of a grid: the pixel that is nearest to the mean color and position of the
-    region beside it joins that region next.
-    """
-    scale = min(1.0, WORKING_SIDE / max(image.size))
-    small = image.resize(tuple(max(1, round(side * scale)) for side in image.size))  # type: ignore[arg-type]
-    pixels = np.asarray(small.convert("RGB"), dtype=np.float64)
-    height, width, _ = pixels.shape
-    seeds = _grid_seeds(height, width, min(count, height * width))
-    weight = COMPACTNESS / math.sqrt(height * width / len(seeds))
-    rows, columns = np.mgrid[0:height, 0:width] * weight
-    features: list[list[float]] = np.dstack([pixels, rows, columns]).reshape(-1, 5).tolist()
-    labels = _grow_regions(features, seeds, height, width).reshape(height, width)
-    up = np.arange(image.height) * height // image.height
-    across = np.arange(image.width) * width // image.width
-    enlarged: NDArray[np.int64] = labels[np.ix_(up, across)]
-    return enlarged
-
-
-def _grid_seeds(height: int, width: int, count: int) -> list[int]:
-    """Distinct pixels near the centers of `count` cells of about equal size, row by row."""
-    rows = min(max(1, round(math.sqrt(count * height / width))), height, count)
-    rows = max(rows, -(-count // width))
-    seeds = []
-    for row in range(rows):
-        first, last = row * count // rows, (row + 1) * count // rows
-        y = (first + last) * height // (2 * count)
-        if rows == height:
-            y = row
-        for column in range(last - first):
-            x = (2 * column + 1) * width // (2 * (last - first))
-            seeds.append(y * width + x)
-    return seeds
-
-
-def _grow_regions(
-    features: Sequence[Sequence[float]], seeds: Sequence[int], height: int, width: int
-) -> NDArray[np.int64]:
-    """(height · width,) region of each pixel, grown from the seeds; ties go to the older entry."""
-    labels = [-1] * (height * width)
-    sums = [[0.0] * 5 for _ in seeds]
-    sizes = [0] * len(seeds)
-    # Seeds have a distance below every other, so that each region has at least its seed.
-    queue = [(-1.0, order, seed, order) for order, seed in enumerate(seeds)]
-    order = len(seeds)
-    while queue:
-        _, _, pixel, label = heapq.heappop(queue)
-        if labels[pixel] >= 0:
-            continue
-        labels[pixel] = label
-        sizes[label] += 1
-        total = sums[label] = [a + b for a, b in zip(sums[label], features[pixel], strict=True)]
-        mean = [value / sizes[label] for value in total]
-        y, x = divmod(pixel, width)
-        for beside, inside in (
-            (pixel - width, y > 0),
-            (pixel - 1, x > 0),
-            (pixel + 1, x < width - 1),
-            (pixel + width, y < height - 1),
-        ):
-            if inside and labels[beside] < 0:
-                heapq.heappush(queue, (math.dist(mean, features[beside]), order, beside, label))
-                order += 1
-    return np.array(labels, dtype=np.int64)
 
 
 def superpixel_notes(

@@ -11,20 +11,21 @@ from contrapose import __version__
 from contrapose.data import Example
 from contrapose.data.tagging import Tagger
 from contrapose.diagnose.games import choose_score, play_games
-from contrapose.diagnose.metrics import FAMILIES, GameSide
+from contrapose.diagnose.metrics import FAMILIES
 from contrapose.diagnose.model_diagnosis import (
     DiagnosisRun,
     ModelGames,
     diagnose_games,
     examples_by_kind,
 )
-from contrapose.diagnose.model_differences import ModelDifference, compare_diagnoses
 from contrapose.diagnose.planning import Baseline, parse_baseline
-from contrapose.diagnose.players import RegionCache, WordCache
+from contrapose.diagnose.players import GameSide, RegionCache, WordCache
 from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS, choose_regions, superpixel_notes
 from contrapose.diagnose.schema import (
     DiagnosisReport,
     ModelDiagnosis,
+    ModelDifference,
+    compare_diagnoses,
 )
 from contrapose.diagnose.words import (
     DefaultWords,

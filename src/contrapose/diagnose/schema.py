@@ -1,4 +1,4 @@
-"""Versioned schema of a diagnosis (file and JSON output), and conversion of measurements to it."""
+"""Versioned schema of a diagnosis (file and JSON output), and the differences of two models."""
 
 from __future__ import annotations
 
@@ -7,45 +7,107 @@ from typing import Literal
 
 import numpy as np
 
-from contrapose.diagnose.findings import Finding
+from contrapose.diagnose.findings import (
+    Finding,
+    PairedTest,
+    compare_means,
+    correct_holm,
+    join_words,
+)
 from contrapose.diagnose.game_blocks import GameBlock
-from contrapose.diagnose.metrics import GameSide, MetricSide
-from contrapose.diagnose.model_differences import ModelDifference
-from contrapose.diagnose.sensitivity import Diagnosis, Range
+from contrapose.diagnose.metrics import (
+    FAMILIES,
+    Comparisons,
+    Diagnosis,
+    MetricFamily,
+    MetricSide,
+    Sensitivity,
+)
+from contrapose.diagnose.players import GameSide
 from contrapose.diagnose.words import PlayerKind
 from contrapose.metrics import FloatArray
 from contrapose.metrics.dividends import moebius
+from contrapose.metrics.statistics.bootstrap import RESAMPLES
 from contrapose.results.schema import SchemaModel
 
-DIAGNOSIS_VERSION: Literal[1] = 1
 
-
-class SensitivityValue(SchemaModel):
-    """Value of one of the fourteen metrics.
+class ModelDifference(SchemaModel):
+    """Difference of two models: paired tests by metric.
 
     Attributes:
-        side: text, image or mutual.
-        value: mean sensitivity; null when there is none.
-        ci95: 95 % percentile bootstrap interval, drawn by image.
-        rho: Pearson correlation of the score's difference with the dividend's.
-        rho_ci95: its interval.
-        n: comparisons of right with wrong that have the metric's players.
-        examples: examples they come from.
-        accuracy: share of the same comparisons in which right scores above wrong.
-        accuracy_ci95: its interval.
-        notes: reasons why a value is null or a comparison is left out.
+        models: the two models.
+        n: comparisons that both have, the most over the metrics.
+        tests: per metric, second model − first, on the comparisons both have.
+        sentence: the difference in words.
     """
 
-    side: MetricSide
-    value: float | None
-    ci95: Range | None
-    rho: float | None
-    rho_ci95: Range | None
+    models: tuple[str, str]
     n: int
-    examples: int
-    accuracy: float | None
-    accuracy_ci95: Range | None
-    notes: tuple[str, ...] = ()
+    tests: tuple[PairedTest, ...]
+    sentence: str
+
+
+def compare_diagnoses(
+    first: Diagnosis,
+    second: Diagnosis,
+    names: tuple[str, str],
+    *,
+    families: Sequence[MetricFamily] = FAMILIES,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> ModelDifference:
+    """Compare two models on the same comparisons, metric by metric, corrected by Holm.
+
+    A sensitivity is in units of the model's own mean squared dividend on that example, so that
+    models with scores of different scales can be compared.
+    """
+    tests: list[PairedTest] = []
+    count = 0
+    for family in families:
+        a, b = first.comparisons[family.name], second.comparisons[family.name]
+        rows_a, rows_b = _common_rows(a, b)
+        for column, key in enumerate(family.keys):
+            x, y = a.sensitivities[rows_a, column], b.sensitivities[rows_b, column]
+            both = ~(np.isnan(x) | np.isnan(y))
+            clusters = a.clusters[rows_a][both]
+            if np.unique(clusters).size < 2:
+                continue
+            count = max(count, int(both.sum()))
+            tests.append(
+                compare_means(key, x[both], y[both], clusters, resamples=resamples, seed=seed)
+            )
+    final = tuple(correct_holm(tests))
+    sentence = _difference_sentence(names, final, count)
+    return ModelDifference(models=names, n=count, tests=final, sentence=sentence)
+
+
+def _common_rows(a: Comparisons, b: Comparisons) -> tuple[list[int], list[int]]:
+    """Rows of the comparisons that both diagnoses have, in the order of the first."""
+    index = {row: i for i, row in enumerate(b.rows)}
+    pairs = [(i, index[row]) for i, row in enumerate(a.rows) if row in index]
+    return [i for i, _ in pairs], [j for _, j in pairs]
+
+
+def _difference_sentence(names: tuple[str, str], tests: Sequence[PairedTest], count: int) -> str:
+    first, second = names
+    if not tests:
+        return f"{first} and {second} have no comparisons in common to tell them apart by."
+    shown = [test for test in tests if test.is_significant]
+    alike = [test.metric for test in tests if not test.is_significant]
+    where = f"on up to {count} comparisons that both have, p after Holm."
+    if not shown:
+        return f"{second} is not shown to differ from {first} in any metric, {where}"
+    changed = join_words(
+        [
+            f"{test.metric} ({test.second:.3g} against {test.first:.3g}, {test.words})"
+            for test in shown
+        ]
+    )
+    rest = f"; no difference is shown in {join_words(alike)}" if alike else ""
+    return f"{second} differs from {first} in {changed}{rest}; {where}"
+
+
+DIAGNOSIS_VERSION: Literal[1] = 1
 
 
 class LeftOutValue(SchemaModel):
@@ -113,9 +175,9 @@ class ModelDiagnosis(SchemaModel):
     score: str
     fingerprint: str
     examples: int
-    metrics: dict[str, SensitivityValue]
-    parts: dict[str, dict[str, SensitivityValue]]
-    kinds: dict[str, dict[str, SensitivityValue]]
+    metrics: dict[str, Sensitivity]
+    parts: dict[str, dict[str, Sensitivity]]
+    kinds: dict[str, dict[str, Sensitivity]]
     findings: tuple[Finding, ...]
     equivariance: dict[str, float] | None
     orders: tuple[OrderShares, ...]
@@ -197,21 +259,6 @@ def _mean_shares(games: FloatArray, players: int) -> tuple[float, ...]:
     return tuple(shares.mean(axis=0).tolist())
 
 
-def metric_values(diagnosis: Diagnosis, side: GameSide) -> dict[str, SensitivityValue]:
-    """Schema values of the metrics of the requested side, by key."""
-    return {
-        key: SensitivityValue(
-            side=one.side,
-            value=one.mean,
-            ci95=one.ci95,
-            rho=one.rho,
-            rho_ci95=one.rho_ci95,
-            n=one.count,
-            examples=one.examples,
-            accuracy=one.accuracy,
-            accuracy_ci95=one.accuracy_ci95,
-            notes=one.notes,
-        )
-        for key, one in diagnosis.metrics.items()
-        if side in (one.side, "all")
-    }
+def metric_values(diagnosis: Diagnosis, side: GameSide) -> dict[str, Sensitivity]:
+    """Metrics of the requested side, by key."""
+    return {key: one for key, one in diagnosis.metrics.items() if side in (one.side, "all")}

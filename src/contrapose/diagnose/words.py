@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from contrapose.data import Example
-from contrapose.data.tagging import WORD_PATTERN, Tagger, group_words, split_words
-from contrapose.diagnose.changed_words import group_by_changes
+from contrapose.data.tagging import WORD_PATTERN, Tagger, group_by_changes, group_words, split_words
 from contrapose.diagnose.players import MissingPlayers, WordFinder, WordGroups, require_few_players
 from contrapose.errors import InputError, option
 from contrapose.files import (

@@ -25,6 +25,7 @@ from contrapose.metrics.types import FloatArray, IntArray
 __all__ = [
     "MOST_PLAYERS",
     "coalitions_of",
+    "compute_sensitivities",
     "dividends",
     "moebius",
     "pattern_mask",
@@ -240,3 +241,27 @@ def _coalition_sizes(players: int) -> IntArray:
 def _add_supersets(without: Half, with_: Half) -> object:
     """Sum over supersets: add the coalitions with the player to those without."""
     return np.add(without, with_, out=without)
+
+
+NO_EFFECT = 1e-12
+"""Dividends below this share of the largest value are rounding."""
+
+
+def compute_sensitivities(w: FloatArray, largest: FloatArray) -> FloatArray:
+    """(c, p) sensitivities from the dividends (c, 2, p) of right and wrong.
+
+    Args:
+        w: dividends; NaN for patterns whose players both lack.
+        largest: (c,) largest magnitude among the games' values; dividends far below it are
+            rounding.
+    """
+    present = ~np.isnan(w).any(axis=1)
+    squares = np.where(present, (np.nan_to_num(w) ** 2).sum(axis=1), 0.0)
+    counted = 2 * present.sum(axis=1)
+    z = np.divide(squares.sum(axis=1), counted, out=np.zeros(len(w)), where=counted > 0)
+    effect = z > (NO_EFFECT * largest) ** 2
+    change = (w[:, 0] - w[:, 1]) ** 2
+    known = present & effect[:, None]
+    result = np.full(change.shape, np.nan)
+    np.divide(change, z[:, None], out=result, where=known)
+    return result

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from contrapose.diagnose.explain import Explanation, PairValue
-from contrapose.diagnose.schema import DiagnosisReport, ModelDiagnosis, SensitivityValue
+from contrapose.diagnose.metrics import Sensitivity
+from contrapose.diagnose.schema import DiagnosisReport, ModelDiagnosis
 from contrapose.errors import option
 from contrapose.report.tables import Table, format_bounds, format_number, format_percent, strongest
 
@@ -80,7 +81,7 @@ def parts_table(report: DiagnosisReport, model: ModelDiagnosis) -> Table:
 
 
 def _sensitivity_table(
-    title: str, model: ModelDiagnosis, columns: Mapping[str, Mapping[str, SensitivityValue]]
+    title: str, model: ModelDiagnosis, columns: Mapping[str, Mapping[str, Sensitivity]]
 ) -> Table:
     rows = tuple(
         (key, *(_sensitivity_cell(metrics[key]) for metrics in columns.values()))
@@ -145,7 +146,7 @@ def format_correlation(value: float | None) -> str:
     return format_number(value, "+.2f")
 
 
-def _sensitivity_cell(metric: SensitivityValue) -> str:
+def _sensitivity_cell(metric: Sensitivity) -> str:
     if metric.value is None:
         return "–"
     return f"{format_number(metric.value)} ({format_correlation(metric.rho)}) {metric.n:>5,}"

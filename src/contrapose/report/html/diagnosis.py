@@ -13,11 +13,10 @@ from contrapose.diagnose.game_blocks import (
     two_by_two_scores,
     worst_cases,
 )
-from contrapose.diagnose.metrics import FAMILIES, MetricFamily
+from contrapose.diagnose.metrics import FAMILIES, Diagnosis, MetricFamily
 from contrapose.diagnose.model_diagnosis import CHANGE_KIND, DiagnosisRun, ModelGames
 from contrapose.diagnose.players import MissingPlayers, RegionMasks, WordGroups
 from contrapose.diagnose.schema import DiagnosisReport
-from contrapose.diagnose.sensitivity import Diagnosis
 from contrapose.metrics import equivariance
 from contrapose.report.diagnosis import (
     cost_lines,
@@ -147,7 +146,7 @@ def _scatter_figures(run: DiagnosisRun) -> list[str]:
             continue
         kind = CHANGE_KIND[claim.interaction]
         diagnoses = [model.by_kind.get(kind) for model in run.models]
-        if not any(one and one.metrics[claim.interaction].count for one in diagnoses):
+        if not any(one and one.metrics[claim.interaction].n for one in diagnoses):
             kind, diagnoses = "all examples", [model.diagnosis for model in run.models]
         rows = [
             ScatterRow(
@@ -176,7 +175,7 @@ def _scatter_panel(
     words = f"ρ = {format_correlation(metric.rho)}"
     if ends:
         words += f" ({format_correlation(ends[0])} to {format_correlation(ends[1])})"
-    words += f", n = {metric.count:,}"
+    words += f", n = {metric.n:,}"
     x, y = compared.reward_differences[present], compared.dividend_differences[present, column]
     return PlotPanel(key, words, x, y, compared.clusters[present], resamples)
 

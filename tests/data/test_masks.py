@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
-from contrapose.diagnose.user_regions import decode_rle, decompress_rle, read_region
+from contrapose.data.masks import decode_rle, decompress_rle, read_region
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray
 

@@ -8,7 +8,7 @@ import pytest
 
 from contrapose.data import Example, ImageRef
 from contrapose.data.examples import single_match
-from contrapose.diagnose.changed_words import group_by_changes, named_group
+from contrapose.data.tagging import group_by_changes, named_group
 from contrapose.diagnose.players import MissingPlayers
 from contrapose.diagnose.words import TaggerWords
 
