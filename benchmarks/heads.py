@@ -32,7 +32,8 @@ from contrapose.metrics import recalls
 from contrapose.metrics.retrieval import WAYS
 from contrapose.tune.heads.features import Features, read_features
 from contrapose.tune.heads.sweep import KS, sweep
-from contrapose.tune.heads.training import HeadTrainer, embed_features
+from contrapose.tune.heads.training import HeadTrainer
+from contrapose.tune.heads.vectors import embed_features
 from contrapose.tune.settings import HeadSettings
 
 T = TypeVar("T")

@@ -20,6 +20,8 @@ SMALL = 60
 LARGE = 400
 HEADERS = 0.112
 """Largest share of module docstrings and imports in all lines."""
+MOST_FILES = {"diagnose": 13, "tune": 25}
+"""Largest number of files of a package, with those of its subpackages."""
 # One file for each of these is the rule: a benchmark, a loss, a shape, a verb, a model family.
 ONE_EACH = ("data/benchmarks", "losses", "results/shapes", "api", "cli", "models/hf")
 NO_NAMES = {"found", "each", "place", "told", "own", "whole"}
@@ -147,6 +149,10 @@ def broken_rules() -> Iterator[str]:
     for name, where in classes.items():
         if len(where) > 1:
             yield f"class {name} is defined in {', '.join(where)}"
+    for package, most in MOST_FILES.items():
+        files = sum(path.is_relative_to(PACKAGE / package) for path in paths.values())
+        if files > most:
+            yield f"{package}/ has {files} files, more than {most}"
     headers, lines = sum(map(header_lines, trees.values())), sum(sizes.values())
     if headers > HEADERS * lines:
         yield f"headers are {headers / lines:.1%} of all lines, more than {HEADERS:.0%}"

@@ -17,9 +17,9 @@ from contrapose.losses import (
     Sigmoid,
 )
 from contrapose.tune.feed import Feed
-from contrapose.tune.objective import WeightedLoss, loss_weights, parse_objective
+from contrapose.tune.objective import WeightedLoss, loss_weights, parse_objective, weighted_sum
 from contrapose.tune.settings import Settings
-from contrapose.tune.step import TrainingStep, weighted_sum
+from contrapose.tune.step import TrainingStep
 from tests.tune.small import small_rows, small_student
 
 

@@ -14,18 +14,18 @@ from torch import Tensor
 
 from contrapose.tune.distill import Distiller
 from contrapose.tune.feed import Feed, TrainingBatch
-from contrapose.tune.objective import Objective, parse_objective
-from contrapose.tune.pair_losses import PairLosses, Teacher
-from contrapose.tune.parameters import select_trainable
-from contrapose.tune.settings import Settings
-from contrapose.tune.step import (
+from contrapose.tune.objective import (
     BatchVectors,
-    TrainingStep,
+    Objective,
     loss_batch,
-    split_rows,
+    parse_objective,
     vector_losses,
     weighted_sum,
 )
+from contrapose.tune.pair_losses import PairLosses, Teacher
+from contrapose.tune.parameters import select_trainable
+from contrapose.tune.settings import Settings
+from contrapose.tune.step import TrainingStep, split_rows
 from contrapose.tune.students import ImageOutputs, load_student
 from tests.models.hf.small_fusion import bert_tokenizer, hf, saved
 from tests.models.hf.test_blip import config, processor

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +9,23 @@ from typing import Any
 import pytest
 import torch
 
-from contrapose.errors import MissingExtraError
+from contrapose.errors import InputError, MissingExtraError
 from contrapose.models import load_model
+from contrapose.tune import parameters
 from contrapose.tune.objective import parse_objective
-from contrapose.tune.parameters import add_lora, merge_lora, select_trainable
+from contrapose.tune.parameters import (
+    BEST_CHECKPOINT,
+    CheckpointState,
+    add_lora,
+    architecture_hash,
+    checkpoint_name,
+    latest_checkpoint,
+    merge_lora,
+    prune_checkpoints,
+    read_state,
+    select_trainable,
+    write_state,
+)
 from contrapose.tune.settings import Settings
 from contrapose.tune.students import load_student
 from contrapose.tune.trainer import train
@@ -66,3 +80,66 @@ def test_of_the_transformers_library(tmp_path: Path) -> None:
     texts = ["a red dog", "the blue cat"]
     expected = student.model.embed_texts(texts)
     torch.testing.assert_close(loaded.embed_texts(texts), expected, rtol=1e-4, atol=1e-5)
+
+
+def state(step: int = 3) -> CheckpointState:
+    about = {"architecture": architecture_hash(small_student().network)}
+    return CheckpointState(step, {"weights.a": torch.arange(3.0)}, about)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / checkpoint_name(3)
+    write_state(file, state())
+    found = read_state(file, small_student().network)
+    assert found.step == 3
+    assert torch.equal(found.tensors["weights.a"], torch.arange(3.0))
+    assert [each.name for each in file.parent.iterdir()] == [file.name]
+
+
+def test_a_full_disk_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = tmp_path / checkpoint_name(3)
+    write_state(good, state())
+    content = good.read_bytes()
+
+    def full(tensors: Any, file: Path, metadata: Any) -> None:
+        Path(file).write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(parameters, "save_file", full)
+    with pytest.raises(InputError, match=r"No space left.*step-00000003\.safetensors, is whole"):
+        write_state(tmp_path / checkpoint_name(6), state(6))
+    assert [each.name for each in tmp_path.iterdir()] == [good.name]
+    assert good.read_bytes() == content
+
+
+def test_another_architecture_is_refused(tmp_path: Path) -> None:
+    write_state(tmp_path / "a.safetensors", state())
+    with pytest.raises(InputError, match="another architecture"):
+        read_state(tmp_path / "a.safetensors", small_student(width=24).network)
+
+
+@pytest.mark.parametrize("damage", ["cut", "nonsense", "other"])
+def test_damage_is_said(tmp_path: Path, damage: str) -> None:
+    file = tmp_path / "a.safetensors"
+    write_state(file, state())
+    if damage == "cut":
+        file.write_bytes(file.read_bytes()[:-5])
+    elif damage == "nonsense":
+        file.write_bytes(b"\xff" * 100)
+    else:
+        from safetensors.torch import save_file
+
+        save_file({"a": torch.zeros(1)}, file)
+    with pytest.raises(InputError, match="damaged" if damage != "other" else "no checkpoint of"):
+        read_state(file, small_student().network)
+
+
+def test_only_the_newest_stay(tmp_path: Path) -> None:
+    for step in (5, 10, 100):
+        write_state(tmp_path / checkpoint_name(step), state(step))
+    write_state(tmp_path / BEST_CHECKPOINT, state(5))
+    prune_checkpoints(tmp_path)
+    kept = {checkpoint_name(10), checkpoint_name(100), BEST_CHECKPOINT}
+    assert {each.name for each in tmp_path.iterdir()} == kept
+    assert latest_checkpoint(tmp_path) == tmp_path / checkpoint_name(100)
+    assert latest_checkpoint(tmp_path / "none") is None

@@ -12,7 +12,6 @@ from PIL import Image
 from contrapose.errors import InputError
 from contrapose.models import load_model
 from contrapose.tune import run as running
-from contrapose.tune import train_heads
 from contrapose.tune.report import Guard
 from contrapose.tune.run import tune
 from contrapose.tune.settings import Settings, TuneRequest
@@ -111,7 +110,7 @@ def test_killed_and_resumed(
 def test_the_earlier_model_stays_until_the_new_one_is_whole(
     model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, objective: str
 ) -> None:
-    out, module = tmp_path / "tuned", train_heads if objective == "heads" else running
+    out = tmp_path / "tuned"
     changes = {"objective": objective} | ({"settings": Settings()} if objective == "heads" else {})
     tune(request(model, pairs, out, **changes))
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
@@ -120,7 +119,7 @@ def test_the_earlier_model_stays_until_the_new_one_is_whole(
         raise InputError("a broken image")
 
     with monkeypatch.context() as broken:
-        broken.setattr(module, "write_bill", fail)
+        broken.setattr(running, "write_bill", fail)
         with pytest.raises(InputError, match="broken"):
             tune(request(model, pairs, out, overwrite=True, **changes))
     after = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
@@ -154,7 +153,7 @@ def test_a_guard_goes_back(
     assert tuned.bill is not None
     assert any("too much was lost" in note for note in tuned.bill.notes)
     assert any("step 2" in note for note in tuned.bill.notes)
-    from contrapose.tune.checkpoint import read_state
+    from contrapose.tune.parameters import read_state
 
     loaded: Any = load_model(str(out))
     state = read_state(out / "training/checkpoints/step-00000002.safetensors", loaded.network)

@@ -11,9 +11,8 @@ import torch
 from contrapose.errors import InputError
 from contrapose.losses.gather import Processes
 from contrapose.tune import trainer
-from contrapose.tune.checkpoint import read_state
 from contrapose.tune.objective import parse_objective
-from contrapose.tune.parameters import add_lora
+from contrapose.tune.parameters import add_lora, read_state
 from contrapose.tune.settings import Settings
 from contrapose.tune.step import TrainingStep
 from contrapose.tune.trainer import LossCallback, train

@@ -19,8 +19,8 @@ from contrapose.losses import InfoNCE, LossBatch
 from contrapose.losses.match import binary_matching_loss, sample_hard_negatives
 from contrapose.models.tiny.model import scale_pixels
 from contrapose.models.tiny.network import MATCH, PAD, TinyNetwork, TransformerBlock
-from contrapose.tune.cuda_graph import GraphReplay
 from contrapose.tune.settings import learning_rate_factor
+from contrapose.tune.step import GraphReplay
 from contrapose.world.scene import COLORS, SHAPES
 from tools.train_tiny.data import SceneBatch, TrainSet
 

@@ -16,10 +16,9 @@ from contrapose.data.tagging import A, O, R
 from contrapose.errors import InputError, option
 from contrapose.losses.gather import Processes
 from contrapose.models.masking.text import Span, hide
-from contrapose.tune.coarse_vectors import CoarseVectors
 from contrapose.tune.data.rows import IndexArray, TrainingSet
 from contrapose.tune.settings import Settings
-from contrapose.tune.students import Inputs, Student
+from contrapose.tune.students import CoarseVectors, Inputs, Student
 from contrapose.world.benchmark import text_groups
 
 PLAYER_GROUPS = ((O,), (R, A))

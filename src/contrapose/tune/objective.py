@@ -1,16 +1,21 @@
-"""The training objective: weighted losses by name, written as on the command line (`hp+hn`)."""
+"""The training objective: weighted losses by name (`hp+hn`), and their values on a batch."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
 
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean
-from contrapose.losses import InfoNCE, Loss, Sigmoid, load_loss, loss_names
+from contrapose.losses import InfoNCE, Loss, LossBatch, Sigmoid, load_loss, loss_names, processes
 from contrapose.losses.registry import implied_losses
+from contrapose.losses.tiled import TiledLoss, pairwise
+from contrapose.tune.feed import TrainingBatch, complete_games
 from contrapose.tune.settings import HEADS
 from contrapose.tune.students import Student
 
@@ -201,3 +206,74 @@ def loss_weights(objective: Objective) -> Mapping[str, float]:
             if term.match_label is not None:
                 weights[f"{judge.name}_{term.name}"] = judge.weight * term.weight
     return weights
+
+
+PAIR_NEEDS = frozenset({"match", "tokens", "teacher"})
+"""Needs of losses on pairs, which see image states or a teacher and not only vectors."""
+
+
+class BatchVectors(NamedTuple):
+    """Encoder outputs of a batch; None where no loss needs them."""
+
+    image: Tensor
+    text: Tensor
+    negative: Tensor | None = None
+    positive: Tensor | None = None
+    masked: Tensor | None = None
+
+
+def loss_batch(student: Student, vectors: BatchVectors, batch: TrainingBatch) -> LossBatch:
+    """The inputs of the losses on a batch's vectors."""
+    scale, bias = student.scale()
+    inputs = LossBatch(
+        image=vectors.image,
+        text=vectors.text,
+        scale=scale.to(vectors.image.device),
+        bias=bias,
+        same=batch.captions,
+        negative=vectors.negative,
+        has_negative=batch.has_negative,
+        same_negative=batch.negative_texts,
+        positive=vectors.positive,
+        has_positive=batch.has_positive,
+        coarse=coarse_similarities(batch),
+        seed=batch.seed,
+    )
+    if vectors.masked is None or vectors.negative is None or batch.masked is None:
+        return inputs
+    right, wrong = complete_games(vectors.masked, vectors.text, vectors.negative)
+    return replace(inputs, masked=right, masked_negative=wrong, has_masked=batch.masked.has)
+
+
+def coarse_similarities(batch: TrainingBatch) -> Tensor | None:
+    """(b, B) cosines of the coarse vectors of these images with those of all captions."""
+    if batch.coarse is None:
+        return None
+    image, text = batch.coarse
+    return image @ processes().gather(text).T
+
+
+def vector_losses(student: Student, objective: Objective, inputs: LossBatch) -> dict[str, Tensor]:
+    """The contrastive loss, and all losses on vectors alone, of the whole batch.
+
+    Tiled losses are computed together from the same cosines.
+    """
+    terms = [term for term in objective.terms if not term.needs & PAIR_NEEDS]
+    terms.sort(key=lambda term: (len(term.needs), term.name))
+    losses = {"contrast": objective.contrastive_loss(student)}
+    losses |= {term.name: term.loss for term in terms}
+    tiled: dict[str, TiledLoss] = {
+        name: loss  # type: ignore[misc]
+        for name, loss in losses.items()
+        if hasattr(loss, "begin")
+    }
+    values: dict[str, Tensor] = {}
+    if tiled:
+        values = dict(zip(tiled, pairwise(inputs, list(tiled.values())), strict=True))
+    return {name: values[name] if name in values else loss(inputs) for name, loss in losses.items()}
+
+
+def weighted_sum(objective: Objective, losses: Mapping[str, Tensor]) -> Tensor:
+    """Weighted sum of the losses."""
+    weights = loss_weights(objective)
+    return torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()

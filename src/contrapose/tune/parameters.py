@@ -1,21 +1,191 @@
-"""Trainable parameters: selection, optimizer, LoRA adapters, and equal values in all processes."""
+"""Trainable parameters: selection, optimizer, LoRA, equal values in all processes, checkpoints.
+
+A checkpoint holds weights, optimizer, EMA and step in one file, written atomically. There is no
+random state: what a step draws is a function of the seed and its number.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
 
 from contrapose.errors import InputError, MissingExtraError, option
+from contrapose.files import temporary_folder
 from contrapose.losses.gather import processes
 from contrapose.models.options import find_device
 from contrapose.tune.settings import Settings
 from contrapose.tune.students import Student
+
+CHECKPOINT_FORMAT = "contrapose-tune-1"
+BEST_CHECKPOINT = "best.safetensors"
+
+
+@dataclass(slots=True)
+class CheckpointState:
+    """The state of a training run.
+
+    Attributes:
+        step: how many are done.
+        tensors: trainable weights, moments of the optimizer, EMA weights, the teacher's cache.
+        about: settings of the run, as JSON values.
+    """
+
+    step: int
+    tensors: dict[str, Tensor]
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def architecture_hash(network: nn.Module) -> str:
+    """Hash of the names and shapes of a network's weights."""
+    shapes = [(name, tuple(w.shape)) for name, w in network.state_dict().items()]
+    return hashlib.blake2b(repr(sorted(shapes)).encode(), digest_size=12).hexdigest()
+
+
+def capture_state(
+    step: int,
+    trainable: Mapping[str, nn.Parameter],
+    optimizer: torch.optim.Optimizer,
+    mean: Mapping[str, Tensor] | None,
+    about: Mapping[str, Any],
+) -> CheckpointState:
+    """State of a run after a step."""
+    tensors = {f"weights.{name}": weight.detach() for name, weight in trainable.items()}
+    for name, weight in trainable.items():
+        for key, value in optimizer.state[weight].items():
+            tensors[f"optimiser.{key}.{name}"] = torch.as_tensor(value)
+    tensors |= {f"mean.{name}": value for name, value in (mean or {}).items()}
+    return CheckpointState(step, tensors, dict(about))
+
+
+def restore_state(
+    state: CheckpointState,
+    trainable: Mapping[str, nn.Parameter],
+    optimizer: torch.optim.Optimizer,
+    mean: dict[str, Tensor] | None,
+) -> None:
+    """Load a state into parameters, optimizer and EMA."""
+    with torch.no_grad():
+        for name, weight in trainable.items():
+            weight.copy_(state.tensors[f"weights.{name}"])
+            moments: dict[str, Tensor] = {}
+            for key in ("step", "exp_avg", "exp_avg_sq"):
+                value = state.tensors[f"optimiser.{key}.{name}"].clone()
+                # As torch keeps it: the count on the CPU unless the optimiser is a fused one.
+                fused = bool(optimizer.defaults.get("fused"))
+                moments[key] = value if key == "step" and not fused else value.to(weight.device)
+            optimizer.state[weight] = moments
+        for name in mean or ():
+            mean[name].copy_(state.tensors[f"mean.{name}"])  # type: ignore[index]
+
+
+def pack_teacher_memories(memories: Sequence[Mapping[int, float]]) -> dict[str, Tensor]:
+    """Pack each process's teacher cache into tensors of a state."""
+    tensors = {}
+    for rank, memory in enumerate(memories):
+        tensors[f"teacher.texts.{rank}"] = torch.tensor(list(memory), dtype=torch.int64)
+        tensors[f"teacher.found.{rank}"] = torch.tensor(list(memory.values()), dtype=torch.float64)
+    return tensors
+
+
+def teacher_memory(state: CheckpointState, rank: int) -> dict[int, float]:
+    """Teacher cache of a process; empty where the checkpoint has none of that rank."""
+    texts = state.tensors.get(f"teacher.texts.{rank}")
+    if texts is None:
+        return {}
+    return dict(zip(texts.tolist(), state.tensors[f"teacher.found.{rank}"].tolist(), strict=True))
+
+
+def write_state(file: Path, state: CheckpointState) -> None:
+    """Write a checkpoint atomically.
+
+    Raises:
+        InputError: it cannot be written, such as on a full disk; what was there stays.
+    """
+    header = {
+        "format": CHECKPOINT_FORMAT,
+        "step": str(state.step),
+        "about": json.dumps(state.about),
+    }
+    tensors = {name: value.contiguous().cpu() for name, value in state.tensors.items()}
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with temporary_folder(file.parent, file.name) as folder:
+            temporary = folder / file.name
+            save_file(tensors, temporary, metadata=header)
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())
+            temporary.replace(file)
+    except (OSError, SafetensorError) as error:
+        why = getattr(error, "strerror", None) or str(error).split("\n", maxsplit=1)[0]
+        last = latest_checkpoint(file.parent)
+        kept = f"the last checkpoint, {last.name}, is whole" if last else "there is none yet"
+        raise InputError(
+            f"the checkpoint cannot be written ({why}); {kept}. Make room and pass "
+            f"{option('resume', True)}.",
+            file=file,
+        ) from None
+
+
+def read_state(file: Path, network: nn.Module) -> CheckpointState:
+    """Read a checkpoint that fits the network's architecture.
+
+    Raises:
+        InputError: it is damaged, or of another architecture.
+    """
+    try:
+        with safe_open(file, framework="pt") as stream:
+            header = stream.metadata() or {}
+            if header.get("format") != CHECKPOINT_FORMAT:
+                raise InputError("is no checkpoint of contrapose tune.", file=file)
+            about = json.loads(header["about"])
+            if about["architecture"] != architecture_hash(network):
+                raise InputError(
+                    f"is a checkpoint of another architecture; {option('resume')} needs the "
+                    "model that the run began with.",
+                    file=file,
+                )
+            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+            return CheckpointState(int(header["step"]), tensors, about)
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        first = str(error).split("\n", maxsplit=1)[0].rstrip(".:")
+        raise InputError(
+            f"the checkpoint is damaged ({first}); delete it to go on from the one before.",
+            file=file,
+        ) from None
+
+
+def checkpoint_name(step: int) -> str:
+    """File name of a step's checkpoint."""
+    return f"step-{step:08d}.safetensors"
+
+
+def latest_checkpoint(folder: Path) -> Path | None:
+    """The newest checkpoint in a folder, or None."""
+    return max(folder.glob("step-*.safetensors"), default=None)
+
+
+def prune_checkpoints(folder: Path, keep: int = 2) -> None:
+    """Delete all but the newest checkpoints, and temporary files of killed runs.
+
+    The best one has a name of its own, and stays.
+    """
+    for left in folder.glob(".*.safetensors.*"):
+        left.unlink(missing_ok=True)
+    for old in sorted(folder.glob("step-*.safetensors"))[:-keep]:
+        old.unlink(missing_ok=True)
+
 
 T = TypeVar("T")
 

@@ -6,19 +6,26 @@ of a small one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from contrapose.errors import InputError, option
 from contrapose.losses import LossBatch, processes
-from contrapose.losses.tiled import TiledLoss, pairwise
-from contrapose.tune.feed import Feed, TrainingBatch, complete_games
-from contrapose.tune.objective import Objective, loss_weights
+from contrapose.tune.feed import Feed, TrainingBatch
+from contrapose.tune.objective import (
+    PAIR_NEEDS,
+    BatchVectors,
+    Objective,
+    coarse_similarities,
+    loss_batch,
+    loss_weights,
+    vector_losses,
+    weighted_sum,
+)
 from contrapose.tune.pair_losses import (
     MatchLoss,
     PairLosses,
@@ -29,6 +36,111 @@ from contrapose.tune.pair_losses import (
 )
 from contrapose.tune.settings import Settings
 from contrapose.tune.students import ImageOutputs, Inputs, Student, slice_rows
+
+StepFunction = Callable[..., dict[str, Tensor]]
+
+WARMUP_STEPS = 8
+"""Steps taken as usual before recording: kernels are compiled and chosen, memory is found."""
+
+
+class GraphReplay:
+    """Callable step, recorded once as a CUDA graph and replayed on tensors of the same shapes."""
+
+    def __init__(self, step: StepFunction):
+        """Record `step`, which must do all of its work on the current CUDA device."""
+        self.step, self.taken = step, 0
+        self.graph = torch.cuda.CUDAGraph()
+        self.inputs: tuple[Tensor, ...] = ()
+        self.outputs: dict[str, Tensor] = {}
+
+    def __call__(self, *inputs: Tensor) -> dict[str, Tensor]:
+        """Run one step; the outputs are overwritten by the next."""
+        self.taken += 1
+        if self.taken <= WARMUP_STEPS:
+            return self._aside(inputs)
+        if not self.inputs:
+            self.inputs = tuple(tensor.clone() for tensor in inputs)
+            with torch.cuda.graph(self.graph):
+                self.outputs = self.step(*self.inputs)
+        for buffer, tensor in zip(self.inputs, inputs, strict=True):
+            buffer.copy_(tensor)
+        self.graph.replay()
+        return self.outputs
+
+    def _aside(self, inputs: tuple[Tensor, ...]) -> dict[str, Tensor]:
+        """Run the step on a side stream, as graph capture requires of the steps before it."""
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            outputs = self.step(*inputs)
+        torch.cuda.current_stream().wait_stream(stream)
+        return outputs
+
+
+INPUT_FIELDS = ("pixels", "text", "negative", "positive")
+"""What a batch has several tensors of."""
+TENSOR_FIELDS = ("captions", "negative_texts", "has_negative", "has_positive")
+"""What it has one of."""
+
+
+def can_record(step: TrainingStep) -> bool:
+    """Whether a step can be captured: fixed shapes, no device synchronization.
+
+    Losses on pairs draw and choose on the way; games send the places of their patterns to the
+    device; processes wait for each other.
+    """
+    return (
+        torch.device(step.device).type == "cuda"
+        and step.student.steady
+        and step.settings.pieces == 1
+        and not step.pairs
+        and not step.objective.needs & {"masked", "coarse"}
+        and processes().count == 1
+    )
+
+
+class CudaGraphStep:
+    """A training step captured once as a CUDA graph and replayed."""
+
+    def __init__(self, training_step: TrainingStep, weights: Iterable[nn.Parameter]):
+        self.training_step, self.weights = training_step, list(weights)
+        self.captured = GraphReplay(self._run)
+        self.like: TrainingBatch | None = None
+        self.slopes: list[Tensor | None] | None = None
+
+    def backward(self, batch: TrainingBatch) -> dict[str, Tensor]:
+        """Set the gradients; returns the losses, valid until the next batch."""
+        self.like = batch
+        losses = self.captured(*_flatten_batch(batch))
+        if self.captured.inputs:
+            if self.slopes is None:  # the graph writes where it wrote when it was recorded
+                self.slopes = [weight.grad for weight in self.weights]
+            for weight, slope in zip(self.weights, self.slopes, strict=True):
+                weight.grad = slope
+        return losses
+
+    def _run(self, *tensors: Tensor) -> dict[str, Tensor]:
+        assert self.like is not None  # noqa: S101 - `backward` sets it
+        return self.training_step.backward(_rebuild_batch(self.like, iter(tensors)))
+
+
+def _flatten_batch(batch: TrainingBatch) -> list[Tensor]:
+    """All tensors of a batch, in a fixed order."""
+    tensors = [getattr(batch, name) for name in TENSOR_FIELDS]
+    for name in INPUT_FIELDS:
+        inputs: Inputs = getattr(batch, name) or {}
+        tensors += inputs.values()
+    return tensors
+
+
+def _rebuild_batch(like: TrainingBatch, tensors: Iterator[Tensor]) -> TrainingBatch:
+    """A batch of the same structure from other tensors."""
+    fields: dict[str, Tensor | Inputs | None] = {name: next(tensors) for name in TENSOR_FIELDS}
+    for name in INPUT_FIELDS:
+        inputs: Inputs | None = getattr(like, name)
+        fields[name] = None if inputs is None else {key: next(tensors) for key in inputs}
+    return replace(like, **fields)  # type: ignore[arg-type]
+
 
 EncoderOutputs = tuple[Tensor, ...]
 """Vectors of some rows of a batch, and further outputs of the encoder."""
@@ -114,77 +226,6 @@ def _backward_outputs(outputs: EncoderOutputs, gradients: Gradients) -> None:
     ]
     if pairs:
         torch.autograd.backward([it for it, _ in pairs], [gradient for _, gradient in pairs])
-
-
-PAIR_NEEDS = frozenset({"match", "tokens", "teacher"})
-"""Needs of losses on pairs, which see image states or a teacher and not only vectors."""
-
-
-class BatchVectors(NamedTuple):
-    """Encoder outputs of a batch; None where no loss needs them."""
-
-    image: Tensor
-    text: Tensor
-    negative: Tensor | None = None
-    positive: Tensor | None = None
-    masked: Tensor | None = None
-
-
-def loss_batch(student: Student, vectors: BatchVectors, batch: TrainingBatch) -> LossBatch:
-    """The inputs of the losses on a batch's vectors."""
-    scale, bias = student.scale()
-    inputs = LossBatch(
-        image=vectors.image,
-        text=vectors.text,
-        scale=scale.to(vectors.image.device),
-        bias=bias,
-        same=batch.captions,
-        negative=vectors.negative,
-        has_negative=batch.has_negative,
-        same_negative=batch.negative_texts,
-        positive=vectors.positive,
-        has_positive=batch.has_positive,
-        coarse=coarse_similarities(batch),
-        seed=batch.seed,
-    )
-    if vectors.masked is None or vectors.negative is None or batch.masked is None:
-        return inputs
-    right, wrong = complete_games(vectors.masked, vectors.text, vectors.negative)
-    return replace(inputs, masked=right, masked_negative=wrong, has_masked=batch.masked.has)
-
-
-def coarse_similarities(batch: TrainingBatch) -> Tensor | None:
-    """(b, B) cosines of the coarse vectors of these images with those of all captions."""
-    if batch.coarse is None:
-        return None
-    image, text = batch.coarse
-    return image @ processes().gather(text).T
-
-
-def vector_losses(student: Student, objective: Objective, inputs: LossBatch) -> dict[str, Tensor]:
-    """The contrastive loss, and all losses on vectors alone, of the whole batch.
-
-    Tiled losses are computed together from the same cosines.
-    """
-    terms = [term for term in objective.terms if not term.needs & PAIR_NEEDS]
-    terms.sort(key=lambda term: (len(term.needs), term.name))
-    losses = {"contrast": objective.contrastive_loss(student)}
-    losses |= {term.name: term.loss for term in terms}
-    tiled: dict[str, TiledLoss] = {
-        name: loss  # type: ignore[misc]
-        for name, loss in losses.items()
-        if hasattr(loss, "begin")
-    }
-    values: dict[str, Tensor] = {}
-    if tiled:
-        values = dict(zip(tiled, pairwise(inputs, list(tiled.values())), strict=True))
-    return {name: values[name] if name in values else loss(inputs) for name, loss in losses.items()}
-
-
-def weighted_sum(objective: Objective, losses: Mapping[str, Tensor]) -> Tensor:
-    """Weighted sum of the losses."""
-    weights = loss_weights(objective)
-    return torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
 
 
 class TrainingStep:

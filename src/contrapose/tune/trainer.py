@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,22 +19,31 @@ from torch import Tensor, nn
 from contrapose.errors import InputError, option
 from contrapose.files import write_text
 from contrapose.losses.gather import processes
-from contrapose.tune import checkpoint
-from contrapose.tune.cuda_graph import CudaGraphStep, can_record
 from contrapose.tune.data.rows import TrainingSet
 from contrapose.tune.feed import Feed, TrainingBatch
 from contrapose.tune.objective import Objective
 from contrapose.tune.pair_losses import Teacher
 from contrapose.tune.parameters import (
+    BEST_CHECKPOINT,
+    architecture_hash,
     average_gradients,
     broadcast_object,
+    capture_state,
+    checkpoint_name,
     gather_objects,
+    latest_checkpoint,
     make_optimizer,
+    pack_teacher_memories,
+    prune_checkpoints,
+    read_state,
+    restore_state,
     select_trainable,
+    teacher_memory,
+    write_state,
 )
 from contrapose.tune.settings import Settings
-from contrapose.tune.step import TrainingStep
-from contrapose.tune.students import Student
+from contrapose.tune.step import CudaGraphStep, TrainingStep, can_record
+from contrapose.tune.students import Student, evaluation_mode
 
 
 class TrainingLog:
@@ -116,7 +126,7 @@ class Trainer:
         if can_record(self.training_step):
             self.graph_step = CudaGraphStep(self.training_step, self.trainable.values())
         self.about: dict[str, Any] = {
-            "architecture": checkpoint.architecture_hash(student.network),
+            "architecture": architecture_hash(student.network),
             "model": student.model.fingerprint,
             "settings": settings.as_dict(),
             "objective": objective.as_dict(),
@@ -155,7 +165,7 @@ class Trainer:
         """Run the checkpoint callback and write a checkpoint."""
         why, better = "", False
         if check is not None:
-            with _EvaluationMode(self):
+            with _ema_weights(self):
                 why, better = check(step)
             why, better = broadcast_object((why, better))
         if self.folder is None:
@@ -165,25 +175,25 @@ class Trainer:
         memories = [] if teacher is None else gather_objects(teacher.memory)
         if processes().rank == 0 and not why:
             about = {**self.about, "highest": None if check is None else check.highest}
-            state = checkpoint.capture(step, self.trainable, self.optimizer, self.mean, about)
-            state.tensors |= checkpoint.pack_teacher_memories(memories)
+            state = capture_state(step, self.trainable, self.optimizer, self.mean, about)
+            state.tensors |= pack_teacher_memories(memories)
             if better:
-                checkpoint.write_state(folder / checkpoint.BEST, state)
-            checkpoint.write_state(folder / checkpoint.checkpoint_name(step), state)
-            checkpoint.prune(folder)
+                write_state(folder / BEST_CHECKPOINT, state)
+            write_state(folder / checkpoint_name(step), state)
+            prune_checkpoints(folder)
         if processes().count > 1:
             dist.barrier()
         log.write({"checkpoint": step, "best": better, "stopped": why})
-        return why, folder / checkpoint.BEST if better else best
+        return why, folder / BEST_CHECKPOINT if better else best
 
     def resume_from_checkpoint(self, check: CheckpointCallback | None) -> tuple[int, Path | None]:
         """Restore the newest checkpoint; returns its step, and the best checkpoint."""
         if self.folder is None:
             raise InputError("there is no folder to resume from.")
-        file = checkpoint.latest_checkpoint(self.folder / "checkpoints")
+        file = latest_checkpoint(self.folder / "checkpoints")
         if file is None:
             return 0, None
-        state = checkpoint.read_state(file, self.student.network)
+        state = read_state(file, self.student.network)
         for name, mine in self.about.items():
             if state.about.get(name) != mine:
                 raise InputError(
@@ -192,10 +202,10 @@ class Trainer:
                     f"{option('resume')} needs the same command.",
                     file=file,
                 )
-        checkpoint.restore(state, self.trainable, self.optimizer, self.mean)
+        restore_state(state, self.trainable, self.optimizer, self.mean)
         if self.training_step.teacher is not None:
-            self.training_step.teacher.memory = checkpoint.teacher_memory(state, processes().rank)
-        best = file.with_name(checkpoint.BEST)
+            self.training_step.teacher.memory = teacher_memory(state, processes().rank)
+        best = file.with_name(BEST_CHECKPOINT)
         if check is None or not best.is_file() or state.about["highest"] is None:
             return state.step, None
         check.highest = state.about["highest"]
@@ -209,28 +219,18 @@ class Trainer:
                     weight.copy_(self.mean[name])
 
 
-class _EvaluationMode:
-    """Context with EMA weights in evaluation mode; restores the training state on exit."""
-
-    def __init__(self, trainer: Trainer):
-        self.trainer = trainer
-
-    def __enter__(self) -> None:
-        self.last = {
-            name: weight.detach().clone() for name, weight in self.trainer.trainable.items()
-        }
-        self.modes = [
-            (module, module.training) for module in self.trainer.student.network.modules()
-        ]
-        self.trainer.load_ema()
-        self.trainer.student.network.eval()
-
-    def __exit__(self, *error: object) -> None:
-        with torch.no_grad():
-            for name, weight in self.trainer.trainable.items():
-                weight.copy_(self.last[name])
-        for module, mode in self.modes:
-            module.training = mode
+@contextmanager
+def _ema_weights(trainer: Trainer) -> Iterator[None]:
+    """Put the EMA weights in for a while, in evaluation mode."""
+    last = {name: weight.detach().clone() for name, weight in trainer.trainable.items()}
+    with evaluation_mode(trainer.student.network):
+        trainer.load_ema()
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for name, weight in trainer.trainable.items():
+                    weight.copy_(last[name])
 
 
 def _describe_difference(one: Any, other: Any) -> str:
@@ -347,7 +347,7 @@ def fit_objective(objective: Objective, student: Student) -> Objective:
 
 def _not_finite_error(step: int, losses: Mapping[str, Tensor], folder: Path | None) -> InputError:
     bad = [name for name, value in losses.items() if not math.isfinite(float(value))]
-    last = checkpoint.latest_checkpoint(folder / "checkpoints") if folder else None
+    last = latest_checkpoint(folder / "checkpoints") if folder else None
     fallback = f"; the last good checkpoint is {last}" if last else ""
     which = f"of {', '.join(bad)} is" if bad else "was"
     return InputError(

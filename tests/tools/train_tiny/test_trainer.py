@@ -22,7 +22,7 @@ from contrapose.models.tiny.network import (
     TinyNetwork,
     Tokenizer,
 )
-from contrapose.tune import cuda_graph
+from contrapose.tune import step
 from contrapose.tune.settings import learning_rate_factor
 from contrapose.world.captions import VOCABULARY
 from tools.train_tiny import trainer
@@ -184,7 +184,7 @@ def test_captured_steps_equal_eager_steps() -> None:
         torch.manual_seed(5)
         network = TinyNetwork(CONFIG_LOOP).cuda().train()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cuda_graph, "WARMUP_STEPS", warm)
+            patch.setattr(step, "WARMUP_STEPS", warm)
             log: list[dict[str, Any]] = []
             train(network, data, replace(steps(12), scenes=64), log=log.append, every=12)
         ends.append(log[-1]["lm"])

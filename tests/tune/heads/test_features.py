@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from contrapose.errors import InputError
 from contrapose.tune.heads import Features, read_features
-from contrapose.tune.heads.training import count_batches, draw_batches
+from contrapose.tune.heads.features import count_batches, draw_batches
 from tests.tune.heads.made import made
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from contrapose.models.capabilities import ImageLike
+from torch import Tensor
 
 ARRAY_NAMES = ("images", "texts", "image_of_text")
 CHECK_CHUNK = 1 << 24
@@ -275,3 +276,65 @@ def _array_bytes(array: NDArray[np.generic]) -> bytes:
     stream = BytesIO()
     np.save(stream, array, allow_pickle=False)
     return stream.getvalue()
+
+
+CaptionRows = NDArray[np.int64]
+
+
+def draw_batches(owners: CaptionRows, size: int, epochs: int, seed: int) -> Iterator[CaptionRows]:
+    """Batches of caption rows, each caption `epochs` times in all.
+
+    An epoch goes round the images, in a new order each time, and takes another caption of each: no
+    image stands twice in a batch where there are at least `size` of them with captions left. So all
+    other captions are negatives. What does not fill the last batch is left out.
+
+    Args:
+        owners: (m,) the image of each caption.
+        size: captions a batch; at most m.
+        epochs: how often each caption is seen.
+        seed: of the order.
+    """
+    draw = np.random.default_rng(seed)
+    size = min(size, len(owners))
+    held: CaptionRows = np.zeros(0, dtype=np.int64)
+    for _ in range(epochs):
+        for turn in _draw_rounds(owners, draw):
+            held = np.concatenate([held, _separate_images(turn, owners, held, size, draw)])
+            while len(held) >= size:
+                yield held[:size]
+                held = held[size:]
+
+
+def count_batches(captions: int, size: int, epochs: int) -> int:
+    """Number of batches."""
+    return captions * epochs // min(size, captions)
+
+
+def count_epochs(captions: int, size: int, count: int) -> int:
+    """Smallest number of epochs that has so many batches."""
+    return -(-count * min(size, captions) // captions)
+
+
+def _draw_rounds(owners: CaptionRows, draw: np.random.Generator) -> Iterator[CaptionRows]:
+    """Each image's captions in random order: all first ones, all second ones …, shuffled."""
+    shuffled = draw.permutation(len(owners))
+    by_image = shuffled[np.argsort(owners[shuffled], kind="stable")]
+    counts = np.bincount(owners)
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    places = np.arange(len(owners)) - starts
+    for turn in range(int(counts.max())):
+        yield draw.permutation(by_image[places == turn])
+
+
+def _separate_images(
+    turn: CaptionRows, owners: CaptionRows, held: CaptionRows, size: int, draw: np.random.Generator
+) -> CaptionRows:
+    """A round with the images already in the pending batch moved to the end."""
+    if not len(held):
+        return turn
+    twice = np.isin(owners[turn], owners[held])
+    fresh, again = turn[~twice], turn[twice]
+    room = size - len(held)
+    # The rest is mixed again, so that the images that had to wait do not stay together.
+    rest = draw.permutation(np.concatenate([fresh[room:], again]))
+    return np.concatenate([fresh[:room], rest])

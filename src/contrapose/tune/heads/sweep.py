@@ -21,8 +21,13 @@ from contrapose.models.joined import HEADS, SPEC, JoinedSpec, Side, read_joined_
 from contrapose.results.schema import MetricValue
 from contrapose.results.summary import summarize
 from contrapose.tune.heads.features import Features, has_features, read_features
-from contrapose.tune.heads.training import HeadEmbedder, TrainedHeads, embed_features, train_heads
-from contrapose.tune.heads.vectors import FeatureModel, feature_gallery
+from contrapose.tune.heads.training import TrainedHeads, train_heads
+from contrapose.tune.heads.vectors import (
+    FeatureModel,
+    HeadEmbedder,
+    embed_features,
+    feature_gallery,
+)
 from contrapose.tune.panels import make_panel
 from contrapose.tune.report import Evaluator, group_by_units
 from contrapose.tune.settings import HeadSettings, ProgressCallback

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from contrapose.models.capabilities import AnyImage
+from typing import Protocol
+
+from contrapose.results.statistics import build_statistics
+from contrapose.tune.panels import make_panel
 
 Heads = Mapping[str, Tensor]
 
@@ -162,3 +166,29 @@ def encode_panel(
         {caption: row for row, caption in enumerate(captions)},
         panel,
     )
+
+
+class HeadEmbedder(Protocol):
+    """Heads that map features into the common space."""
+
+    def embed_images(self, features: Tensor) -> Tensor:
+        """Unit vectors of image features."""
+
+    def embed_texts(self, features: Tensor) -> Tensor:
+        """Unit vectors of caption features."""
+
+
+def embed_features(heads: HeadEmbedder, features: Features) -> tuple[Tensor, Tensor]:
+    """Unit vectors of images and of captions."""
+    with torch.no_grad():
+        return (
+            heads.embed_images(torch.from_numpy(np.array(features.images))),
+            heads.embed_texts(torch.from_numpy(np.array(features.texts))),
+        )
+
+
+def measure_mean_recall(heads: HeadEmbedder, features: Features) -> float:
+    """The mean of the six recalls, without an interval."""
+    evaluator = Evaluator(make_panel("features", {"retrieval": feature_gallery(features)}))
+    measured = evaluator.measure(FeatureModel(*embed_features(heads, features)))
+    return build_statistics(measured["retrieval"])["mean_recall"].value()

@@ -1,11 +1,13 @@
-"""Trainable models: the built-in ones, and CLIP, SigLIP and BLIP of transformers."""
+"""Trainable models: the built-in ones, CLIP, SigLIP and BLIP; their vectors before training."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,7 +20,7 @@ from contrapose.models.registry import model_names
 from contrapose.models.tiny.model import TinyClip, scale_pixels
 from contrapose.models.tiny.network import MATCH, PAD, START
 from contrapose.models.tiny.weights import WEIGHT_FILE, write_weights
-from contrapose.tune.data.rows import TrainingImages
+from contrapose.tune.data.rows import IndexArray, TrainingImages
 
 Inputs = dict[str, Tensor]
 """Named tensors with a row each, as the network takes them."""
@@ -224,3 +226,68 @@ def load_student(name: str, *, device: str = "cpu") -> Student:
         f"{name} cannot be tuned here: tiny, tiny-clip, and CLIP, SigLIP and BLIP (with its "
         "matching head) of transformers can."
     )
+
+
+class CoarseVectors:
+    """Unit vectors of the images and captions of a run by the model that training starts from.
+
+    They stay the same while the model learns, so that the pairs chosen by them are a function of
+    the seed and the step alone, also in a run that resumes.
+    """
+
+    def __init__(
+        self,
+        student: Student,
+        images: TrainingImages,
+        rows: IndexArray,
+        texts: IndexArray,
+        *,
+        read: Callable[[IndexArray], Inputs],
+        batch: int,
+        device: str,
+    ):
+        """Encode images and captions.
+
+        Args:
+            student: encodes them, with the weights that it has now.
+            images: the images of the training set.
+            rows: indices of the images that batches will have, in any order, some twice.
+            texts: indices of their captions, in the same way.
+            read: gives the tokens of some captions.
+            batch: how many are encoded at once.
+            device: where the student is.
+        """
+
+        def see(some: IndexArray) -> Tensor:
+            pixels = student.pixels(images, some.tolist())
+            return student.see({name: it.to(device) for name, it in pixels.items()}).vectors
+
+        self.device = device
+        self.rows, self.texts = np.unique(rows), np.unique(texts)
+        with evaluation_mode(student.network), torch.no_grad():
+            self.image = _encode(self.rows, see, batch)
+            self.text = _encode(self.texts, lambda some: student.read(read(some)), batch)
+
+    def of(self, rows: IndexArray, texts: IndexArray) -> tuple[Tensor, Tensor]:
+        """(b, d) vectors of some images and of some captions, on the device."""
+        return (
+            self.image[np.searchsorted(self.rows, rows)].to(self.device),
+            self.text[np.searchsorted(self.texts, texts)].to(self.device),
+        )
+
+
+@contextmanager
+def evaluation_mode(network: nn.Module) -> Iterator[None]:
+    """Turn dropout off for a while."""
+    modes = [(module, module.training) for module in network.modules()]
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def _encode(indices: IndexArray, encode: Callable[[IndexArray], Tensor], batch: int) -> Tensor:
+    parts = [encode(indices[i : i + batch]).float().cpu() for i in range(0, len(indices), batch)]
+    return torch.cat(parts)

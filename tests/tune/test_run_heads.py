@@ -17,7 +17,7 @@ from contrapose.models import load_model
 from contrapose.models.conformance import check_model
 from contrapose.models.joined import JoinedSpec, Side, read_joined
 from contrapose.models.tiny.model import TinyClip
-from contrapose.tune import train_heads
+from contrapose.tune import run as running
 from contrapose.tune.heads import CaptionedImages, read_features, write_features
 from contrapose.tune.report import Guard
 from contrapose.tune.run import tune
@@ -201,7 +201,7 @@ def test_steps_and_heads_that_stop(
             self.evaluator.measure(None)
             return ("too much was lost" if step == 5 else ""), step == 2 and bool(self.best)
 
-    monkeypatch.setattr(train_heads, "Guard", Late)
+    monkeypatch.setattr(running, "Guard", Late)
     heads = replace(HEADS, steps=7)
     guards = {"replacements": 0.1}
     tuned = tune(request(model, pairs, tmp_path / "a", heads=heads, guards=guards))
@@ -226,7 +226,7 @@ def test_what_guards_measure_is_what_is_saved(model: Path, pairs: Path, tmp_path
             return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_heads, "Guard", Kept)
+        patch.setattr(running, "Guard", Kept)
         tuned = tune(request(model, pairs, tmp_path / "a", guards={"replacements": 1.0}))
     assert tuned.bill is not None
     after = {item.name: item.after for item in tuned.bill.items}
