@@ -18,19 +18,20 @@ from contrapose.files import (
     MalformedError,
     safe_join,
 )
-from contrapose.metrics import BoolArray
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
+MaskArray = NDArray[np.bool_]
+"""(height, width) pixels of a region."""
 ImageSize = tuple[int, int]
 """Height and width."""
 
 
 def read_region(
     value: Any, size: ImageSize, folder: Path, photograph: ImageSize | None = None
-) -> BoolArray:
+) -> MaskArray:
     """Mask of a region of an image of the given size, from any accepted form.
 
     Args:
@@ -61,7 +62,7 @@ def read_region(
     raise InputError("a region must be a mask file, run lengths, polygons or a box.")
 
 
-def read_mask(name: str, folder: Path) -> BoolArray:
+def read_mask(name: str, folder: Path) -> MaskArray:
     """Mask from an image file: pixels nearer to white than to black."""
     try:
         path = safe_join(folder, name)
@@ -74,7 +75,7 @@ def read_mask(name: str, folder: Path) -> BoolArray:
     return np.asarray(gray) > 127
 
 
-def decode_rle(value: dict[str, Any], sizes: Sequence[ImageSize]) -> BoolArray:
+def decode_rle(value: dict[str, Any], sizes: Sequence[ImageSize]) -> MaskArray:
     """Mask from COCO run lengths (column-major), plain or compressed.
 
     Args:
@@ -129,7 +130,7 @@ def decompress_rle(text: str) -> list[int]:
     return counts
 
 
-def fill_polygons(value: Sequence[Any], size: ImageSize) -> BoolArray:
+def fill_polygons(value: Sequence[Any], size: ImageSize) -> MaskArray:
     """Mask of the pixels that polygons enclose."""
     from PIL import Image, ImageDraw
 
@@ -142,7 +143,7 @@ def fill_polygons(value: Sequence[Any], size: ImageSize) -> BoolArray:
     return np.array(drawn, dtype=np.bool_)
 
 
-def fill_box(value: Sequence[float], size: ImageSize) -> BoolArray:
+def fill_box(value: Sequence[float], size: ImageSize) -> MaskArray:
     """Mask of the pixels of a box, clipped to the image."""
     x, y, width, height = value
     if width <= 0 or height <= 0:
