@@ -2,6 +2,7 @@
 
 from contrapose.losses.batch import NEEDS, LossBatch
 from contrapose.losses.caption import Captioning
+from contrapose.losses.cyclip import CyClip
 from contrapose.losses.distill import Distill
 from contrapose.losses.dividend import Dividend
 from contrapose.losses.eqsim import EqSim
@@ -19,6 +20,7 @@ from contrapose.losses.tiled import TiledLoss, pairwise
 __all__ = [
     "NEEDS",
     "Captioning",
+    "CyClip",
     "Distill",
     "Dividend",
     "EqSim",
