@@ -30,6 +30,8 @@ from studies.verdict import Effect, claims_table, effect_of, judge, mean_effect
 
 PAIRS = ("location", "counting", "attribute")
 SWAPS = ("swap-attribute", "swap-relation")
+DIGITS = (1, 1, 1, 1, 3, 1, 1, 1)
+"""Decimals of the columns of the tables of arms."""
 PACKED = FOLDER / "eqsim.npz"
 Answers = Mapping[str, Mapping[int, Answer]]
 """By arm and seed."""
@@ -145,9 +147,12 @@ def _spread(grids: Sequence[NDArray[Any]]) -> float:
 
 def _group(answer: Answer) -> NDArray[np.float64]:
     """Whether each 2 × 2 example is right as a group, all parts after one another."""
-    return np.concatenate(
-        [metrics.group_score(answer[part].astype(np.float64)).values for part in PAIRS]
-    )
+    return np.concatenate([_group_outcomes(answer, part) for part in PAIRS])
+
+
+def _group_outcomes(answer: Answer, part: str) -> NDArray[np.float64]:
+    scores = answer[part].astype(np.float64)
+    return np.asarray(metrics.group_score(scores, np.eye(2, dtype=bool)).values, np.float64)
 
 
 def _recall(answer: Answer) -> NDArray[np.float64]:
@@ -160,7 +165,7 @@ def _accuracy(answer: Answer, parts: Sequence[str]) -> float:
 
 
 def _measures(answer: Answer) -> list[float]:
-    groups = [float(metrics.group_score(answer[p].astype(np.float64)).values.mean()) for p in PAIRS]
+    groups = [float(_group_outcomes(answer, part).mean()) for part in PAIRS]
     return [
         *(100 * group for group in groups),
         100 * float(np.mean(groups)),
@@ -184,9 +189,9 @@ def _arms_table(answers: Answers, start: str) -> str:
         rows = np.array([_measures(answer) for answer in answers[name].values()])
         spread = rows.std(axis=0, ddof=1) if len(rows) > 1 else np.zeros(rows.shape[1])
         cells = [
-            f"{mean:.3f} ± {sd:.3f}" if header[i + 1].startswith("equi") else f"{mean:.1f} ± {sd:.1f}"
-            for i, (mean, sd) in enumerate(zip(rows.mean(axis=0), spread, strict=True))
-        ]  # fmt: skip
+            f"{mean:.{digits}f} ± {sd:.{digits}f}"
+            for mean, sd, digits in zip(rows.mean(axis=0), spread, DIGITS, strict=True)
+        ]
         lines.append(f"| {name.partition('/')[2]} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -101,13 +101,21 @@ def make_judging_parts(seed: int, sizes: Sizes, device: str) -> dict[str, Judgin
         examples = list(suite.parts[name].read(Path(), StrictProblems()))  # type: ignore[arg-type]
         assert isinstance(examples[0], Example)  # noqa: S101 - of these parts
         drawn = [scene_of(ref) for example in examples for ref in example.images]
-        parts[name] = JudgingPart(_render(drawn, device), [example.texts for example in examples])
+        parts[name] = JudgingPart(_render(drawn, device), [_right_first(it) for it in examples])
     larger = scenes(examples=sizes.gallery, seed=JUDGING_SEED + seed)
     gallery = larger.parts["gallery"].read(Path(), StrictProblems())
     assert isinstance(gallery, Gallery)  # noqa: S101 - of this part
     drawn = [scene_of(ref) for ref in gallery.images]
     parts["gallery"] = JudgingPart(_render(drawn, device), [(text,) for text in gallery.texts])
     return parts
+
+
+def _right_first(example: Example) -> tuple[str, ...]:
+    """Captions of an example: of a choice the right one first, of a 2 × 2 in their order."""
+    if len(example.images) > 1:
+        return example.texts
+    order = sorted(range(len(example.texts)), key=lambda i: not example.match[0][i])
+    return tuple(example.texts[i] for i in order)
 
 
 def _render(drawn: Sequence[Any], device: str) -> Tensor:
