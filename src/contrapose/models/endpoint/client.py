@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from threading import Event, Lock
-from typing import Any, cast
+from typing import Any, NoReturn, TypeVar, cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qsl, quote, unquote, urlunsplit
 from urllib.request import (
@@ -104,7 +104,12 @@ TOKEN_LIMIT, NEW_TOKEN_LIMIT = "max_tokens", "max_completion_tokens"
 """Field of the most tokens of a reply: of nearly all servers, and of OpenAI's newer models."""
 
 CONTENT_FILTER_CODES = frozenset(
-    ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
+    (
+        "content_filter",
+        "content_policy_violation",
+        "moderation_blocked",
+        "ResponsibleAIPolicyViolation",
+    )
 )
 """Error codes of a refusal of one prompt."""
 
@@ -124,6 +129,10 @@ class _RetryError(Exception):
         super().__init__(reason)
 
 
+class RefusedPromptError(InputError):
+    """The server refuses one prompt for its content; the message is the server's."""
+
+
 class TokenLimitNameError(Exception):
     """The server expects the token limit under its other field name."""
 
@@ -140,6 +149,10 @@ MAX_REPLY = 8 << 20
 
 MAX_ERROR = 64 << 10
 """Most bytes of an error's response that are read."""
+
+CHAT_PATH = "/chat/completions"
+
+R = TypeVar("R")
 
 
 class _DeadlineReader(io.RawIOBase):
@@ -216,17 +229,21 @@ class EndpointClient:
         settings: of the endpoint.
         rate_limit: shared rate limit.
         stop: set when no further request may be sent.
+        path: what requests are sent to, below the endpoint's address.
+        max_reply: most bytes of a response that are read.
     """
 
     settings: EndpointSettings
     rate_limit: RateLimit
     stop: Event = field(default_factory=Event)
+    path: str = CHAT_PATH
+    max_reply: int = MAX_REPLY
     _opener: OpenerDirector = field(
         default_factory=lambda: build_opener(_NoRedirect, _DeadlineHandler, _DeadlineSecureHandler)
     )
 
     def send(self, body: bytes) -> Reply:
-        """Send a request with retries and return the reply.
+        """Send a chat request with retries and return the reply; a refusal is a reply too.
 
         Credentials that the server repeats are blotted out.
 
@@ -235,13 +252,33 @@ class EndpointClient:
             InputError: the reply to this prompt cannot be used.
             TokenLimitNameError: the request must use the other field for its token limit.
         """
+        try:
+            reply = self.request(body, parse_reply)
+        except RefusedPromptError as error:
+            return Reply(f"refused: {error.message}")
+        first = {self._hide(token): value for token, value in reply.first.items()}
+        return replace(reply, text=self._hide(reply.text), first=first)
+
+    def request(self, body: bytes, parse: Callable[[bytes], R]) -> R:
+        """Send a request with retries and return the parsed response.
+
+        Args:
+            body: JSON.
+            parse: parser of the response; a `MalformedReplyError` that it raises is retried.
+
+        Raises:
+            EndpointError: there is no valid response, and a retry does not help.
+            InputError: the response to this request cannot be used.
+            RefusedPromptError: the server refuses the content of this request.
+            TokenLimitNameError: the request must use the other field for its token limit.
+        """
         reason = "nothing was sent"
         for tried in range(self.settings.retries + 1):
             if self.stop.is_set():
                 raise EndpointError("nothing more is asked.")
             self.rate_limit.wait()
             try:
-                return self._send_once(body)
+                return self._send_once(body, parse)
             except _RetryError as again:
                 reason = again.reason
                 if again.after > LONGEST_WAIT:
@@ -256,19 +293,19 @@ class EndpointClient:
         times = f"{tries} times in a row" if tries > 1 else "once"
         raise self._final_error(f"failed {times}: {reason}")
 
-    def _send_once(self, body: bytes) -> Reply:
+    def _send_once(self, body: bytes, parse: Callable[[bytes], R]) -> R:
         request = Request(self._address(), body, self._headers(), method="POST")  # noqa: S310
         try:
             with self._opener.open(request, timeout=self.settings.timeout) as response:
-                content = response.read(MAX_REPLY + 1)
-            if len(content) > MAX_REPLY:
-                raise InputError(f"the reply to the prompt is longer than {MAX_REPLY:,} bytes.")
-            reply = parse_reply(content)
-            first = {self._hide(token): value for token, value in reply.first.items()}
-            return replace(reply, text=self._hide(reply.text), first=first)
+                content = response.read(self.max_reply + 1)
+            if len(content) > self.max_reply:
+                raise InputError(
+                    f"the reply to the prompt is longer than {self.max_reply:,} bytes."
+                )
+            return parse(content)
         except HTTPError as error:
             with error:
-                return self._handle_error(error, body)
+                self._handle_error(error, body)
         except MalformedReplyError as error:
             raise _RetryError(self._hide(str(error))) from None
         except TimeoutError:
@@ -282,7 +319,7 @@ class EndpointClient:
         except (OSError, http.client.HTTPException) as error:
             raise _RetryError(f"the connection broke ({type(error).__name__})") from None
 
-    def _handle_error(self, error: HTTPError, body: bytes) -> Reply:
+    def _handle_error(self, error: HTTPError, body: bytes) -> NoReturn:
         """Turn an HTTP error into a retry, a refusal, or a final error."""
         try:
             code, words = parse_error(error.read(MAX_ERROR))
@@ -293,7 +330,7 @@ class EndpointClient:
             reason = f"status {error.code}, {words}" if words else f"status {error.code}"
             raise _RetryError(reason, parse_retry_after(error.headers.get("Retry-After")))
         if code in CONTENT_FILTER_CODES:
-            return Reply(f"refused: {words}")
+            raise RefusedPromptError(words)
         if error.code == 400 and NEW_TOKEN_LIMIT in words and f'"{TOKEN_LIMIT}"'.encode() in body:
             raise TokenLimitNameError
         if error.code in (401, 403):
@@ -321,7 +358,7 @@ class EndpointClient:
     def _address(self) -> str:
         target = self.settings.target
         host = target.netloc.rpartition("@")[2]
-        path = f"{target.path}/chat/completions"
+        path = f"{target.path}{self.path}"
         return urlunsplit((target.scheme, host, path, target.query, ""))
 
     def _hide(self, text: str) -> str:

@@ -1,0 +1,280 @@
+"""Pipelines of diffusers as generators: text-to-image from one noise, and editors of images."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from contrapose.build.edits.generators import GenerationError, ImagePair, to_image
+from contrapose.build.edits.recipe import EditPrompt
+from contrapose.errors import InputError, MissingExtraError, first_line
+from contrapose.files import did_you_mean
+from contrapose.models.options import find_device, parse_dtype
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SETTINGS = ("dtype", "guidance", "share", "steps", "strength")
+SHARE = 0.2
+"""Share of the first steps in which both images follow the first caption."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffusionSettings:
+    """Settings of a pipeline; None leaves its own.
+
+    Attributes:
+        steps: of denoising.
+        guidance: weight of the prompt.
+        share: of the steps at the start in which both images follow the first caption, so that
+            they have one composition; 0 shares the noise alone.
+        strength: how much an image-to-image pipeline may change.
+        dtype: of the computation.
+    """
+
+    steps: int | None = None
+    guidance: float | None = None
+    share: float = SHARE
+    strength: float | None = None
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DiffusionPairs:
+    """Pairs of a text-to-image pipeline: one call from one noise for both captions.
+
+    Attributes:
+        pipeline: of diffusers.
+        name: its folder or id, with settings.
+        settings: of every call.
+        wording: text that is sent, with {} for the caption.
+    """
+
+    pipeline: Any
+    name: str
+    settings: DiffusionSettings
+    wording: str = "{}"
+    lists: str = "eqben"
+    workers: int = 1
+
+    def generate(self, prompt: EditPrompt, size: int) -> ImagePair:
+        """Denoise both captions together from the same noise."""
+        texts = [self.wording.replace("{}", caption) for caption in prompt.captions]
+        options = self._options(size)
+        callback = self._share_start(texts)
+        if callback is not None:
+            options["callback_on_step_end"] = callback
+            options["callback_on_step_end_tensor_inputs"] = ["prompt_embeds"]
+        generators = [_noise_generator(prompt.seed) for _ in texts]
+        first, second = _run(
+            self.pipeline, self.name, texts, prompt=texts, generator=generators, **options
+        )
+        return first, second
+
+    def draw(self, text: str, seed: int, size: int) -> Image:
+        """Draw one caption."""
+        generator = _noise_generator(seed)
+        (image,) = _run(
+            self.pipeline,
+            self.name,
+            [text],
+            prompt=text,
+            generator=generator,
+            **self._options(size),
+        )
+        return image
+
+    def _options(self, size: int) -> dict[str, Any]:
+        known = _parameters(self.pipeline)
+        options: dict[str, Any] = {"height": size, "width": size}
+        if self.settings.steps is not None:
+            options["num_inference_steps"] = self.settings.steps
+        if self.settings.guidance is not None:
+            options["guidance_scale"] = self.settings.guidance
+        return {name: value for name, value in options.items() if name in known}
+
+    def _share_start(self, texts: list[str]) -> Any:
+        """Callback that gives both images the first caption for the first steps, or None.
+
+        The pipeline begins with its own embeddings; the second image's are exchanged after step
+        0, and put back when the shared steps are over. In step 0 the noise decides nearly all.
+        """
+        known = _parameters(self.pipeline)
+        tensors = getattr(self.pipeline, "_callback_tensor_inputs", ())
+        if (
+            self.settings.share <= 0
+            or "callback_on_step_end" not in known
+            or "prompt_embeds" not in tensors
+        ):
+            return None
+        original: list[Any] = []
+
+        def share(pipeline: Any, step: int, _: Any, tensors: Mapping[str, Any]) -> dict[str, Any]:
+            embeddings = tensors["prompt_embeds"]
+            total = getattr(pipeline, "num_timesteps", 0)
+            if not original:
+                original.append(embeddings)
+            if step + 1 >= round(self.settings.share * total):
+                return {"prompt_embeds": original[0]}
+            shared = original[0].clone()
+            # Without guidance there are two rows; with it the two of the empty prompt come first.
+            shared[-1] = shared[-2]
+            return {"prompt_embeds": shared}
+
+        return share
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DiffusionEditor:
+    """Editor of images by a pipeline that takes an image: by instruction, or by caption.
+
+    Attributes:
+        pipeline: of diffusers.
+        name: its folder or id, with settings.
+        settings: of every call.
+        instructed: whether it follows instructions, as InstructPix2Pix does.
+    """
+
+    pipeline: Any
+    name: str
+    settings: DiffusionSettings
+    instructed: bool
+    workers: int = 1
+
+    def edit(self, image: Image, prompt: EditPrompt, size: int) -> Image:
+        """Edit an image into that of the second caption."""
+        text = prompt.instruction if self.instructed else prompt.captions[1]
+        known = _parameters(self.pipeline)
+        options = {
+            "num_inference_steps": self.settings.steps,
+            "guidance_scale": self.settings.guidance,
+            "strength": self.settings.strength,
+        }
+        given = {name: v for name, v in options.items() if v is not None and name in known}
+        generator = _noise_generator(prompt.seed)
+        (result,) = _run(
+            self.pipeline, self.name, [text], prompt=text, image=image, generator=generator, **given
+        )
+        return result
+
+
+def load_pipeline(text: str, device: str, wording: str) -> DiffusionPairs | DiffusionEditor:
+    """Load a pipeline from a folder or the hub: `FOLDER_OR_ID?steps=30&dtype=fp16`.
+
+    Weights are read from safetensors files alone, and code that comes with them is not run.
+
+    Raises:
+        InputError: it cannot be loaded, or a setting is not valid.
+        MissingExtraError: diffusers is not installed.
+    """
+    name, _, query = text.partition("?")
+    settings = _parse_settings(name, query)
+    try:
+        import diffusers
+    except ImportError:
+        raise MissingExtraError("diffusers", "generate", "Generating images") from None
+    import torch
+
+    dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+    where = find_device(device)
+    dtype = settings.dtype or ("fp16" if where.startswith("cuda") else "fp32")
+    try:
+        pipeline = diffusers.DiffusionPipeline.from_pretrained(
+            name, use_safetensors=True, trust_remote_code=False
+        ).to(where, dtypes[dtype])
+    except Exception as error:  # loaders raise nearly anything
+        raise InputError(
+            f"{name!r} cannot be loaded as a pipeline of diffusers ({first_line(error)})."
+        ) from None
+    pipeline.set_progress_bar_config(disable=True)
+    full = f"diffusers:{name}{f'?{query}' if query else ''}"
+    known = inspect.signature(pipeline.__call__).parameters
+    if "prompt" not in known:
+        raise InputError(f"{name!r} is a {type(pipeline).__name__}, which takes no prompt.")
+    image = known.get("image")
+    if image is None or ("height" in known and "strength" not in known and _is_optional(pipeline)):
+        return DiffusionPairs(pipeline, full, settings, wording)
+    return DiffusionEditor(pipeline, full, settings, instructed=_follows_instructions(pipeline))
+
+
+def _is_optional(pipeline: Any) -> bool:
+    """Whether a pipeline that can take an image draws without one, by its class name."""
+    name = type(pipeline).__name__
+    return not any(word in name for word in ("Img2Img", "Inpaint", "Pix2Pix", "Edit", "Kontext"))
+
+
+def _follows_instructions(pipeline: Any) -> bool:
+    name = type(pipeline).__name__
+    return any(word in name for word in ("InstructPix2Pix", "Edit", "Kontext"))
+
+
+def _parameters(pipeline: Any) -> Mapping[str, Any]:
+    return inspect.signature(pipeline.__call__).parameters
+
+
+def _noise_generator(seed: int) -> Any:
+    """Random generator on the CPU, so that all devices start from the same noise."""
+    import torch
+
+    return torch.Generator("cpu").manual_seed(seed)
+
+
+def _run(pipeline: Any, name: str, texts: list[str], **arguments: Any) -> list[Image]:
+    """Run a pipeline and return its images.
+
+    Raises:
+        GenerationError: it fails, or its safety checker blots out an image.
+        InputError: there is no memory for it.
+    """
+    import torch
+
+    try:
+        with torch.inference_mode():
+            output = pipeline(**arguments)
+    except torch.OutOfMemoryError:
+        raise InputError(
+            f"{name} has no room on its device: choose a smaller size, or ?dtype=fp16."
+        ) from None
+    except Exception as error:
+        raise GenerationError(f"{name} failed ({first_line(error)}).") from error
+    flags = getattr(output, "nsfw_content_detected", None) or ()
+    if any(flags):
+        raise GenerationError(f"the safety checker of {name} blotted out an image.")
+    images = [to_image(image, name) for image in output.images]
+    if len(images) != len(texts):
+        raise GenerationError(f"{name} returned {len(images)} images for {len(texts)} prompts.")
+    return images
+
+
+def _parse_settings(name: str, query: str) -> DiffusionSettings:
+    values: dict[str, str] = {}
+    for key, value in parse_qsl(query, keep_blank_values=True):
+        if key not in SETTINGS or key in values:
+            hint = did_you_mean(key, SETTINGS)
+            raise InputError(f"{name!r} has an unknown or doubled setting {key!r}: {hint}")
+        values[key] = value
+    if not name:
+        raise InputError("a pipeline lacks its name: write diffusers:FOLDER_OR_ID.")
+
+    def number(key: str, least: float, most: float) -> float | None:
+        if key not in values:
+            return None
+        try:
+            parsed = float(values[key])
+        except ValueError:
+            parsed = float("nan")
+        if not least <= parsed <= most:
+            raise InputError(f"{key} must be from {least:g} to {most:g}, found {values[key]!r}.")
+        return parsed
+
+    steps, share = number("steps", 1, 1000), number("share", 0, 1)
+    return DiffusionSettings(
+        steps=None if steps is None else int(steps),
+        guidance=number("guidance", 0, 100),
+        share=SHARE if share is None else share,
+        strength=number("strength", 0, 1),
+        dtype=parse_dtype(values["dtype"]) if "dtype" in values else None,
+    )

@@ -1,0 +1,375 @@
+"""Generators of image pairs: any callable, or one by name, behind one protocol.
+
+diffusers:FOLDER_OR_ID   a pipeline of diffusers, from a folder or the hub
+http://…, https://…      a server that replies with an image, as bytes or in JSON
+openai:MODEL?url=…       a server of OpenAI's image protocol
+scenes                   the built-in renderer, for captions of its grammar
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+from contrapose.build.edits.recipe import EditPrompt
+from contrapose.data.images import decode_image
+from contrapose.data.pixels import require_size, to_rgb
+from contrapose.errors import ContraposeError, InputError, first_line, option
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+ImagePair = tuple["Image", "Image"]
+
+CallForm = Literal["auto", "pair", "image", "edit"]
+"""Arguments of a callable: (prompts, seed, size), (prompt, seed), or (image, instruction, seed)."""
+
+SMALLEST_SIDE = 8
+"""Pixels of the shortest side of a generated image."""
+
+
+class GenerationError(InputError):
+    """One pair could not be generated; the others can."""
+
+
+@runtime_checkable
+class PairGenerator(Protocol):
+    """Generator of image pairs.
+
+    Attributes:
+        name: as the manifest has it, without credentials.
+        lists: name of the lists that suit it.
+        workers: pairs that it can make at the same time.
+    """
+
+    name: str
+    lists: str
+    workers: int
+
+    def generate(self, prompt: EditPrompt, size: int) -> ImagePair:
+        """Generate the images of both captions.
+
+        Raises:
+            GenerationError: this pair cannot be made.
+            ContraposeError: no further pair can be made.
+        """
+
+
+@runtime_checkable
+class TextToImage(Protocol):
+    """Generator of one image from a text; the same seed starts from the same noise."""
+
+    name: str
+    workers: int
+
+    def draw(self, text: str, seed: int, size: int) -> Image:
+        """Generate an image.
+
+        Raises:
+            GenerationError: this one cannot be made.
+        """
+
+
+@runtime_checkable
+class ImageEditor(Protocol):
+    """Editor of images by an instruction or by the caption of the result."""
+
+    name: str
+    workers: int
+
+    def edit(self, image: Image, prompt: EditPrompt, size: int) -> Image:
+        """Edit the image of the first caption into that of the second.
+
+        Raises:
+            GenerationError: this one cannot be made.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPairs:
+    """Pairs of a text-to-image generator: both captions from one seed.
+
+    Attributes:
+        source: the generator.
+        wording: text that is sent, with {} for the caption.
+    """
+
+    source: TextToImage
+    wording: str = "{}"
+    lists: str = "eqben"
+
+    @property
+    def name(self) -> str:
+        """Name of the generator."""
+        return self.source.name
+
+    @property
+    def workers(self) -> int:
+        """Pairs that can be made at the same time."""
+        return self.source.workers
+
+    def generate(self, prompt: EditPrompt, size: int) -> ImagePair:
+        """Generate the images of both captions from the same seed."""
+        first, second = (
+            self.source.draw(self.wording.replace("{}", caption), prompt.seed, size)
+            for caption in prompt.captions
+        )
+        return first, second
+
+
+@dataclass(frozen=True, slots=True)
+class EditedPairs:
+    """Pairs of a generated image and its edited form.
+
+    Attributes:
+        source: generator of the first image.
+        editor: of the second.
+        wording: text that is sent for the first image, with {} for the caption.
+    """
+
+    source: TextToImage
+    editor: ImageEditor
+    wording: str = "{}"
+    lists: str = "eqben"
+
+    @property
+    def name(self) -> str:
+        """Names of generator and editor."""
+        return f"{self.source.name}, edited by {self.editor.name}"
+
+    @property
+    def workers(self) -> int:
+        """Pairs that can be made at the same time."""
+        return min(self.source.workers, self.editor.workers)
+
+    def generate(self, prompt: EditPrompt, size: int) -> ImagePair:
+        """Generate the first image, and edit it into the second."""
+        text = self.wording.replace("{}", prompt.captions[0])
+        first = self.source.draw(text, prompt.seed, size)
+        return first, self.editor.edit(first, prompt, size)
+
+
+@dataclass(frozen=True, slots=True)
+class CallablePairs:
+    """Generator that calls a function of both prompts, the seed and the size."""
+
+    function: Callable[..., Any]
+    name: str
+    workers: int = 1
+    wording: str = "{}"
+    lists: str = "eqben"
+
+    def generate(self, prompt: EditPrompt, size: int) -> ImagePair:
+        """Generate the images of both captions."""
+        first, second = (self.wording.replace("{}", caption) for caption in prompt.captions)
+        images = call_function(self.function, (first, second), prompt.seed, size)
+        images = getattr(images, "images", images)
+        if not isinstance(images, tuple | list) or len(images) != 2:
+            raise InputError(
+                f"{self.name} must return two images, returned {type(images).__name__}."
+            )
+        return to_image(images[0], self.name), to_image(images[1], self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class CallableImages:
+    """Text-to-image generator that calls a function of a prompt and a seed."""
+
+    function: Callable[..., Any]
+    name: str
+    workers: int = 1
+
+    def draw(self, text: str, seed: int, size: int) -> Image:
+        """Generate an image."""
+        return to_image(call_function(self.function, text, seed), self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class CallableEditor:
+    """Editor that calls a function of an image, an instruction and a seed."""
+
+    function: Callable[..., Any]
+    name: str
+    workers: int = 1
+
+    def edit(self, image: Image, prompt: EditPrompt, size: int) -> Image:
+        """Edit an image."""
+        result = call_function(self.function, image, prompt.instruction, prompt.seed)
+        return to_image(result, self.name)
+
+
+def call_function(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a user's function; what it raises costs one pair.
+
+    Raises:
+        GenerationError: it raised something.
+        MemoryError: there is no memory for it.
+    """
+    try:
+        return function(*arguments)
+    except (ContraposeError, MemoryError):
+        raise
+    except Exception as error:
+        raise GenerationError(
+            f"the generator raised {type(error).__name__} ({first_line(error)})."
+        ) from error
+
+
+def to_image(value: Any, name: str) -> Image:
+    """RGB image of what a generator returned: an image, an array, bytes, or a list with one.
+
+    Raises:
+        GenerationError: it is none, too small or too large.
+    """
+    import numpy as np
+    from PIL import Image
+
+    value = getattr(value, "images", value)
+    if isinstance(value, list | tuple) and len(value) == 1:
+        value = value[0]
+    try:
+        if isinstance(value, bytes):
+            image = decode_image(value)
+        elif isinstance(value, np.ndarray):
+            if value.dtype != np.uint8 or value.ndim != 3 or value.shape[2] != 3:
+                raise InputError(
+                    f"expected an array of height × width × 3 bytes, found {value.shape} "
+                    f"{value.dtype}."
+                )
+            image = Image.fromarray(np.ascontiguousarray(value))
+        elif isinstance(value, Image.Image):
+            require_size(value.width, value.height)
+            image = to_rgb(value)
+        else:
+            raise InputError(f"expected an image, found {type(value).__name__}.")
+        require_size(image.width, image.height)
+    except InputError as error:
+        raise GenerationError(f"{name} returned no image that can be used: {error}") from None
+    if min(image.size) < SMALLEST_SIDE:
+        raise GenerationError(f"{name} returned an image of {image.width} × {image.height} pixels.")
+    return image
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorOptions:
+    """Options of generators.
+
+    Attributes:
+        wording: text that is sent, with {} for the caption.
+        workers: pairs at the same time; None takes what the generator says.
+        device: where a pipeline computes.
+        form: arguments of a callable.
+    """
+
+    wording: str = "{}"
+    workers: int | None = None
+    device: str = "auto"
+    form: CallForm = "auto"
+
+
+def load_generator(
+    generator: str | Callable[..., Any] | PairGenerator,
+    editor: str | Callable[..., Any] | None = None,
+    options: GeneratorOptions | None = None,
+) -> PairGenerator:
+    """Load a generator by name, or wrap a callable.
+
+    Raises:
+        InputError: the name is not known, the callable's arguments are not, or an editor is given
+            to a generator that needs none.
+        MissingExtraError: it needs diffusers, which is not installed.
+    """
+    options = options or GeneratorOptions()
+    if "{}" not in options.wording:
+        raise InputError(f"{option('prompt')} must hold {{}}, where the caption goes.")
+    source = _load_source(generator, options)
+    if editor is None:
+        if isinstance(source, PairGenerator):
+            return source
+        if isinstance(source, TextToImage):
+            return PromptPairs(source, options.wording)
+        raise InputError(
+            f"{source.name} edits images and draws none: pass a text-to-image generator, and this "
+            f"one as {option('editor')}."
+        )
+    second = _load_source(editor, options)
+    if not isinstance(second, ImageEditor):
+        raise InputError(f"{second.name} does not edit images; leave out {option('editor')}.")
+    if not isinstance(source, TextToImage):
+        raise InputError(
+            f"{source.name} cannot draw the image that {second.name} edits: pass a text-to-image "
+            "generator."
+        )
+    return EditedPairs(source, second, options.wording)
+
+
+def _load_source(
+    generator: str | Callable[..., Any] | PairGenerator, options: GeneratorOptions
+) -> PairGenerator | TextToImage | ImageEditor:
+    if isinstance(generator, str):
+        return _load_named(generator, options)
+    if isinstance(generator, PairGenerator | TextToImage | ImageEditor):
+        return generator
+    if not callable(generator):
+        raise InputError(f"a generator is a name or a callable, found {type(generator).__name__}.")
+    name = getattr(generator, "__name__", type(generator).__name__)
+    form = options.form if options.form != "auto" else _recognize_form(generator, name)
+    workers = options.workers or 1
+    if form == "pair":
+        return CallablePairs(generator, name, workers, options.wording)
+    return (CallableImages if form == "image" else CallableEditor)(generator, name, workers)
+
+
+def _load_named(name: str, options: GeneratorOptions) -> PairGenerator | TextToImage | ImageEditor:
+    prefix, colon, rest = name.partition(":")
+    if name == "scenes":
+        from contrapose.build.edits.scenes import SceneDrawer
+
+        return SceneDrawer()
+    if prefix == "diffusers" and rest:
+        from contrapose.build.edits.diffusion import load_pipeline
+
+        return load_pipeline(rest, options.device, options.wording)
+    if colon and prefix in ("http", "https", "openai"):
+        from contrapose.build.edits.endpoint import load_endpoint
+
+        return load_endpoint(name, options.workers)
+    raise InputError(
+        f"there is no generator {name!r}: write diffusers:FOLDER_OR_ID, http://…, "
+        "openai:MODEL?url=… or scenes."
+    )
+
+
+FORM_NAMES: dict[str, CallForm] = {
+    "prompts": "pair", "captions": "pair", "texts": "pair", "pair": "pair",
+    "prompt": "image", "caption": "image", "text": "image",
+    "image": "edit", "img": "edit", "picture": "edit",
+}  # fmt: skip
+"""Name of a callable's first argument → its form."""
+
+
+def _recognize_form(function: Callable[..., Any], name: str) -> CallForm:
+    """Form of a callable by the name of its first argument, or by their number.
+
+    Raises:
+        InputError: neither says it.
+    """
+    try:
+        parameters = [
+            one
+            for one in inspect.signature(function).parameters.values()
+            if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+        ]
+    except (ValueError, TypeError):
+        parameters = []
+    if parameters and parameters[0].name.lower() in FORM_NAMES:
+        return FORM_NAMES[parameters[0].name.lower()]
+    if len([one for one in parameters if one.default is one.empty]) == 2:
+        return "image"
+    raise InputError(
+        f"it is not clear how to call {name}: pass {option('form', 'image')} for f(prompt, seed), "
+        f"{option('form', 'pair')} for f(prompts, seed, size), {option('form', 'edit')} for "
+        "f(image, instruction, seed)."
+    )
