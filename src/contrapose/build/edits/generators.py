@@ -36,17 +36,19 @@ class GenerationError(InputError):
 
 @runtime_checkable
 class PairGenerator(Protocol):
-    """Generator of image pairs.
+    """Generator of image pairs."""
 
-    Attributes:
-        name: as the manifest has it, without credentials.
-        lists: name of the lists that suit it.
-        workers: pairs that it can make at the same time.
-    """
+    @property
+    def name(self) -> str:
+        """Name as the manifest has it, without credentials."""
 
-    name: str
-    lists: str
-    workers: int
+    @property
+    def lists(self) -> str:
+        """Name of the lists that suit it."""
+
+    @property
+    def workers(self) -> int:
+        """Pairs that it can make at the same time."""
 
     def generate(self, prompt: EditPrompt, size: int) -> ImagePair:
         """Generate the images of both captions.
@@ -61,8 +63,13 @@ class PairGenerator(Protocol):
 class TextToImage(Protocol):
     """Generator of one image from a text; the same seed starts from the same noise."""
 
-    name: str
-    workers: int
+    @property
+    def name(self) -> str:
+        """Name as the manifest has it, without credentials."""
+
+    @property
+    def workers(self) -> int:
+        """Images that it can make at the same time."""
 
     def draw(self, text: str, seed: int, size: int) -> Image:
         """Generate an image.
@@ -76,8 +83,13 @@ class TextToImage(Protocol):
 class ImageEditor(Protocol):
     """Editor of images by an instruction or by the caption of the result."""
 
-    name: str
-    workers: int
+    @property
+    def name(self) -> str:
+        """Name as the manifest has it, without credentials."""
+
+    @property
+    def workers(self) -> int:
+        """Images that it can make at the same time."""
 
     def edit(self, image: Image, prompt: EditPrompt, size: int) -> Image:
         """Edit the image of the first caption into that of the second.
