@@ -20,10 +20,10 @@ from contrapose.engine import Progress, parse_prior
 from contrapose.errors import InputError
 from contrapose.evaluation.audit import AuditRequest, audit_benchmark
 from contrapose.files import new_folder, require_free, write_text
+from contrapose.results.schema import AuditReport
 
 if TYPE_CHECKING:
     from contrapose.engine import Prior
-    from contrapose.results.schema import AuditReport
 
 RESULTS, REPORT = "audit.json", "report.html"
 
@@ -129,3 +129,13 @@ def _require_target(folder: Path, *, overwrite: bool) -> None:
     require_free(folder, overwrite=overwrite)
     if folder.is_dir() and any(folder.iterdir()) and not (folder / RESULTS).is_file():
         raise InputError("holds no audit, and is not written over; choose another.", file=folder)
+
+
+def _render_html(report: AuditReport) -> str:
+    from contrapose.api.display import render_parts
+    from contrapose.report.audit import audit_tables
+
+    return render_parts(audit_tables(report))
+
+
+AuditReport.render_html = _render_html

@@ -10,9 +10,9 @@ from contrapose.api.runs import Run, Runs
 from contrapose.errors import InputError
 from contrapose.files import local_path
 from contrapose.results.compare import compare_runs
+from contrapose.results.schema import Comparison
 
 if TYPE_CHECKING:
-    from contrapose.results.schema import Comparison
     from contrapose.results.score_files import RunRecord
 
 RunLike = Run | Runs | PathLike
@@ -85,3 +85,13 @@ def _side(run: RunLike) -> Path | RunRecord:
             raise InputError(f"one run is compared with one, and here are {len(run)}: choose one.")
         run = run[0]
     return run.record if isinstance(run, Run) else local_path(run)
+
+
+def _render_html(comparison: Comparison) -> str:
+    from contrapose.api.display import render_parts
+    from contrapose.report.results import comparison_table
+
+    return render_parts(comparison_table(comparison))
+
+
+Comparison.render_html = _render_html

@@ -104,7 +104,11 @@ def diagnose(
         >>> run.report.examples
         4
     """
-    from contrapose.diagnose.model_diagnosis import require_diagnosis_folder, write_diagnosis
+    from contrapose.diagnose.model_diagnosis import (
+        DiagnosisRun,
+        require_diagnosis_folder,
+        write_diagnosis,
+    )
     from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS
     from contrapose.diagnose.run import DiagnoseRequest, choose_baseline, diagnose_models
 
@@ -132,6 +136,7 @@ def diagnose(
     if target is not None:
         require_diagnosis_folder(target, overwrite=overwrite)
     run = diagnose_models(chosen, request, progress=progress)
+    DiagnosisRun.render_html = _render_html
     if target is not None:
         from contrapose.report.html.diagnosis import render_diagnosis
 
@@ -150,3 +155,10 @@ def require_superpixels(superpixels: int | None, players: str) -> None:
         raise InputError(
             f"{option('superpixels')} says how many: pass {option('players', 'superpixels')} too."
         )
+
+
+def _render_html(run: DiagnosisRun) -> str:
+    from contrapose.api.display import render_parts
+    from contrapose.report.diagnosis import diagnosis_tables
+
+    return render_parts(diagnosis_tables(run.report))

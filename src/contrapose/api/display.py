@@ -1,13 +1,14 @@
-"""Runs as a notebook shows them: tables as HTML, and a plot as SVG."""
+"""Results as a notebook shows them: tables as HTML, and a plot as SVG."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from contrapose.report.html.page import render_table, style_sheet
+from contrapose.report.html.page import element, escape, render_table, style_sheet
 from contrapose.report.html.report import accuracy_plot
 from contrapose.report.results import headline_table, parts_table
+from contrapose.report.tables import Table
 from contrapose.results.schema import Results
 
 
@@ -20,6 +21,14 @@ def render_tables(runs: Sequence[Results]) -> str:
         if any(run.subsets for run in some):
             tables.append(render_table(parts_table(some)))
     return "".join(tables)
+
+
+def render_parts(parts: Iterable[Table | str]) -> str:
+    """HTML of tables and sentences, in the order in which the command line prints them."""
+    return "".join(
+        render_table(part) if isinstance(part, Table) else element("p", escape(part))
+        for part in parts
+    )
 
 
 def draw_accuracies(runs: Sequence[Results]) -> str:

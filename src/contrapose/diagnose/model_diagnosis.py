@@ -51,6 +51,7 @@ from contrapose.files import new_folder, require_free, write_text
 from contrapose.metrics import equivariance
 from contrapose.metrics.dividends import dividends, pattern_name
 from contrapose.models import Model
+from contrapose.results.schema import NotebookView
 
 SWAPPED_OBJECTS = "objects change places"
 SWAPPED_ATTRIBUTES = "attributes change hands"
@@ -230,7 +231,7 @@ def _diagnose_groups(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DiagnosisRun:
+class DiagnosisRun(NotebookView):
     """Finished diagnosis, with the data needed to show single examples.
 
     Attributes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,6 +14,18 @@ class SchemaModel(BaseModel):
     """Base of the schema: immutable, and unknown fields are an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NotebookView:
+    """Mixin of results that a notebook shows as tables, drawn by the renderer of a higher layer."""
+
+    __slots__ = ()
+    render_html: ClassVar[Callable[[Any], str] | None] = None
+
+    def _repr_html_(self) -> str | None:
+        """HTML for notebooks; None, for plain text, where no renderer is set."""
+        render = type(self).render_html
+        return None if render is None else render(self)
 
 
 class MetricValue(SchemaModel):
@@ -199,7 +212,7 @@ class Difference(SchemaModel):
     verdict: Verdict
 
 
-class Comparison(SchemaModel):
+class Comparison(NotebookView, SchemaModel):
     """Paired comparison of two runs on the same examples."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -322,7 +335,7 @@ class LikelihoodPart(SchemaModel):
     verdict: LikelihoodVerdict
 
 
-class AuditReport(SchemaModel):
+class AuditReport(NotebookView, SchemaModel):
     """Report of an audit: how much of a benchmark blind scores solve.
 
     Attributes:
