@@ -122,6 +122,16 @@ OWN: list[dict[str, Any]] = [{"id": "1", "images": ["1.jpg", "1.jpg"], "texts": 
 FLAT = [{"id": "1", "image": "1.jpg", "text_0": "a", "text_1": "b", "right": 0, "tags": "{}"}]
 EQBEN = [{"image0": "kubric_location/1.jpg", "image1": "kubric_location/2.jpg",
           "caption0": ["a"], "caption1": "b"}]  # fmt: skip
+BOUNDARY = {
+    "boundary_id": "v_0",
+    "timestamp": 1.5,
+    "prev_timestamp": 0,
+    "next_timestamp": 3.5,
+    "label": "Change of Action",
+    "subject": "a man",
+    "status_before": "sits",
+    "status_after": "stands",
+}
 GARMENT = {"candidate": "a", "target": "b", "captions": ["is red", "is long"]}
 INSTRUMENTS = (
     "actant-swap", "action-replacement", "coreference-hard", "coreference-standard",
@@ -147,6 +157,15 @@ BENCHMARKS: dict[str, tuple[str, dict[str, Any]]] = {
         {"id": 0, "image_0": "a", "image_1": "b", "caption_0": "x", "caption_1": "y", "tag": "t",
          "collapsed_tag": "Object", "num_main_preds": 1}]}),
     "eqben": ("eqben", {"kubric_location.json": EQBEN}),
+    "eqben submission": ("eqben", {
+        "ann_json_finegrained_random.json": [
+            {"image": "eqbensd/1_1.png", "caption": "b"}, {"image": "eqbensd/1_0.png",
+             "caption": "a"}],
+        "private_info.json": [{"dataset": "eqbensd", "sample_cnt": 0, "name": name}
+                              for name in ("c0i0", "c1i1")],
+        "private_random_idx.json": [1, 0]}),
+    "boundaries": ("boundaries", {"val.json": {"v": [BOUNDARY]}}),
+    "boundaries-segment": ("boundaries-segment", {"val.json": {"v": [BOUNDARY]}}),
     "karpathy": ("coco-retrieval", {"dataset_coco.json": KARPATHY}),
     "coco": ("coco-retrieval", {"captions_val2017.json": COCO}),
     "listed": ("flickr30k-retrieval", {"flickr30k_test.json":

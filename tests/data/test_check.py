@@ -140,18 +140,18 @@ def test_each_image_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_only_a_few_images_are_open_at_a_time(tmp_path: Path) -> None:
-    refs = tuple(ImageRef(str(i), tmp_path / f"{i}.png") for i in range(100))
+    groups = [(ImageRef(str(i), tmp_path / f"{i}.png"),) for i in range(100)]
     submitted = 0
 
-    class Counted(tuple[ImageRef, ...]):
-        def __iter__(self) -> Iterator[ImageRef]:
+    class Counted(list[tuple[ImageRef, ...]]):
+        def __iter__(self) -> Iterator[tuple[ImageRef, ...]]:
             nonlocal submitted
-            for ref in refs:
+            for group in groups:
                 submitted += 1
-                yield ref
+                yield group
 
-    for taken, (ref, fault) in enumerate(check._open_all(Counted(refs), workers=2), start=1):
-        assert ref == refs[taken - 1]
+    for taken, (group, fault) in enumerate(check._open_all(Counted(groups), workers=2), start=1):
+        assert group == groups[taken - 1]
         assert fault is not None
         assert submitted <= taken + 8
     assert taken == 100

@@ -46,6 +46,12 @@ class EventBoundary:
     before: str
     after: str
 
+    @property
+    def captions(self) -> tuple[str, str]:
+        """Captions before and after: the subject with its status."""
+        before, after = (f"{self.subject} {text}".strip() for text in (self.before, self.after))
+        return before, after
+
 
 def read_boundaries(path: Path, problems: Problems) -> Iterator[EventBoundary]:
     """Read the boundaries of a GEBC file, `{video: [boundary, …]}`, in file order.
@@ -54,7 +60,7 @@ def read_boundaries(path: Path, problems: Problems) -> Iterator[EventBoundary]:
     """
 
     def build(record: Record) -> EventBoundary:
-        video = record.key.partition("/")[0]
+        video = record.key.rpartition("/")[0]
         earlier, time, later = (
             record.number(name) for name in ("prev_timestamp", "timestamp", "next_timestamp")
         )

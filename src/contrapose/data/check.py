@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +11,8 @@ from pathlib import Path
 from contrapose.data.examples import ComposedSet, EditSet, Example, Gallery, TagValue
 from contrapose.data.images import ImageRef, open_image
 from contrapose.data.registry import Benchmark, BenchmarkData, Card
+from contrapose.data.video import iterate_frames
+from contrapose.data.video_frames import FrameImage
 from contrapose.errors import InputError
 from contrapose.files import MalformedError, Problem, ProblemList, resolve_name
 
@@ -83,12 +85,14 @@ def check_data(
         survey.problems.report(Problem("unreadable file", message, Path(error.filename or root)))
     opened = 0
     refs = tuple(survey.images.values()) if images else ()
-    for done, (ref, fault) in enumerate(_open_all(refs, max(1, workers)), start=1):
+    done = 0
+    for group, fault in _open_all(_group_frames(refs), max(1, workers)):
         if fault is None:
-            opened += 1
-            survey.note_name(ref)
+            opened += len(group)
+            survey.note_name(group[0])
         else:
             survey.problems.report(fault)
+        done += len(group)
         if progress is not None:
             progress(done, len(refs))
     return DataReport(
@@ -201,14 +205,28 @@ def _image_key(ref: ImageRef) -> tuple[object, ...]:
     return ref.path, ref.crop, ref.cell, ref.channels, ref.source
 
 
+RefGroup = tuple[ImageRef, ...]
+"""One image, or the frames of one video."""
+
+
+def _group_frames(refs: tuple[ImageRef, ...]) -> list[RefGroup]:
+    """Group the frames of each video, which is then decoded once; other images stay alone."""
+    groups: dict[object, list[ImageRef]] = {}
+    for i, ref in enumerate(refs):
+        groups.setdefault(ref.source.path if isinstance(ref.source, FrameImage) else i, []).append(
+            ref
+        )
+    return list(map(tuple, groups.values()))
+
+
 def _open_all(
-    refs: tuple[ImageRef, ...], workers: int
-) -> Iterator[tuple[ImageRef, Problem | None]]:
-    """Open the images in threads, a few ahead and in order; yield each with its problem."""
-    waiting: deque[tuple[ImageRef, Future[Problem | None]]] = deque()
+    groups: Sequence[RefGroup], workers: int
+) -> Iterator[tuple[RefGroup, Problem | None]]:
+    """Open the images in threads, a few ahead and in order; yield each group with its problem."""
+    waiting: deque[tuple[RefGroup, Future[Problem | None]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
-        for ref in refs:
-            waiting.append((ref, pool.submit(_find_fault, ref)))
+        for group in groups:
+            waiting.append((group, pool.submit(_find_fault, group)))
             if len(waiting) > 4 * workers:
                 oldest, future = waiting.popleft()
                 yield oldest, future.result()
@@ -217,8 +235,11 @@ def _open_all(
             yield oldest, future.result()
 
 
-def _find_fault(ref: ImageRef) -> Problem | None:
-    """Decode an image fully; return its problem, or None."""
+def _find_fault(group: RefGroup) -> Problem | None:
+    """Decode an image or the frames of a video fully; return the first problem, or None."""
+    ref = group[0]
+    if isinstance(ref.source, FrameImage):
+        return _find_video_fault(ref.source.path, group)
     if ref.path is not None and ref.cell is None and resolve_name(ref.path) is None:
         return Problem("missing image", "the image is not there.", ref.path)
     try:
@@ -226,3 +247,14 @@ def _find_fault(ref: ImageRef) -> Problem | None:
     except InputError as error:
         return Problem("unreadable image", error.message, ref.path)
     return None
+
+
+def _find_video_fault(path: Path, group: RefGroup) -> Problem | None:
+    times = [ref.source.time for ref in group if isinstance(ref.source, FrameImage)]
+    if not path.exists():
+        return Problem("missing video", "the video is not there.", path)
+    try:
+        faults = [one for _, one in iterate_frames(path, times) if isinstance(one, InputError)]
+    except InputError as error:
+        return Problem("unreadable video", error.message, path)
+    return Problem("missing frame", faults[0].message, path) if faults else None

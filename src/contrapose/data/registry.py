@@ -21,7 +21,7 @@ Family = str
 choice: 1 × n, one right. foil: caption and foil with a threshold (VALSE). pairs: m × n, text,
 image and group score. images: the image score alone (COLA). triple: 1 × 3, original, hard
 negative and hard positive in this order. retrieval: N × M. classes: N × classes. edits: SIMAT.
-composed: an image and a text to retrieve an image by.
+composed: an image and a text to retrieve an image by. boundaries: frames of a video × 2 captions.
 """
 
 ScoreLayout = Literal["general", "winoground", "valse", "subset arrays"]
@@ -130,6 +130,8 @@ BUILT_IN_MODULES: dict[str, str] = {
     "circo-test": "circo",
     "genecis-change-object": "genecis",
     "genecis-focus-object": "genecis",
+    "boundaries": "boundaries",
+    "boundaries-segment": "boundaries",
     "coco-retrieval": "retrieval",
     "flickr30k-retrieval": "retrieval",
     "class-folders": "classes",

@@ -94,7 +94,7 @@ def distinct_images(refs: Sequence[ImageRef]) -> DistinctImages:
     for i, ref in enumerate(unique):
         name = of_file[i] if ref.source is None else _content_id_or_skip(ref)
         if isinstance(name, Skip):
-            skip, name = name, f"unreadable {ref.path} {ref.cell}"
+            skip, name = name, f"unreadable {ref.path or ref.source} {ref.cell}"
             unreadable[name] = skip
         if name not in position:
             position[name] = len(kept)

@@ -9,12 +9,20 @@ Similarity, 2023, appendix A.6 and table 12; frames at 5 a second).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
-from contrapose.metrics.types import FloatArray, IntArray, Outcome, binary_outcome, require_finite
+from contrapose.metrics.types import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Outcome,
+    binary_outcome,
+    require_finite,
+)
 
 THRESHOLDS = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 """Seconds, as in the paper's table 12."""
@@ -49,6 +57,67 @@ def predict_boundary(before: ArrayLike, after: ArrayLike, times: ArrayLike) -> f
     return float((when[best] + when[best + 1]) / 2)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundaryPredictions:
+    """Predicted boundaries of k queries, and their distances from the true ones.
+
+    Attributes:
+        times: (k,) predicted times in seconds, the first of equals.
+        errors: (k,) seconds from the true time; the largest of equals, since ties are never wins.
+        ties: (k,) whether several pairs of frames share the highest s_bg.
+        distances: (pairs,) seconds of every pair of adjacent frames from the true time.
+        starts: (k,) where each query's pairs begin.
+    """
+
+    times: FloatArray
+    errors: FloatArray
+    ties: BoolArray
+    distances: FloatArray
+    starts: IntArray
+
+    def within(self, threshold: float) -> BoolArray:
+        """(k,) whether the prediction is within a threshold, in seconds."""
+        return self.errors <= threshold + SLACK
+
+    def chance_within(self, threshold: float) -> FloatArray:
+        """(k,) chance level: the share of the query's pairs that are within the threshold."""
+        near = (self.distances <= threshold + SLACK).astype(np.float64)
+        counts = np.diff(np.append(self.starts, len(near)))
+        return np.asarray(np.add.reduceat(near, self.starts) / counts)
+
+
+def predict_boundaries(
+    before: ArrayLike, after: ArrayLike, times: ArrayLike, offsets: ArrayLike, truth: ArrayLike
+) -> BoundaryPredictions:
+    """Predict the boundary of many queries; see `boundary_grounding` for the arguments.
+
+    Raises:
+        InputError: shapes do not fit, a query has fewer than two frames, or a number is not finite.
+    """
+    when, bounds, true = (
+        require_finite(times, "times"),
+        np.asarray(offsets),
+        require_finite(truth, "true times"),
+    )
+    score = boundary_scores(before, after)
+    if when.shape != (len(score) + 1,):
+        raise InputError(f"{len(score) + 1} frames are scored but {when.shape} have a time.")
+    query, starts = _pairs_by_query(bounds, len(when), len(true))
+    within_video = query >= 0
+    query, score = query[within_video], score[within_video]
+    middle = (when[:-1] + when[1:])[within_video] / 2
+    distances = np.abs(middle - true[query])
+    best = score == np.maximum.reduceat(score, starts)[query]
+    first = np.flatnonzero(best)[np.unique(query[best], return_index=True)[1]]
+    return BoundaryPredictions(
+        times=middle[first],
+        errors=np.maximum.reduceat(np.where(best, distances, -np.inf), starts),
+        ties=np.add.reduceat(best.astype(np.int64), starts) > 1,
+        distances=distances,
+        starts=starts,
+    )
+
+
 def boundary_grounding(
     before: ArrayLike,
     after: ArrayLike,
@@ -77,30 +146,18 @@ def boundary_grounding(
     Raises:
         InputError: shapes do not fit, a query has fewer than two frames, or a number is not finite.
     """
-    when, bounds, true = (
-        require_finite(times, "times"),
-        np.asarray(offsets),
-        require_finite(truth, "true times"),
-    )
-    score = boundary_scores(before, after)
-    if when.shape != (len(score) + 1,):
-        raise InputError(f"{len(score) + 1} frames are scored but {when.shape} have a time.")
-    query, starts = _pairs_by_query(bounds, len(when), len(true))
-    within_video = query >= 0
-    query, score = query[within_video], score[within_video]
-    distance = np.abs((when[:-1] + when[1:])[within_video] / 2 - true[query])
-    best = score == np.maximum.reduceat(score, starts)[query]
-    ties = np.add.reduceat(best.astype(np.int64), starts) > 1
-    worst = np.maximum.reduceat(np.where(best, distance, -np.inf), starts)
-    pairs = np.diff(np.append(starts, len(score)))
-    named: dict[str, Outcome] = {}
-    for threshold in thresholds:
-        near = distance <= threshold + SLACK
-        chance = float((np.add.reduceat(near.astype(np.float64), starts) / pairs).mean())
-        named[f"within_{threshold:g}s"] = binary_outcome(worst <= threshold + SLACK, ties, chance)
+    predicted = predict_boundaries(before, after, times, offsets, truth)
+    named = {
+        f"within_{threshold:g}s": binary_outcome(
+            predicted.within(threshold),
+            predicted.ties,
+            float(predicted.chance_within(threshold).mean()),
+        )
+        for threshold in thresholds
+    }
     named["average"] = Outcome(
         np.mean([outcome.values for outcome in named.values()], axis=0),
-        ties,
+        predicted.ties,
         float(
             np.mean([outcome.chance for outcome in named.values() if outcome.chance is not None])
         ),

@@ -15,6 +15,7 @@ from contrapose.evaluation.selection import select
 from contrapose.metrics import BoolArray, Equivariance, FloatArray, IntArray, equivariance
 from contrapose.results import Results, RunRecord
 from contrapose.results.measures import tag_values
+from contrapose.results.shapes import MistakeRule, shapes
 
 ALL = "all"
 """Name of a benchmark without parts."""
@@ -61,6 +62,10 @@ class ExampleScores:
         by_caption, by_image = (self._margins(side) for side in (self.image, self.text))
         return np.where(np.isneginf(by_caption), by_image, by_caption)
 
+    def margins_by(self, rule: MistakeRule) -> FloatArray:
+        """Margin of each example by the rule of its shape; (k,), negative for wins."""
+        return np.array([rule(*self.matrix(i))[0] for i in range(len(self.ids))])
+
     def _margins(self, fixed: IntArray) -> FloatArray:
         """Largest margin of each example, among choices that share their image (or caption)."""
         width = int(fixed.max(initial=0)) + 1
@@ -87,6 +92,12 @@ class ExampleScores:
             for part in self.parts[i]:
                 members.setdefault(part, []).append(position)
         return {part: equivariance(scores[chosen[inner]]) for part, inner in members.items()}
+
+
+def find_mistake_rule(run: RunRecord) -> MistakeRule | None:
+    """Rule by which examples of a run are wrong; None for the comparison of captions or images."""
+    known = (shape for shape in shapes().values() if shape.main in run.measured.measures)
+    return next((shape.mistake for shape in known if shape.mistake is not None), None)
 
 
 def is_debiased(results: Results) -> bool:

@@ -126,7 +126,9 @@ def answers_from_rows(rows: ScoreRows, card: Card, frame: Frame | None, partial:
     notes: list[str] = []
     if frame is None:
         ids, tags = rows.examples()
-        frame = build_frame_from_card(card, *_list_known_examples(card, ids, tags, rows))
+        if card.match is not None:
+            ids, tags = _list_known_examples(card, ids, tags, rows)
+        frame = build_frame_from_card(card, ids, tags)
         notes += _check_counts(card, frame, rows.file, partial=partial)
     scores, complete = fill_scores(rows, frame, partial=partial)
     if len(complete) == len(frame):

@@ -21,6 +21,7 @@ from contrapose.results.shapes import base, find_shape, main_metric, register_me
 from tests.fakes import Entry, Fake, Tower, choices, pairs
 
 FAMILIES = (
+    "boundaries",
     "choice", "classes", "composed", "edits", "foil", "images", "pairs", "retrieval", "triple",
 )  # fmt: skip
 

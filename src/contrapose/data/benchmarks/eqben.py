@@ -127,7 +127,8 @@ def _read_rows(path: Path, subset_of: Mapping[str, str], problems: Problems) -> 
             continue
         part = str(row.value.get("image")).replace("\\", "/").partition("/")[0]
         dataset = info.get("dataset") if isinstance(info, dict) else None
-        if part in subset_of and dataset in subset_of and part != dataset:
+        known = isinstance(dataset, str) and dataset in subset_of
+        if known and part in subset_of and part != dataset:
             raise InputError(
                 f"does not belong to {path.name}: row {row.key} is an image of {part}, and entry "
                 f"{position} is of {dataset}.",

@@ -19,6 +19,7 @@ from contrapose.report.run_examples import (
     example_parts,
     example_scores,
     find_cases,
+    find_mistake_rule,
     is_debiased,
 )
 from contrapose.results import RunRecord
@@ -99,18 +100,25 @@ def worst_failures(runs: Sequence[RunRecord], *, per_part: int = PER_PART) -> li
         scored = example_scores(run)
         if scored is None:
             continue
-        margins = scored.margins()
+        rule = find_mistake_rule(run)
+        margins = scored.margins() if rule is None else scored.margins_by(rule)
         chosen = _select_worst([names[0] for names in scored.parts], margins, per_part, most)
         names = [scored.ids[i] for i in chosen]
-        images = _open_available(
-            ref for name in names if name in cases for ref in cases[name].images
-        )
+        shown_refs: dict[str, tuple[ImageRef, ...]] = {}
+        matrices = {}
         for i, name in zip(chosen, names, strict=True):
             scores, match = scored.matrix(i)
             case, texts = cases.get(name), run.captions.get(name, ())
             if case is not None and (case.shape != scores.shape or texts not in ((), case.texts)):
                 case = None  # the benchmark was changed since the run
-            refs = () if case is None else case.images
+            positions = range(len(scores)) if rule is None else rule(scores, match)[1].tolist()
+            matrices[name] = scores[positions], match[positions]
+            shown_refs[name] = () if case is None else tuple(case.images[p] for p in positions)
+        images = _open_available(ref for refs in shown_refs.values() for ref in refs)
+        for i, name in zip(chosen, names, strict=True):
+            scores, match = matrices[name]
+            refs = shown_refs[name]
+            texts = cases[name].texts if refs else run.captions.get(name, ())
             part = scored.parts[i][0]
             failures.append(
                 Failure(
@@ -118,7 +126,7 @@ def worst_failures(runs: Sequence[RunRecord], *, per_part: int = PER_PART) -> li
                     part="" if part == ALL else part,
                     example=name.removeprefix(f"{part}/"),
                     images=tuple(images[ref] for ref in refs) if images.keys() >= {*refs} else (),
-                    texts=texts if case is None else case.texts,
+                    texts=texts,
                     scores=scores,
                     match=match,
                     margin=float(margins[i]),

@@ -167,6 +167,10 @@ class ChatMeasures:
     more: Callable[[dict[str, Measure], IntArray, IntArray], dict[str, Measure]] | None = None
 
 
+MistakeRule = Callable[[FloatArray, BoolArray], tuple[float, IntArray]]
+"""From scores and match of an example, m × n, to a margin and the images that show it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """Shape of a benchmark: its metrics, and all that is done differently for it.
@@ -184,6 +188,7 @@ class Shape:
         chat: how chat replies are measured; no templates where there is no such question.
         official_mask: examples that the official script counts; None counts all.
         contains: main metrics of other shapes that are metrics here too.
+        mistake: margin by which an example is wrong; None compares captions, or images.
     """
 
     family: str
@@ -196,6 +201,7 @@ class Shape:
     chat: ChatMeasures = field(default_factory=ChatMeasures)
     official_mask: Callable[[MeasureInput], BoolArray] | None = None
     contains: tuple[str, ...] = ()
+    mistake: MistakeRule | None = None
 
 
 @cache
