@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from contrapose import losses, metrics
     from contrapose.api.audit import audit
     from contrapose.api.build import build_pairs, build_scenes, build_triplets
+    from contrapose.api.build_video import build_boundaries, build_graph, build_steps
     from contrapose.api.catalog import benchmarks, load_benchmark, load_model, models, scores
     from contrapose.api.check import check_data, check_model
     from contrapose.api.compare import compare
@@ -46,8 +47,11 @@ __all__ = [
     "Runs",
     "audit",
     "benchmarks",
+    "build_boundaries",
+    "build_graph",
     "build_pairs",
     "build_scenes",
+    "build_steps",
     "build_triplets",
     "check_data",
     "check_model",
@@ -79,8 +83,11 @@ _MODULES = {
     "Runs": "api.runs",
     "audit": "api.audit",
     "benchmarks": "api.catalog",
+    "build_boundaries": "api.build_video",
+    "build_graph": "api.build_video",
     "build_pairs": "api.build",
     "build_scenes": "api.build",
+    "build_steps": "api.build_video",
     "build_triplets": "api.build",
     "check_data": "api.check",
     "check_model": "api.check",

@@ -26,7 +26,14 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+def write_videos(folder: Path) -> None:
+    """Videos and annotations of `examples/videos.py`."""
+    pytest.importorskip("av")
+    runpy.run_path(str(ROOT / "examples" / "videos.py"))["write_demo"](folder)
+
+
 def test_the_page(tmp_path: Path) -> None:
+    write_videos(tmp_path / "demo")
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {"SHAPES": ROOT / "examples" / "shapes"}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
@@ -47,6 +54,8 @@ def test_the_page_names_every_function() -> None:
 def test_docstrings(name: str, tmp_path: Path) -> None:
     if name == "tune_heads":
         _write_features(tmp_path / "features")
+    if name in ("build_graph", "build_boundaries", "build_steps"):
+        write_videos(tmp_path / "demo")
     function = cp._public(name)
     assert inspect.getdoc(function)
     parser = doctest.DocTestParser()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +54,12 @@ def make_source(number: int, calls: list[str] | None = None, pairs: int = 2) -> 
         ]
         return SourcePairs(
             some,
-            {"frames": pairs + 3, "sharp frames": pairs + 1, "pairs": pairs},
+            {"sharp frames": pairs + 1, "pairs": pairs},
             () if pairs else ("broken",),
+            () if pairs else ("is odd",),
         )
 
-    return PairSource(name, f"print {number}", make)
+    return PairSource(name, f"print {number}", make, {"frames": pairs + 3})
 
 
 def settings(**options: Any) -> PairSetBuild:
@@ -82,6 +84,7 @@ def test_set_is_read_back(tmp_path: Path, subset: str) -> None:
     }  # fmt: skip
     assert manifest["written"] == {"pairs": 4, "images": 6, "captions": 6, "sources": 2}
     assert manifest["unreadable"] == [{"source": "video 2", "reason": "broken"}]
+    assert manifest["notes"] == [{"source": "video 2", "note": "is odd"}]
     assert "blind score cannot solve" in manifest["audit"]["verdict"][0]
     assert json.loads((out / "manifest.json").read_text()) == manifest
     name = manifest["read_with"]
@@ -223,10 +226,12 @@ def test_nothing_left(tmp_path: Path) -> None:
 def test_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     sources = [make_source(i) for i in range(36)]
+    sources[7] = replace(sources[7], counts={"frames": 8})
+    sources.append(replace(make_source(40), ready=False))
     plan = plan_pair_set(sources, settings(counts={"annotated": 7}))
     assert (plan["sources"], plan["sampled"]) == (36, 12)
     assert plan["filters"] == {
-        "annotated": 7, "frames": 180, "sharp frames": 108, "pairs": 72,
+        "annotated": 7, "frames": 188, "sharp frames": 108, "pairs": 72,
     }  # fmt: skip
     assert plan["expected"] == {"pairs": 72}
     assert list(tmp_path.iterdir()) == []

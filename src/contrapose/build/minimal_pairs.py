@@ -65,11 +65,13 @@ class SourcePairs:
         pairs: in order.
         counts: how many were left at each filter, in the order of the filters.
         problems: why the source, or a part of it, could not be read.
+        notes: oddities that do no harm.
     """
 
     pairs: Sequence[MinimalPair]
     counts: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +82,15 @@ class PairSource:
         name: unique in the build.
         fingerprint: changes with its files and annotations; equal ones give equal pairs.
         make: makes the pairs; may run in any thread.
+        counts: counts that are known before the pairs are made, in the order of the filters.
+        ready: False where it is known that no pair can be made, as without a file.
     """
 
     name: str
     fingerprint: str
     make: Callable[[], SourcePairs]
+    counts: Mapping[str, int] = field(default_factory=dict)
+    ready: bool = True
 
 
 @dataclass(frozen=True, slots=True)

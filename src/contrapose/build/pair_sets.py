@@ -93,41 +93,49 @@ def write_pair_set(
                 "sources": sum(bool(record["rows"]) for record in records),
             },
             "unreadable": _unreadable(records, build),
+            "notes": [
+                {"source": record["source"], "note": note}
+                for record in records
+                for note in record["notes"]
+            ],
             "audit": _audit_rows(rows, build, progress),
             "sha256": dict(sorted(files.items())),
         }
         text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
         (work.set / MANIFEST).write_bytes(text.encode())
         work.publish()
-    return manifest
+    return dict(json.loads(text))
 
 
 def plan_pair_set(
     sources: Sequence[PairSource], build: PairSetBuild, *, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Expected counts of a build, from a random sample of its sources; nothing is written.
+    """Expected counts of a build, from a random sample of what is there; nothing is written.
 
     Raises:
         InputError: there are no sources.
     """
     if not sources:
         raise InputError("there is nothing to build from.", file=build.source or None)
-    order = np.random.default_rng(build.seed).permutation(len(sources))[:PLAN_SAMPLE]
-    chosen = [sources[i] for i in sorted(order.tolist())]
+    ready = [source for source in sources if source.ready]
+    order = np.random.default_rng(build.seed).permutation(len(ready))[:PLAN_SAMPLE]
+    chosen = [ready[i] for i in sorted(order.tolist())]
     results: list[SourcePairs] = []
     with ThreadPoolExecutor(build.workers or os.cpu_count()) as pool:
         for one in pool.map(lambda source: source.make(), chosen):
             results.append(one)
             if progress is not None:
                 progress("sample", len(results), len(chosen))
-    scale = len(sources) / len(chosen)
+    scale = len(ready) / max(1, len(chosen))
+    exact = _sum_counts([{"counts": source.counts} for source in sources])
     counts = _sum_counts([{"counts": one.counts} for one in results])
     return {
         **build.description,
-        "sources": len(sources),
+        "sources": len(ready),
         "sampled": len(chosen),
         "filters": {
             **build.counts,
+            **exact,
             **{name: round(scale * count) for name, count in counts.items()},
         },
         "expected": {"pairs": round(scale * sum(len(one.pairs) for one in results))},
@@ -191,8 +199,9 @@ def _make_one(source: PairSource, work: WorkFolder, build: PairSetBuild) -> dict
         record = {
             "source": source.name,
             "fingerprint": source.fingerprint,
-            "counts": dict(made.counts),
+            "counts": {**source.counts, **made.counts},
             "problems": list(made.problems),
+            "notes": list(made.notes),
             "rows": rows,
             "files": files,
         }

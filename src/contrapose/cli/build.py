@@ -1,4 +1,4 @@
-"""`contrapose build`: write caption pairs, edit queries, or the benchmark `scenes`, to disk."""
+"""`contrapose build`: write caption pairs, edit queries, minimal pairs, or `scenes`, to disk."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from contrapose.cli.build_video import boundaries, graph, steps
 from contrapose.cli.console import echo_json, error_console, output_console, show, show_progress
 from contrapose.cli.options import cache_option, words_option
 from contrapose.errors import InputError
@@ -182,6 +183,9 @@ app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Build benchmarks, and pairs to learn from."
 )
 app.command("pairs")(pairs)
+app.command("graph")(graph)
+app.command("boundaries")(boundaries)
+app.command("steps")(steps)
 
 
 @app.command("triplets")

@@ -135,6 +135,17 @@ def to_rgb(image: Image) -> Image:
     return result
 
 
+def shrink_image(image: Image, side: int | None) -> Image:
+    """Make an image smaller, so that its shorter side has at most so many pixels; None keeps it."""
+    from PIL.Image import Resampling
+
+    if side is None or min(image.size) <= side:
+        return image
+    scale = side / min(image.size)
+    size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
+    return image.resize(size, Resampling.BICUBIC)
+
+
 def _strips(image: Image) -> list[tuple[int, int]]:
     """First row and row behind the last of each strip of an image."""
     rows = max(1, STRIP_PIXELS // max(1, image.width))

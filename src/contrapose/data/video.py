@@ -16,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contrapose.data.pixels import pixel_limit, require_size
+from contrapose.data.pixels import pixel_limit, require_size, shrink_image
 from contrapose.errors import InputError, MissingExtraError, first_line
 from contrapose.files import require_regular
 
@@ -139,7 +139,7 @@ def iterate_frames(
     with _open_video(path) as reader:
         for index in sorted(range(len(times)), key=lambda i: (_order(times[i]), i)):
             try:
-                yield index, _shrink(reader.image_at(times[index]), side)
+                yield index, shrink_image(reader.image_at(times[index]), side)
             except InputError as error:
                 yield index, error
 
@@ -294,7 +294,7 @@ def _open_video(path: Path) -> Iterator[_VideoReader]:
     Raises:
         InputError: the file is missing, empty or damaged, or holds no video.
     """
-    av = _import_av()
+    av = load_decoder()
     require_regular(path)
     try:
         if path.is_dir():
@@ -326,13 +326,18 @@ def _open_video(path: Path) -> Iterator[_VideoReader]:
             raise InputError(f"cannot be decoded ({_reason(error)}).", file=path) from None
 
 
-def _import_av() -> Any:
+def load_decoder() -> Any:
+    """Import PyAV, with FFmpeg's remarks on damaged frames turned off.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
     try:
         import av
         import av.stream
     except ImportError:
         raise MissingExtraError("PyAV", "video", "reading videos") from None
-    av.logging.set_level(None)  # ffmpeg's remarks on damaged frames
+    av.logging.set_level(None)
     return av
 
 
@@ -361,16 +366,6 @@ def _upright(frame: VideoFrame) -> Image:
     image: Image = frame.to_image()  # type: ignore[no-untyped-call]
     turn = turns.get(_rotation(frame))
     return image if turn is None else image.transpose(turn)
-
-
-def _shrink(image: Image, side: int | None) -> Image:
-    if side is None or min(image.size) <= side:
-        return image
-    scale = side / min(image.size)
-    return image.resize(
-        (max(1, round(image.width * scale)), max(1, round(image.height * scale))),
-        resample=3,  # bicubic
-    )
 
 
 def _order(time: float) -> float:
