@@ -1,72 +1,228 @@
-"""The study of priors: its rules, its arithmetic, and that it runs."""
+"""The study of priors: exact odds, evidence, scores, α in tempered worlds, and that it runs."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+import torch
 
-from contrapose.metrics import AlphaIntervals
-from studies.priors import Coarse, Difference, Pool, main, study
-from tests.fakes import Patch
-
-
-def test_when_a_claim_is_confirmed() -> None:
-    for low, high, above, below in (
-        (0.1, 0.3, "confirmed", "refuted"),
-        (-0.3, -0.1, "refuted", "confirmed"),
-        (-0.1, 0.1, "open", "open"),
-        (0.0, 0.0, "open", "open"),
-    ):
-        found = Difference((low + high) / 2, low, high)
-        assert (found.says(1), found.says(-1)) == (above, below)
-
-
-def part(lower: list[float], upper: list[float], blind: float) -> Pool:
-    size = len(lower)
-    whole = AlphaIntervals(np.array(lower), np.array(upper))
-    return Pool(whole, np.full(size, blind), np.zeros(size, dtype=np.int64), np.arange(size))
-
-
-def test_parts_count_alike() -> None:
-    always, late = ([-1.0] * 80, [2.0] * 80), ([0.5] * 20, [2.0] * 20)
-    pool = Pool.of([part(*always, 1.0), part(*late, 0.0)])
-    assert pool.part.tolist() == [0] * 80 + [1] * 20
-    assert len(set(pool.clusters.tolist())) == 100
-    found = study(pool)
-    assert (found.raw, found.pmi, found.blind) == (0.5, 1.0, 0.5)
-    assert found.cost.value == 0.5
-    assert found.cost.low <= 0.5 <= found.cost.high
-    assert found.oracle == pytest.approx(1.0)
-    assert found.oracle_alpha == 0.75
-    assert found.tuned == pytest.approx(1.0)
+from contrapose.models.tiny.network import PAD, TinyNetwork
+from contrapose.world.captions import Caption, Mention
+from studies import priors
+from studies.kept import Answer, KeptAnswers
+from studies.priors_analysis import (
+    GRID,
+    Margins,
+    StudyAnswers,
+    best_log_loss_alpha,
+    best_on_grid,
+    untestable,
+)
+from studies.priors_captioners import SMALL_CONFIG, log_likelihoods, make_noise, seeded, weaken
+from studies.priors_report import report
+from studies.priors_scores import ALPHAS, SIZES, gallery_ranks, log_mean_exp, prior_odds
+from studies.priors_tests import (
+    HELD_OUT,
+    LEVELS,
+    MAIN,
+    PARTS,
+    SWAPS,
+    Part,
+    draw_gallery,
+    draw_pairs,
+    log_odds,
+)
 
 
-def test_coarse_pictures_lose_their_detail() -> None:
-    class Striped(Patch):
-        @classmethod
-        def open_many(cls, sources):  # type: ignore[no-untyped-def]
-            stripes = np.zeros((8, 8, 3), dtype=np.uint8)
-            stripes[:, ::2] = 255
-            return [Image.fromarray(stripes) for _ in sources]
-
-    whole = Striped((0, 0, 0))
-    (image,) = Coarse.open_many([Coarse(whole, 2)])
-    assert image.size == (8, 8)
-    assert np.ptp(np.asarray(image)) <= 1
-    assert Coarse(whole, 2).content != Coarse(whole, 4).content
+def test_exact_odds_are_the_worlds() -> None:
+    red, cyan = (Caption("one", (Mention(0, "cube", color),)) for color in ("red", "cyan"))
+    skewed, balanced = log_odds(red, cyan)
+    # Colors fall by 0.75 each, and cyan is the fifth; "cyan" is said in three cases of four.
+    assert skewed == pytest.approx(-4 * math.log(0.75) - math.log(0.75))
+    assert balanced == pytest.approx(-math.log(0.75))
+    favorite = Caption("one", (Mention(0, "cube", "blue"),))
+    assert log_odds(favorite, red)[0] > 0.5
+    assert log_odds(favorite, red)[1] == pytest.approx(0)
+    never = Caption("one", (Mention(0, "cube", "purple"),))
+    assert log_odds(never, red)[0] == -math.inf
 
 
-def test_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(
-        ["--examples", "3", "--parts", "swap-attribute", "--images", "1", "--pixels", "96",
-         "--cache", str(tmp_path)]
-    )  # fmt: skip
+def test_examples_have_two_equally_long_captions_and_own_seeds() -> None:
+    part = Part("swap-attribute", "balanced", 6)
+    tests, again, other = (draw_pairs(part, seed) for seed in (3, 3, 4))
+    assert tests.tokens.shape[:2] == (6, 2)
+    assert all(len(pair) == 2 for pair in tests.scenes)
+    lengths = (tests.tokens != PAD).sum(axis=2)
+    np.testing.assert_array_equal(lengths[:, 0], lengths[:, 1])
+    assert tests.scenes == again.scenes != other.scenes
+    np.testing.assert_array_equal(tests.tokens, again.tokens)
+    assert np.isnan(draw_pairs(Part(HELD_OUT, "balanced", 2), 3).exact).all()
+
+
+def test_captions_of_a_gallery_differ() -> None:
+    gallery = draw_gallery(12, 5)
+    assert len({tuple(row) for row in gallery.tokens.tolist()}) == 12
+    assert len(set((gallery.tokens != PAD).sum(axis=1))) == 1
+
+
+def test_evidence_is_pale_and_noisy() -> None:
+    images = torch.zeros(2, 12, 12, 3, dtype=torch.uint8)
+    images[..., 0] = 255
+    pixels = weaken(images, torch.tensor([1.0, 0.0]), seeded(0, "cpu"))
+    assert pixels.shape == (2, 3, 24, 24)
+    red, gray = pixels.mean(dim=(2, 3))
+    assert float(red[0] - red[1]) == pytest.approx(2, abs=0.05)
+    assert gray.std() < 0.03
+    assert float(pixels[1].std()) == pytest.approx(0.10, abs=0.02)
+    noise = make_noise(4, pixels, seeded(1, "cpu"))
+    assert float(noise.mean()) == pytest.approx(float(pixels.mean()), abs=0.1)
+    assert float(noise.std()) == pytest.approx(float(pixels.std()), abs=0.1)
+
+
+def test_blocks_of_captions_score_as_single_ones() -> None:
+    torch.manual_seed(0)
+    network = TinyNetwork(SMALL_CONFIG).eval()
+    pixels = torch.randn(3, 3, 24, 24)
+    tokens = torch.randint(260, 300, (3, 2, 9))
+    tokens[:, :, 0] = 1
+    tokens[1, 1, 6:] = PAD
+    scores = log_likelihoods(network, pixels, tokens)
+    fusion = network.fusion
+    assert fusion is not None
+    with torch.no_grad():
+        states = network.image(pixels)
+        for i in range(3):
+            for c in range(2):
+                row = tokens[i, c][tokens[i, c] != PAD][None]
+                logs = fusion.logits(row, states[i : i + 1]).log_softmax(dim=-1)
+                expected = logs[0, :-1].gather(1, row[0, 1:, None]).sum()
+                assert scores[i, c] == pytest.approx(float(expected), abs=1e-3)
+    shared = log_likelihoods(network, pixels, tokens[:1])
+    np.testing.assert_allclose(shared[0], scores[0], atol=1e-3)
+
+
+def test_priors_are_means_of_probabilities() -> None:
+    values = np.log(np.array([[[0.2, 0.1]], [[0.4, 0.1]]]))
+    np.testing.assert_allclose(np.exp(log_mean_exp(values)), [[0.3, 0.1]])
+    per_token, joint = prior_odds(values, np.array([2]))[0]
+    assert joint == pytest.approx(math.log(3), abs=1e-2)
+    roots = (math.sqrt(0.2) + math.sqrt(0.4)) / 2
+    assert per_token == pytest.approx(2 * math.log(roots / math.sqrt(0.1)), abs=1e-2)
+
+
+def test_ranks_in_blocks_of_a_gallery() -> None:
+    scores = np.array([[3.0, 2.0, 9.0, 9.0], [3.0, 2.0, 9.0, 9.0], [0.0, 0.0, 1.0, 1.0]])
+    ranks = gallery_ranks(scores, np.array([2.0, 0.0, 0.0, 0.0]), 2)
+    at = [ALPHAS.index(alpha) for alpha in (0.0, 1.0)]
+    np.testing.assert_array_equal(ranks[:, at], [[0, 1], [1, 0], [1, 1]])
+
+
+def bayes_margins(rng: np.random.Generator, size: int, evidence: float) -> Margins:
+    """Margins of a captioner that reports the posterior of the training world exactly."""
+    exact = rng.normal(0, 1.5, size)
+    seen = rng.normal(evidence**2 / 2, evidence, (size, 2))
+    margin = seen + exact[:, None] * np.array([1, -1])
+    nothing = np.full(size, np.nan)
+    return Margins(margin, exact, exact, np.zeros(size, np.uint8), nothing)
+
+
+def test_equation_seven_holds_for_an_exact_captioner() -> None:
+    margins = bayes_margins(np.random.default_rng(0), 40_000, 2.0)
+    for a in (0.0, 0.5, 1.0):
+        best = best_log_loss_alpha(margins.margin, margins.prior, margins.exact, a)
+        assert best == pytest.approx(a, abs=0.05)
+        assert best_on_grid(margins.curve(a)) == pytest.approx(a, abs=0.2)
+    assert margins.right(1.0).mean() > margins.right(0.0).mean() + 0.02
+    assert margins.curve()[int(np.abs(GRID - 1).argmin())] == pytest.approx(
+        margins.right(1.0).mean()
+    )
+    chosen, alpha = margins.cross_validated()
+    assert alpha > 0.7
+    assert np.nanmean(chosen) == pytest.approx(margins.right(1.0).mean(), abs=0.01)
+
+
+def test_a_test_without_room_is_not_testable() -> None:
+    rng = np.random.default_rng(1)
+    assert untestable([bayes_margins(rng, 500, 2.0) for _ in range(5)]) is None
+    strong = untestable([bayes_margins(rng, 500, 9.0) for _ in range(5)])
+    assert strong is not None
+    assert "95 %" in strong
+    flat = [bayes_margins(rng, 500, 1.0) for _ in range(5)]
+    unrelated = [Margins(m.margin, rng.normal(0, 1, 500), m.exact, m.level, m.image) for m in flat]
+    reason = untestable(unrelated)
+    assert reason is not None
+    assert "prior" in reason
+
+
+def made_answer(part: Part, rng: np.random.Generator, detailed: bool) -> Answer:
+    margins = bayes_margins(rng, 60, 1.5)
+    images = 1 if part.name == HELD_OUT or part.world == "skewed" else 2
+    prior = np.stack([margins.prior, margins.prior], axis=1).astype(np.float16)
+    answer: Answer = {
+        "exact": prior, "margin": margins.margin[:, :images].astype(np.float16),
+        "level": rng.integers(len(LEVELS), size=60).astype(np.uint8),
+        "train:100": prior, "noise:10": prior,
+    }  # fmt: skip
+    if images == 2:
+        answer["image"] = rng.integers(2, size=60).astype(np.uint8)
+    if detailed and images == 2 and part.name in MAIN:
+        names = [f"{source}:{size}" for source, sizes in SIZES.items() for size in sizes]
+        answer |= {f"draws {name}": prior[:20, None].repeat(5, axis=1) for name in names}
+        answer["draws train:1000"] = prior[:20, None]
+    return answer
+
+
+def test_report_judges_every_claim(tmp_path: Path) -> None:
+    kept, rng = KeptAnswers(tmp_path / "kept"), np.random.default_rng(2)
+    priors_of_galleries = ("exact", "train:100", "noise:10", "gallery")
+    for seed in range(2):
+        for arm in ("skewed", "balanced"):
+            key = {"arm": arm, "seed": seed, "steps": 1}
+            for part in PARTS:
+                if arm == "skewed" or part.name in MAIN:
+                    answer = made_answer(part, rng, arm == "skewed")
+                    kept.once({**key, "part": part.title}, lambda answer=answer: answer)  # type: ignore[misc]
+            ranks = rng.integers(3, size=(20, len(ALPHAS))).astype(np.uint16)
+            gallery: Answer = {
+                f"{name} in {size}": ranks
+                for name in priors_of_galleries for size in ("small", "large")
+            }  # fmt: skip
+            kept.once({**key, "part": "gallery"}, lambda gallery=gallery: gallery)  # type: ignore[misc]
+            numbers = {name: np.array(1.0) for name in ("steps", "scenes", "lm", "seconds")}
+            kept.once({**key, "part": "training"}, lambda numbers=numbers: numbers)  # type: ignore[misc]
+            kept.once({**key, "part": "time"}, lambda: {"seconds": np.array(1.0)})
+        for part in SWAPS:
+            right = rng.integers(2, size=(20, 3)).astype(np.uint8)
+            key = {"arm": "tiny", "seed": seed, "part": part.title}
+            kept.once(key, lambda right=right: {"right": right})  # type: ignore[misc]
+    kept.pack(tmp_path / "priors.npz")
+    packed = KeptAnswers(tmp_path / "priors.npz")
+    text = report(packed, tmp_path / "docs")
+    assert "nan" not in text
+    claims = text.partition("\n## Tests")[0].splitlines()
+    assert (
+        sum(any(word in line for word in ("hold", "open", "not testable")) for line in claims) == 22
+    )
+    assert len(list((tmp_path / "docs").glob("*.svg"))) == 4
+    assert len(StudyAnswers(packed).get("skewed", HELD_OUT)) == 2
+
+
+def test_jobs_that_fail_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Process:
+        def __init__(self, command: list[str]):
+            self.status = int(command[-1] == "skewed:0")
+
+        def poll(self) -> int:
+            return self.status
+
+    monkeypatch.setattr("studies.priors.subprocess.Popen", Process)
+    monkeypatch.setattr("studies.priors.time.sleep", lambda _: None)
+    assert priors.main(["run", "--keep", str(tmp_path), "--seeds", "2", "--jobs", "3"]) == 1
     said = capsys.readouterr().out
-    assert said.count("\n1. lm beats itc on swap-attribute: ") == 1
-    for claim in ("raw is near its best", "α = 1 costs", "α = 1 helps", "does as well"):
-        assert claim in said
-    assert "| scenario 2, balanced | attributes | 96 | training pictures |" in said
-    assert "Noise: 3 noise images, seed 0, mean 0.29, standard deviation 0.28." in said
+    assert said.count("done") == 5
+    assert "failed: skewed:0;" in said

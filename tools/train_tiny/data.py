@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from functools import cache, partial
@@ -22,7 +22,7 @@ from contrapose.models.tiny.network import BYTES, END, PAD, SPECIAL, START, Toke
 from contrapose.world.captions import VOCABULARY, Caption, describe
 from contrapose.world.captions.describe import TRAINING_KIND_WEIGHTS
 from contrapose.world.render import PackedScenes, are_visible, pack, render_packed
-from contrapose.world.sample import sample_scene
+from contrapose.world.sample import World, sample_scene
 from contrapose.world.scene import COLORS, MOST_THINGS, SHAPES, Scene
 
 CAPTIONS_PER_SCENE = 6
@@ -67,6 +67,8 @@ def generate_scenes(
     patch: int = 12,
     workers: int = 8,
     block: int = 4096,
+    world: World = "skewed",
+    captions: int = CAPTIONS_PER_SCENE,
 ) -> Generator[SceneTensors, None, None]:
     """Generate captioned, well visible scenes in blocks, for ever; the same for the same seed.
 
@@ -77,8 +79,11 @@ def generate_scenes(
         patch: side of the image encoder's patches in pixels.
         workers: processes that make captions; with one, this process does.
         block: scenes per block; like `workers`, it does not change the scenes.
+        world: world whose odds are used.
+        captions: number of captions of each scene.
     """
-    for packed, things, rows, nouns in _caption_blocks(seed, block, workers):
+    job = partial(_caption_block, count=block, seed=seed, world=world, captions=captions)
+    for packed, things, rows, nouns in _caption_blocks(job, block, workers):
         on_device = packed.to(device)
         has_caption = torch.from_numpy(rows[:, 0, 0] != PAD).to(device)
         keep = (is_well_visible(on_device) & has_caption).nonzero().squeeze(1)
@@ -134,9 +139,10 @@ def is_well_visible(packed: PackedScenes) -> Tensor:
     return are_visible(packed, fraction=MIN_VISIBLE, pixels=MIN_PIXELS)
 
 
-def _caption_blocks(seed: int, block: int, workers: int) -> Generator[CaptionBlock, None, None]:
+def _caption_blocks(
+    job: Callable[[int], CaptionBlock], block: int, workers: int
+) -> Generator[CaptionBlock, None, None]:
     """Captioned blocks of scenes, for ever; from worker processes where there are several."""
-    job = partial(_caption_block, count=block, seed=seed)
     if workers < 2:
         yield from map(job, count_from(0, block))
         return
@@ -153,15 +159,15 @@ def _caption_blocks(seed: int, block: int, workers: int) -> Generator[CaptionBlo
                 future.cancel()
 
 
-def _caption_block(first: int, count: int, seed: int) -> CaptionBlock:
+def _caption_block(first: int, count: int, seed: int, world: World, captions: int) -> CaptionBlock:
     tokenizer = Tokenizer(VOCABULARY)
-    scenes = [sample_scene(seed, first + i) for i in range(count)]
-    rows = np.full((count, CAPTIONS_PER_SCENE, MAX_TOKENS), PAD, dtype=np.int16)
-    nouns = np.zeros((count, CAPTIONS_PER_SCENE, MAX_TOKENS), dtype=np.int8)
+    scenes = [sample_scene(seed, first + i, world) for i in range(count)]
+    rows = np.full((count, captions, MAX_TOKENS), PAD, dtype=np.int16)
+    nouns = np.zeros((count, captions, MAX_TOKENS), dtype=np.int8)
     names, weights = tuple(TRAINING_KIND_WEIGHTS), tuple(TRAINING_KIND_WEIGHTS.values())
     for i, scene in enumerate(scenes):
         rng = np.random.default_rng((seed, first + i, 1))
-        for j in range(CAPTIONS_PER_SCENE):
+        for j in range(captions):
             kind = names[int(rng.choice(len(names), p=weights))]
             caption = describe(scene, rng, kind) or describe(scene, rng)
             if caption is None:

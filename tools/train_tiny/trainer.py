@@ -184,7 +184,7 @@ def train(
     heads = _make_heads(network, phase).to(device)
     modules = nn.ModuleList([network, *heads.values()])
     parameters = _trainable_parameters(network, phase) or list(modules.parameters())
-    optimizer = _make_optimizer(parameters, phase, device)
+    optimizer = make_optimizer(parameters, phase, device)
     done = 0
     if checkpoint is not None and checkpoint.is_file():
         state = torch.load(checkpoint, map_location=device, weights_only=True)
@@ -212,7 +212,7 @@ def train(
     while done < phase.steps and spent < stop_after:
         data.grow(phase.first + done * phase.new)
         for group in optimizer.param_groups:
-            _set_learning_rate(
+            set_learning_rate(
                 group,
                 phase.rate
                 * learning_rate_factor(done, phase.steps, phase.warm, spent / stop_after),
@@ -242,7 +242,7 @@ def _trainable_parameters(network: TinyNetwork, phase: TrainingPhase) -> list[nn
     ]  # fmt: skip
 
 
-def _make_optimizer(
+def make_optimizer(
     parameters: list[nn.Parameter], phase: TrainingPhase, device: torch.device
 ) -> torch.optim.Optimizer:
     """AdamW; on a GPU the learning rate is a tensor, which a CUDA graph reads at each replay."""
@@ -255,7 +255,8 @@ def _make_optimizer(
     )  # fmt: skip
 
 
-def _set_learning_rate(group: dict[str, Any], rate: float) -> None:
+def set_learning_rate(group: dict[str, Any], rate: float) -> None:
+    """Set the learning rate of a parameter group, in place where a CUDA graph reads it."""
     if isinstance(group["lr"], Tensor):
         group["lr"].fill_(rate)
     else:

@@ -12,7 +12,7 @@ from contrapose.errors import InputError
 from contrapose.models.tiny.network import BYTES, END, PAD, SPECIAL, START, Tokenizer
 from contrapose.world.captions import VOCABULARY, describe
 from contrapose.world.render import render
-from contrapose.world.sample import HELD_OUT, sample_scene
+from contrapose.world.sample import HELD_OUT, World, sample_scene
 from contrapose.world.scene import COLORS, SHAPES
 from tools.train_tiny import data as supply_module
 from tools.train_tiny.data import (
@@ -22,6 +22,7 @@ from tools.train_tiny.data import (
     SceneBatch,
     SceneTensors,
     TrainSet,
+    generate_scenes,
     look_codes,
     make_set,
     mirror_batch,
@@ -33,6 +34,7 @@ from tools.train_tiny.data import (
 
 TOKENISER_DATA = Tokenizer(VOCABULARY)
 COUNT = 20
+WORLDS: tuple[World, ...] = ("skewed", "balanced")
 
 
 def make(seed: int = 4, *, count: int = COUNT, workers: int = 1, block: int = 4096) -> SceneTensors:
@@ -279,3 +281,15 @@ def test_patch_labels_of_a_small_map() -> None:
     assert patch_labels(index, things, 4).tolist() == [[[0, 0], [3, 2], [7, 5], [0, 0]]]
     index[0, 6, 7] = 1
     assert patch_labels(index, things, 4)[0, 3].tolist() == [7, 5]
+
+
+def test_scenes_of_another_world_with_fewer_captions() -> None:
+    (ball,) = TOKENISER_DATA.encode("ball")
+    shares = []
+    for world in WORLDS:
+        scenes = next(
+            generate_scenes(5, "cpu", image_size=24, workers=1, block=200, world=world, captions=2)
+        )
+        assert scenes.tokens.shape[1] == 2
+        shares.append((scenes.tokens == ball).float().mean().item())
+    assert shares[0] > 1.4 * shares[1]
