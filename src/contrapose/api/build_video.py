@@ -92,7 +92,7 @@ def build_graph(
     """
     from contrapose.build.video import (
         TEMPLATE,
-        VideoFolder,
+        VideoLibrary,
         make_sources,
         pair_graph,
         parse_template,
@@ -107,7 +107,7 @@ def build_graph(
         per_video=per_video, side=side, image_format=image_format, quality=quality, seed=seed,
         workers=workers, lm=lm, device=device, cache=cache, progress=progress,
     )  # fmt: skip
-    path, folder = local_path(annotations), VideoFolder(local_path(videos))
+    path, folder = local_path(annotations), VideoLibrary(local_path(videos))
     require_free(local_path(out), overwrite=overwrite or dry_run)
     objects, counts = read_graph(path, StrictProblems())
     build = settings.build("graph", "ag", path, counts, template=chosen)
@@ -186,7 +186,7 @@ def build_boundaries(
     """
     from contrapose.build.video import (
         MOTION_WORDS,
-        VideoFolder,
+        VideoLibrary,
         make_sources,
         pair_events,
         read_events,
@@ -199,7 +199,7 @@ def build_boundaries(
         image_format=image_format, quality=quality, seed=seed, workers=workers, lm=lm,
         device=device, cache=cache, progress=progress,
     )  # fmt: skip
-    path, folder = local_path(annotations), VideoFolder(local_path(videos))
+    path, folder = local_path(annotations), VideoLibrary(local_path(videos))
     require_free(local_path(out), overwrite=overwrite or dry_run)
     events, counts = read_events(path, StrictProblems())
     build = settings.build("boundaries", "gebc", path, counts, skip=skip, same_subject=same_subject)
@@ -273,7 +273,7 @@ def build_steps(
     """
     from contrapose.build.video import (
         MOTION_WORDS,
-        VideoFolder,
+        VideoLibrary,
         make_sources,
         pair_steps,
         read_steps,
@@ -285,7 +285,7 @@ def build_steps(
         image_format=image_format, quality=quality, seed=seed, workers=workers, lm=lm,
         device=device, cache=cache, progress=progress,
     )  # fmt: skip
-    path, folder = local_path(annotations), VideoFolder(local_path(videos))
+    path, folder = local_path(annotations), VideoLibrary(local_path(videos))
     require_free(local_path(out), overwrite=overwrite or dry_run)
     steps, counts = read_steps(path, StrictProblems())
     build = settings.build("steps", "youcook2", path, counts)

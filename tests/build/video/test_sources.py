@@ -10,7 +10,7 @@ from contrapose.build.video.filters import FrameFilters
 from contrapose.build.video.sources import (
     CandidatePair,
     Moment,
-    VideoFolder,
+    VideoLibrary,
     VideoSettings,
     make_pairs,
     make_sources,
@@ -37,7 +37,7 @@ def number(image: Image.Image | Path) -> int:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> VideoFolder:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> VideoLibrary:
     root = tmp_path_factory.mktemp("videos")
     frames = [bar(i) for i in range(COUNT)]
     encode_video(root / "a.mp4", frames, fps=5)
@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> VideoFolder:
     (root / "frames" / "e.mp4").mkdir(parents=True)
     for i in (1, 4):
         bar(i).save(root / "frames" / "e.mp4" / f"{i:06d}.jpg", quality=95)
-    return VideoFolder(root)
+    return VideoLibrary(root)
 
 
 def by_number(first: int, second: int, caption: str = "x") -> CandidatePair:
@@ -62,7 +62,7 @@ def by_time(first: float, second: float) -> CandidatePair:
     return CandidatePair((one, other), (f"at {first}", f"at {second}"))
 
 
-def test_names_of_videos(folder: VideoFolder) -> None:
+def test_names_of_videos(folder: VideoLibrary) -> None:
     root = folder.root
     assert folder.find_video("a.mp4") == root / "a.mp4"
     assert folder.find_video("a") == root / "a.mp4"
@@ -78,10 +78,10 @@ def test_names_of_videos(folder: VideoFolder) -> None:
         with pytest.raises(InputError, match=words):
             folder.find_video(name)
     with pytest.raises(InputError, match="not a folder"):
-        VideoFolder(root / "nothing")
+        VideoLibrary(root / "nothing")
 
 
-def test_frames_by_number_and_by_time(folder: VideoFolder) -> None:
+def test_frames_by_number_and_by_time(folder: VideoLibrary) -> None:
     settings = VideoSettings(EVERYTHING)
     made = make_pairs("a.mp4", [by_number(0, 9), by_number(3, 4)], folder, settings)
     numbers = [[number(image.image) for image in pair.images] for pair in made.pairs]
@@ -92,7 +92,7 @@ def test_frames_by_number_and_by_time(folder: VideoFolder) -> None:
     assert [number(image.image) for image in made.pairs[0].images] == [1, 9]
 
 
-def test_another_frame_rate(folder: VideoFolder) -> None:
+def test_another_frame_rate(folder: VideoLibrary) -> None:
     settings = VideoSettings(EVERYTHING, fps=10)
     made = make_pairs("a.mp4", [by_number(0, 8), by_number(0, 30)], folder, settings)
     assert [number(image.image) for image in made.pairs[0].images] == [0, 4]
@@ -105,7 +105,7 @@ def test_another_frame_rate(folder: VideoFolder) -> None:
     assert make_pairs("a.mp4", [by_number(0, 8)], folder, VideoSettings(fps=5)).notes == ()
 
 
-def test_times_past_the_end(folder: VideoFolder) -> None:
+def test_times_past_the_end(folder: VideoLibrary) -> None:
     made = make_pairs(
         "a", [by_time(0.1, 1.5), by_time(0.1, 9.0)], folder, VideoSettings(EVERYTHING)
     )
@@ -117,13 +117,13 @@ def test_times_past_the_end(folder: VideoFolder) -> None:
 @pytest.mark.parametrize(
     ("name", "words"), [("empty", "0 bytes"), ("missing", "no video"), ("../a", "climbs out")]
 )
-def test_videos_that_cannot_be_read(folder: VideoFolder, name: str, words: str) -> None:
+def test_videos_that_cannot_be_read(folder: VideoLibrary, name: str, words: str) -> None:
     made = make_pairs(name, [by_time(0.1, 0.5)], folder, VideoSettings(EVERYTHING))
     assert made.pairs == []
     assert words in made.problems[0]
 
 
-def test_frames_that_are_images_already(folder: VideoFolder) -> None:
+def test_frames_that_are_images_already(folder: VideoLibrary) -> None:
     pairs = [
         CandidatePair((Moment("000001", number=0), Moment("000004", number=3)), ("a", "b")),
         CandidatePair((Moment("000001", number=0), Moment("000002", number=1)), ("a", "c")),
@@ -135,14 +135,14 @@ def test_frames_that_are_images_already(folder: VideoFolder) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.mp4", "e.mp4"])
-def test_smaller_images(folder: VideoFolder, name: str) -> None:
+def test_smaller_images(folder: VideoLibrary, name: str) -> None:
     made = make_pairs(name, [by_number(0, 3)], folder, VideoSettings(EVERYTHING, side=30))
     image = made.pairs[0].images[0].image
     assert isinstance(image, Image.Image)
     assert image.size == (30, 30)
 
 
-def test_filters_are_counted_in_order(folder: VideoFolder) -> None:
+def test_filters_are_counted_in_order(folder: VideoLibrary) -> None:
     settings = VideoSettings(FrameFilters(faces=True, blur=1.0, duplicates=2), per_video=1)
     pairs = [by_number(0, 5), by_number(2, 7), by_number(3, 30)]
     # the same frame under two times
@@ -159,7 +159,7 @@ def test_filters_are_counted_in_order(folder: VideoFolder) -> None:
 
 def test_fingerprints_follow_files_and_annotations(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_bytes(b"x")
-    folder, settings = VideoFolder(tmp_path), VideoSettings()
+    folder, settings = VideoLibrary(tmp_path), VideoSettings()
 
     def fingerprint(caption: str = "x") -> str:
         (source,) = make_sources({"a": ([by_number(0, 1, caption)], {})}, folder, settings)
@@ -172,7 +172,7 @@ def test_fingerprints_follow_files_and_annotations(tmp_path: Path) -> None:
     assert fingerprint() != first
 
 
-def test_counts_before_a_frame_is_read(folder: VideoFolder) -> None:
+def test_counts_before_a_frame_is_read(folder: VideoLibrary) -> None:
     pairs = [by_number(0, 1)]
     sources = make_sources(
         {"a": (pairs, {"chosen": 3}), "missing": (pairs, {"chosen": 2})}, folder, VideoSettings()

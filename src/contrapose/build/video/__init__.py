@@ -3,7 +3,7 @@
 from contrapose.build.video.boundaries import pair_events, read_events
 from contrapose.build.video.filters import BLUR, DUPLICATES, MOTION_WORDS, FrameFilters
 from contrapose.build.video.graph import TEMPLATE, pair_graph, parse_template, read_graph
-from contrapose.build.video.sources import VideoFolder, VideoSettings, make_sources
+from contrapose.build.video.sources import VideoLibrary, VideoSettings, make_sources
 from contrapose.build.video.steps import pair_steps, read_steps
 
 __all__ = [
@@ -12,7 +12,7 @@ __all__ = [
     "MOTION_WORDS",
     "TEMPLATE",
     "FrameFilters",
-    "VideoFolder",
+    "VideoLibrary",
     "VideoSettings",
     "make_sources",
     "pair_events",

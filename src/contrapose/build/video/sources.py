@@ -142,7 +142,7 @@ class VideoSettings:
 
 
 @dataclass(frozen=True)
-class VideoFolder:
+class VideoLibrary:
     """Folder of videos, which may lie in folders below, or of their frames as images.
 
     Attributes:
@@ -220,7 +220,7 @@ class VideoFolder:
 
 def make_sources(
     candidates: Mapping[str, tuple[Sequence[CandidatePair], Mapping[str, int]]],
-    folder: VideoFolder,
+    folder: VideoLibrary,
     settings: VideoSettings,
 ) -> list[PairSource]:
     """Sources of all videos: name → its candidate pairs and the counts before them.
@@ -247,7 +247,7 @@ def make_sources(
 def make_pairs(
     name: str,
     candidates: Sequence[CandidatePair],
-    folder: VideoFolder,
+    folder: VideoLibrary,
     settings: VideoSettings,
 ) -> SourcePairs:
     """Read the frames of a video's candidate pairs, and keep what the filters let through."""
@@ -308,7 +308,7 @@ def make_pairs(
 
 
 def _read_moments(
-    name: str, moments: Sequence[Moment], folder: VideoFolder, settings: VideoSettings
+    name: str, moments: Sequence[Moment], folder: VideoLibrary, settings: VideoSettings
 ) -> Iterable[tuple[Moment, Image | InputError]]:
     """Read the frames of moments, each with its image or the reason why there is none."""
     if not moments:
@@ -339,7 +339,7 @@ def _read_moments(
             yield moments[index], image
 
 
-def _note_rate(name: str, folder: VideoFolder, settings: VideoSettings) -> tuple[str, ...]:
+def _note_rate(name: str, folder: VideoLibrary, settings: VideoSettings) -> tuple[str, ...]:
     """Note on a video whose frames are numbered at another rate than its own."""
     if settings.fps is None or folder.find_frames(name) is not None:
         return ()
@@ -381,7 +381,7 @@ def _shorten(problems: Sequence[str]) -> tuple[str, ...]:
     return (*problems[:PROBLEMS], f"and {len(problems) - PROBLEMS} more frames")
 
 
-def _file_state(folder: VideoFolder, name: str, pairs: Sequence[CandidatePair]) -> list[Any]:
+def _file_state(folder: VideoLibrary, name: str, pairs: Sequence[CandidatePair]) -> list[Any]:
     """Size and time of change of a video's files."""
     try:
         frames = folder.find_frames(name)
