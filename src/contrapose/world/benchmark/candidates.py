@@ -20,6 +20,7 @@ from contrapose.data.examples import Match, diagonal_match, single_match
 from contrapose.errors import InputError
 from contrapose.world.benchmark import pairs
 from contrapose.world.benchmark.annotations import parse_caption
+from contrapose.world.benchmark.arrangement import is_stable
 from contrapose.world.benchmark.pairs import PairMaker, ScenePair, describe_as, say_slot
 from contrapose.world.captions import CHANGES, REWRITES, Caption, Kind, is_true, orders
 from contrapose.world.captions.changes import VALUES
@@ -260,7 +261,7 @@ def propose_held_out(scene: Scene, rng: np.random.Generator, form: Form) -> Cand
     index = draws.below(len(scene.things))
     color, shape = draws.one_of(_HELD_OUT_PAIRS)
     scene = scene.edit_thing(index, color=color, shape=shape)
-    if not pairs.is_stable(scene):
+    if not is_stable(scene):
         return None
     caption = describe_as(scene, rng, pairs.PLAIN_KINDS)
     if caption is None:

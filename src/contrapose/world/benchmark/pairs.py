@@ -7,7 +7,6 @@ right one equally often, whatever the language prior says of them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -15,127 +14,22 @@ from itertools import combinations
 import numpy as np
 
 from contrapose.data import TagValue
-from contrapose.world.captions import Caption, Kind, Mention, describe, is_true
+from contrapose.world.benchmark.arrangement import (
+    add_copies,
+    exchange_indices,
+    is_alone,
+    is_valid,
+    locate_things,
+    rearrange,
+    remove_things,
+)
+from contrapose.world.captions import Caption, Kind, Mention, describe, is_true, relate
 from contrapose.world.captions.changes import VALUES
 from contrapose.world.captions.describe import draw_relation_word, draw_word
 from contrapose.world.captions.truth import matching_things
 from contrapose.world.captions.words import RELATION_WORDS, Slot
-from contrapose.world.sample import GAP, HALF_DEPTH, HALF_WIDTH, HELD_OUT, Draws
-from contrapose.world.scene import (
-    FLAT_TOPS,
-    MOST_THINGS,
-    OPPOSITE,
-    RELATIONS,
-    Relation,
-    Scene,
-    Thing,
-)
-
-_TRIES = 12
-"""The most positions that are tried for a thing."""
-
-
-def is_valid(scene: Scene) -> bool:
-    """Whether an edited scene is stable, of valid size, and free of held-out pairs.
-
-    `sample_scene` ensures the same when it draws a scene.
-    """
-    things = scene.things
-    if not 1 <= len(things) <= MOST_THINGS:
-        return False
-    if any((thing.color, thing.shape) in HELD_OUT for thing in things):
-        return False
-    return is_stable(scene)
-
-
-def is_stable(scene: Scene) -> bool:
-    """Whether ground things have room, and every stacked thing can stand where it is."""
-    things = scene.things
-    for thing in things:
-        if thing.on is not None:
-            below = things[thing.on]
-            if below.shape not in FLAT_TOPS or thing.radius > below.radius:
-                return False
-    ground = [thing for thing in things if thing.on is None]
-    return all(
-        math.hypot(one.x - other.x, one.y - other.y) >= one.radius + other.radius + GAP - 1e-9
-        for one, other in combinations(ground, 2)
-    )
-
-
-def is_free(scene: Scene, index: int) -> bool:
-    """Whether nothing stands on a thing."""
-    return all(thing.on != index for thing in scene.things)
-
-
-def exchange_places(scene: Scene, first: int, second: int) -> Scene:
-    """Exchange the positions of two things; they also exchange indices."""
-    things = list(scene.things)
-    one, other = things[first], things[second]
-    things[first], things[second] = _move_to(other, one), _move_to(one, other)
-    return replace(scene, things=tuple(things))
-
-
-def rearrange(
-    scene: Scene, first: int, relation: Relation, second: int, draws: Draws
-) -> Iterator[Scene]:
-    """Scenes with one or both things moved so that the relation may hold."""
-    ways = draws.shuffle(("exchange", "first", "second", "pile"))
-    for way in ways:
-        if way == "exchange":
-            yield exchange_places(scene, first, second)
-        elif way == "pile":
-            top, base = (first, second) if relation == "on top of" else (second, first)
-            if relation in {"on top of", "under"} and base < top and is_free(scene, top):
-                below = scene.things[base]
-                if below.on is None and is_free(scene, base):
-                    yield scene.edit_thing(top, x=below.x, y=below.y, on=base)
-        else:
-            index = first if way == "first" else second
-            if is_free(scene, index):
-                for _ in range(_TRIES):
-                    x, y = _draw_position(draws)
-                    yield scene.edit_thing(index, x=x, y=y, on=None)
-
-
-def add_copies(scene: Scene, like: int, number: int, draws: Draws) -> Scene | None:
-    """Add copies of a thing at random positions; None if there is no room."""
-    for _ in range(number):
-        for _ in range(_TRIES):
-            x, y = _draw_position(draws)
-            twin = replace(scene.things[like], x=x, y=y, turn=draws.uniform() * math.pi, on=None)
-            grown = replace(scene, things=(*scene.things, twin))
-            if is_valid(grown):
-                scene = grown
-                break
-        else:
-            return None
-    return scene
-
-
-def remove_things(scene: Scene, among: list[int], number: int, draws: Draws) -> Scene | None:
-    """Remove some of these things; None if others stand on them."""
-    left = draws.shuffle(among)
-    gone: list[int] = []
-    for index in left:
-        if len(gone) < number and is_free(scene, index):
-            gone.append(index)
-    if len(gone) < number:
-        return None
-    for index in sorted(gone, reverse=True):
-        scene = scene.without(index)
-    return scene
-
-
-def _move_to(thing: Thing, target: Thing) -> Thing:
-    return replace(thing, x=target.x, y=target.y, on=target.on)
-
-
-def _draw_position(draws: Draws) -> tuple[float, float]:
-    return (
-        (2 * draws.uniform() - 1) * HALF_WIDTH,
-        (2 * draws.uniform() - 1) * HALF_DEPTH,
-    )
+from contrapose.world.sample import Draws, cumulative_weights
+from contrapose.world.scene import MOST_THINGS, OPPOSITE, RELATIONS, Relation, Scene, holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +103,13 @@ def first_valid_pair(pairs: Iterable[ScenePair]) -> ScenePair | None:
     return next((pair for pair in pairs if is_valid(pair.other_scene) and pair.holds), None)
 
 
-SIDES: tuple[Relation, ...] = ("left of", "right of", "in front of", "behind")
+LOCATIONS: tuple[Relation, ...] = ("left of", "right of", "in front of", "behind", "on top of")
+"""Locations of EqBen's synthetic part; of two captions each has another one."""
+_LOCATION_PAIRS = tuple(combinations(LOCATIONS, 2))
+_LOCATION_WEIGHTS = cumulative_weights(
+    [2.5 if "on top of" in two else 1.0 for two in _LOCATION_PAIRS]
+)
+"""Few scenes allow a pile: with these odds every two locations end up about equally often."""
 PLAIN_KINDS: tuple[Kind, ...] = ("one", "and", "relation", "relation")
 PAIR_KINDS: tuple[Kind, ...] = ("and", "relation")
 
@@ -252,14 +152,56 @@ def replace_slot(slot: Slot, kinds: Sequence[Kind] = PLAIN_KINDS) -> PairMaker:
 
 def replace_relation(scene: Scene, rng: np.random.Generator) -> ScenePair | None:
     """Pair with any other relation between the same two things."""
-    return _change_relation(scene, rng, lambda now: [other for other in RELATIONS if other != now])
+    caption = describe_as(scene, rng, ("relation",))
+    if caption is None or caption.relation is None:
+        return None
+    now = caption.relation
+    draws = Draws(rng)
+    first, second = mentioned_pair(caption)
+
+    def pairs() -> Iterator[ScenePair]:
+        for relation in draws.shuffle([other for other in RELATIONS if other != now]):
+            word = draw_relation_word(relation, draws)
+            if relation == OPPOSITE[now]:
+                word = min(caption.relation_word, len(RELATION_WORDS[relation]) - 1)
+            other = replace(caption, relation=relation, relation_word=word)
+            for moved in rearrange(scene, first, relation, second, draws):
+                yield ScenePair(scene, caption, moved, other, {"relation": (now, relation)})
+
+    return first_valid_pair(pairs())
 
 
 def relocate(scene: Scene, rng: np.random.Generator) -> ScenePair | None:
-    """Pair with the opposite relation; stacked things are put beside each other."""
-    return _change_relation(
-        scene, rng, lambda now: [OPPOSITE[now]] if now in SIDES else list(SIDES)
-    )
+    """Pair with any two of EqBen's locations, of the same two things in both scenes.
+
+    The two locations are drawn first. Where no two things of the scene stand as the first one says,
+    one of them is moved there before the pair is made.
+    """
+    draws = Draws(rng)
+    now, then = draws.shuffle(_LOCATION_PAIRS[draws.pick(_LOCATION_WEIGHTS)])
+    indices = range(len(scene.things))
+    ordered = draws.shuffle([(i, j) for i in indices for j in indices if i != j])
+    ordered.sort(key=lambda two: not holds(scene, two[0], now, two[1]))
+
+    def pairs() -> Iterator[ScenePair]:
+        for one, two in ordered:
+            base, first, second = scene, one, two
+            if "on top of" in (now, then) and first < second:
+                if not (is_alone(scene, first) and is_alone(scene, second)):
+                    continue
+                base, first, second = exchange_indices(scene, first, second), second, first
+            start = locate_things(base, first, now, second, draws)
+            caption = None if start is None else relate(start, first, now, second, rng)
+            if start is None or caption is None:
+                continue
+            word = draw_relation_word(then, draws)
+            if then == OPPOSITE[now]:
+                word = min(caption.relation_word, len(RELATION_WORDS[then]) - 1)
+            other = replace(caption, relation=then, relation_word=word)
+            for moved in rearrange(start, first, then, second, draws):
+                yield ScenePair(start, caption, moved, other, {"relation": (now, then)})
+
+    return first_valid_pair(pairs())
 
 
 def swap_relation(scene: Scene, rng: np.random.Generator) -> ScenePair | None:
@@ -341,25 +283,3 @@ def choose_maker(makers: Mapping[str, PairMaker], tag: str) -> PairMaker:
         return None if pair is None else replace(pair, tags={tag: name, **pair.tags})
 
     return make
-
-
-def _change_relation(
-    scene: Scene, rng: np.random.Generator, others: Callable[[Relation], list[Relation]]
-) -> ScenePair | None:
-    caption = describe_as(scene, rng, ("relation",))
-    if caption is None or caption.relation is None:
-        return None
-    now = caption.relation
-    draws = Draws(rng)
-    first, second = mentioned_pair(caption)
-
-    def pairs() -> Iterator[ScenePair]:
-        for relation in draws.shuffle(others(now)):
-            word = draw_relation_word(relation, draws)
-            if relation == OPPOSITE[now]:
-                word = min(caption.relation_word, len(RELATION_WORDS[relation]) - 1)
-            other = replace(caption, relation=relation, relation_word=word)
-            for moved in rearrange(scene, first, relation, second, draws):
-                yield ScenePair(scene, caption, moved, other, {"relation": (now, relation)})
-
-    return first_valid_pair(pairs())
