@@ -50,6 +50,23 @@ CUBE_SIDE = 0.8
 """Half the side of a cube over its radius; its corners stand a little outside the radius."""
 PILL_THICKNESS = 0.5
 """Radius of a pill's round cross-section over half its length."""
+PYRAMID_BASE = 0.9
+"""Half the side of a pyramid's foot over its radius."""
+TALL_HEIGHT = 2.0
+"""Height of cylinder, cone and pyramid over their radius."""
+TARGET_HEIGHT = 0.4
+"""Height above the middle of the ground of the point that the camera looks at."""
+
+PALE_SHARE = 0.80
+"""Share of white in every other band or check of a pattern."""
+BAND, CHECK = 0.36, 0.45
+"""Heights of a stripe and of a check over the radius; no flat top lies on a border of theirs."""
+CUBE_CHECK = 0.275
+"""Half the width of the middle check of three on a cube's face."""
+PILL_START = 1.18
+"""Distance over the radius from a pill's middle at which its bands and checks begin."""
+HAZE_FROM, HAZE_GROWTH = 14.0, 0.02
+"""Distance from which the ground fades into the sky, and the rate."""
 
 
 @dataclass(frozen=True, slots=True)

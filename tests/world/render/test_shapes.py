@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from contrapose.world.render.shapes import BOUNDS, PYRAMID_BASE, Vector, ray_entry, surface_normal
-from contrapose.world.scene import CUBE_SIDE, PILL_THICKNESS, SHAPES, Shape, Thing
+from contrapose.world.render.shapes import BOUNDS, Vector, ray_entry, surface_normal
+from contrapose.world.scene import CUBE_SIDE, PILL_THICKNESS, PYRAMID_BASE, SHAPES, Shape, Thing
 
 Array = np.ndarray
 

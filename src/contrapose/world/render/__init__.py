@@ -37,7 +37,19 @@ from contrapose.world.render.trace import (
     ground_hits,
     ray_directions,
 )
-from contrapose.world.scene import CUBE_SIDE, PILL_THICKNESS, SHAPES, Scene
+from contrapose.world.scene import (
+    BAND,
+    CHECK,
+    CUBE_CHECK,
+    CUBE_SIDE,
+    HAZE_FROM,
+    HAZE_GROWTH,
+    PALE_SHARE,
+    PILL_START,
+    PILL_THICKNESS,
+    SHAPES,
+    Scene,
+)
 
 __all__ = [
     "Box",
@@ -181,14 +193,6 @@ def _shade_image(chunk: Chunk, hits: Hits) -> Tensor:
     return _shade(chunk, hits, rays, find_shadows(chunk, hits, rays))
 
 
-PALE_SHARE = 0.80
-"""Share of white in every other band or check of a pattern."""
-BAND, CHECK = 0.36, 0.45
-"""Heights of a stripe and of a check over the radius; no flat top lies on a border of theirs."""
-CUBE_CHECK = 0.275
-"""Half the width of the middle check of three on a cube's face."""
-HAZE_FROM, HAZE_GROWTH = 14.0, 0.02
-"""Distance from which the ground fades into the sky, and the rate."""
 UNDERSIDE = 0.55
 """Share of the ambient light that reaches a surface that faces down."""
 
@@ -326,7 +330,7 @@ def _is_pale(thing: dict[str, Tensor], at: Vector) -> Tensor:
     x, y, z = at
     shape = {name: thing["shape"] == code for code, name in enumerate(SHAPES)}
     lying = shape["pill"]
-    along = torch.where(lying, x + 1.18, z).clamp(min=1e-3)
+    along = torch.where(lying, x + PILL_START, z).clamp(min=1e-3)
     one, other = torch.where(lying, z - PILL_THICKNESS, x), y
     striped = _is_odd(torch.floor(along * (1 / BAND)))
     eighths = (one > 0) ^ (other > 0) ^ (one.abs() > other.abs())

@@ -14,13 +14,11 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from contrapose.world.scene import COLORS, MATERIALS, PATTERNS, SHAPES, Scene
+from contrapose.world.scene import COLORS, MATERIALS, PATTERNS, SHAPES, TARGET_HEIGHT, Scene
 
 SHAPE_CODE = {shape: code for code, shape in enumerate(SHAPES)}
 MATERIAL_CODE = {material: code for code, material in enumerate(MATERIALS)}
 PATTERN_CODE = {pattern: code for code, pattern in enumerate(PATTERNS)}
-TARGET_HEIGHT = 0.4
-"""Height above the middle of the ground of the point that the camera looks at."""
 EMPTY = -1
 """Shape code of an empty slot."""
 

@@ -14,17 +14,20 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from contrapose.world.scene import CUBE_SIDE, PILL_THICKNESS, SHAPES, Shape
+from contrapose.world.scene import (
+    CUBE_SIDE,
+    PILL_THICKNESS,
+    PYRAMID_BASE,
+    SHAPES,
+    TALL_HEIGHT,
+    Shape,
+)
 
 Vector: TypeAlias = tuple[Tensor, Tensor, Tensor]
 """x, y and z, each a tensor."""
 
-PYRAMID_BASE = 0.9
-"""Half the side of a pyramid's foot."""
 PILL_AXIS = 1 - PILL_THICKNESS
 """Half the length of a pill's axis."""
-TALL_HEIGHT = 2.0
-"""Height of cylinder, cone and pyramid."""
 EPSILON = 1e-9
 
 BOUNDS: dict[Shape, tuple[float, float]] = {
