@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import contrapose as cp
+from contrapose.build import scenes as build_module
 from contrapose.data import (
     Benchmark,
     BenchmarkData,
@@ -25,7 +27,7 @@ from contrapose.data import (
     open_images,
 )
 from contrapose.files import StrictProblems
-from contrapose.world.benchmark import PARTS, export
+from contrapose.world.benchmark import PARTS
 from contrapose.world.benchmark.candidates import Form
 from contrapose.world.benchmark.suite import part_data
 from contrapose.world.scene import Scene
@@ -37,7 +39,7 @@ COUNT = 4
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("build") / "scenes"
-    export.build_scenes(out, examples=COUNT, seed=7, size=24, masks=True)
+    cp.build_scenes(out=out, examples=COUNT, seed=7, size=24, masks=True)
     return out
 
 
@@ -158,6 +160,7 @@ def test_a_folder_that_is_there_is_kept_unless_told(tmp_path: Path, cli: Cli) ->
         (("--part", "swap-relations"), "did you mean swap-relation"),
         (("--part", "add", "--examples", "0"), "at least one example"),
         (("--part", "add", "--size", "0"), "at least one pixel"),
+        (("--part", "add", "--size", "100000"), "at most 4096 pixels"),
         (("--part", "add", "--seed", "-1"), "must not be negative"),
         (("--part", "add", "--all"), "either --part or --all"),
     ],
@@ -179,7 +182,7 @@ def test_a_full_disk_leaves_nothing(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
-    monkeypatch.setattr(export, "write_file", full)
+    monkeypatch.setattr(build_module, "write_file", full)
     out = tmp_path / "deep" / "out"
     said = cli("build", "scenes", "--out", out, "--part", "add", "--examples", 3, "--size", 8)
     assert "No space left on device" in said.refused()
@@ -189,9 +192,13 @@ def test_a_full_disk_leaves_nothing(
 
 
 def test_no_permission_is_said(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> str:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(tmp_path))
+    make = Path.mkdir
 
-    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    def refuse(path: Path, *words: Any, **options: Any) -> None:
+        if path.name.endswith(".build"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        make(path, *words, **options)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
     words = ("build", "scenes", "--out", tmp_path / "out", "--part", "add", "--examples", 1)
     assert "Permission denied" in cli(*words).refused()

@@ -275,9 +275,14 @@ def build_scenes(
     size: int = 96,
     world: Literal["balanced", "skewed"] = "balanced",
     masks: bool = False,
+    engine: Literal["raytracer", "blender"] = "raytracer",
+    dry_run: bool = False,
     overwrite: bool = False,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Write the benchmark `scenes` as images and annotation files of public formats.
+
+    A build that was stopped goes on where it was when the same is asked again.
 
     Args:
         out: the folder to write; a folder in it for each part.
@@ -287,13 +292,18 @@ def build_scenes(
         size: width and height of the images.
         world: balanced, or as skewed as the training set.
         masks: also write which object each pixel belongs to.
+        engine: the built-in `raytracer`, or `blender` (`pip install 'contrapose[blender]'`).
+        dry_run: write nothing, and return the counts to expect.
         overwrite: replace a folder that is there.
+        progress: called with a description, the number done and the total.
 
     Returns:
-        The manifest: examples, images and reader of every part.
+        The manifest: examples, images and reader of every part, the engine, and the verdict of
+        the blind audit.
 
     Raises:
         InputError: an unknown part, no examples, or a folder that cannot be written.
+        MissingExtraError: Blender is not installed.
 
     Example:
         >>> import contrapose as cp
@@ -301,18 +311,21 @@ def build_scenes(
         >>> manifest["parts"]["swap-relation"]["examples"]
         2
     """
+    from contrapose.build.scenes import SceneBuild, plan_scenes, write_scenes
     from contrapose.world.benchmark import PARTS
-    from contrapose.world.benchmark.export import build_scenes as write_scenes
+    from contrapose.world.engines import ENGINES
 
     if seed < 0:
         raise InputError(f"{option('seed')} must not be negative, and is {seed}.")
-    return write_scenes(
-        local_path(out),
-        list_words(part) or tuple(PARTS),
+    build = SceneBuild(
+        parts=list_words(part) or tuple(PARTS),
         form=require_choice("world", world, ("balanced", "skewed")),
         examples=examples,
         seed=seed,
         size=size,
         masks=masks,
-        overwrite=overwrite,
+        engine=require_choice("engine", engine, ENGINES),
     )
+    if dry_run:
+        return plan_scenes(build)
+    return write_scenes(build, local_path(out), overwrite=overwrite, progress=progress)

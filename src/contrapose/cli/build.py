@@ -280,6 +280,13 @@ class SceneForm(StrEnum):
     skewed = "skewed"
 
 
+class SceneEngineName(StrEnum):
+    """Rendering engines."""
+
+    raytracer = "raytracer"
+    blender = "blender"
+
+
 @app.command("scenes")
 def scenes(
     out: Annotated[Path, typer.Option(help="The folder to write; a folder in it for each part.")],
@@ -298,30 +305,58 @@ def scenes(
     masks: Annotated[
         bool, typer.Option("--masks", help="Also write which thing each pixel belongs to.")
     ] = False,
+    engine: Annotated[
+        SceneEngineName,
+        typer.Option(
+            help="What draws the pictures: the built-in ray tracer, or Blender (see the extra "
+            "blender)."
+        ),
+    ] = SceneEngineName.raytracer,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write nothing; print the counts to expect.")
+    ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a folder that is there.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
-    """Write the benchmark `scenes` as images and annotation files of public formats."""
+    """Write the benchmark `scenes` as images and annotation files of public formats.
+
+    A build that was stopped goes on where it was when the same is asked again.
+    """
     from contrapose.api.build import build_scenes
 
     if every and part:
         raise InputError("pass either --part or --all, not both.")
-    manifest = build_scenes(
-        out=out,
-        part=part,
-        examples=examples,
-        seed=seed,
-        size=size,
-        world=world.value,
-        masks=masks,
-        overwrite=overwrite,
-    )
+    with show_progress(quiet=quiet) as progress:
+        manifest = build_scenes(
+            out=out,
+            part=part,
+            examples=examples,
+            seed=seed,
+            size=size,
+            world=world.value,
+            masks=masks,
+            engine=engine.value,
+            dry_run=dry_run,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    if as_json:
+        echo_json(json.dumps(manifest, indent=2, ensure_ascii=False))
+        return
     lines = [
         f"{name}: {made['examples']} examples, {made['images']} images; read with {_hint(made)}"
         for name, made in manifest["parts"].items()
     ]
-    show(output_console(), [*lines, f"written to {out}, with a manifest."])
+    if dry_run:
+        drawn = sum(made["filters"]["scenes drawn"] for made in manifest["parts"].values())
+        show(output_console(), [*lines, f"about {drawn:,} scenes to draw; nothing was written."])
+        return
+    audit = manifest["audit"]
+    verdict = ["There are no captions to audit."] if audit is None else audit["verdict"]
+    show(output_console(), [*lines, *verdict, f"written to {out}, with a manifest."])
 
 
 def _hint(made: dict[str, str]) -> str:

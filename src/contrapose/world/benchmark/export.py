@@ -1,4 +1,4 @@
-"""Export of the benchmark to disk: images, annotations in public formats, and a manifest.
+"""Layouts of the benchmark's parts on disk: image names, and annotations in public formats.
 
 Each part is a folder that a reader takes as its root:
 
@@ -16,7 +16,6 @@ columns `word` and `target_word`, which SIMAT does not have, hold the word that 
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,27 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contrapose import __version__
-from contrapose.data import (
-    BenchmarkData,
-    ComposedSet,
-    EditSet,
-    Example,
-    Gallery,
-    ImageRef,
-    open_images,
-)
+from contrapose.data import BenchmarkData, ComposedSet, EditSet, Example, Gallery, ImageRef
 from contrapose.errors import InputError
-from contrapose.files import did_you_mean, new_folder, require_free
-from contrapose.world.benchmark.annotations import RENDERER_VERSION, SIZE, index_maps, scene_of
-from contrapose.world.benchmark.candidates import (
-    MIN_PIXELS,
-    MIN_VISIBLE,
-    VISIBILITY_SIZE,
-    FilterCounts,
-    Form,
-)
-from contrapose.world.benchmark.suite import EXAMPLES, PARTS, part_data, require_positive
+from contrapose.world.benchmark.annotations import scene_of
 from contrapose.world.captions.words import RELATION_WORDS
 
 _SUGARCREPE_FILES: Mapping[str, str] = {
@@ -264,114 +245,25 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]], delimiter:
 
 MANIFEST = "manifest.json"
 SCENES = "scenes.jsonl"
-_IMAGE_BATCH = 128
 
 
-def build_scenes(
-    out: Path,
-    parts: Sequence[str] = tuple(PARTS),
-    *,
-    form: Form = "balanced",
-    examples: int = EXAMPLES,
-    seed: int = 0,
-    size: int = SIZE,
-    masks: bool = False,
-    overwrite: bool = False,
-) -> dict[str, Any]:
-    """Write parts of the benchmark, each into its own folder, in a public format.
+def scene_lines(layout: PartLayout) -> str:
+    """Text of the file of scenes: the name of each image, and the scene behind it."""
+    return "".join(
+        f'{{"image":{json.dumps(name)},"scene":{scene_of(ref).to_json()}}}\n'
+        for name, ref in layout.images
+    )
 
-    Args:
-        out: the folder to write, atomically.
-        parts: names of the parts.
-        form: balanced or skewed.
-        examples: number of examples per part.
-        seed: seed of everything random.
-        size: width and height of the images.
-        masks: also write an index map for each image: 0 is ground and sky, k the k-th thing.
-        overwrite: replace a folder that exists.
 
-    Returns:
-        The manifest.
-
-    Raises:
-        InputError: an unknown part, no examples, or a folder that cannot be written.
-    """
-    for part in parts:
-        if part not in PARTS:
-            raise InputError(f"scenes has no part {part!r}: {did_you_mean(part, PARTS)}")
-    require_positive(examples, size)
-    require_free(out, overwrite=overwrite)
-    manifest: dict[str, Any] = {
-        "source": f"contrapose {__version__}, scenes, renderer {RENDERER_VERSION}",
-        "parameters": {
-            "world": form,
-            "examples": examples,
-            "seed": seed,
-            "size": size,
-            "masks": masks,
-            "least_seen": MIN_VISIBLE,
-            "least_pixels": MIN_PIXELS,
-            "looked_at": VISIBILITY_SIZE,
-        },
-        "parts": {},
-    }
-    with new_folder(out, overwrite=overwrite) as folder:
-        files: dict[str, str] = {}
-        for part in dict.fromkeys(parts):
-            tally = FilterCounts()
-            data = part_data(part, form, examples, seed, size, tally)
-            layout = lay_out(part, data)
-            written = _write_part(folder / part, layout, size, masks=masks)
-            files |= {f"{part}/{name}": digest for name, digest in written}
-            manifest["parts"][part] = {
-                "read_with": layout.reader,
-                "examples": examples,
-                "images": len(layout.images),
-                "filters": dict(tally),
-            }
-        manifest["sha256"] = dict(sorted(files.items()))
-        write_file(folder / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
-    return manifest
+def mask_name(image: str) -> str:
+    """Name of the index map of an image of a layout."""
+    return f"masks/{image.removeprefix('images/')}"
 
 
 def write_file(path: Path, content: bytes) -> None:
     """Write one file into a folder that is still being built."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-
-
-def _write_part(
-    folder: Path, layout: PartLayout, size: int, *, masks: bool
-) -> Iterator[tuple[str, str]]:
-    """Write a part; yields the name and digest of every file."""
-
-    def put(name: str, content: bytes) -> tuple[str, str]:
-        write_file(folder / name, content)
-        return name, hashlib.sha256(content).hexdigest()
-
-    for name, text in layout.texts.items():
-        yield put(name, text.encode())
-    scenes = (
-        f'{{"image":{json.dumps(name)},"scene":{scene_of(ref).to_json()}}}\n'
-        for name, ref in layout.images
-    )
-    yield put(SCENES, "".join(scenes).encode())
-    for start in range(0, len(layout.images), _IMAGE_BATCH):
-        some = layout.images[start : start + _IMAGE_BATCH]
-        for (name, _), image in zip(some, open_images([ref for _, ref in some]), strict=True):
-            yield put(name, encode_png(image))
-        if masks:
-            for name, content in _encode_masks(some, size):
-                yield put(name, content)
-
-
-def _encode_masks(some: Sequence[tuple[str, ImageRef]], size: int) -> Iterator[tuple[str, bytes]]:
-    from PIL import Image
-
-    maps = index_maps([scene_of(ref) for _, ref in some], size)
-    for (name, _), index in zip(some, maps, strict=True):
-        file = name.removeprefix("images/")
-        yield f"masks/{file}", encode_png(Image.fromarray((index + 1).astype("uint8")))
 
 
 def encode_png(image: Any) -> bytes:

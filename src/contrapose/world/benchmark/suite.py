@@ -18,6 +18,8 @@ from contrapose.world.benchmark.pairs import PairMaker
 
 EXAMPLES = 200
 """Default number of examples of a part."""
+LARGEST_SIZE = 4096
+"""Width and height of the largest images that are rendered."""
 BLOCK_SIZE = 50
 """Examples that are made in one batch; the examples do not depend on it."""
 
@@ -239,7 +241,7 @@ def scenes(
         size: width and height of the images.
 
     Raises:
-        InputError: no such form, no examples, or images of no size.
+        InputError: no such form, no examples, or images of no size or too large.
     """
     if form not in NAMES:
         raise InputError(f"{form!r} is not a form of scenes; there are {' and '.join(NAMES)}.")
@@ -259,15 +261,17 @@ _TITLES: dict[Form, str] = {
 
 
 def require_positive(examples: int, size: int) -> None:
-    """Require at least one example and one pixel.
+    """Require at least one example, and images of 1 to `LARGEST_SIZE` pixels.
 
     Raises:
-        InputError: a number is below one.
+        InputError: a number is out of bounds.
     """
     if examples < 1:
         raise InputError(f"there must be at least one example, not {examples}.")
     if size < 1:
         raise InputError(f"pictures must be at least one pixel wide, not {size}.")
+    if size > LARGEST_SIZE:
+        raise InputError(f"pictures must be at most {LARGEST_SIZE} pixels wide, not {size}.")
 
 
 def _part_benchmark(

@@ -28,6 +28,10 @@ SKY_FADE = 0.35
 """How much darker the sky is one unit above the horizon."""
 
 
+MIRROR_GAIN = 1.5
+"""How much brighter mirrors see the sky than the camera does."""
+
+
 class ShaderGraph:
     """Node tree of a material or a world, with arithmetic on its sockets."""
 
@@ -163,7 +167,9 @@ def paint_sky(graph: ShaderGraph, stage: Stage) -> None:
     seen = graph.math("MAXIMUM", path["Is Camera Ray"], path["Is Glossy Ray"])
     gray = (stage.ambient,) * 3
     color = graph.mix(seen, gray, graph.scale(stage.sky, fade))
-    background = graph.add("ShaderNodeBackground", Color=color)
+    glossy = graph.math("MULTIPLY", path["Is Glossy Ray"], MIRROR_GAIN - 1.0)
+    strength = graph.math("ADD", glossy, 1.0)
+    background = graph.add("ShaderNodeBackground", Color=color, Strength=strength)
     graph.add("ShaderNodeOutputWorld", Surface=background.outputs[0])
 
 

@@ -14,6 +14,8 @@ from contrapose.world.scene import COLORS, PALE_SHARE, RGB, TARGET_HEIGHT, Scene
 Vector3 = tuple[float, float, float]
 
 RUBBER_ROUGHNESS, METAL_ROUGHNESS = 0.75, 0.16
+METALLIC = 0.7
+"""Share of the mirror in metal; the rest is dull, so that its color shows from every side."""
 LAMP_ANGLE = 0.06
 """Angular width of the lamp in radians, which softens its shadows a little."""
 
@@ -27,7 +29,7 @@ class Body:
         position: middle of its foot.
         paint: its color, linear.
         pale: color of every other band or check, linear.
-        metallic: 1 for metal, 0 for rubber.
+        metallic: share of the mirror; 0 for rubber.
         roughness: of its surface.
     """
 
@@ -114,7 +116,7 @@ def _make_body(scene: Scene, index: int) -> Body:
         position=(thing.x, thing.y, scene.foot(index)),
         paint=to_linear((red, green, blue)),
         pale=to_linear((pale[0], pale[1], pale[2])),
-        metallic=float(metal),
+        metallic=METALLIC if metal else 0.0,
         roughness=METAL_ROUGHNESS if metal else RUBBER_ROUGHNESS,
     )
 
