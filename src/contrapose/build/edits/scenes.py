@@ -11,8 +11,8 @@ import numpy as np
 from contrapose.build.edits.generators import GenerationError, ImagePair
 from contrapose.build.edits.recipe import EditPrompt
 from contrapose.world.benchmark.annotations import SceneImage, parse_caption
+from contrapose.world.benchmark.arrangement import is_stable
 from contrapose.world.benchmark.candidates import MIN_PIXELS, MIN_VISIBLE, VISIBILITY_SIZE
-from contrapose.world.benchmark.pairs import is_stable
 from contrapose.world.captions import Caption, is_true
 from contrapose.world.sample import HALF_DEPTH, HALF_WIDTH, sample_scene
 from contrapose.world.scene import MOST_THINGS, Scene, Thing
