@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,9 +23,8 @@ SIZE = 64
 
 
 def one_thing(**slots: Any) -> Scene:
-    plain = {"shape": "cube", "color": "red", "material": "rubber", "size": "large",
-             "pattern": "plain", "x": 0.2, "y": 0.1, "turn": 0.4}  # fmt: skip
-    return Scene((Thing(**(plain | slots)),))
+    thing = Thing("cube", "red", "rubber", "large", "plain", 0.2, 0.1, 0.4)
+    return Scene((replace(thing, **slots),))
 
 
 @pytest.fixture(scope="module")
