@@ -199,6 +199,10 @@ BENCHMARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "genecis": ("genecis-change-object", {"change_object.json": [
         {"condition": "wall", "reference": {"val_image_id": 1}, "target": {"val_image_id": 2},
          "gallery": [{"val_image_id": 3}]}]}),
+    "genecis-attribute": ("genecis-focus-attribute", {"focus_attribute.json": [
+        {"condition": "color", "reference": {"image_id": "1", "instance_bbox": [1, 2, 3, 4]},
+         "target": {"image_id": 2, "instance_bbox": [1, 2, 3.5, 4]},
+         "gallery": [{"image_id": 3, "instance_bbox": [1, 2, 3, 4]}]}]}),
     "classes": ("class-folders", {"a/1.png": b"x", "classnames.txt": b"a\tcat\n",
                                   "templates.txt": b"a {}\n"}),
 }  # fmt: skip

@@ -202,7 +202,7 @@ class _Survey:
 
 
 def _image_key(ref: ImageRef) -> tuple[object, ...]:
-    return ref.path, ref.crop, ref.cell, ref.channels, ref.source
+    return ref.path, ref.crop, ref.square, ref.cell, ref.channels, ref.source
 
 
 RefGroup = tuple[ImageRef, ...]

@@ -140,6 +140,7 @@ class ImageRef:
         cell: position in the Parquet file.
         channels: order of the color channels when the file is a `.npy` array.
         source: source of a generated image; None for a file.
+        square: whether black borders make a square of it, after the crop.
     """
 
     key: str
@@ -148,6 +149,7 @@ class ImageRef:
     cell: Cell | None = None
     channels: Literal["rgb", "bgr"] = "rgb"
     source: ImageSource | None = None
+    square: bool = False
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.source is None):
@@ -185,7 +187,8 @@ def open_image(ref: ImageRef) -> Image:
     """
     if ref.source is not None:
         return _open_sources([ref])[0]
-    return decode_image(read_bytes(ref), file=ref.path, crop=ref.crop, channels=ref.channels)
+    image = decode_image(read_bytes(ref), file=ref.path, crop=ref.crop, channels=ref.channels)
+    return _pad_to_square(image) if ref.square else image
 
 
 def decode_image(
@@ -264,10 +267,11 @@ def open_images(refs: Sequence[ImageRef]) -> list[Image]:
 
 def content_id(ref: ImageRef) -> str:
     """Hash what the reference shows: the same bytes and crop have the same id anywhere."""
+    form = f"{ref.channels} square" if ref.square else ref.channels
     if ref.source is None:
-        return bytes_id(read_bytes(ref), ref.crop, ref.channels)
+        return bytes_id(read_bytes(ref), ref.crop, form)
     content = f"{type(ref.source).__qualname__}:{ref.source.content}".encode()
-    return bytes_id(content, ref.crop, ref.channels)
+    return bytes_id(content, ref.crop, form)
 
 
 def bytes_id(content: bytes, crop: Box | None = None, channels: str = "rgb") -> str:
@@ -312,9 +316,13 @@ def _open_sources(refs: Sequence[ImageRef]) -> list[Image]:
     images = list(type(sources[0]).open_many(sources))
     if len(images) != len(refs):
         raise ValueError(f"{type(sources[0]).__name__} made {len(images)} of {len(refs)} images.")
-    return [
+    crops = [
         image if ref.crop is None else _crop(image, ref.crop)
         for ref, image in zip(refs, images, strict=True)
+    ]
+    return [
+        _pad_to_square(image) if ref.square else image
+        for ref, image in zip(refs, crops, strict=True)
     ]
 
 
@@ -330,3 +338,13 @@ def _crop(image: Image, box: Box) -> Image:
     if right <= left or bottom <= top:
         raise ValueError(f"the box {box} lies outside the image of {image.width} × {image.height}")
     return image.crop((left, top, right, bottom))
+
+
+def _pad_to_square(image: Image) -> Image:
+    """Pad an image with black on both sides, so that it is as wide as high."""
+    from PIL import Image as ImageModule
+
+    side = max(image.size)
+    square = ImageModule.new(image.mode, (side, side))
+    square.paste(image, ((side - image.width) // 2, (side - image.height) // 2))
+    return square

@@ -134,7 +134,7 @@ def _photograph_size(ref: ImageRef) -> ImageSize | None:
     """Height and width of the photograph that an image is cropped from; None if it is not."""
     if ref.crop is None:
         return None
-    photograph = open_image(replace(ref, crop=None))
+    photograph = open_image(replace(ref, crop=None, square=False))
     return photograph.height, photograph.width
 
 

@@ -2,16 +2,21 @@
 
 Every query is multiplied with every gallery vector, a tile at a time, in float32 by BLAS and its
 threads. A tile keeps only what could still be among the best k: a bound on the k-th best comes from
-the largest values of column groups, so that no tile is sorted. Candidates closer than float32 can
-tell are scored again in float64, pair by pair: equal vectors have equal scores wherever they stand,
-and ties go to the lowest row. Galleries may be memory-mapped, float32 or float16.
+the largest values of column groups, so that no tile is sorted. Selection is shared among as many
+threads, after the product and not beside it, because BLAS waits for its slowest thread. Candidates
+closer than float32 can tell are scored again in float64, pair by pair: equal vectors have equal
+scores wherever they stand, and ties go to the lowest row. Galleries may be memory-mapped, float32
+or float16.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,17 +24,28 @@ from numpy.typing import ArrayLike, NDArray
 from contrapose.errors import InputError, option
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 
-QUERY_TILE = 2048
+T = TypeVar("T")
+
+QUERY_TILE = 1024
 """Queries of a tile; few and large products keep the threads of BLAS busy."""
 
 TILE_CELLS = 1 << 23
-"""Scores of a tile, 32 MiB; two tiles are held at a time."""
+"""Scores of a tile, 32 MiB."""
 
-MAX_ROWS = 1 << 15
+MAX_ROWS = 1 << 14
 """Gallery vectors of a tile at the most."""
 
 GROUP_SIZE = 16
 """Columns of a group, whose largest value tells whether it is looked into."""
+
+MIN_BOUND_GROUPS = 8
+"""Groups for each of the k best from which the bound of the first tile is taken, at the least."""
+
+MAX_THREADS = 16
+"""Threads that select, at the most."""
+
+THREAD_CELLS = 1 << 16
+"""Scores of a thread, at the least."""
 
 MAX_SPARE = 256
 """Candidates of a query beyond k that are held before they are ranked."""
@@ -92,17 +108,17 @@ def search_exact(
         return Neighbors(rows, scores)
     numbers, left_out = _check_excluded(exclude, count, len(gallery))
     tiles = _Tiles(gallery, count, longest)
-    cells = min(count, QUERY_TILE) * min(tiles.step, len(gallery))
-    buffers = [np.empty(cells, dtype=np.float32) for _ in range(2)]
-    with ThreadPoolExecutor(1) as worker:
+    buffer = np.empty(min(count, QUERY_TILE) * min(tiles.step, len(gallery)), dtype=np.float32)
+    with _Pool(min(_count_threads(), 1 + len(buffer) // THREAD_CELLS)) as pool:
         for start in range(0, count, QUERY_TILE):
             some = vectors[start : start + QUERY_TILE]
             inside = (numbers >= start) & (numbers < start + len(some))
             excluded = numbers[inside] - start, left_out[inside]
-            ranked = _select(some, tiles, most, excluded, buffers, worker)
-            rank = np.arange(len(ranked.rows)) - np.searchsorted(ranked.queries, ranked.queries)
-            rows[start + ranked.queries, rank] = ranked.rows
-            scores[start + ranked.queries, rank] = ranked.scores
+            for first, ranked in _select(some, tiles, most, excluded, buffer, pool):
+                number = start + first + ranked.queries
+                rank = _rank_within(ranked.queries)
+                rows[number, rank] = ranked.rows
+                scores[number, rank] = ranked.scores
     return Neighbors(rows, scores)
 
 
@@ -151,6 +167,43 @@ class _Candidates:
         return _Candidates(self.queries[chosen], self.rows[chosen], self.scores[chosen])
 
 
+class _Pool:
+    """Threads that share the work on a tile; the calling thread is one of them."""
+
+    def __init__(self, threads: int):
+        self.threads = threads
+        self._others = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+
+    def __enter__(self) -> _Pool:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._others is not None:
+            self._others.shutdown()
+
+    def run(self, calls: list[Callable[[], T]]) -> list[T]:
+        """Run calls, at most as many as there are threads; their results in order."""
+        if self._others is None:
+            return [call() for call in calls]
+        waiting = [self._others.submit(call) for call in calls[1:]]
+        return [calls[0](), *(future.result() for future in waiting)]
+
+    def split(self, count: int) -> list[slice]:
+        """Split `count` rows among the threads."""
+        step = -(-count // self.threads)
+        return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+
+def _count_threads() -> int:
+    """Threads that BLAS may use too: `OMP_NUM_THREADS`, else the cores of this process."""
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    if limit.isdecimal() and int(limit):
+        return min(int(limit), MAX_THREADS)
+    if hasattr(os, "sched_getaffinity"):
+        return min(len(os.sched_getaffinity(0)), MAX_THREADS)
+    return min(os.cpu_count() or 1, MAX_THREADS)
+
+
 class _Tiles:
     """Tiles of a gallery in float32, with the length of the longest vector so far."""
 
@@ -159,20 +212,25 @@ class _Tiles:
         self.step = min(MAX_ROWS, max(GROUP_SIZE, TILE_CELLS // min(queries, QUERY_TILE)))
         self.longest: list[float] = []
 
-    def __iter__(self) -> Iterator[tuple[int, NDArray[np.float32], float]]:
+    def iterate(self, pool: _Pool) -> Iterator[tuple[int, NDArray[np.float32], float]]:
+        """Start, vectors and longest length of every tile."""
         for number, start in enumerate(range(0, len(self.gallery), self.step)):
             block = np.asarray(self.gallery[start : start + self.step], dtype=np.float32)
             if self.given is not None:
                 # Unit vectors in float32 or float16 may be longer by rounding.
                 self.longest.append(1.01 * self.given)
             elif number == len(self.longest):
-                length = float(np.sqrt(np.einsum("nd,nd->n", block, block).max()))
-                self.longest.append(max([length, *self.longest[-1:]]))
+                calls = [partial(_measure_longest, block[part]) for part in pool.split(len(block))]
+                self.longest.append(max([*pool.run(calls), *self.longest[-1:]]))
             yield start, block, self.longest[number]
 
 
+def _measure_longest(vectors: NDArray[np.float32]) -> float:
+    return float(np.sqrt(np.einsum("nd,nd->n", vectors, vectors).max()))
+
+
 class _Selection:
-    """Selection of what can be among the best k of each query of a tile of queries."""
+    """Selection of what can be among the best k of each of some queries."""
 
     def __init__(self, queries: NDArray[np.float32], k: int, exclude: tuple[IntArray, IntArray]):
         self.queries, self.k, self.exclude = queries, k, exclude
@@ -185,34 +243,59 @@ class _Selection:
             np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32)
         )
 
-    def add(self, scores: NDArray[np.float32], start: int, longest: float) -> None:
+    def add(
+        self, scores: NDArray[np.float32], start: int, longest: float, gallery: FloatArray
+    ) -> None:
         """Select from the scores of gallery rows from `start` on; changes the scores."""
         inside = (self.exclude[1] >= start) & (self.exclude[1] < start + scores.shape[1])
         scores[self.exclude[0][inside], self.exclude[1][inside] - start] = -np.inf
         self.slack = (self.rounding * longest + TINY).astype(np.float32)
         new = self._select(scores, start)
-        self.best = _merge_best(self.best, new)
-        bound = self.best[:, -1] - self.slack
-        held = _concatenate([self.held, new])
-        self.held = held.take(held.scores > bound[held.queries])
+        self.held = _concatenate([self.held, new])
+        if start + scores.shape[1] < len(gallery):
+            self.best = _merge_best(self.best, new)
+            bound = self.best[:, -1] - self.slack
+            self.held = self.held.take(self.held.scores > bound[self.held.queries])
+        if len(self.held.rows) > len(self.queries) * (self.k + MAX_SPARE):
+            self.held = self.rank(gallery)
 
     def _select(self, scores: NDArray[np.float32], start: int) -> _Candidates:
         """Select by the largest value of each group of columns; few groups are looked into."""
         count, columns = scores.shape
         groups = columns // GROUP_SIZE
-        blocks = scores[:, : groups * GROUP_SIZE].reshape(count, GROUP_SIZE, groups)
-        maxima = blocks.max(axis=1)
+        flat = scores.reshape(-1)
+        maxima = scores[:, : groups * GROUP_SIZE].reshape(count, GROUP_SIZE, groups).max(axis=1)
         bound = self.best[:, -1]
         if start == 0 and groups >= self.k:
-            bound = np.partition(maxima, groups - self.k, axis=1)[:, groups - self.k]
+            bound = _bound_best(maxima, self.k)
         bound = bound - self.slack
-        number, group = np.nonzero(maxima > bound[:, None])
-        cells = blocks[number, :, group]
-        hit, member = np.nonzero(cells > bound[number, None])
-        rest, column = np.nonzero(scores[:, groups * GROUP_SIZE :] > bound[:, None])
-        queries = np.concatenate([number[hit], rest])
-        rows = np.concatenate([member * groups + group[hit], groups * GROUP_SIZE + column])
-        return _Candidates(queries, rows + start, scores[queries, rows])
+        number, group = np.divmod(np.flatnonzero(maxima > bound[:, None]), max(1, groups))
+        index = (number * columns + group)[:, None] + np.arange(GROUP_SIZE) * groups
+        index = index[flat[index] > bound[number, None]]
+        if columns > groups * GROUP_SIZE:
+            rest = np.nonzero(scores[:, groups * GROUP_SIZE :] > bound[:, None])
+            index = np.concatenate([index, rest[0] * columns + groups * GROUP_SIZE + rest[1]])
+        queries, rows = np.divmod(index, columns)
+        return _Candidates(queries, rows + start, flat[index])
+
+    def rank(self, gallery: FloatArray) -> _Candidates:
+        """Rank what is held: the k best candidates of each query, best first.
+
+        Where two of a query are closer than float32 can tell, all of the query are scored again.
+        """
+        order = _order_by_score(self.held.queries, self.held.scores)
+        chosen = self.held.take(order)
+        number, scores = chosen.queries, chosen.scores.astype(np.float64)
+        close = (number[1:] == number[:-1]) & (scores[:-1] - scores[1:] <= self.slack[number[1:]])
+        unsure = np.zeros(len(self.queries), dtype=np.bool_)
+        unsure[number[1:][close]] = True
+        again = np.flatnonzero(unsure[number])
+        rows = chosen.rows
+        scores[again] = _score_pairs(self.queries, gallery, number[again], rows[again])
+        order = np.arange(len(number))
+        order[again] = again[np.lexsort((rows[again], -scores[again], number[again]))]
+        order = order[_rank_within(number) < self.k]
+        return _Candidates(number[order], rows[order], scores[order])
 
 
 def _select(
@@ -220,24 +303,35 @@ def _select(
     tiles: _Tiles,
     k: int,
     exclude: tuple[IntArray, IntArray],
-    buffers: list[NDArray[np.float32]],
-    worker: ThreadPoolExecutor,
-) -> _Candidates:
-    """Select candidates tile by tile; a tile is multiplied while the one before is selected."""
-    selection = _Selection(queries, k, exclude)
-    most = len(queries) * (k + MAX_SPARE)
-    running: Future[None] | None = None
-    for number, (start, block, longest) in enumerate(tiles):
-        scores = buffers[number % 2][: len(queries) * len(block)].reshape(len(queries), -1)
+    buffer: NDArray[np.float32],
+    pool: _Pool,
+) -> list[tuple[int, _Candidates]]:
+    """Select the k best tile by tile; the first query of each thread, with what it ranked."""
+    parts = pool.split(len(queries))
+
+    def begin(part: slice) -> _Selection:
+        inside = (exclude[0] >= part.start) & (exclude[0] < part.stop)
+        excluded = exclude[0][inside] - part.start, exclude[1][inside]
+        return _Selection(queries[part], k, excluded)
+
+    selections = [(part, begin(part)) for part in parts]
+    for start, block, longest in tiles.iterate(pool):
+        scores = buffer[: len(queries) * len(block)].reshape(len(queries), -1)
         np.matmul(queries, block.T, out=scores)
-        if running is not None:
-            running.result()
-        if len(selection.held.rows) > most:
-            selection.held = _rank(queries, tiles.gallery, selection.held, k, selection.slack)
-        running = worker.submit(selection.add, scores, start, longest)
-    if running is not None:
-        running.result()
-    return _rank(queries, tiles.gallery, selection.held, k, selection.slack)
+        rest = start, longest, tiles.gallery
+        pool.run([partial(selection.add, scores[part], *rest) for part, selection in selections])
+    ranked = pool.run([partial(selection.rank, tiles.gallery) for _, selection in selections])
+    return [(part.start, some) for part, some in zip(parts, ranked, strict=True)]
+
+
+def _bound_best(maxima: NDArray[np.float32], k: int) -> NDArray[np.float32]:
+    """Lower bound on the k-th best of each row, the k-th of the largest of fewer, larger groups."""
+    count, groups = maxima.shape
+    size = groups // (MIN_BOUND_GROUPS * k)
+    if size > 1:
+        groups //= size
+        maxima = maxima[:, : groups * size].reshape(count, size, groups).max(axis=1)
+    return np.asarray(np.partition(maxima, groups - k, axis=1)[:, groups - k])
 
 
 def _merge_best(best: NDArray[np.float32], new: _Candidates) -> NDArray[np.float32]:
@@ -247,37 +341,24 @@ def _merge_best(best: NDArray[np.float32], new: _Candidates) -> NDArray[np.float
         return best
     order = np.argsort(new.queries, kind="stable")
     number = new.queries[order]
-    sizes = np.bincount(number, minlength=count)
-    rank = np.arange(len(number)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    wide = np.full((count, k + int(sizes.max())), -np.inf, dtype=np.float32)
+    rank = _rank_within(number)
+    wide = np.full((count, k + int(rank.max()) + 1), -np.inf, dtype=np.float32)
     wide[:, :k] = best
     wide[number, k + rank] = new.scores[order]
     return np.asarray(-np.sort(np.partition(-wide, k - 1, axis=1)[:, :k], axis=1))
 
 
-def _rank(
-    queries: NDArray[np.float32],
-    gallery: FloatArray,
-    chosen: _Candidates,
-    k: int,
-    slack: NDArray[np.float32],
-) -> _Candidates:
-    """Keep the k best candidates of each query, best first.
+def _order_by_score(queries: IntArray, scores: FloatArray) -> IntArray:
+    """Order by query, then by falling float32 score; equal ones in any order."""
+    bits = scores.astype(np.float32).view(np.int32)
+    rising = np.where(bits < 0, bits ^ 0x7FFFFFFF, bits).astype(np.int64)
+    return np.asarray(np.argsort((queries << 32) - rising))
 
-    Where two of a query are closer than float32 can tell, all of the query are scored again.
-    """
-    order = np.lexsort((chosen.rows, -chosen.scores, chosen.queries))
-    chosen = chosen.take(order)
-    number, scores = chosen.queries, chosen.scores.astype(np.float64)
-    close = (number[1:] == number[:-1]) & (scores[:-1] - scores[1:] <= slack[number[1:]])
-    unsure = np.zeros(len(queries), dtype=np.bool_)
-    unsure[number[1:][close]] = True
-    again = np.flatnonzero(unsure[number])
-    scores[again] = _score_pairs(queries, gallery, number[again], chosen.rows[again])
-    order = np.lexsort((chosen.rows, -scores, number))
-    rank = np.arange(len(order)) - np.searchsorted(number, number)
-    order = order[rank < k]
-    return _Candidates(number[order], chosen.rows[order], scores[order])
+
+def _rank_within(queries: IntArray) -> IntArray:
+    """Position of each candidate among those of its query; queries are in rising order."""
+    sizes = np.bincount(queries)
+    return np.asarray(np.arange(len(queries)) - np.repeat(np.cumsum(sizes) - sizes, sizes))
 
 
 def _score_pairs(
@@ -298,8 +379,6 @@ def _score_pairs(
 
 
 def _concatenate(parts: list[_Candidates]) -> _Candidates:
-    if len(parts) == 1:
-        return parts[0]
     return _Candidates(
         np.concatenate([part.queries for part in parts]),
         np.concatenate([part.rows for part in parts]),

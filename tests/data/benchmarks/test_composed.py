@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from contrapose.data import ComposedSet, find_single_benchmark
+from contrapose.data.images import content_id, open_image
 from contrapose.errors import InputError
 from contrapose.files import ProblemList, StrictProblems
 
@@ -229,7 +232,62 @@ def test_malformed_genecis_records(tmp_path: Path, changes: dict[str, Any], word
         read("genecis-change-object", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["cirr", "fashioniq", "circo", "genecis-focus-object"])
+GENECIS_ATTRIBUTE = {
+    "condition": "color",
+    "reference": {"image_id": "7", "instance_bbox": [40, 20, 20, 10]},
+    "target": {"image_id": 8, "instance_bbox": [2.0, 1.0, 10.5, 20]},
+    "gallery": [
+        {"image_id": 7, "instance_bbox": [0, 0, 30, 30]},
+        {"image_id": 8, "instance_bbox": [2, 1, 10.5, 20.0]},
+    ],
+}
+
+
+def test_a_genecis_attribute_query_is_on_objects(tmp_path: Path) -> None:
+    """The released code takes 0.7 of the box to the left and upwards, then pads to a square."""
+    write(tmp_path / "genecis" / "focus_attribute.json", [GENECIS_ATTRIBUTE])
+    folder = tmp_path / "VG_100K_2"
+    folder.mkdir()
+    Image.new("RGB", (55, 50), (200, 100, 50)).save(folder / "7.jpg", quality=95)
+    data = read("genecis-focus-attribute", tmp_path)
+    assert data.galleries == ((1, 2),)  # the target once, another object of the query's photograph
+    reference, target, other = data.images
+    assert [image.path for image in (reference, other)] == [folder / "7.jpg"] * 2
+    assert target.path == tmp_path / "VG_100K" / "8.jpg"
+    assert len({image.key for image in data.images}) == 3
+    assert (reference.crop, target.crop) == ((26, 13, 34, 17), (0, 0, 18, 34))
+    opened = open_image(reference)
+    assert opened.size == (29, 29)  # clipped at the right, then padded above and below
+    assert opened.getpixel((10, 0)) == (0, 0, 0) == opened.getpixel((10, 28))
+    assert max(opened.getpixel((10, 14))) > 150
+    assert content_id(reference) != content_id(replace(reference, square=False))
+    card = find_single_benchmark("genecis-focus-attribute").card
+    assert card.chance["r1"] == 0.1
+    assert "not seen" in card.layout
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ({"image_id": 8}, "instance_bbox"),
+        ({"image_id": 8, "instance_bbox": [1, 2, 3]}, "4 numbers"),
+        ({"image_id": 8, "instance_bbox": [1, 2, 0, 4]}, "empty"),
+        ({"image_id": 8, "instance_bbox": [1, 2, "nan", 4]}, "finite"),
+        ({"image_id": "../../8", "instance_bbox": [1, 2, 3, 4]}, "8.jpg"),
+        ({"val_image_id": 8}, "image_id"),
+        (GENECIS_ATTRIBUTE["reference"], "reference image is in its gallery"),
+    ],
+)
+def test_malformed_genecis_objects(tmp_path: Path, target: Any, words: str) -> None:
+    record = {**GENECIS_ATTRIBUTE, "target": target}
+    write(tmp_path / "change_attribute.json", [record])
+    with pytest.raises(InputError, match=words):
+        read("genecis-change-attribute", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["cirr", "fashioniq", "circo", "genecis-focus-object", "genecis-focus-attribute"]
+)
 def test_a_folder_without_the_files(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="holds no"):
         read(name, tmp_path)

@@ -123,11 +123,11 @@ class ImagePositions:
     refs: list[ImageRef] = field(default_factory=list)
     positions: dict[str, int] = field(default_factory=dict)
 
-    def add(self, name: str, path: Path) -> int:
-        """Position of an image, which is added if it is new."""
+    def add(self, name: str, path: Path, crop: Box | None = None, *, square: bool = False) -> int:
+        """Position of an image, which is added if it is new; crops have names of their own."""
         position = self.positions.setdefault(name, len(self.refs))
         if position == len(self.refs):
-            self.refs.append(ImageRef(name, path))
+            self.refs.append(ImageRef(name, path, crop, square=square))
         return position
 
     def find(self, record: Record, names: Iterable[str], file: str) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from contrapose import metrics
+from contrapose.data import ImageRef
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.metrics.composed import (
@@ -53,9 +54,15 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
         derived[MEAN_RECALL] = DerivedMetric("average", ("r10", "r50"))
     names = dict.fromkeys(name for query in data.queries for name in query.tags)
     tags = {name: tuple(query.tags.get(name, "") for query in data.queries) for name in names}
-    clusters = metrics.clusters_of([(data.images[q.image].key,) for q in data.queries])
+    photographs = (data.images[query.image] for query in data.queries)
+    clusters = metrics.clusters_of([(_name_photograph(image),) for image in photographs])
     ids = tuple(query.id for query in data.queries)
     return ShapeMeasures(measures, derived, _notes(rankings), (ids, tags, clusters))
+
+
+def _name_photograph(image: ImageRef) -> str:
+    """Name of the photograph: crops of one file are one photograph."""
+    return image.key if image.crop is None else str((image.path, image.cell))
 
 
 def _measure_recall(lists: RankedLists, k: int, sizes: IntArray, relevant: IntArray) -> Measure:
