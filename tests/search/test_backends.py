@@ -17,8 +17,9 @@ from contrapose.search.backends import (
     open_lance,
 )
 from contrapose.search.exact import Neighbors
-from contrapose.search.index import Index
+from contrapose.search.index import Index, open_index, write_index
 from contrapose.search.writer import IndexRequest, build_index
+from tests.conftest import Cli
 from tests.search.photos import ColorModel, write_photos
 
 
@@ -80,3 +81,40 @@ def test_a_copy_in_lancedb(index: Index, tmp_path: Path, monkeypatch: pytest.Mon
     newer = cp.index(index.root, model=model).index
     with pytest.raises(InputError, match="older"):
         open_lance(newer, url)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_approximate_index_in_lancedb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
+) -> None:
+    """Above a number of vectors LanceDB searches approximately, and its recall is printed."""
+    pytest.importorskip("lancedb")
+    monkeypatch.setattr(backends, "APPROXIMATE_ROWS", 300)
+    built: list[int] = []
+    build = backends.LanceBackend.build_approximate
+    monkeypatch.setattr(
+        backends.LanceBackend,
+        "build_approximate",
+        lambda self: (built.append(self.count()), build(self))[1],
+    )
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((600, 32)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.save(tmp_path / "vectors.npy", vectors)
+    names = [f"{row}.png" for row in range(600)]
+    table = {"path": names, "size": [0] * 600, "mtime": [0] * 600, "content": names}
+    write_index(tmp_path, tmp_path, ("m", "m-1"), table, tmp_path / "vectors.npy", {}, 1)
+    copy = copy_to_lance(open_index(tmp_path), str(tmp_path / "lance"))
+    assert built == [600]
+    assert copy.table.list_indices()
+    recall = measure_recall(copy, vectors)
+    assert 0.5 < recall <= 1.0
+    nearest = copy.search(vectors[:20], 1)
+    assert (nearest.rows[:, 0] == np.arange(20)).mean() > 0.8
+    write_photos(tmp_path / "photos", 12)
+    result = cli(
+        "index", str(tmp_path / "photos"), "--model", "tiny-clip", "--device", "cpu",
+        "--lance", str(tmp_path / "other"),
+    )  # fmt: skip
+    assert result.status == 0
+    assert "100.0% of the exact 10 nearest" in result.out

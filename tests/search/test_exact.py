@@ -122,3 +122,28 @@ def test_a_query_of_zeros_and_an_empty_gallery() -> None:
 def test_bad_searches_are_refused(queries: Any, k: int, exclude: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         search_exact(queries, np.eye(4, dtype=np.float32), k, exclude=exclude)
+
+
+def test_selection_is_shared_among_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    gallery = rng.normal(size=(1003, 24)).astype(np.float32)
+    queries = gallery[rng.integers(0, len(gallery), 41)]
+    exclude = np.arange(41), rng.integers(0, len(gallery), 41)
+    used: set[int] = set()
+    add = exact._Selection.add
+
+    def observe(self: Any, *arguments: Any) -> None:
+        used.add(len(self.queries))
+        add(self, *arguments)
+
+    monkeypatch.setattr(exact._Selection, "add", observe)
+    monkeypatch.setattr(exact, "TILE_CELLS", 41 * 200)
+    results = []
+    for threads, cells in (("1", 1), ("3", 1), ("3", exact.THREAD_CELLS)):
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        monkeypatch.setattr(exact, "THREAD_CELLS", cells)
+        results.append(search_exact(queries, gallery, 7, exclude=exclude))
+    assert used == {41, 14, 13}  # a small search is not shared
+    expected = by_sorting(queries, gallery, 7, {i: {int(row)} for i, row in enumerate(exclude[1])})
+    for neighbors in results:
+        assert neighbors.rows.tolist() == expected

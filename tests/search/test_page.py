@@ -219,6 +219,26 @@ def test_drop_and_choose(visit: Visit) -> None:
     visit.status("by image")
 
 
+def test_an_open_page_shows_what_was_indexed_since(browser: object, tmp_path: Path) -> None:
+    photos, model = write_photos(tmp_path / "photos", 5), ColorModel()
+    searcher = Searcher(build_index(IndexRequest(photos), model).index, model)
+    with SearchServer(searcher) as running:
+        tab = Visit(browser, running, viewport={"width": 900, "height": 700})
+        expect(tab.page.locator("#about")).to_contain_text("5 images")
+        Image.new("RGB", (8, 8), (220, 30, 30)).save(photos / "red-new.png")
+        build_index(IndexRequest(photos), model)
+        tab.page.evaluate("window.dispatchEvent(new Event('focus'))")
+        expect(tab.page.locator("#about")).to_contain_text("6 images")
+        expect(tab.page.locator(".tile")).to_have_count(6)
+        Image.new("RGB", (8, 8), (225, 30, 30)).save(photos / "red-newer.png")
+        build_index(IndexRequest(photos), model)
+        tab.page.fill("#edit", "red")
+        expect(tab.page.locator("#about")).to_contain_text("7 images")
+        assert "red-newer.png" in tab.paths()
+        assert tab.page.locator(".broken").count() == 0
+        tab.close()
+
+
 def test_errors_and_hostile_names(visit: Visit) -> None:
     page = visit.page
     page.fill("#edit", "red -> blue")

@@ -124,6 +124,18 @@ def test_text_image_and_change_together(searcher: Searcher, photos: Path) -> Non
     assert "edited" in " ".join(result.notes)
 
 
+@pytest.mark.parametrize("fusion", ["text", "image"])
+def test_fusions_of_one_part_use_no_change(searcher: Searcher, photos: Path, fusion: str) -> None:
+    given = {"image": photos / "more" / "red-0.png", "text": "green"}
+    edited = SearchQuery(**given, changes=RED_TO_BLUE, fusion=fusion)  # type: ignore[arg-type]
+    plain = SearchQuery(**given, fusion=fusion)  # type: ignore[arg-type]
+    result = searcher.search(edited, 5)
+    assert [hit.row for hit in result.hits] == [hit.row for hit in searcher.search(plain, 5).hits]
+    assert colors(result) == ["green" if fusion == "text" else "red"] * 5
+    assert not any("edited" in note for note in result.notes)
+    assert any("no changes" in note for note in result.notes)
+
+
 def test_texts_are_embedded_once(photos: Path, searcher: Searcher) -> None:
     model = ColorModel()
     fresh = Searcher(searcher.index, model)

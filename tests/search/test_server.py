@@ -126,7 +126,7 @@ def test_the_index_and_its_pages(server: SearchServer, searcher: Searcher) -> No
 def test_images_are_sent_as_small_copies(server: SearchServer, searcher: Searcher) -> None:
     row = searcher.index.find_path("large.jpg")
     for kind, size in (("thumbnail", (320, 213)), ("image", (900, 600))):
-        reply = ask(server, f"/{kind}/{row}?v=1")
+        reply = ask(server, f"/{kind}/{row}")
         assert reply.headers["Content-Type"] == "image/jpeg"
         with Image.open(io.BytesIO(reply.body)) as image:
             assert (image.format, image.size) == ("JPEG", size)
@@ -335,3 +335,44 @@ def test_the_cache_is_bounded() -> None:
     cache.put(4, b"y" * 20)
     assert (cache.size, cache.get(0)) == (20, None)
     assert CACHE_BYTES < 1 << 28
+
+
+def pixel(reply: Reply) -> tuple[int, ...]:
+    assert reply.status == 200
+    value = Image.open(io.BytesIO(reply.body)).getpixel((3, 3))
+    assert isinstance(value, tuple)
+    return value
+
+
+def test_later_states_of_the_index(tmp_path: Path) -> None:
+    photos, model = write_photos(tmp_path / "photos", 5), ColorModel()
+    with SearchServer(
+        Searcher(build_index(IndexRequest(photos), model).index, model, subjects=list(COLORS))
+    ) as running:
+        before = ask(running, "/api/images").json()
+        address = f"/thumbnail/0?v={before['edition']}"
+        first = pixel(ask(running, address))
+        (photos / before["images"][0]["path"]).rename(photos / "zzz-last.png")
+        Image.new("RGB", (8, 8), (220, 200, 30)).save(photos / "aaa-first.png")
+        build_index(IndexRequest(photos), model)
+        after = ask(running, "/api/images").json()
+        assert [len(state["images"]) for state in (before, after)] == [5, 6]
+        assert after["edition"] != before["edition"]
+        assert after["images"][0]["path"] == "aaa-first.png"
+        described = ask(running, "/api/index").json()
+        assert (described["images"], described["edition"]) == (6, after["edition"])
+        answer = search(running, edit="red").json()
+        assert answer["edition"] == after["edition"]
+        # The old page's row 0 is its own image, never the new row 0.
+        assert pixel(ask(running, address)) == first
+        assert pixel(ask(running, f"/thumbnail/0?v={after['edition']}")) != first
+        assert "load the page again" in ask(running, "/thumbnail/0?v=00000000").error()
+        # A manifest that cannot be used leaves the last state.
+        manifest = next((photos / ".contrapose").glob("*/index.json"))
+        good = manifest.read_text()
+        other = json.loads(good) | {"number": 9, "fingerprint": "another-model"}
+        for text in ("{", json.dumps(other)):
+            manifest.write_text(text)
+            assert ask(running, "/api/index").json()["edition"] == after["edition"]
+        manifest.unlink()
+        assert ask(running, "/api/index").json()["images"] == 6

@@ -165,6 +165,7 @@ def build_triplets(
     seed: int = 0,
     device: str = "auto",
     cache: Cache = True,
+    dry_run: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -191,6 +192,8 @@ def build_triplets(
         seed: same seed, same scenes and same halves.
         device: where the oracle computes.
         cache: where the oracle's scores are stored, as in `evaluate`.
+        dry_run: write nothing and ask no model; the queries are counted before the oracle, or as
+            the annotations decide.
         overwrite: replace a folder that is there.
         progress: called with a description, what is done and what there is to do.
 
@@ -237,7 +240,7 @@ def build_triplets(
             f"scenes have their own images and words: leave out {option('images')}, "
             f"{option('subjects')} and {option('relations')}."
         )
-    judge = None if oracle is None else one_model(oracle)
+    judge = None if oracle is None or dry_run else one_model(oracle)
     if isinstance(judge, str):
         judge = load_model(judge, device=device)
     store = AnswerStore(store_place(cache))
@@ -252,7 +255,7 @@ def build_triplets(
             scenes=scenes,
             size=size,
         ),
-        local_path(out),
+        None if dry_run else local_path(out),
         recipe,
         oracle=judge,
         context=context,

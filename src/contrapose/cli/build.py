@@ -232,6 +232,9 @@ def triplets(
         typer.Option(help="Where the oracle's scores are kept. Left out: the user's folder."),
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no scores.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write nothing, ask no model; print the counts.")
+    ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a folder that is there.")
     ] = False,
@@ -258,17 +261,23 @@ def triplets(
             seed=seed,
             device=device,
             cache=cache_option(cache, no_cache),
+            dry_run=dry_run,
             overwrite=overwrite,
             progress=progress,
         )
     if as_json:
         echo_json(json.dumps(manifest, indent=2, ensure_ascii=False))
         return
+    end = f"written to {out}; read with simat."
+    if dry_run and oracle:
+        end = f"nothing was written, and {oracle} was not asked: the annotations stand for it."
+    elif dry_run:
+        end = "nothing was written."
     lines = [
         *(f"regions, {name}: {count:,}" for name, count in manifest["regions"].items()),
         *(f"queries, {name}: {count:,}" for name, count in manifest["queries"].items()),
         ", ".join(f"{count:,} {name}" for name, count in manifest["written"].items()),
-        f"written to {out}; read with simat.",
+        end,
     ]
     show(output_console(), lines)
 

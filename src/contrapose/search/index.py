@@ -183,6 +183,15 @@ def open_index(folder: Path) -> Index:
     )
 
 
+def read_stamp(folder: Path) -> tuple[int, int, int] | None:
+    """Stamp of the manifest, another one after each update; None where there is no manifest."""
+    try:
+        status = (folder / MANIFEST).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
 def write_index(
     folder: Path,
     root: Path,

@@ -136,6 +136,16 @@ class Searcher:
         self._statistics: BasicStatistics | None = None
         self._sample: NDArray[np.float32] | None = None
 
+    def with_index(self, index: Index) -> Searcher:
+        """Searcher of the same model on another state of the index.
+
+        Raises:
+            InputError: the index is of another model.
+        """
+        other = Searcher(index, self.model, subjects=self.subjects, styles=self.styles)
+        other._texts, other._context = dict(self._texts), self._context
+        return other
+
     def search(self, query: SearchQuery, k: int = 10) -> SearchResult:
         """Find the k best images; the query image itself is left out.
 
@@ -154,14 +164,18 @@ class Searcher:
         direction = np.sum(deltas, axis=0) if deltas else None
         scale, calibrated = self._choose_scale(query, fusion, image, direction)
         edited = image
-        if fusion.name != "delta" and direction is not None and query.text is not None:
+        if fusion.name in ("image", "text") and deltas:
+            notes.append(f"the fusion {fusion.name} uses no changes")
+        elif (
+            fusion.name != "delta"
+            and query.text is not None
+            and image is not None
+            and direction is not None
+        ):
             # The image is edited by the changes, then fused with the free text.
-            if image is not None:
-                weight = calibrate_scale(image, direction, self._calibration_sample())
-                edited = normalize_rows(image + weight * direction)
-                notes.append(f"the image is edited with λ = {weight:.2f}, calibrated on the index")
-            elif text is not None:
-                text = normalize_rows(text + direction)
+            weight = calibrate_scale(image, direction, self._calibration_sample())
+            edited = normalize_rows(image + weight * direction)
+            notes.append(f"the image is edited with λ = {weight:.2f}, calibrated on the index")
         rows, scores = self._rank(fusion, edited, text, direction, scale, left_out, k)
         if calibrated:
             notes.append(

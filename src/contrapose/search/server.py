@@ -3,7 +3,7 @@
     GET  /                   the page
     GET  /api/index          the index, its model, and the fusions
     GET  /api/images         a page of the index: offset
-    GET  /thumbnail/ROW      JPEG copy of an image; /image/ROW is a larger one
+    GET  /thumbnail/ROW      JPEG copy of an image; /image/ROW is a larger one; v is the edition
     POST /api/search         JSON: path or upload, edit, fusion, lambda, k
     POST /api/upload         the bytes of an image
 
@@ -234,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
         service = self.server.service
         if image:
             side = THUMBNAIL_SIDE if image[1] == "thumbnail" else PREVIEW_SIDE
-            content = service.render_image(int(image[2]), side)
+            content = service.render_image(int(image[2]), side, _read_edition(address.query))
             self._send(content, "image/jpeg", {"Cache-Control": "private, max-age=86400"})
         elif address.path == "/":
             page, policy = load_page()
@@ -284,6 +284,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
+
+
+def _read_edition(query: str) -> str | None:
+    try:
+        return parse_qs(query, max_num_fields=8).get("v", [None])[0]
+    except ValueError:
+        raise RequestError(400, "the address cannot be read.") from None
 
 
 def _read_offset(query: str) -> int:

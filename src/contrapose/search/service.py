@@ -3,6 +3,10 @@
 Images leave only as JPEG copies of rows of the index: no file is sent as it is, and no path of a
 request is ever opened. A query names its image by a path that the index holds, or by the id of an
 image that was uploaded before.
+
+Every request looks whether the manifest of the index was replaced, and goes on with the new state
+if it was; one request sees one state. Addresses of images name their state, so that a row of an
+older page never shows another image.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import math
 import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -22,6 +26,7 @@ from contrapose.data.images import bytes_id, decode_image, read_bytes
 from contrapose.errors import ContraposeError, InputError
 from contrapose.files import is_valid_unicode
 from contrapose.metrics.fusion import FUSIONS
+from contrapose.search.index import Index, open_index, read_stamp
 from contrapose.search.queries import SearchQuery, SearchResult, parse_edits
 from contrapose.search.searcher import Searcher
 
@@ -48,6 +53,9 @@ MAX_K, MAX_EDIT, MAX_CHANGES = 200, 1000, 16
 
 MAX_SCALES = {"weicom": 1.0}
 """Largest λ of fusions whose λ is a share."""
+
+MAX_STATES = 4
+"""States of the index whose images are still served, for pages that were loaded before."""
 
 
 class RequestError(ContraposeError):
@@ -82,6 +90,25 @@ class ByteCache:
                 self.size -= len(self._items.popitem(last=False)[1])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexState:
+    """State of the index that requests are answered from.
+
+    Attributes:
+        searcher: the index as it is in this state.
+        edition: part of the images' addresses: a browser keeps images, and must not show those of
+            another index or state.
+    """
+
+    searcher: Searcher
+    edition: str
+
+    @property
+    def index(self) -> Index:
+        """The index."""
+        return self.searcher.index
+
+
 class SearchService:
     """Answers to the web page: the index, pages of images, JPEG copies, uploads, searches.
 
@@ -89,20 +116,41 @@ class SearchService:
     """
 
     def __init__(self, searcher: Searcher):
-        self.searcher = searcher
         self._copies, self._uploads = ByteCache(CACHE_BYTES), ByteCache(UPLOADS_BYTES)
-        self._searching = Lock()
-        # Part of the images' addresses: a browser keeps them, and must not show another index's.
-        self._edition = secrets.token_hex(4)
+        self._searching, self._opening = Lock(), Lock()
+        self._stamp: object = None
+        self._states: list[IndexState] = [IndexState(searcher, secrets.token_hex(4))]
+
+    def state(self) -> IndexState:
+        """Newest state of the index; it is opened again after its manifest was replaced.
+
+        A state that cannot be used (damaged, of another model, or deleted) leaves the last one. A
+        copy in LanceDB does not follow, so that its index stays as it is.
+        """
+        with self._opening:
+            newest = self._states[-1]
+            stamp = read_stamp(newest.index.folder)
+            if stamp is not None and stamp != self._stamp and newest.searcher.backend is None:
+                self._stamp = stamp
+                try:
+                    index = open_index(newest.index.folder)
+                    if index.number != newest.index.number:
+                        searcher = newest.searcher.with_index(index)
+                        newest = IndexState(searcher, secrets.token_hex(4))
+                        self._states = [*self._states, newest][-MAX_STATES:]
+                except InputError:
+                    pass
+            return newest
 
     def describe(self) -> dict[str, Any]:
         """Describe the index and what can be asked of it."""
-        index = self.searcher.index
+        state = self.state()
+        index = state.index
         return {
             "name": index.root.name,
             "model": index.model,
             "images": len(index),
-            "edition": self._edition,
+            "edition": state.edition,
             "page_size": PAGE_SIZE,
             "max_k": MAX_K,
             "max_upload_bytes": MAX_UPLOAD_BYTES,
@@ -119,20 +167,32 @@ class SearchService:
 
     def list_images(self, offset: int) -> dict[str, Any]:
         """List a page of the index: rows and paths."""
-        index = self.searcher.index
+        state = self.state()
+        index = state.index
         rows = range(min(offset, len(index)), min(offset + PAGE_SIZE, len(index)))
-        return {"images": [{"row": row, "path": index.path(row)} for row in rows]}
+        listed = [{"row": row, "path": index.path(row)} for row in rows]
+        return {"images": listed, "edition": state.edition}
 
-    def render_image(self, row: int, side: int) -> bytes:
+    def render_image(self, row: int, side: int, edition: str | None = None) -> bytes:
         """JPEG copy of an image of the index, at most `side` pixels wide and high.
 
+        Args:
+            row: in the state of the index that `edition` names.
+            side: pixels.
+            edition: of the state; None is the newest.
+
         Raises:
-            RequestError: there is no such row, or its file cannot be used any more.
+            RequestError: there is no such state or row, or its file cannot be used any more.
         """
-        kept = self._copies.get((row, side))
+        states = [self.state()] if edition is None else self._states
+        state = next((one for one in states if edition in (None, one.edition)), None)
+        if state is None:
+            raise RequestError(404, "the index has changed; load the page again.")
+        key = state.edition, row, side
+        kept = self._copies.get(key)
         if kept is not None:
             return kept
-        file = self._file(row)
+        file = _find_image_file(state.index, row)
         try:
             image = decode_image(read_bytes(ImageRef("row", file)), side=side)
         except InputError as error:
@@ -140,7 +200,7 @@ class SearchService:
         image.thumbnail((side, side))
         stream = io.BytesIO()
         image.save(stream, "JPEG", quality=88)
-        self._copies.put((row, side), stream.getvalue())
+        self._copies.put(key, stream.getvalue())
         return stream.getvalue()
 
     def keep_upload(self, content: bytes) -> dict[str, Any]:
@@ -154,10 +214,11 @@ class SearchService:
         except InputError as error:
             raise RequestError(400, _sentence(error)) from None
         name = bytes_id(content)
-        rows = self.searcher.index.find_content(name)
+        index = self.state().index
+        rows = index.find_content(name)
         if len(rows):
             row = int(rows[0])
-            return {"row": row, "path": self.searcher.index.path(row)}
+            return {"row": row, "path": index.path(row)}
         self._uploads.put(name, content)
         return {"upload": name}
 
@@ -183,7 +244,8 @@ class SearchService:
             raise RequestError(400, "λ is a number.")
         if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MAX_K:
             raise RequestError(400, f"k is a whole number from 1 to {MAX_K}.")
-        row, image = self._query_image(values.get("path"), values.get("upload"))
+        state = self.state()
+        row, image = self._query_image(state.index, values.get("path"), values.get("upload"))
         try:
             text, changes = parse_edits(edit)
             if len(changes) > MAX_CHANGES:
@@ -194,19 +256,21 @@ class SearchService:
                 most = MAX_SCALES.get(chosen.name, math.inf)
                 query = replace(query, scale=min(float(scale), most))
             with self._searching:
-                result = self.searcher.search(query, k)
+                result = state.searcher.search(query, k)
         except InputError as error:
             raise RequestError(400, _sentence(error)) from None
-        return {"row": row, **_describe_result(result)}
+        return {"row": row, "edition": state.edition, **_describe_result(result)}
 
-    def _query_image(self, path: object, upload: object) -> tuple[int | None, Path | bytes | None]:
+    def _query_image(
+        self, index: Index, path: object, upload: object
+    ) -> tuple[int | None, Path | bytes | None]:
         """Row and image of a query; None where it has no image."""
         if path is not None:
             known = isinstance(path, str) and is_valid_unicode(path)
-            row = self.searcher.index.find_path(str(path)) if known else None
+            row = index.find_path(str(path)) if known else None
             if row is None:
                 raise RequestError(404, "the index holds no such image.")
-            return row, self._file(row)
+            return row, _find_image_file(index, row)
         if upload is None:
             return None, None
         content = self._uploads.get(upload) if isinstance(upload, str) else None
@@ -214,21 +278,21 @@ class SearchService:
             raise RequestError(404, "the dropped image is no longer known; drop it again.")
         return None, content
 
-    def _file(self, row: int) -> Path:
-        """File of a row; a link that leads out of the folder is refused."""
-        index = self.searcher.index
-        if not 0 <= row < len(index):
-            raise RequestError(404, "the index holds no such image.")
-        try:
-            file = index.file(row)
-            inside = file.resolve().is_relative_to(index.root)
-        except (InputError, OSError, RuntimeError):
-            inside = False
-        if not inside:
-            raise RequestError(404, "the image lies outside the folder of the index.")
-        if not file.is_file():  # a file with nearly the same name does not stand for it here
-            raise RequestError(404, "the image is not there any more.")
-        return file
+
+def _find_image_file(index: Index, row: int) -> Path:
+    """File of a row; a link that leads out of the folder is refused."""
+    if not 0 <= row < len(index):
+        raise RequestError(404, "the index holds no such image.")
+    try:
+        file = index.file(row)
+        inside = file.resolve().is_relative_to(index.root)
+    except (InputError, OSError, RuntimeError):
+        inside = False
+    if not inside:
+        raise RequestError(404, "the image lies outside the folder of the index.")
+    if not file.is_file():  # a file with nearly the same name does not stand for it here
+        raise RequestError(404, "the image is not there any more.")
+    return file
 
 
 def _describe_result(result: SearchResult) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from contrapose.data.check import check_data
 from contrapose.errors import InputError
 from contrapose.files import StrictProblems
 from contrapose.world.benchmark import parse_caption
+from tests.conftest import Cli
 from tests.fakes import Tower
 
 LINES = (
@@ -221,3 +222,19 @@ def test_what_cannot_be_built(genome: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="out"):
         cp.build_triplets("scenes", out=tmp_path / "out", scenes=10)
     assert [item.name for item in (tmp_path / "out").iterdir()] == ["mine.txt"]
+
+
+def test_a_dry_run_counts_and_writes_nothing(genome: Path, tmp_path: Path, cli: Cli) -> None:
+    path, out = genome / "relationships.json", tmp_path / "out"
+    counted = cp.build_triplets(path, out=out, min_images=1, dry_run=True)
+    assert not out.exists()
+    result = cli(
+        "build", "triplets", str(path), "--min-images", "1", "--out", str(out), "--dry-run",
+        "--oracle", "no-such-model",
+    )  # fmt: skip
+    assert result.status == 0
+    assert not out.exists()
+    assert "nothing was written" in result.out
+    assert "no-such-model was not asked" in result.out
+    assert counted == cp.build_triplets(path, out=out, min_images=1)
+    assert (out / "transfos.csv").is_file()

@@ -83,7 +83,7 @@ class _Material:
 
 def build_triplets(
     source: TripletSource,
-    out: Path,
+    out: Path | None,
     recipe: TripletRecipe,
     *,
     oracle: Model | None = None,
@@ -94,7 +94,7 @@ def build_triplets(
 
     Args:
         source: the annotations.
-        out: the folder to write.
+        out: the folder to write; None writes nothing and only counts.
         recipe: lists, thresholds and seed.
         oracle: a model with `itm`, `vqa` or `itc` that looks at every region; None takes the
             annotations: a target must not be annotated in the same photograph.
@@ -107,7 +107,8 @@ def build_triplets(
     Raises:
         InputError: the annotations cannot be read, nothing is left, or the folder cannot be used.
     """
-    require_free(out, overwrite=overwrite)
+    if out is not None:
+        require_free(out, overwrite=overwrite)
     if source.path is None:
         recipe = replace(recipe, subjects=SCENE_SUBJECTS, relations=SCENE_RELATION_WORDS)
     material = _gather_scenes(source, recipe) if source.path is None else _gather(source, recipe)
@@ -134,6 +135,8 @@ def build_triplets(
             "test": splits[True],
         },
     }
+    if out is None:
+        return manifest
     with new_folder(out, overwrite=overwrite) as folder:
         for name, text in _annotation_files(material, queries, test):
             write_file(folder / name, text.encode())

@@ -112,6 +112,8 @@ async function run() {
         method: "POST", body: JSON.stringify(body), signal: mine.signal,
         headers: { "Content-Type": "application/json" },
       });
+      await readIndex(answer.edition);
+      if (pending !== mine) return;
       showResult(answer);
     }
     complain("");
@@ -123,9 +125,18 @@ async function run() {
   if (pending === mine) grid.classList.remove("old");
 }
 
+// The index may be updated while the page is open: every answer names the edition it is from.
+async function readIndex(edition) {
+  if (index && index.edition === edition) return false;
+  index = await ask("/api/index");
+  byId("about").textContent = `${index.images.toLocaleString("en")} images · ${index.model}`;
+  return true;
+}
+
 async function browse(offset, mine) {
   const answer = await ask("/api/images?offset=" + offset, { signal: mine.signal });
-  const tiles = answer.images.map((image) => makeTile(image));
+  if (await readIndex(answer.edition) && offset) return browse(0, mine);
+  const tiles = answer.images.map((image) => makeTile(image, answer.edition));
   listed = offset + tiles.length;
   if (offset) grid.append(...tiles); else replaceTiles(tiles);
   byId("more").hidden = listed >= index.images;
@@ -136,10 +147,10 @@ async function browse(offset, mine) {
 }
 
 function showResult(answer) {
-  if (answer.row !== null) showQuery(imageAddress("image", answer.row), state.path);
+  if (answer.row !== null) showQuery(imageAddress("image", answer.row, answer.edition), state.path);
   else if (state.upload !== null) showQuery(previews.get(state.upload), "dropped image");
   showScale(answer.fusion, answer.lambda);
-  replaceTiles(answer.hits.map((hit) => makeTile(hit, answer)));
+  replaceTiles(answer.hits.map((hit) => makeTile(hit, answer.edition, answer)));
   byId("more").hidden = true;
   const kind = index.fusions.find((fusion) => fusion.name === answer.fusion);
   const words = [`${answer.hits.length} images by ${kind.name}: ${kind.title}.`];
@@ -156,9 +167,9 @@ function replaceTiles(tiles) {
   if (inside && tiles.length) tiles[0].focus();
 }
 
-const imageAddress = (kind, row) => `/${kind}/${row}?v=${index.edition}`;
+const imageAddress = (kind, row, edition) => `/${kind}/${row}?v=${edition}`;
 
-function makeTile(hit, answer) {
+function makeTile(hit, edition, answer) {
   const tile = make("button", "tile"), image = make("img"), name = make("span", "name");
   tile.type = "button";
   tile.tabIndex = -1;
@@ -166,7 +177,7 @@ function makeTile(hit, answer) {
   image.draggable = false;
   image.alt = hit.path;
   image.addEventListener("error", () => tile.classList.add("broken"));
-  image.src = imageAddress("thumbnail", hit.row);
+  image.src = imageAddress("thumbnail", hit.row, edition);
   name.append(make("span", "", hit.path.split("/").pop()));
   tile.append(image, name);
   if (answer) {
@@ -299,16 +310,20 @@ byId("more").addEventListener("click", async () => {
 new IntersectionObserver((seen) => seen[0].isIntersecting && byId("more").click())
   .observe(byId("more"));
 addEventListener("popstate", () => { state = readHash(); edit.value = state.edit; run(); });
+addEventListener("focus", async () => {  // back from another window: show what was indexed since
+  if (!state) return;
+  const { edition } = await ask("/api/index").catch(() => index);
+  if (edition !== index.edition) run();
+});
 
 async function start() {
   try {
-    index = await ask("/api/index");
+    await readIndex(null);
   } catch (error) {
     return complain(error.message);
   }
   document.title = `${index.name} · search`;
   byId("title").textContent = index.name;
-  byId("about").textContent = `${index.images.toLocaleString("en")} images · ${index.model}`;
   for (const fusion of index.fusions) {
     const choice = make("option", "", fusion.name);
     choice.title = fusion.title;
