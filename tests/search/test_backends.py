@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,23 +92,18 @@ def test_an_approximate_index_in_lancedb(
     """Above a number of vectors LanceDB searches approximately, and its recall is printed."""
     pytest.importorskip("lancedb")
     monkeypatch.setattr(backends, "APPROXIMATE_ROWS", 300)
-    built: list[int] = []
-    build = backends.LanceBackend.build_approximate
-    monkeypatch.setattr(
-        backends.LanceBackend,
-        "build_approximate",
-        lambda self: (built.append(self.count()), build(self))[1],
-    )
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((600, 32)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     np.save(tmp_path / "vectors.npy", vectors)
     names = [f"{row}.png" for row in range(600)]
-    table = {"path": names, "size": [0] * 600, "mtime": [0] * 600, "content": names}
+    zeros = [0] * 600
+    table: dict[str, Sequence[Any]] = {
+        "path": names, "size": zeros, "mtime": zeros, "content": names
+    }  # fmt: skip
     write_index(tmp_path, tmp_path, ("m", "m-1"), table, tmp_path / "vectors.npy", {}, 1)
     copy = copy_to_lance(open_index(tmp_path), str(tmp_path / "lance"))
-    assert built == [600]
-    assert copy.table.list_indices()
+    assert len(copy.table.list_indices()) == 1
     recall = measure_recall(copy, vectors)
     assert 0.5 < recall <= 1.0
     nearest = copy.search(vectors[:20], 1)

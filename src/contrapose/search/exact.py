@@ -12,7 +12,7 @@ or float16.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -181,7 +181,7 @@ class _Pool:
         if self._others is not None:
             self._others.shutdown()
 
-    def run(self, calls: list[Callable[[], T]]) -> list[T]:
+    def run(self, calls: Sequence[Callable[[], T]]) -> list[T]:
         """Run calls, at most as many as there are threads; their results in order."""
         if self._others is None:
             return [call() for call in calls]
