@@ -13,7 +13,7 @@ from contrapose.data.video import find_frames
 from contrapose.data.video_frames import VideoFolder, frame_ref, video_digest
 from contrapose.errors import InputError
 from contrapose.files import MalformedError
-from tests.boundary_videos import write_boundaries
+from examples.boundaries import write_boundaries
 from tests.videos import encode_video, frame_number, gray_frames
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -115,6 +116,62 @@ def test_a_mask_of_another_size_is_refused(ref: ImageRef) -> None:
     shown = mask_image(ref, "id", [RegionMask.of(some((10, 16)))], Filling("mean"))
     with pytest.raises(InputError, match=r"16 × 10 does not fit .*16 × 12"):
         open_image(shown)
+
+
+WINDOWS: list[list[int]] = []
+"""Numbers of the images that each call made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """Generated image of a number; negative ones cannot be made."""
+
+    number: int
+    pixels: int = 16
+
+    @property
+    def content(self) -> str:
+        return str(self.number)
+
+    @classmethod
+    def open_many(cls, sources: Sequence[Self]) -> list[Image.Image]:
+        WINDOWS.append([source.number for source in sources])
+        if any(source.number < 0 for source in sources):
+            raise InputError("one cannot be made.")
+        return [Image.new("RGB", (4, 4), (source.number,) * 3) for source in sources]
+
+
+def open_numbered(images: ImageCache, numbers: Sequence[int], pixels: int = 16) -> list[int | None]:
+    """Open generated images in order; None where one cannot be made."""
+    refs = [ImageRef(str(n), source=Numbered(n, pixels)) for n in numbers]
+    ids = [content_id(ref) for ref in refs]
+    WINDOWS.clear()
+    images.expect(ids, refs)
+    opened: list[int | None] = []
+    for name, ref in zip(ids, refs, strict=True):
+        try:
+            opened.append(np.asarray(images.open(name, ref))[0, 0, 0].item())
+        except InputError:
+            opened.append(None)
+    return opened
+
+
+def test_large_images_are_made_in_smaller_windows() -> None:
+    assert open_numbered(ImageCache(), range(10)) == list(range(10))
+    assert list(map(len, WINDOWS)) == [10]
+    assert open_numbered(ImageCache(budget=48 * 16), range(10)) == list(range(10))
+    assert list(map(len, WINDOWS)) == [
+        4,
+        4,
+        2,
+    ]  # a quarter of the cache, so that none is made twice
+
+
+def test_a_window_with_a_broken_image_is_halved() -> None:
+    numbers = [*range(40), -1, *range(41, 100)]
+    expected = [None if n < 0 else n for n in numbers]
+    assert open_numbered(ImageCache(), numbers) == expected
+    assert len(WINDOWS) < 20  # one by one it would be a hundred
 
 
 def test_an_image_with_many_masks_is_generated_once() -> None:

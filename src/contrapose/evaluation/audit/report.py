@@ -103,8 +103,8 @@ def write_verdict(
         )
     for name in balanced:
         sentences.append(
-            f"{name}: both captions are right once, so a blind score cannot solve it: its text and "
-            "image scores are 0 by construction."
+            f"{name}: each caption is right for some images and wrong for others, so a blind score "
+            "cannot solve it."
         )
     if likelihoods:
         sentences += _likelihood_sentences(

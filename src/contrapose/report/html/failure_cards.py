@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contrapose.data import ImageRef, open_images
+from contrapose.data.video_frames import FrameImage
 from contrapose.errors import InputError
 from contrapose.evaluation.parts import DEBIASED
 from contrapose.metrics import BoolArray, FloatArray
@@ -48,6 +49,7 @@ class Failure:
         scores: m × n.
         match: m × n, true where image and caption belong together.
         margin: how far a wrong choice is ahead of a right one.
+        labels: words under each image, such as the time of a video's frame; empty for none.
     """
 
     run: str
@@ -58,6 +60,7 @@ class Failure:
     scores: FloatArray
     match: BoolArray
     margin: float
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,6 +133,7 @@ def worst_failures(runs: Sequence[RunRecord], *, per_part: int = PER_PART) -> li
                     scores=scores,
                     match=match,
                     margin=float(margins[i]),
+                    labels=tuple(map(_image_label, refs)),
                 )
             )
     return failures
@@ -249,6 +253,11 @@ def render_failure(failure: Failure | ChatFailure) -> str:
         table = _scores_table(failure)
         alts = [_image_alt(failure, i) for i in range(len(failure.images))]
     letters = _image_letters(len(failure.images))
+    if isinstance(failure, Failure) and any(failure.labels):
+        letters = [
+            f"{letter} {escape(label)}"
+            for letter, label in zip(letters, failure.labels, strict=False)
+        ]
     images = [
         element(
             "div",
@@ -264,7 +273,13 @@ def render_failure(failure: Failure | ChatFailure) -> str:
     )
     name = element("p", escape(f"example {failure.example}"), class_="note") if failure.part else ""
     shown = element("div", *images, class_="images") if images else ""
-    return element("article", header, shown, table, name)
+    wide = {"class_": "wide"} if len(images) > 2 else {}
+    return element("article", header, shown, table, name, **wide)
+
+
+def _image_label(ref: ImageRef) -> str:
+    """Time of a frame of a video; empty for other images."""
+    return f"{ref.source.time:g} s" if isinstance(ref.source, FrameImage) else ""
 
 
 def _image_letters(count: int) -> list[str]:
