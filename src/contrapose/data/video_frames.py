@@ -56,7 +56,11 @@ class FrameImage:
             positions.setdefault(source.path, []).append(i)
         images: dict[int, Image] = {}
         for path, some in positions.items():
-            frames = find_frames(path, [sources[i].time for i in some])
+            try:
+                frames = find_frames(path, [sources[i].time for i in some])
+            except InputError as error:  # its message goes on after the file's name
+                subject = "" if error.message.startswith("the ") else "the video "
+                raise InputError(f"{subject}{error.message}", file=path) from None
             for i, frame in zip(some, frames, strict=True):
                 if isinstance(frame, InputError):
                     raise missing_frame(frame, path)

@@ -151,8 +151,8 @@ def test_unreadable_videos_and_boundaries_past_the_end_are_skipped(
     assert run.results.examples == 2
     assert run.results.skipped is not None
     assert run.results.skipped.reasons == {
-        "is empty: a video of 0 bytes": 2,
-        "is no video that can be read": 2,
+        "the video is empty: a video of 0 bytes": 2,
+        "the video is no video that can be read": 2,
         "the video has no such frame": 1,
         "the video is not there": 1,
     }
