@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from contrapose import losses, metrics
     from contrapose.api.audit import audit
     from contrapose.api.build import build_pairs, build_scenes, build_triplets
+    from contrapose.api.build_edits import build_edits, build_review
     from contrapose.api.build_video import build_boundaries, build_graph, build_steps
     from contrapose.api.catalog import benchmarks, load_benchmark, load_model, models, scores
     from contrapose.api.check import check_data, check_model
@@ -48,8 +49,10 @@ __all__ = [
     "audit",
     "benchmarks",
     "build_boundaries",
+    "build_edits",
     "build_graph",
     "build_pairs",
+    "build_review",
     "build_scenes",
     "build_steps",
     "build_triplets",
@@ -85,7 +88,9 @@ _MODULES = {
     "benchmarks": "api.catalog",
     "build_boundaries": "api.build_video",
     "build_graph": "api.build_video",
+    "build_edits": "api.build_edits",
     "build_pairs": "api.build",
+    "build_review": "api.build_edits",
     "build_scenes": "api.build",
     "build_steps": "api.build_video",
     "build_triplets": "api.build",

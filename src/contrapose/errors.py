@@ -11,7 +11,7 @@ from pathlib import Path
 _command_line = False
 _names_only: ContextVar[bool] = ContextVar("names_only", default=False)
 
-FLAGS = {"losses": "with", "scale": "lambda", "scales": "lambda"}
+FLAGS = {"filter_by": "filter", "losses": "with", "scale": "lambda", "scales": "lambda"}
 """Options whose flag has another name, because Python reserves it."""
 
 

@@ -75,6 +75,23 @@ class SourcePairs:
 
 
 @dataclass(frozen=True, slots=True)
+class ChosenPairs:
+    """Pairs of a set that pass a filter over all of them.
+
+    Attributes:
+        tags: id of a pair that passes → tags to add to it.
+        counts: how many were left at each filter, in the order of the filters.
+    """
+
+    tags: Mapping[str, Mapping[str, str]]
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+PairChoice = Callable[[Sequence[Mapping[str, Any]], Path], ChosenPairs]
+"""Filter over the written pairs of a set (rows with id, images and captions) in a folder."""
+
+
+@dataclass(frozen=True, slots=True)
 class PairSource:
     """Source of pairs, such as a video with its annotations.
 
@@ -102,7 +119,8 @@ class PairSetBuild:
         subset: a subset of EqBen (`ag`, `gebc`, `youcook2`, `sd`, …), or a name of your own.
         source: the annotations, as the manifest names them.
         sha256: of the annotations; empty where there is no file.
-        parameters: everything else that changes the result, as JSON values.
+        parameters: everything else that changes the pairs of a source, as JSON values.
+        choice: parameters of a filter over all pairs, which makes no pair anew.
         counts: how many annotations there were, before the counts of the sources.
         unreadable: (source, reason) of what could not be read before the build.
         seed: of everything random.
@@ -117,6 +135,7 @@ class PairSetBuild:
     source: str
     sha256: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    choice: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     unreadable: tuple[tuple[str, str], ...] = ()
     seed: int = 0
@@ -156,7 +175,7 @@ class PairSetBuild:
             "subset": self.subset,
             "seed": self.seed,
             "images": self.images,
-            "parameters": dict(self.parameters),
+            "parameters": {**self.parameters, **self.choice},
         }
 
     @property

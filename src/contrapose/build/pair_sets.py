@@ -22,6 +22,7 @@ import numpy as np
 from contrapose.build.captions.balance import AUDIT_SAMPLE
 from contrapose.build.minimal_pairs import (
     EXAMPLES,
+    PairChoice,
     PairImage,
     PairSetBuild,
     PairSource,
@@ -30,7 +31,7 @@ from contrapose.build.minimal_pairs import (
 from contrapose.data import Example, ImageRef, in_memory_benchmark
 from contrapose.data.benchmarks.eqben import LEVELS, OFFICIAL_NAMES
 from contrapose.data.examples import diagonal_match
-from contrapose.data.images import open_image
+from contrapose.data.images import open_image, read_bytes
 from contrapose.engine import Progress
 from contrapose.errors import InputError
 from contrapose.evaluation.audit import AuditRequest, audit_benchmark
@@ -50,6 +51,7 @@ def write_pair_set(
     out: Path,
     build: PairSetBuild,
     *,
+    choose: PairChoice | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -61,6 +63,7 @@ def write_pair_set(
         sources: in the order of the annotation file.
         out: the folder to write.
         build: settings.
+        choose: filter over all pairs; where it leaves none, the sources are kept for another one.
         overwrite: replace a folder that is there.
         progress: called with a description, the number of sources done and the total.
 
@@ -76,16 +79,22 @@ def write_pair_set(
         rows = [row for record in records for row in record["rows"]]
         if not rows:
             work.discard()
-            raise _nothing_left(records, build)
+            raise _nothing_left(_sum_counts(records), records, build)
+        counts = _sum_counts(records)
+        if choose is not None:
+            records, chosen = _keep_chosen(records, choose, work.set)
+            counts |= chosen
+            rows = [row for record in records for row in record["rows"]]
+            if not rows:
+                raise _nothing_left(counts, records, build)
         files = {name: one for record in records for name, one in record["files"].items()}
-        _remove_others(work.set, set(files))
         for name, text in _annotation_files(records, build):
             content = text.encode()
             (work.set / name).write_bytes(content)
             files[name] = hashlib.sha256(content).hexdigest()
         manifest = {
             **build.description,
-            "filters": {**build.counts, **_sum_counts(records)},
+            "filters": {**build.counts, **counts},
             "written": {
                 "pairs": len(rows),
                 "images": len({name for row in rows for name in row["images"]}),
@@ -101,6 +110,7 @@ def write_pair_set(
             "audit": _audit_rows(rows, build, progress),
             "sha256": dict(sorted(files.items())),
         }
+        _remove_others(work.set, set(files))
         text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
         (work.set / MANIFEST).write_bytes(text.encode())
         work.publish()
@@ -169,6 +179,24 @@ def _make_all(
     return [records[i] for i in range(len(sources))]
 
 
+def _keep_chosen(
+    records: Sequence[dict[str, Any]], choose: PairChoice, folder: Path
+) -> tuple[list[dict[str, Any]], Mapping[str, int]]:
+    """Records with the pairs that a filter over all of them keeps, and its counts."""
+    chosen = choose([row for record in records for row in record["rows"]], folder)
+    kept = []
+    for record in records:
+        rows = [
+            {**row, "tags": {**row["tags"], **chosen.tags[row["id"]]}}
+            for row in record["rows"]
+            if row["id"] in chosen.tags
+        ]
+        names = {name for row in rows for name in row["images"]}
+        files = {name: digest for name, digest in record["files"].items() if name in names}
+        kept.append({**record, "rows": rows, "files": files})
+    return kept, chosen.counts
+
+
 def _make_one(source: PairSource, work: WorkFolder, build: PairSetBuild) -> dict[str, Any]:
     """Make and write the pairs of a source, unless that was done before."""
     done = work.read_done(source.name)
@@ -214,7 +242,12 @@ def _make_one(source: PairSource, work: WorkFolder, build: PairSetBuild) -> dict
 
 
 def _is_current(done: Mapping[str, Any], source: PairSource, folder: Path) -> bool:
-    """Whether a record is of the same source, and its files are as they were written."""
+    """Whether a record is of the same source, and its files are as they were written.
+
+    A source of which nothing could be read is tried again.
+    """
+    if done.get("problems") and not done.get("rows"):
+        return False
     if (done.get("source"), done.get("fingerprint")) != (source.name, source.fingerprint):
         return False
     try:
@@ -234,6 +267,8 @@ def _image_name(image: PairImage, build: PairSetBuild) -> str:
 
 def _encode(image: Image | Path, build: PairSetBuild) -> bytes:
     if isinstance(image, Path):
+        if image.suffix == (".png" if build.image_format == "png" else ".jpg"):
+            return read_bytes(ImageRef(image.name, image))
         image = open_image(ImageRef(image.name, image))
     stream = io.BytesIO()
     if build.image_format == "png":
@@ -292,9 +327,10 @@ def _eqben_record(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _nothing_left(records: Sequence[Mapping[str, Any]], build: PairSetBuild) -> InputError:
-    counts = {**build.counts, **_sum_counts(records)}
-    left = ", ".join(f"{name}: {count:,}" for name, count in counts.items())
+def _nothing_left(
+    counts: Mapping[str, int], records: Sequence[Mapping[str, Any]], build: PairSetBuild
+) -> InputError:
+    left = ", ".join(f"{name}: {count:,}" for name, count in {**build.counts, **counts}.items())
     message = f"no pair is left ({left})"
     problems = _unreadable(records, build)
     if problems:

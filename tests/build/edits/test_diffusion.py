@@ -160,6 +160,15 @@ def test_settings_are_checked_before_anything_is_loaded(query: str, word: str) -
         load_generator(f"diffusers:folder{query}")
 
 
+def test_a_dry_run_loads_nothing(tmp_path: Path) -> None:
+    import contrapose as cp
+
+    name = "diffusers:nowhere/at-all?steps=3"
+    plan = cp.build_edits(name, out=tmp_path / "out", pairs=5, filter_by="no-model", dry_run=True)
+    assert plan["parameters"]["generator"] == name
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_diffusers_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "diffusers", None)
     with pytest.raises(MissingExtraError, match="generate"):

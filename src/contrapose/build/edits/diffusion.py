@@ -161,6 +161,16 @@ class DiffusionEditor:
         return result
 
 
+def plan_pipeline(text: str, wording: str) -> DiffusionPairs:
+    """Pipeline by name alone, for a dry run; nothing is loaded.
+
+    Raises:
+        InputError: a setting is not valid.
+    """
+    name, _, query = text.partition("?")
+    return DiffusionPairs(None, f"diffusers:{text}", _parse_settings(name, query), wording)
+
+
 def load_pipeline(text: str, device: str, wording: str) -> DiffusionPairs | DiffusionEditor:
     """Load a pipeline from a folder or the hub: `FOLDER_OR_ID?steps=30&dtype=fp16`.
 

@@ -273,12 +273,14 @@ class GeneratorOptions:
         workers: pairs at the same time; None takes what the generator says.
         device: where a pipeline computes.
         form: arguments of a callable.
+        plan: load no weights, since nothing is generated.
     """
 
     wording: str = "{}"
     workers: int | None = None
     device: str = "auto"
     form: CallForm = "auto"
+    plan: bool = False
 
 
 def load_generator(
@@ -341,8 +343,10 @@ def _load_named(name: str, options: GeneratorOptions) -> PairGenerator | TextToI
 
         return SceneDrawer()
     if prefix == "diffusers" and rest:
-        from contrapose.build.edits.diffusion import load_pipeline
+        from contrapose.build.edits.diffusion import load_pipeline, plan_pipeline
 
+        if options.plan:
+            return plan_pipeline(rest, options.wording)
         return load_pipeline(rest, options.device, options.wording)
     if colon and prefix in ("http", "https", "openai"):
         from contrapose.build.edits.endpoint import load_endpoint

@@ -48,6 +48,7 @@ function showProgress() {
   bar.setAttribute("aria-valuenow", all);
   byId("count").textContent = `${all} of ${pairs.length} decided: ${keep} kept, ${drop} dropped`;
   byId("undo").disabled = !history.length;
+  byId("save").classList.toggle("done", all === pairs.length);
 }
 
 // Words that both captions share at their start and end stay plain; those between are marked.
@@ -83,7 +84,7 @@ function show() {
   state.textContent = decision === "keep" ? "kept" : decision === "drop" ? "dropped" : "undecided";
   const score = pair.score === null ? [] : [`score ${pair.score.toFixed(3)}`];
   const words = [`${at + 1} of ${list.length}`, pair.id, pair.kind, ...score, ...pair.notes];
-  byId("about").replaceChildren(state, words.join(" · "));
+  byId("about").replaceChildren(state, " ", words.join(" · "));
   byId("back").disabled = at === 0;
   byId("next").disabled = at === list.length - 1;
   for (const near of [list[at + 1], list[at - 1]])
@@ -202,7 +203,11 @@ byId("load").addEventListener("change", (event) => {
   if (event.target.files.length) load(event.target.files[0]);
   event.target.value = "";
 });
-for (const id of ["kind", "state", "order"]) byId(id).addEventListener("change", choose);
+for (const id of ["kind", "state"]) byId(id).addEventListener("change", choose);
+byId("order").addEventListener("change", () => {
+  choose();
+  move(-list.length);
+});
 byId("score").addEventListener("input", choose);
 images.forEach((image) => image.addEventListener("error", () => {
   complain("An image cannot be opened: is this page still beside the pairs it was made of?");

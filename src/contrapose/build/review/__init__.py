@@ -1,0 +1,1 @@
+"""Review of minimal pairs by a person: the page, the decisions, and the set that is left."""
