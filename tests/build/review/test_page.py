@@ -92,7 +92,7 @@ class Visit:
     def download(self, folder: Path) -> Path:
         with self.page.expect_download() as waiting:
             self.page.click("#save")
-        path = folder / waiting.value.suggested_filename
+        path = folder / str(waiting.value.suggested_filename)
         waiting.value.save_as(path)
         return path
 

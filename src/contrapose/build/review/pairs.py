@@ -56,6 +56,7 @@ def read_pair_set(folder: Path) -> PairSet:
             f"is not the manifest of minimal pairs; it lacks one of {fields}.", file=path
         )
     subset = manifest["subset"]
+    records: Iterator[tuple[Any, tuple[str, ...]]]
     if manifest["read_with"] == EXAMPLES:
         file = folder / EXAMPLES
         records = ((record.value, ()) for record in read_jsonl_records(file, StrictProblems()))
@@ -74,7 +75,9 @@ def read_pair_set(folder: Path) -> PairSet:
     return PairSet(folder, manifest, rows, _digest(rows, manifest["sha256"]))
 
 
-def _flatten(value: Any, levels: int, keys: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any]]:
+def _flatten(
+    value: Any, levels: int, keys: tuple[str, ...] = ()
+) -> Iterator[tuple[Any, tuple[str, ...]]]:
     """Records of EqBen's file, with the keys under which they lie."""
     if levels == 0:
         for record in value if isinstance(value, list) else [value]:
