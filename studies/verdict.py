@@ -120,7 +120,9 @@ def mean_effect(first: Sequence[FloatArray], second: Sequence[FloatArray]) -> Ef
     for a, b in zip(first, second, strict=True):
         both = np.asarray(a, np.float64) - np.asarray(b, np.float64)
         differences.append(both[~np.isnan(both)])
-    return effect_of([(d,) for d in differences], lambda d: float(d.mean()))
+    # Of a mean the bootstrap's variance is known: that of endless resamples.
+    errors = [float(d.var() / len(d)) for d in differences]
+    return _over_seeds([float(d.mean()) for d in differences], errors, min(map(len, differences)))
 
 
 def effect_of(
@@ -139,8 +141,6 @@ def effect_of(
     Raises:
         ValueError: there are fewer than two seeds.
     """
-    if len(seeds) < 2:
-        raise ValueError(f"seeds are a random effect: two are needed, {len(seeds)} given")
     values, errors = [], []
     for number, arrays in enumerate(seeds):
         values.append(statistic(*arrays))
@@ -150,8 +150,14 @@ def effect_of(
             rows = rng.integers(len(arrays[0]), size=len(arrays[0]))
             draws.append(statistic(*(array[rows] for array in arrays)))
         errors.append(float(np.var(draws, ddof=1)))
+    return _over_seeds(values, errors, min((len(arrays[0]) for arrays in seeds), default=0))
+
+
+def _over_seeds(values: Sequence[float], errors: Sequence[float], least: int) -> Effect:
+    """Effect of the seeds' values and of the variances that their examples alone give."""
+    if len(values) < 2:
+        raise ValueError(f"seeds are a random effect: two are needed, {len(values)} given")
     spread = max(float(np.var(values, ddof=1)), float(np.mean(errors)))
-    least = min(len(arrays[0]) for arrays in seeds)
     return Effect(
         float(np.mean(values)), float(np.sqrt(spread / len(values))), tuple(values), least
     )

@@ -95,3 +95,11 @@ def test_power_that_is_printed_is_true() -> None:
 def test_one_seed_is_refused() -> None:
     with pytest.raises(ValueError, match="random effect"):
         mean_effect([np.ones(3)], [np.zeros(3)])
+
+
+def test_mean_has_the_error_of_the_bootstrap() -> None:
+    a, b = _arms(0.1, n=60)
+    closed = mean_effect(a, b)
+    drawn = effect_of([(x - y,) for x, y in zip(a, b, strict=True)], lambda d: float(d.mean()))
+    assert closed.seeds == drawn.seeds
+    assert closed.error == pytest.approx(drawn.error, rel=0.05)
