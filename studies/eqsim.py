@@ -119,7 +119,7 @@ def _effect(answers: Answers, name: str) -> Effect | str:
     if name.startswith("spread"):
         return effect_of(
             [(*_grids(first[seed]), *_grids(second[seed])) for seed in seeds], _spread_difference,
-            resamples=500,
+            resamples=200,
         )  # fmt: skip
     measure = _recall if name == "recall" else _group
     return mean_effect(
@@ -224,7 +224,7 @@ def draw_charts(answers: Answers, folder: Path) -> None:
             if some:
                 series[form] = sorted(some, key=lambda it: it.x)
         if start == "tuned":
-            names = [name for name in ARMS if "paper" in name and name in answers]
+            names = [n for n in ARMS if n.endswith("paper") and n in answers]
             series["softmax, the paper's"] = [point(name, _beta(name)) for name in names]
         write_chart(
             folder / f"eqsim-{start}.svg",

@@ -40,7 +40,6 @@ STEP = 32_767
 """Cosines are kept as whole numbers of 1 / STEP."""
 
 
-@register_loss
 @dataclass(frozen=True, slots=True)
 class EqSimLogits:
     """EqSim on scaled logits: that on cosines, times the square of the learnt scale.
@@ -193,6 +192,7 @@ def run_seed(
     stop_at: float,
 ) -> list[str]:
     """Train and judge all arms of a seed; gives what went wrong, an arm a line."""  # fmt: skip
+    register_loss(EqSimLogits)
     kept, failures = KeptAnswers(keep), []
     torch.manual_seed(seed)
     begun = time.time()

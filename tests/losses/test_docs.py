@@ -60,8 +60,9 @@ def test_every_loss_has_a_section() -> None:
 def test_effects_are_those_measured_here(name: str) -> None:
     """The papers' effects are not stated as facts: docstring and page point to the results."""
     advice = str(getattr(losses, name).__doc__).partition("When to use:")[2]
-    assert "docs/repair.md" in advice.partition("Example:")[0]
-    assert "(repair.md#" in SECTIONS[name]
+    page = "studies/eqsim.md" if name == "EqSim" else "repair.md"
+    assert f"docs/{page}" in advice.partition("Example:")[0]
+    assert f"({page}" in SECTIONS[name]
 
 
 @pytest.mark.parametrize("name", sorted(SECTIONS.keys() - APART))

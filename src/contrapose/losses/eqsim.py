@@ -90,9 +90,10 @@ class EqSim:
         and the k images nearest to its caption. A pair that is close twice counts twice.
     Inputs: `image`, `text`; `scale` and `bias` where similarities are not plain cosines.
     Requirements: nothing beyond the contrastive loss; no annotation.
-    When to use: beside a retrieval loss; the paper has weights β of 0.2, 0.5 and 1. On the built-in
-        world it tightened the equivariance score at weight 4; a gain of the group score, which the
-        paper reports, was not seen (docs/repair.md).
+    When to use: beside a retrieval loss, where scores of different images must mean the same; the
+        paper has weights β of 0.2, 0.5 and 1. On the built-in world the equivariance score tightens
+        with β on cosines and widens under a softmax; the group score, which the paper reports to
+        rise, did not (docs/studies/eqsim.md).
 
     Example:
         >>> nce, eq = pairwise(LossBatch(image, text, scale=14.3), [InfoNCE(), EqSim(close=4)])
