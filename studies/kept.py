@@ -23,7 +23,7 @@ Answer = dict[str, NDArray[np.generic]]
 Key = Mapping[str, Any]
 """Arm, seed and settings: everything that the answer depends on."""
 
-FOLDER = Path(__file__).parent / "kept"
+FOLDER = Path(__file__).parent / "answers"
 """Folder of the packed answers."""
 
 
