@@ -157,7 +157,7 @@ def judge_model(model: Any, parts: dict[str, JudgingPart], *, match: bool) -> An
 
 
 def _quantize(cosines: NDArray[np.floating[Any]]) -> NDArray[np.int16]:
-    return np.round(np.clip(cosines, -1, 1) * STEP).astype(np.int16)
+    return np.asarray(np.round(np.clip(cosines, -1, 1) * STEP), dtype=np.int16)
 
 
 @torch.no_grad()

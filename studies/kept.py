@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from contrapose.files import write_bytes
 
-Answer = dict[str, NDArray[np.generic]]
+Answer = dict[str, NDArray[Any]]
 Key = Mapping[str, Any]
 """Arm, seed and settings: everything that the answer depends on."""
 
