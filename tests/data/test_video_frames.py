@@ -61,7 +61,12 @@ def test_what_cannot_be_read_has_a_reason(video: Path, tmp_path: Path) -> None:
 def test_names_of_kinetics(tmp_path: Path) -> None:
     for name in ("a.mp4", "b_000012_000022.mkv", "c_1_2.webm", "d.txt", "a_000001_000002.mp4"):
         (tmp_path / name).touch()
+    (tmp_path / "running").mkdir()
+    for name in ("e_000001_000011.mp4", "a.mp4"):
+        (tmp_path / "running" / name).touch()
     folder = VideoFolder(tmp_path)
+    assert folder.path("e") == tmp_path / "running" / "e_000001_000011.mp4"
+    assert folder.path("a") == tmp_path / "a.mp4"
     assert folder.path("a").name == "a.mp4"
     assert folder.path("b").name == "b_000012_000022.mkv"
     assert folder.path("c_1_2").name == "c_1_2.webm"

@@ -102,13 +102,16 @@ def _digest(path: Path, changed: int, size: int) -> str:
 
 
 class VideoFolder:
-    """Folder of videos by name: `NAME.mp4`, or `NAME_000012_000022.mp4` as Kinetics has them."""
+    """Folder of videos by name: `NAME.mp4`, or `NAME_000012_000022.mp4` as Kinetics has them.
+
+    They may lie in folders below, such as one for each class; the first of a name counts.
+    """
 
     def __init__(self, folder: Path):
         """List the videos of a folder; one that does not exist has none."""
         self.folder = folder
         self.paths: dict[str, Path] = {}
-        listed = sorted(folder.iterdir()) if folder.is_dir() else []
+        listed = sorted(folder.rglob("*"), key=lambda path: (len(path.parts), path))
         videos = [path for path in listed if path.suffix.lower() in VIDEO_SUFFIXES]
         for path in videos:
             self.paths.setdefault(_without_times(path.stem), path)

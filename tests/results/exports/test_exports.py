@@ -112,10 +112,10 @@ def test_other_folders_are_never_overwritten(asked: Path, tmp_path: Path) -> Non
 
 
 def test_nothing_half_written(asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, content: str) -> None:
+    def full(path: Path, content: bytes) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr(writing, "write_text", full)
+    monkeypatch.setattr(writing, "write_bytes", full)
     with pytest.raises(InputError, match="cannot be written"):
         export_run(asked, tmp_path / "out", "mteb")
     assert [path.name for path in tmp_path.iterdir()] == ["asked"]

@@ -165,19 +165,52 @@ def test_a_mistake_is_the_lead_over_the_true_pair() -> None:
     assert frames.tolist() == [0, 1, 2]
 
 
-def test_frames_that_are_shown_twice_tie(tmp_path: Path) -> None:
-    """A video of one frame a second: the five pairs inside a second are equal, never a win."""
+def test_a_video_of_a_low_frame_rate_repeats_frames(tmp_path: Path) -> None:
+    """A video of one frame a second: five frames are one image, and score alike."""
     write_boundaries(tmp_path, videos=1, lengths=(1, 1), fps=1)
     run = cp.evaluate("tiny", on="boundaries", root=tmp_path, score="itc", cache=False)
     assert isinstance(run, cp.Run)
-    assert run.results.examples == 1
-    (example,) = boundaries.read(tmp_path, StrictProblems())
-    assert example.shape == (10, 2)
+    table = run.record.scores
+    assert table is not None
+    values = np.asarray(table["value"]).reshape(10, 2)  # frames × captions
+    assert len(np.unique(values[:5], axis=0)) == len(np.unique(values[5:], axis=0)) == 1
+    assert len(np.unique(values, axis=0)) == 2
 
 
-def test_examples_need_times() -> None:
-    refs = tuple(ImageRef(f"v{i}", Path(f"{i}.png")) for i in range(3))
-    example = Example("a", refs, ("x", "y"), ((True, False), (False, True), (False, True)))
-    bench = in_memory_benchmark([example], family="boundaries")
-    with pytest.raises(InputError, match="'fps'"):
+def frames(count: int, tags: dict[str, str]) -> Example:
+    refs = tuple(ImageRef("v", Path(f"{i}.png")) for i in range(count))
+    return Example("a", refs, ("x", "y"), tuple((i < 2, i >= 2) for i in range(count)), tags)
+
+
+def test_ties_never_win_and_chance_is_exact() -> None:
+    bench = in_memory_benchmark(
+        [frames(6, {"time": "0.4", "fps": "5", "first": "0.2"})], family="boundaries"
+    )
+    metrics = cp.measure(np.zeros((1, 6, 2)), bench).metrics
+    # Pairs at 0.3, 0.5, 0.7, 0.9 and 1.1 s.
+    chances = {"within_0.1s": 2 / 5, "within_0.2s": 2 / 5, "within_0.5s": 4 / 5, "within_1s": 1.0}
+    for name, chance in chances.items():
+        assert metrics[name].chance == pytest.approx(chance)
+        assert metrics[name].value == float(chance == 1)
+        assert metrics[name].ties == 1
+    assert metrics["error_seconds"].value == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(
+    ("tags", "words"),
+    [({}, "'fps'"), ({"fps": "5"}, "'time'"), ({"fps": "0", "time": "1"}, "'fps'"),
+     ({"fps": "5", "time": "soon"}, "'time'"), ({"fps": "5", "time": "1", "first": "x"}, "first")],
+)  # fmt: skip
+def test_examples_need_times(tags: dict[str, str], words: str) -> None:
+    bench = in_memory_benchmark([frames(3, tags)], family="boundaries")
+    with pytest.raises(InputError, match=words):
         cp.measure(np.zeros((1, 3, 2)), bench)
+
+
+def test_examples_need_two_frames_and_two_captions() -> None:
+    tags = {"fps": "5", "time": "1"}
+    with pytest.raises(InputError, match="two frames"):
+        cp.measure(np.zeros((1, 1, 2)), in_memory_benchmark([frames(1, tags)], family="boundaries"))
+    three = Example("a", frames(2, tags).images, ("x", "y", "z"), ((True, False, False),) * 2, tags)
+    with pytest.raises(InputError, match="2 captions"):
+        cp.measure(np.zeros((1, 2, 3)), in_memory_benchmark([three], family="boundaries"))
