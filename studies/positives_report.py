@@ -9,7 +9,7 @@ import numpy as np
 
 from studies.charts import Point, write_chart
 from studies.kept import KeptAnswers
-from studies.positives_claims import SCENES, StudyAnswers, effects, seen_and_unseen
+from studies.positives_claims import HN, SCENES, SEEN, StudyAnswers, effects, seen_and_unseen
 from studies.positives_photos import ARMS as PHOTO_ARMS
 from studies.positives_photos import PART as PHOTOS
 from studies.positives_photos import SETS
@@ -49,8 +49,10 @@ def report_lines(kept: KeptAnswers) -> Iterator[str]:
         yield _arm_table(answers, SCENES, [BEFORE, *ARMS], OTHER)
         yield "\n## Oversensitivity by kind of rewording (c>n>p, %)\n"
         yield _kind_table(answers)
+    if answers.has(SCENES, "plain", HN):
         yield "\n## Rise of c>n>p from plain tuning to HN, q = 1, in points\n"
         yield _rise_table(answers)
+    if answers.has(SCENES, HN, *SEEN.values()):
         yield "\n## Rewordings of kinds in tuning and not (c>n>p, %)\n"
         yield _unseen_table(answers)
     if (SCENES, "blind") in answers.answers:
@@ -114,7 +116,7 @@ def _rise_table(answers: StudyAnswers) -> str:
     names = np.array(NEGATIVE_KINDS)
     negative = names[np.concatenate([it["negative"] for it in answers.seeds(SCENES, "examples")])]
     hard, plain = (
-        np.concatenate(answers.column(SCENES, arm, "oversensitive")) for arm in ("hn, q=1", "plain")
+        np.concatenate(answers.column(SCENES, arm, "oversensitive")) for arm in (HN, "plain")
     )
     rows = []
     for name in NEGATIVE_KINDS:
@@ -171,7 +173,7 @@ def write_charts(kept: KeptAnswers, folder: Path) -> list[Path]:
     answers = StudyAnswers(kept)
     files = []
     folder.mkdir(parents=True, exist_ok=True)
-    if (SCENES, "blind") in answers.answers and answers.has(SCENES, "plain"):
+    if (SCENES, "blind") in answers.answers and answers.has(SCENES, HN, "hn, q=0"):
         files.append(folder / "positives-dose.svg")
         blind = blind_accuracy(answers)
         write_chart(
@@ -183,6 +185,7 @@ def write_charts(kept: KeptAnswers, folder: Path) -> list[Path]:
                     for dose in DOSES
                 ]
                 for losses in ("hn", "hp+hn", "infonce-hn")
+                if answers.has(SCENES, *(f"{losses}, q={dose:g}" for dose in DOSES))
             },
             x_label="blind accuracy of the negatives, %",
             y_label="c>n>p, %",
