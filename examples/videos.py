@@ -68,7 +68,10 @@ def write_video(path: Path, frames: list[Scene]) -> None:
 
 def annotate(name: str, ball: Color, cube: Color) -> tuple[Any, Any, Any]:
     """Annotations of a video as scene graphs, as event boundaries and as steps."""
-    subject, other = f"a {cube} cube", f"a {ball} ball"
+    subject, other = (
+        f"{'an' if color == 'orange' else 'a'} {color} {shape}"
+        for color, shape in ((cube, "cube"), (ball, "ball"))
+    )
     phrases = [f"is {words} {other}" for words, _, _, _ in STATIONS]
     end = SECONDS * len(STATIONS)
     graph = {}

@@ -3,6 +3,7 @@ from __future__ import annotations
 import wave
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,14 +42,23 @@ def test_frames_are_exact_in_any_order(video: Path, order: list[int], shift: flo
 
 
 @pytest.mark.parametrize(
-    ("name", "codec"), [("a.mkv", "libx264"), ("a.avi", "mpeg4"), ("a.mp4", "mpeg4")]
+    ("name", "codec"),
+    [
+        ("a.mkv", "libx264"),
+        ("a.avi", "mpeg4"),
+        ("a.mp4", "mpeg4"),
+        ("a.ts", "libx264"),
+        ("a.mpg", "mpeg2video"),
+        ("a.webm", "libvpx"),
+        ("a.flv", "libx264"),
+    ],
 )
 def test_containers_and_codecs(tmp_path: Path, name: str, codec: str) -> None:
-    path = encode_video(tmp_path / name, gray_frames(COUNT), codec=codec)
+    path = encode_video(tmp_path / name, gray_frames(COUNT), codec=codec, fps=25)
     numbers = [0, 27, 3, 14, 13]
-    images = read_frames(path, [frame_time(i, 10) for i in numbers])
+    images = read_frames(path, [frame_time(i, 25) for i in numbers])
     assert [frame_number(image) for image in images] == numbers
-    images = read_frames(path, [i / 10 for i in numbers])
+    images = read_frames(path, [i / 25 for i in numbers])
     assert [frame_number(image) for image in images] == numbers
 
 
@@ -135,6 +145,23 @@ def test_damaged_frames_are_refused_or_skipped(tmp_path: Path) -> None:
     frames = find_frames(path, [0.05, 2.65])
     assert isinstance(frames[0], Image.Image)
     assert frame_number(frames[0]) == 0
+
+
+@pytest.mark.parametrize("name", ["a.mp4", "a.mkv", "a.ts"])
+def test_changed_bytes_are_refused_in_a_sentence(tmp_path: Path, name: str) -> None:
+    content = encode_video(tmp_path / name, gray_frames(12)).read_bytes()
+    random = np.random.default_rng(0)
+    path = tmp_path / f"changed{name}"
+    for turn in range(25):
+        bytes_ = bytearray(content)
+        for at in random.integers(0, len(content), (1, 5, 50)[turn % 3]):
+            bytes_[at] = int(random.integers(256))
+        path.write_bytes(bytes_[: None if turn % 4 else len(content) * 2 // 3])
+        try:
+            probe_video(path)
+            find_frames(path, [0.0, 0.9, 0.3, 99.0])
+        except InputError:
+            continue
 
 
 def test_pixel_limit(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from contrapose.api.inputs import (
-    Cache,
     PathLike,
     Words,
     list_words,
     require_at_least,
     require_choice,
-    store_place,
 )
 from contrapose.errors import InputError, option
 from contrapose.files import StrictProblems, local_path, require_free
@@ -40,9 +38,6 @@ def build_graph(
     quality: int = 95,
     seed: int = 0,
     workers: int | None = None,
-    lm: str | None = None,
-    device: str = "auto",
-    cache: Cache = True,
     dry_run: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -70,9 +65,6 @@ def build_graph(
         quality: of JPEG images, 1 to 100.
         seed: same seed, same pairs.
         workers: videos at a time; None takes one for each core.
-        lm: a language model among the blind scores of the audit: `lm:smollm2`, `lm:ORG/NAME`.
-        device: where the language model computes.
-        cache: where its scores are stored, as in `evaluate`.
         dry_run: write nothing, and return the counts that a sample of the videos lets expect.
         overwrite: replace a folder that is there.
         progress: called with a description, what is done and what there is to do.
@@ -105,7 +97,7 @@ def build_graph(
     settings = _settings(
         motion_words=(), faces=faces, blur=blur, duplicates=duplicates, fps=fps,
         per_video=per_video, side=side, image_format=image_format, quality=quality, seed=seed,
-        workers=workers, lm=lm, device=device, cache=cache, progress=progress,
+        workers=workers,
     )  # fmt: skip
     path, folder = local_path(annotations), VideoLibrary(local_path(videos))
     require_free(local_path(out), overwrite=overwrite or dry_run)
@@ -132,9 +124,6 @@ def build_boundaries(
     quality: int = 95,
     seed: int = 0,
     workers: int | None = None,
-    lm: str | None = None,
-    device: str = "auto",
-    cache: Cache = True,
     dry_run: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -162,9 +151,6 @@ def build_boundaries(
         quality: as in `build_graph`.
         seed: same seed, same pairs.
         workers: videos at a time; None takes one for each core.
-        lm: as in `build_graph`.
-        device: where the language model computes.
-        cache: where its scores are stored, as in `evaluate`.
         dry_run: write nothing, and return the counts that a sample of the videos lets expect.
         overwrite: replace a folder that is there.
         progress: called with a description, what is done and what there is to do.
@@ -196,8 +182,7 @@ def build_boundaries(
     settings = _settings(
         motion_words=_words(motion_words, MOTION_WORDS), faces=faces, blur=blur,
         duplicates=duplicates, fps=None, per_video=per_video, side=side,
-        image_format=image_format, quality=quality, seed=seed, workers=workers, lm=lm,
-        device=device, cache=cache, progress=progress,
+        image_format=image_format, quality=quality, seed=seed, workers=workers,
     )  # fmt: skip
     path, folder = local_path(annotations), VideoLibrary(local_path(videos))
     require_free(local_path(out), overwrite=overwrite or dry_run)
@@ -223,9 +208,6 @@ def build_steps(
     quality: int = 95,
     seed: int = 0,
     workers: int | None = None,
-    lm: str | None = None,
-    device: str = "auto",
-    cache: Cache = True,
     dry_run: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -251,9 +233,6 @@ def build_steps(
         quality: as in `build_graph`.
         seed: same seed, same pairs.
         workers: videos at a time; None takes one for each core.
-        lm: as in `build_graph`.
-        device: where the language model computes.
-        cache: where its scores are stored, as in `evaluate`.
         dry_run: write nothing, and return the counts that a sample of the videos lets expect.
         overwrite: replace a folder that is there.
         progress: called with a description, what is done and what there is to do.
@@ -282,8 +261,7 @@ def build_steps(
     settings = _settings(
         motion_words=_words(motion_words, MOTION_WORDS), faces=faces, blur=blur,
         duplicates=duplicates, fps=None, per_video=per_video, side=side,
-        image_format=image_format, quality=quality, seed=seed, workers=workers, lm=lm,
-        device=device, cache=cache, progress=progress,
+        image_format=image_format, quality=quality, seed=seed, workers=workers,
     )  # fmt: skip
     path, folder = local_path(annotations), VideoLibrary(local_path(videos))
     require_free(local_path(out), overwrite=overwrite or dry_run)
@@ -312,17 +290,12 @@ def _settings(
     quality: int,
     seed: int,
     workers: int | None,
-    lm: str | None,
-    device: str,
-    cache: Cache,
-    progress: Progress | None,
 ) -> VideoSettings:
     """Settings of a build.
 
     Raises:
         InputError: one of them has a value that it cannot have.
     """
-    from contrapose.build.captions import BlindTest
     from contrapose.build.video import FrameFilters, VideoSettings
 
     require_at_least(0, seed=seed)
@@ -338,13 +311,6 @@ def _settings(
         image_format=require_choice("image_format", image_format, ("png", "jpeg")),
         quality=quality,
         workers=workers,
-        test=BlindTest(
-            lm=None if lm == "none" else lm,
-            device=device,
-            cache=store_place(cache),
-            seed=seed,
-            progress=progress,
-        ),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from contrapose.cli.console import echo_json, output_console, show, show_progress
-from contrapose.cli.options import Quiet, cache_option, words_option
+from contrapose.cli.options import Quiet, words_option
 
 SHOWN = 5
 """Videos that could not be read and are named."""
@@ -66,12 +66,6 @@ BlindModel = Annotated[
     str | None,
     typer.Option(help="A language model of the audit: lm:smollm2, lm:ORG/NAME or lm:FOLDER."),
 ]
-LmDevice = Annotated[str, typer.Option(help="Where the language model computes.")]
-LmCache = Annotated[
-    Path | None,
-    typer.Option(help="Where its scores are kept. Left out: the user's cache folder."),
-]
-NoLmCache = Annotated[bool, typer.Option("--no-cache", help="Keep no scores.")]
 DryRun = Annotated[
     bool,
     typer.Option(
@@ -111,10 +105,6 @@ def graph(
     quality: Quality = 95,
     seed: Seed = 0,
     workers: Workers = None,
-    lm: BlindModel = None,
-    device: LmDevice = "auto",
-    cache: LmCache = None,
-    no_cache: NoLmCache = False,
     dry_run: DryRun = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -127,9 +117,8 @@ def graph(
         manifest = build_graph(
             annotations, videos=videos, out=out, template=template, fps=fps, faces=faces,
             blur=blur, duplicates=duplicates, per_video=per_video, side=side,
-            image_format=image_format.value, quality=quality, seed=seed, workers=workers, lm=lm,
-            device=device, cache=cache_option(cache, no_cache), dry_run=dry_run,
-            overwrite=overwrite, progress=progress,
+            image_format=image_format.value, quality=quality, seed=seed, workers=workers,
+            dry_run=dry_run, overwrite=overwrite, progress=progress,
         )  # fmt: skip
     show_manifest(manifest, out, dry_run=dry_run, as_json=as_json)
 
@@ -160,10 +149,6 @@ def boundaries(
     quality: Quality = 95,
     seed: Seed = 0,
     workers: Workers = None,
-    lm: BlindModel = None,
-    device: LmDevice = "auto",
-    cache: LmCache = None,
-    no_cache: NoLmCache = False,
     dry_run: DryRun = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -180,9 +165,8 @@ def boundaries(
             annotations, videos=videos, out=out, skip=skip, same_subject=same_subject,
             motion_words=words_option(motion_words) or None, faces=faces, blur=blur,
             duplicates=duplicates, per_video=per_video, side=side,
-            image_format=image_format.value, quality=quality, seed=seed, workers=workers, lm=lm,
-            device=device, cache=cache_option(cache, no_cache), dry_run=dry_run,
-            overwrite=overwrite, progress=progress,
+            image_format=image_format.value, quality=quality, seed=seed, workers=workers,
+            dry_run=dry_run, overwrite=overwrite, progress=progress,
         )  # fmt: skip
     show_manifest(manifest, out, dry_run=dry_run, as_json=as_json)
 
@@ -203,10 +187,6 @@ def steps(
     quality: Quality = 95,
     seed: Seed = 0,
     workers: Workers = None,
-    lm: BlindModel = None,
-    device: LmDevice = "auto",
-    cache: LmCache = None,
-    no_cache: NoLmCache = False,
     dry_run: DryRun = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -220,9 +200,8 @@ def steps(
             annotations, videos=videos, out=out,
             motion_words=words_option(motion_words) or "none", faces=faces, blur=blur,
             duplicates=duplicates, per_video=per_video, side=side,
-            image_format=image_format.value, quality=quality, seed=seed, workers=workers, lm=lm,
-            device=device, cache=cache_option(cache, no_cache), dry_run=dry_run,
-            overwrite=overwrite, progress=progress,
+            image_format=image_format.value, quality=quality, seed=seed, workers=workers,
+            dry_run=dry_run, overwrite=overwrite, progress=progress,
         )  # fmt: skip
     show_manifest(manifest, out, dry_run=dry_run, as_json=as_json)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +74,6 @@ def probe_video(path: Path) -> VideoInfo:
         MissingExtraError: PyAV is not installed.
     """
     with _open_video(path) as reader:
-        reader.seek(0.0)
         frame = reader.upcoming
         if frame is None:
             raise InputError("holds no frame that can be decoded.", file=path)
@@ -173,7 +172,6 @@ def uniform_times(
     return [(i + 0.5) * duration / count for i in range(count)]
 
 
-@dataclass(slots=True)
 class _VideoReader:
     """Open video with a current frame and the one after it.
 
@@ -189,10 +187,19 @@ class _VideoReader:
     path: Path
     container: InputContainer
     stream: VideoStream
-    start: int = 0
-    current: VideoFrame | None = None
-    upcoming: VideoFrame | None = None
-    _frames: Iterator[VideoFrame] = field(default_factory=lambda: iter(()))
+    start: int
+    current: VideoFrame | None
+    upcoming: VideoFrame | None
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.container, self.stream = _open_stream(path)
+        self._read_first()
+
+    def _read_first(self) -> None:
+        self._frames = self.container.decode(self.stream)
+        self.current, self.upcoming = None, next(self._frames, None)
+        self.start = 0 if self.upcoming is None else self.upcoming.pts or 0
 
     @property
     def clock(self) -> Fraction:
@@ -244,28 +251,33 @@ class _VideoReader:
             ) from None
 
     def seek(self, time: float) -> None:
-        """Go to the last keyframe at or before a time: the frame there becomes the upcoming one."""
+        """Go to the last keyframe at or before a time: the frame there becomes the upcoming one.
+
+        A seek may land behind its aim or fail: then it goes further back, at last to the start.
+        """
         back = 0.0
-        while True:
-            aim = max(0.0, time - back)
-            self.container.seek(
-                self.start + int(aim / self.clock), stream=self.stream, backward=True
-            )
-            self._frames = self.container.decode(self.stream)
-            self.current, self.upcoming = None, next(self._frames, None)
+        while time > back:
+            aim = self.start + int((time - back) / self.clock)
+            try:
+                self.container.seek(aim, stream=self.stream, backward=True)
+                self._frames = self.container.decode(self.stream)
+                self.current, self.upcoming = None, next(self._frames, None)
+            except _decoding_errors():
+                self.upcoming = None
             if self.upcoming is not None and self.time(self.upcoming) <= time + self._slack():
                 return
-            if aim == 0.0:
-                return
-            back = 2 * back + SEEK_SECONDS  # a seek may land behind the aim
+            back = 2 * back + SEEK_SECONDS
+        self.container.close()
+        self.container, self.stream = _open_stream(self.path)
+        self._read_first()
 
     def _decode(self, time: float) -> Image:
         latest = time + self._slack()
-        ahead = self.upcoming
+        nearest = self.current or self.upcoming
         if (
-            self.current is None
-            or self.time(self.current) > latest
-            or (ahead is not None and self.time(ahead) < time - SEEK_SECONDS)
+            nearest is None
+            or self.time(nearest) > latest
+            or (self.upcoming is not None and self.time(self.upcoming) < time - SEEK_SECONDS)
         ):
             self.seek(time)
         if self.current is None:
@@ -294,36 +306,47 @@ def _open_video(path: Path) -> Iterator[_VideoReader]:
     Raises:
         InputError: the file is missing, empty or damaged, or holds no video.
     """
+    load_decoder()
+    try:
+        reader = _VideoReader(path)
+        try:
+            yield reader
+        finally:
+            reader.container.close()
+    except InputError as error:
+        raise InputError(error.message, file=path) from None
+    except _decoding_errors() as error:
+        raise InputError(f"cannot be decoded ({_reason(error)}).", file=path) from None
+
+
+def _open_stream(path: Path) -> tuple[InputContainer, VideoStream]:
+    """Open a container and choose its video, which is not the cover of a song."""
     av = load_decoder()
     require_regular(path)
     try:
         if path.is_dir():
-            raise InputError("is a folder, not a video.", file=path)
+            raise InputError("is a folder, not a video.")
         if path.stat().st_size == 0:
-            raise InputError("is empty: a video of 0 bytes.", file=path)
+            raise InputError("is empty: a video of 0 bytes.")
         container = av.open(str(path.absolute()), options={"format_whitelist": FORMATS})
     except FileNotFoundError:
-        raise InputError("does not exist.", file=path) from None
+        raise InputError("does not exist.") from None
     except _decoding_errors() as error:
-        raise InputError(f"is no video that can be read ({_reason(error)}).", file=path) from None
-    with container:
-        picture = av.stream.Disposition.attached_pic
-        streams = [one for one in container.streams.video if not one.disposition & picture]
+        raise InputError(f"is no video that can be read ({_reason(error)}).") from None
+    picture = av.stream.Disposition.attached_pic
+    streams = [one for one in container.streams.video if not one.disposition & picture]
+    try:
         if not streams:
-            raise InputError("holds no video, only sound or data.", file=path)
-        stream = streams[0]
-        try:
-            require_size(stream.codec_context.width, stream.codec_context.height)
-            stream.codec_context.options = {"max_pixels": str(int(pixel_limit()))}
-            reader = _VideoReader(path, container, stream, stream.start_time or 0)
-            if stream.start_time is None:
-                first = next(container.decode(stream), None)
-                reader.start = 0 if first is None else first.pts or 0
-            yield reader
-        except InputError as error:
-            raise InputError(error.message, file=path) from None
-        except _decoding_errors() as error:
-            raise InputError(f"cannot be decoded ({_reason(error)}).", file=path) from None
+            raise InputError("holds no video, only sound or data.")
+        context = streams[0].codec_context
+        if context is None:
+            raise InputError("is encoded with a codec that is not known here.")
+        require_size(context.width, context.height)
+        context.options = {"max_pixels": str(int(pixel_limit()))}
+    except BaseException:
+        container.close()
+        raise
+    return container, streams[0]
 
 
 def load_decoder() -> Any:
@@ -345,7 +368,7 @@ def _decoding_errors() -> tuple[type[Exception], ...]:
     """Errors of opening and decoding."""
     import av
 
-    return (av.error.FFmpegError, OSError, ValueError, MemoryError)
+    return (av.error.FFmpegError, OSError, ValueError, ArithmeticError, MemoryError)
 
 
 def _reason(error: Exception) -> str:

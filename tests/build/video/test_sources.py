@@ -81,6 +81,16 @@ def test_names_of_videos(folder: VideoLibrary) -> None:
         VideoLibrary(root / "nothing")
 
 
+def test_links_are_followed_once(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.mp4").touch()
+    (tmp_path / "videos").mkdir()
+    (tmp_path / "videos" / "more").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "videos")
+    path = VideoLibrary(tmp_path / "videos").find_video("a")
+    assert path == tmp_path / "videos" / "more" / "a.mp4"
+
+
 def test_frames_by_number_and_by_time(folder: VideoLibrary) -> None:
     settings = VideoSettings(EVERYTHING)
     made = make_pairs("a.mp4", [by_number(0, 9), by_number(3, 4)], folder, settings)

@@ -8,7 +8,6 @@ build: the reason goes into the manifest.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -37,7 +36,7 @@ from contrapose.data.video import (
     load_decoder,
     probe_video,
 )
-from contrapose.errors import InputError
+from contrapose.errors import InputError, printable
 from contrapose.files import MalformedError, resolve_name, safe_join
 
 if TYPE_CHECKING:
@@ -96,7 +95,6 @@ class VideoSettings:
         image_format: of the written images.
         quality: of JPEG images.
         workers: videos at a time; None takes one for each core.
-        test: blind scores of the audit.
     """
 
     filters: FrameFilters = field(default_factory=FrameFilters)
@@ -107,7 +105,6 @@ class VideoSettings:
     image_format: Literal["png", "jpeg"] = "png"
     quality: int = 95
     workers: int | None = None
-    test: BlindTest = field(default_factory=BlindTest)
 
     def build(
         self, builder: str, subset: str, annotations: Path, counts: Mapping[str, int], **more: Any
@@ -137,7 +134,7 @@ class VideoSettings:
             image_format=self.image_format,
             quality=self.quality,
             workers=self.workers,
-            test=self.test,
+            test=BlindTest(seed=self.seed),
         )
 
 
@@ -200,7 +197,13 @@ class VideoLibrary:
     def _paths(self) -> dict[str, list[Path]]:
         """Video files by their name without suffix."""
         paths: dict[str, list[Path]] = {}
-        for folder, folders, files in os.walk(self.root):
+        visited: set[tuple[int, int]] = set()
+        for folder, folders, files in os.walk(self.root, followlinks=True):
+            status = Path(folder).stat()
+            if (status.st_dev, status.st_ino) in visited:
+                folders.clear()  # a link that leads back
+                continue
+            visited.add((status.st_dev, status.st_ino))
             folders.sort()
             for name in sorted(files):
                 if name.lower().endswith(VIDEO_SUFFIXES):
@@ -229,13 +232,12 @@ def make_sources(
     """
     sources = []
     for name, (pairs, counts) in candidates.items():
-        plain = json.dumps([asdict(pair) for pair in pairs], sort_keys=True)
         files = _file_state(folder, name, pairs)
         known = {"videos": 1, "videos in the folder": int(bool(files)), **counts}
         sources.append(
             PairSource(
                 name,
-                hashlib.sha256(f"{plain}\n{files}".encode()).hexdigest(),
+                hashlib.sha256(f"{pairs!r}\n{files}".encode()).hexdigest(),
                 partial(make_pairs, name, pairs, folder, settings),
                 {**known, "pairs of frames": len(pairs)},
                 ready=bool(pairs and files),
@@ -352,7 +354,7 @@ def _note_rate(name: str, folder: VideoLibrary, settings: VideoSettings) -> tupl
 def _reason(error: InputError) -> str:
     """Reason in one line, with the name of the file and not its path on this machine."""
     text = " ".join(error.message.split())
-    return text if error.file is None else f"{Path(error.file).name}: {text}"
+    return printable(text if error.file is None else f"{Path(error.file).name}: {text}")
 
 
 def _draw_pairs(
