@@ -58,7 +58,7 @@ def main():
         losses="hn+hp",
         steps=20,
         batch_size=16,
-        scenes=200,
+        scenes=80,
         examples=10,
         out=out / "tuned",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,13 @@ if not Path("/proc/driver/nvidia").exists():
 # Slow machines are no failures: no property test has a time limit.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
+
+
+def pytest_collection_finish() -> None:
+    """Take all that collection imported out of garbage collection: it is never freed."""
+    gc.collect()
+    gc.freeze()
+
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared" / "data"

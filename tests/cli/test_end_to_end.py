@@ -53,7 +53,7 @@ def test_random_scores_are_at_chance(
     examples = read(name, shared / folder)
     scores = np.random.default_rng(0).random(6 * len(examples))
     path = table(tmp_path / "random.csv", examples, scores)
-    arguments = (name, "--scores", path, "--root", shared / folder, "--resamples", 1000)
+    arguments = (name, "--scores", path, "--root", shared / folder, "--resamples", 200)
     found = results(cli, *arguments)
     assert found["examples"] == len(examples)
     checked = 0

@@ -70,7 +70,7 @@ EQBEN = {
 
 
 def test_eqben(cli: Cli, shared: Path) -> None:
-    found = results(cli, "eqben", "--scores", shared / "eqben_fiber", "--resamples", 500)
+    found = results(cli, "eqben", "--scores", shared / "eqben_fiber", "--resamples", 100)
     for subset, published in EQBEN.items():
         values = [found["subsets"][subset][name]["value"] for name in ("text", "image", "group")]
         assert [round(100 * value, 2) for value in values] == list(published)

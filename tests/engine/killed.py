@@ -1,8 +1,8 @@
 """A small evaluation in processes of its own, which are killed or run side by side.
 
-    python -m tests.engine.killed kill STORE RUN DELAY…   kill after each delay, then finish
-    python -m tests.engine.killed both STORE                   two at once
+    python -m tests.engine.killed FOLDER DELAY…
 
+does one run in peace, one that is killed after each delay and then finished, and two at once.
 Everything is imported once and each evaluation forked, so that ten kills cost little.
 """
 
@@ -88,7 +88,7 @@ def both(store: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "kill":
-        killed(sys.argv[2], sys.argv[3], [float(delay) for delay in sys.argv[4:]])
-    else:
-        both(sys.argv[2])
+    folder = Path(sys.argv[1])
+    killed(f"{folder}/calm", f"{folder}/run-calm", ())
+    killed(f"{folder}/store", f"{folder}/run", [float(delay) for delay in sys.argv[2:]])
+    both(f"{folder}/both")

@@ -274,13 +274,21 @@ def test_a_damaged_part_is_named(tmp_path: Path) -> None:
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def python(*arguments: object) -> str:
+KILLS = 10
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """Folder of the runs of `killed`, and how many kills came before the end."""
+    folder = tmp_path_factory.mktemp("processes")
+    draw = random.Random(7)  # noqa: S311
+    delays = [str(draw.uniform(0.0, 0.12)) for _ in range(KILLS)]
     done = subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "tests.engine.killed", *map(str, arguments)],
+        [sys.executable, "-m", "tests.engine.killed", str(folder), *delays],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return folder, int(done.stdout.split()[-1])
 
 
 def contents(run: Path) -> dict[str, bytes]:
@@ -288,15 +296,12 @@ def contents(run: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in run.iterdir() if file.name != "spec.json"}
 
 
-def test_ten_random_kills(tmp_path: Path) -> None:
-    python("kill", tmp_path / "calm", tmp_path / "run-calm")
-    draw = random.Random(7)  # noqa: S311
-    delays = [draw.uniform(0.0, 0.12) for _ in range(10)]
-    hit = int(python("kill", tmp_path / "store", tmp_path / "run", *delays))
-    assert hit >= 5  # most came before the end
-    assert contents(tmp_path / "run") == contents(tmp_path / "run-calm")
+def test_ten_random_kills(processes: tuple[Path, int]) -> None:
+    runs, hit = processes
+    assert hit >= KILLS / 2  # most came before the end
+    assert contents(runs / "run") == contents(runs / "run-calm")
     # Every thing that was kept was kept once.
-    for folder in (tmp_path / "store" / "answers").glob("*/*"):
+    for folder in (runs / "store" / "answers").glob("*/*"):
         rows = [
             (row["image"], row["text"])
             for part in folder.glob("[!.]*.parquet")
@@ -305,14 +310,14 @@ def test_ten_random_kills(tmp_path: Path) -> None:
         assert len(rows) == len(set(rows)) > 0
 
 
-def test_two_processes_at_once(tmp_path: Path) -> None:
-    python("both", tmp_path)
-    parts = list(tmp_path.rglob("*.parquet"))
+def test_two_processes_at_once(processes: tuple[Path, int]) -> None:
+    folder = processes[0] / "both"
+    parts = list(folder.rglob("*.parquet"))
     assert len(parts) > 20
     assert all(pq.read_table(part).num_rows for part in parts)
     for score in ("itc", "itm", "lm"):
         model = Slow()
-        result = score_examples(ScoringContext(model, AnswerStore(tmp_path)), score, pairs()).scores
+        result = score_examples(ScoringContext(model, AnswerStore(folder)), score, pairs()).scores
         assert not [*model.images, *model.texts, *model.pairs]
         assert np.allclose(
             result, score_examples(ScoringContext(Fake()), score, pairs()).scores, atol=1e-4

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.multiprocessing as mp
 from torch import Tensor
 
 from contrapose.losses import all_gather, all_reduce_sum, global_mean, processes
 from tests.losses import job
+from tests.processes import start_processes
 
 COUNT = 2
 
@@ -17,7 +17,7 @@ COUNT = 2
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where two processes, with half the batch each, left what they found."""
     folder = tmp_path_factory.mktemp("job")
-    mp.spawn(job.main, args=(COUNT, str(folder)), nprocs=COUNT)  # type: ignore[attr-defined,no-untyped-call]
+    start_processes(job.main, COUNT, str(folder))
     return folder
 
 

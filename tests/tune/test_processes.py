@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import torch
 import torch.multiprocessing as mp
 
 from contrapose.tune.parameters import process_group
+from tests.processes import start_processes
 from tests.tune import pair
 
 COUNT = 2
@@ -17,12 +17,8 @@ COUNT = 2
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pair")
-    spawn(pair.main, str(folder))
+    start_processes(pair.main, COUNT, str(folder))
     return folder
-
-
-def spawn(main: Callable[..., None], *given: object) -> None:
-    mp.spawn(main, args=(COUNT, *given), nprocs=COUNT)  # type: ignore[attr-defined,no-untyped-call]
 
 
 @pytest.mark.parametrize("objective", pair.RUNS)
@@ -52,11 +48,11 @@ def test_two_processes_judge_as_one(pieces: int, folder: Path) -> None:
 
 def test_killed_processes_go_on_as_unbroken(folder: Path) -> None:
     with pytest.raises(mp.ProcessExitedException, match="SIGKILL"):  # type: ignore[attr-defined]
-        spawn(pair.broken, str(folder), False)
+        start_processes(pair.broken, COUNT, str(folder), False)
     checkpoints = {each.name for each in (folder / "part" / "checkpoints").iterdir()}
     assert checkpoints == {"step-00000002.safetensors", "step-00000004.safetensors"}
     assert not (folder / "part-0.pt").exists()
-    spawn(pair.broken, str(folder), True)
+    start_processes(pair.broken, COUNT, str(folder), True)
     for rank in range(COUNT):
         whole, part = (
             torch.load(folder / f"{name}-{rank}.pt", weights_only=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
@@ -23,6 +25,12 @@ WEIGHTS = torch.from_numpy(np.random.default_rng(0).normal(size=(3 * SIDE * SIDE
 def joined(each: Sequence[Tensor]) -> Ragged:
     """Numbers of captions one after another."""
     return Ragged(torch.cat(list(each)), np.cumsum([0, *map(len, each)]).tolist())
+
+
+@cache
+def random_row(*seed: int) -> NDArray[np.float64]:
+    """(WIDTH,) numbers that depend on the seed alone."""
+    return np.random.default_rng(seed).normal(size=WIDTH)
 
 
 class Good:
@@ -81,7 +89,7 @@ class Good:
     ) -> Tensor:
         self.require_pairs(images, texts)
         said = f"{question.text} {question.answer}"
-        asked = torch.from_numpy(np.random.default_rng([*said.encode()]).normal(size=WIDTH)).float()
+        asked = torch.from_numpy(random_row(*said.encode())).float()
         read = torch.stack([words.mean(dim=0) for words in self.words(texts)])
         return -torch.nn.functional.softplus((self.sights(images).tanh() * read + asked).sum(dim=1))
 
@@ -122,8 +130,7 @@ class Good:
             if count > self.context and not self.cuts:
                 raise InputError(f"a caption has {count} tokens; good reads {self.context}.")
             kept = [*full_caption(text).split()[: self.context - 2], "."]
-            seeds = ([*word.encode(), place] for place, word in enumerate(kept))
-            rows = [np.random.default_rng(seed).normal(size=WIDTH) for seed in seeds]
+            rows = [random_row(*word.encode(), place) for place, word in enumerate(kept)]
             found.append(torch.from_numpy(np.array(rows)).float())
             if isinstance(text, MaskedText):
                 found[-1][: len(kept) - 1][self.hidden(text)[: len(kept) - 1]] = 0.0

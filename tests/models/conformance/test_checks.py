@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 
-from contrapose.models import load_model
 from contrapose.models.conformance import (
     CHECKS,
     ConformanceError,
@@ -17,14 +16,6 @@ from contrapose.models.conformance import (
 )
 from tests.models.conformance.broken import BROKEN, Cuts, Incapable, Several
 from tests.models.conformance.good import Good
-
-
-@pytest.mark.parametrize("name", ["tiny", "tiny-clip"])
-def test_built_in_models_conform(name: str) -> None:
-    report = check_model(load_model(name), load=lambda: load_model(name))
-    assert [(finding.name, finding.detail) for finding in report.failed] == []
-    assert report.model == name
-    assert report.tolerance == 1e-4
 
 
 @pytest.mark.parametrize("kind", [Good, Cuts, Several])

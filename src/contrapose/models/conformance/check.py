@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -83,15 +84,17 @@ WORD = "red"
 
 
 def sample_images(count: int) -> list[Image]:
-    """Sample images: color blocks in several shapes."""
+    """Sample images: color blocks in several shapes; new copies each time."""
+    return [_sample_image(i).copy() for i in range(count)]
+
+
+@cache
+def _sample_image(number: int) -> Image:
     from PIL import Image as Images
 
-    samples = []
-    for i in range(count):
-        blocks = np.random.default_rng(i).integers(0, 256, (4, 4, 3), dtype=np.uint8)
-        size = (64 + 16 * (i % 3), 64 + 24 * (i % 2))
-        samples.append(Images.fromarray(blocks).resize(size, Images.Resampling.NEAREST))
-    return samples
+    blocks = np.random.default_rng(number).integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    size = (64 + 16 * (number % 3), 64 + 24 * (number % 2))
+    return Images.fromarray(blocks).resize(size, Images.Resampling.NEAREST)
 
 
 def odd_images() -> dict[str, Image]:
