@@ -1,16 +1,23 @@
 # make demo   installs Contrapose into .venv and runs its main job
 # make test   installs the tools too and runs every check that CI runs
+# make quick  runs the checks that need no model, in about a minute
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types imports tree unit format clean
+# Packages whose tests load no model and no real annotations.
+QUICK  := $(addprefix tests/,test_arrays.py data files metrics report results scores)
+
+.PHONY: demo test quick lint types imports tree unit format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/contrapose demo
 
 test: lint types imports tree unit
+
+quick: lint tree
+	$(BIN)/pytest -q -n 2 --dist worksteal -m 'not real_data' $(QUICK)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -75,8 +75,6 @@ def test_missing_root_says_what_to_get(cli: Cli, tmp_path: Path) -> None:
         ("sugarcrepe", "sugarcrepe", 7511),
         ("sugarcrepe-pp", "sugarcrepe_pp", 4757),
         ("valse", "valse", 7702),
-        ("hard-positives-replace", "hard_positives", 27443),
-        ("simat", "simat", 17996),
         ("vl-checklist", "vl_checklist", 14126),
         ("cola", "cola", 210),
     ],

@@ -19,6 +19,7 @@ from contrapose.engine.score_types import ModelError
 from contrapose.errors import InputError
 from contrapose.models import Prompt, Reply
 from contrapose.models.endpoint import EndpointError
+from contrapose.models.hf.vlm import forward
 from tests.chatting import Chatter, knows, likes_the_first
 from tests.fakes import Tower, choices, pairs, patch
 from tests.models.hf.vlm.small_vlm import FAMILIES, opened
@@ -206,7 +207,8 @@ def test_usage_and_cost() -> None:
     assert sheet.usage.cost == pytest.approx((200 * 2 + 40 * 10) / 1e6)
 
 
-def test_replies_of_a_local_model(tmp_path: Path) -> None:
+def test_replies_of_a_local_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forward, "MAX_REPLY_TOKENS", 6)
     FAMILIES["llava"](tmp_path)
     model = opened(tmp_path)
     examples = [

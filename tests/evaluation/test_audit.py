@@ -81,11 +81,13 @@ def test_a_language_model_and_a_captioners_prior(tmp_path: Path) -> None:
     assert "caption after <|endoftext|>" in report.scores[0].meaning
 
 
-def test_triples_have_their_own_metrics(shared: Path) -> None:
+def test_triples_have_their_own_metrics(shared: Path, tmp_path: Path) -> None:
+    for file in (shared / "hard_positives").glob("replace_*.json"):
+        records = json.loads(file.read_text(encoding="utf-8"))
+        first = dict(list(records.items())[:60]) if isinstance(records, dict) else records[:60]
+        (tmp_path / file.name).write_text(json.dumps(first), encoding="utf-8")
     report = audit_benchmark(
-        AuditRequest(
-            "hard-positives-replace", root=shared / "hard_positives", limit=40, resamples=FEW
-        )
+        AuditRequest("hard-positives-replace", root=tmp_path, limit=40, resamples=FEW)
     )
     length = report.scores[-1]
     assert {"original_accuracy", "augmented_accuracy", "brittleness"} <= set(length.metrics)
@@ -106,9 +108,10 @@ def test_a_sample_is_of_each_subset_and_always_the_same(shared: Path) -> None:
 
 
 def test_a_suite_is_audited_part_by_part() -> None:
-    report = audit_benchmark(AuditRequest("scenes", limit=12, resamples=FEW))
+    parts = ("replace-color", "swap-relation", "gallery")
+    report = audit_benchmark(AuditRequest("scenes", subsets=parts, limit=12, resamples=FEW))
     assert report.scores
-    assert {part.name for part in report.parts} > {WHOLE}
+    assert {part.name for part in report.parts} == {WHOLE, *parts[:2]}
     assert report.parts[0].metric == "average"
     assert any("is not audited" in note for note in report.notes)
 

@@ -96,7 +96,7 @@ def test_a_sharper_teacher_is_surer() -> None:
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_the_student_comes_to_choose_as_the_teacher(alpha: float) -> None:
     """Towards the teacher that it has, and not only towards any."""
-    settings = replace(SETTINGS, steps=120, batch=12)
+    settings = replace(SETTINGS, steps=60, batch=12)
     student, rows = small_student(), small_rows()
     feed = Feed(rows, student, settings, needs={"negative"})
     model = small_student(fusion=True, seed=4).model
