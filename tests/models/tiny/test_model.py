@@ -239,7 +239,7 @@ def test_a_caption_that_is_cut(tiny: Tiny, pairs: tuple[list[Image.Image], list[
 def test_half_precision_gives_float32(
     tiny: Tiny, dtype: str, pairs: tuple[list[Image.Image], list[str]]
 ) -> None:
-    images, texts = (some[:4] for some in pairs)
+    images, texts = pairs[0][:4], pairs[1][:4]
     half = load_model("tiny", dtype=dtype)
     assert isinstance(half, Tiny)
     assert half.name == f"tiny?dtype={dtype}"
