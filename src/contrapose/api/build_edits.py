@@ -70,7 +70,7 @@ def build_edits(
         pairs: number of caption pairs to draw.
         editor: makes the second image of the first: a pipeline of diffusers that takes an image,
             or a function `f(image, instruction, seed)`.
-        form: how to call functions, where the names of their arguments do not say it.
+        form: how to call a function as generator, where the names of its arguments do not say it.
         lists: a JSON file of lists, or `eqben` or `scenes`; None takes what suits the generator.
         kinds: kinds of change of the lists, such as `object`, `scene`, `attribute`; None is all.
         bare: whether a caption may leave out what changes ("a photo of beach", "… at sunset"), as
@@ -196,7 +196,7 @@ def build_review(
     margin: float = 0.0,
     min_score: float | None = None,
     images: Literal["inline", "beside"] = "inline",
-    side: int = 384,
+    side: int = 320,
     lm: str | None = None,
     device: str = "auto",
     cache: Cache = True,

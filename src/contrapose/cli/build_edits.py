@@ -19,6 +19,9 @@ from contrapose.cli.build_video import (
 from contrapose.cli.console import output_console, show, show_progress
 from contrapose.cli.options import Quiet, cache_option, words_option
 
+LARGE_PAGE = 100_000_000
+"""Bytes from which on a page is slow to open."""
+
 
 class Undecided(StrEnum):
     """Treatment of pairs without a decision."""
@@ -154,7 +157,7 @@ def review(
         PageImages,
         typer.Option(help="Thumbnails in the page, or links to the images, for very large sets."),
     ] = PageImages.inline,
-    side: Annotated[int, typer.Option(min=32, help="Longest side of a thumbnail.")] = 384,
+    side: Annotated[int, typer.Option(min=32, help="Longest side of a thumbnail.")] = 320,
     lm: BlindModel = None,
     device: Annotated[str, typer.Option(help="Where models compute.")] = "auto",
     cache: ScoreCache = None,
@@ -175,6 +178,9 @@ def review(
         )  # fmt: skip
     if "page" in result and not as_json:
         lines = [f"{result['pairs']:,} pairs in {result['page']}; open it in a browser."]
+        if images is PageImages.inline and result["bytes"] > LARGE_PAGE:
+            size = result["bytes"] / 1e6
+            lines.append(f"It has {size:,.0f} MB; with --images beside it is small.")
         if result["unreadable"]:
             lines.append(f"{result['unreadable']:,} images cannot be read; the page names them.")
         show(

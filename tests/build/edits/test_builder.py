@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,22 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
     for workers in (1, 4):
         build(Generator(workers=workers), tmp_path / str(workers))
     assert contents(tmp_path / "1") == contents(tmp_path / "4")
+
+
+def test_a_generator_is_not_called_by_more_threads_than_it_allows(tmp_path: Path) -> None:
+    inside: set[int] = set()
+    most = []
+
+    def act(number: int) -> None:
+        inside.add(number)
+        time.sleep(0.01)
+        most.append(len(inside))
+        inside.discard(number)
+
+    build(Generator(act), tmp_path / "one", workers=4)
+    assert max(most) == 1
+    build(Generator(act, workers=4), tmp_path / "four", workers=4)
+    assert max(most) > 1
 
 
 def test_a_stopped_build_goes_on(tmp_path: Path) -> None:

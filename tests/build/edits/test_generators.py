@@ -61,7 +61,8 @@ def test_an_editor_gets_the_first_image_and_the_instruction() -> None:
         seen.append((image.getpixel((0, 0)), instruction, seed))
         return patch("blue")
 
-    generator = load_generator(lambda a, b: patch("red"), edit)
+    options = GeneratorOptions(form="image")
+    generator = load_generator(lambda a, b: patch("red"), edit, options)
     first, second = generator.generate(PROMPT, 64)
     assert seen == [((255, 0, 0), "change cat to dog", 7)]
     assert second.getpixel((0, 0)) == (0, 0, 255)

@@ -54,7 +54,7 @@ class EditBuild:
         size: width and height that the generator is asked for.
         wording: text that is sent, with {} for the caption.
         seed: of captions and images.
-        workers: pairs at the same time; None takes what the generator allows.
+        workers: pairs at the same time, at most what the generator allows; None takes that.
         image_format: of the written images.
         filter: filter by a score; None keeps all.
         test: blind scores of the audit.
@@ -89,7 +89,7 @@ class EditBuild:
             seed=self.seed,
             image_format=self.image_format,
             test=self.test,
-            workers=self.workers or generator.workers,
+            workers=min(self.workers or generator.workers, generator.workers),
         )
 
 

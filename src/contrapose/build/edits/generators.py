@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from contrapose.build.edits.recipe import EditPrompt
@@ -308,7 +308,7 @@ def load_generator(
             f"{source.name} edits images and draws none: pass a text-to-image generator, and this "
             f"one as {option('editor')}."
         )
-    second = _load_source(editor, options)
+    second = _load_source(editor, replace(options, form="edit"))
     if not isinstance(second, ImageEditor):
         raise InputError(f"{second.name} does not edit images; leave out {option('editor')}.")
     if not isinstance(source, TextToImage):

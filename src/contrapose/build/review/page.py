@@ -24,9 +24,9 @@ from contrapose.files import atomic_file, safe_join
 ImageStorage = Literal["inline", "beside"]
 """Thumbnails within the page, or links to the images of the set."""
 
-THUMBNAIL = 384
+THUMBNAIL = 320
 """Longest side of a thumbnail, in pixels."""
-JPEG_QUALITY = 88
+JPEG_QUALITY = 82
 WORKERS = 4
 DATA, POLICY = "/* data */", "/* policy */"
 MOST_NOTES, LONGEST_NOTE = 6, 60
@@ -57,7 +57,8 @@ def write_review_page(
         progress: called with a description, the number done and the total.
 
     Returns:
-        Number of pairs, id of the build, and images that could not be read.
+        The page, its bytes, the number of pairs, the id of the build, and how many images could
+        not be read.
 
     Raises:
         InputError: the file cannot be written.
@@ -84,7 +85,13 @@ def write_review_page(
             if progress is not None:
                 progress("review page", number, len(rows))
         stream.write(f"]}}{after}".encode())
-    return {"pairs": len(rows), "build": pair_set.id, "unreadable": unreadable, "page": str(out)}
+    return {
+        "page": str(out),
+        "pairs": len(rows),
+        "build": pair_set.id,
+        "unreadable": unreadable,
+        "bytes": out.stat().st_size,
+    }
 
 
 def load_template() -> str:
