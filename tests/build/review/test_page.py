@@ -89,6 +89,11 @@ class Visit:
     def about(self) -> str:
         return str(self.page.inner_text("#about"))
 
+    def wait_for(self, selector: str, text: str) -> None:
+        from playwright.sync_api import expect
+
+        expect(self.page.locator(selector)).to_contain_text(text)
+
     def download(self, folder: Path) -> Path:
         with self.page.expect_download() as waiting:
             self.page.click("#save")
@@ -187,17 +192,14 @@ def test_filters_order_and_load(browser: Any, folder: Path, tmp_path: Path) -> N
     saved = visit.download(tmp_path)
     other = Visit(browser, folder / "beside.html")
     other.page.set_input_files("#load", saved)
-    other.page.wait_for_function("document.getElementById('count').textContent.startsWith('2')")
+    other.wait_for("#count", "2 of 11 decided")
     wrong = tmp_path / "wrong.json"
     wrong.write_text(saved.read_text().replace('"build": "', '"build": "0'))
     other.page.set_input_files("#load", wrong)
-    other.page.wait_for_selector("#message:visible")
-    assert "another build" in other.page.inner_text("#message")
+    other.wait_for("#message", "another build")
     wrong.write_text("<b>")
     other.page.set_input_files("#load", wrong)
-    other.page.wait_for_function(
-        "!document.getElementById('message').textContent.includes('another')"
-    )
+    other.wait_for("#message", "JSON")
     assert other.count().startswith("2 of 11")
     other.close()
     visit.close()
