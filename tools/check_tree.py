@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "contrapose"
 SMALL = 60
 LARGE = 400
-HEADERS = 0.112
+HEADERS = 0.111
 """Largest share of module docstrings and imports in all lines."""
 MOST_FILES = {"diagnose": 13, "tune": 25}
 """Largest number of files of a package, with those of its subpackages."""
@@ -155,7 +155,7 @@ def broken_rules() -> Iterator[str]:
             yield f"{package}/ has {files} files, more than {most}"
     headers, lines = sum(map(header_lines, trees.values())), sum(sizes.values())
     if headers > HEADERS * lines:
-        yield f"headers are {headers / lines:.1%} of all lines, more than {HEADERS:.0%}"
+        yield f"headers are {headers / lines:.1%} of all lines, more than {HEADERS:.1%}"
 
 
 def counts() -> str:

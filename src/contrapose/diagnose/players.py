@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from contrapose.data import Example
 from contrapose.engine import RegionMask
 from contrapose.errors import InputError, option
+from contrapose.files import (
+    MalformedError,
+    Record,
+    StrictProblems,
+    parse_records,
+    read_jsonl_records,
+)
 from contrapose.models.masking.text import Span
 
 MAX_PLAYERS = 16
@@ -48,6 +56,51 @@ def require_few_players(players: int, what: str) -> None:
 
 
 P = TypeVar("P")
+
+FileKey = tuple[str, int]
+"""Example, and position of its caption or image, of a line in a user's file."""
+
+
+def read_players(
+    file: Path, parse: Callable[[Record], tuple[FileKey, P]], one: str, players: str
+) -> dict[FileKey, tuple[P, int]]:
+    """Players from a user's JSONL file by example and caption (image), with the line.
+
+    Args:
+        file: the file.
+        parse: the key and the players of a record.
+        one: `caption` or `image`.
+        players: the players in words.
+
+    Raises:
+        InputError: a record is malformed or comes twice, or there is none.
+    """
+    known: dict[FileKey, tuple[P, int]] = {}
+    records = read_jsonl_records(file, StrictProblems())
+    parsed = parse_records(records, lambda record: (parse(record), record.line), StrictProblems())
+    for (key, value), line in parsed:
+        if key in known:
+            raise InputError(f"example {key[0]} has {one} {key[1]} twice.", file=file, line=line)
+        known[key] = value, line
+    if not known:
+        raise InputError(f"holds no {players}.", file=file)
+    return known
+
+
+def named_players(record: Record, field: str, one: str, several: str) -> Mapping[str, Any]:
+    """Players that a record names in one of its fields: at least one, and not too many.
+
+    Raises:
+        MalformedError: it names none, or too many.
+    """
+    players = record.field(field)
+    if not isinstance(players, dict) or not players:
+        raise MalformedError(f"record {record.key}: {field!r} must name at least one {one}.")
+    try:
+        require_few_players(len(players), several)
+    except InputError as error:
+        raise MalformedError(f"record {record.key}: {error.message}") from None
+    return players
 
 
 class PlayerFinder(Protocol[P]):

@@ -21,20 +21,19 @@ from contrapose.data import Example, ImageRef, open_images
 from contrapose.data.images import open_image
 from contrapose.data.masks import ImageSize, compute_superpixels, read_region, size_error
 from contrapose.diagnose.players import (
+    FileKey,
     MissingPlayers,
     RegionFinder,
     RegionMasks,
+    named_players,
+    read_players,
     require_few_players,
 )
 from contrapose.diagnose.words import PlayerKind
 from contrapose.engine import RegionMask
 from contrapose.errors import InputError
 from contrapose.files import (
-    MalformedError,
     Record,
-    StrictProblems,
-    parse_records,
-    read_jsonl_records,
 )
 from contrapose.metrics import BoolArray
 from contrapose.world.benchmark import SceneImage, find_mentioned_things, index_maps, parse_caption
@@ -54,7 +53,7 @@ class UserRegions:
     """
 
     file: Path
-    regions: Mapping[tuple[str, int], tuple[Mapping[str, Any], int | None]] = field(repr=False)
+    regions: Mapping[FileKey, tuple[Mapping[str, Any], int | None]] = field(repr=False)
     folder: Path = field(repr=False)
     joint: bool = True
 
@@ -72,19 +71,7 @@ class UserRegions:
         """
         if file.is_dir():
             return cls(file, _list_masks(file), file)
-        known: dict[tuple[str, int], tuple[Mapping[str, Any], int | None]] = {}
-        records = read_jsonl_records(file, StrictProblems())
-        parsed = parse_records(
-            records, lambda record: (_parse_region_record(record), record.line), StrictProblems()
-        )
-        for (key, regions), line in parsed:
-            if key in known:
-                raise InputError(
-                    f"example {key[0]} has image {key[1]} twice.", file=file, line=line
-                )
-            known[key] = regions, line
-        if not known:
-            raise InputError("holds no regions.", file=file)
+        known = read_players(file, _parse_region_record, "image", "regions")
         return cls(file, known, file.parent)
 
     def find(self, examples: Sequence[Example]) -> list[Sequence[RegionMasks] | MissingPlayers]:
@@ -152,18 +139,12 @@ def _fit_mask(
     raise size_error(repr(name), (mask.shape[0], mask.shape[1]), size)
 
 
-def _parse_region_record(record: Record) -> tuple[tuple[str, int], Mapping[str, Any]]:
-    regions = record.field("regions")
-    if not isinstance(regions, dict) or not regions:
-        raise MalformedError(f"record {record.key}: 'regions' must name at least one region.")
-    try:
-        require_few_players(len(regions), "regions")
-    except InputError as error:
-        raise MalformedError(f"record {record.key}: {error.message}") from None
+def _parse_region_record(record: Record) -> tuple[FileKey, Mapping[str, Any]]:
+    regions = named_players(record, "regions", "region", "regions")
     return (record.name("id"), record.integer("image")), regions
 
 
-def _list_masks(folder: Path) -> dict[tuple[str, int], tuple[Mapping[str, Any], int | None]]:
+def _list_masks(folder: Path) -> dict[FileKey, tuple[Mapping[str, Any], int | None]]:
     """Mask files of a folder by example and image, from `ID/IMAGE/NAME.png`."""
     masks: dict[tuple[str, int], dict[str, str]] = {}
     for file in sorted(folder.glob("**/*.png")):

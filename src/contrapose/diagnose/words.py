@@ -21,14 +21,18 @@ from typing import Any, Literal
 
 from contrapose.data import Example
 from contrapose.data.tagging import WORD_PATTERN, Tagger, group_by_changes, group_words, split_words
-from contrapose.diagnose.players import MissingPlayers, WordFinder, WordGroups, require_few_players
+from contrapose.diagnose.players import (
+    FileKey,
+    MissingPlayers,
+    WordFinder,
+    WordGroups,
+    named_players,
+    read_players,
+)
 from contrapose.errors import InputError, option
 from contrapose.files import (
     MalformedError,
     Record,
-    StrictProblems,
-    parse_records,
-    read_jsonl_records,
 )
 from contrapose.models import CaptionTokenizer, Model
 from contrapose.models.masking.text import Span, merge_spans
@@ -162,7 +166,7 @@ class UserWords:
     """
 
     file: Path
-    groups: Mapping[tuple[str, int], tuple[WordGroups, int]] = field(repr=False)
+    groups: Mapping[FileKey, tuple[WordGroups, int]] = field(repr=False)
     joint: bool = True
 
     @property
@@ -177,19 +181,7 @@ class UserWords:
         Raises:
             InputError: a record is malformed, or has no group, an empty one, or too many.
         """
-        known: dict[tuple[str, int], tuple[WordGroups, int]] = {}
-        records = read_jsonl_records(file, StrictProblems())
-        parsed = parse_records(
-            records, lambda record: (_parse_word_record(record), record.line), StrictProblems()
-        )
-        for (key, groups), line in parsed:
-            if key in known:
-                raise InputError(
-                    f"example {key[0]} has caption {key[1]} twice.", file=file, line=line
-                )
-            known[key] = groups, line
-        if not known:
-            raise InputError("holds no word groups.", file=file)
+        known = read_players(file, _parse_word_record, "caption", "word groups")
         return cls(file, known)
 
     def find(self, examples: Sequence[Example]) -> list[Sequence[WordGroups] | MissingPlayers]:
@@ -215,14 +207,8 @@ class UserWords:
         return groups_of
 
 
-def _parse_word_record(record: Record) -> tuple[tuple[str, int], WordGroups]:
-    spans = record.field("spans")
-    if not isinstance(spans, dict) or not spans:
-        raise MalformedError(f"record {record.key}: 'spans' must name at least one group of words.")
-    try:
-        require_few_players(len(spans), "groups of words")
-    except InputError as error:
-        raise MalformedError(f"record {record.key}: {error.message}") from None
+def _parse_word_record(record: Record) -> tuple[FileKey, WordGroups]:
+    spans = named_players(record, "spans", "group of words", "groups of words")
     groups = {str(name): _parse_spans(record, str(name), value) for name, value in spans.items()}
     return (record.name("id"), record.integer("caption")), groups
 

@@ -45,7 +45,7 @@ def by_index(
     found = np.empty(resamples)
     for r in range(resamples):
         drawn = rng.integers(0, len(members), size=len(members))
-        index = np.concatenate([members[unit] for unit in drawn])
+        index = drawn if clusters is None else np.concatenate([members[unit] for unit in drawn])
         found[r] = statistic.formula(columns[index].sum(axis=0)[None])[0]
     return found
 

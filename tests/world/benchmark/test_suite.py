@@ -288,7 +288,7 @@ def test_the_prior_is_against_held_out_pairs(blind: Blind) -> None:
 def _accuracy(blind: Blind, parts: tuple[str, ...], form: Form) -> float:
     hits = []
     for part in parts:
-        data = part_data(part, form, 150, 11, 96)
+        data = part_data(part, form, 80, 11, 96)
         assert not isinstance(data, Gallery | EditSet | ComposedSet)
         for example in data:
             right = example.match[0].index(True)
