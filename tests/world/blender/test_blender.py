@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -113,3 +117,19 @@ def test_a_process_that_was_killed_is_said() -> None:
         os.kill(one._process.pid, signal.SIGKILL)
         with pytest.raises(BlenderError, match="ended"):
             one.draw(one_thing(), SIZE)
+
+
+@needs_blender
+def test_nothing_is_left_when_the_program_ends(tmp_path: Path) -> None:
+    code = (
+        "import os; from contrapose.world.blender import BlenderRenderer\n"
+        "with BlenderRenderer(): os._exit(9)"  # as if it were killed
+    )
+    paths = os.pathsep.join(filter(None, sys.path))
+    variables = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": paths}
+    subprocess.run([sys.executable, "-c", code], env=variables, check=False)  # noqa: S603
+    for _ in range(200):
+        if not any(tmp_path.glob("contrapose-*")):
+            break
+        time.sleep(0.05)
+    assert not any(tmp_path.glob("contrapose-*"))

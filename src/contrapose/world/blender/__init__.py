@@ -63,8 +63,8 @@ class BlenderRenderer:
         self.version = ""
         self._folder = tempfile.TemporaryDirectory(prefix="contrapose-blender-")
         self._log: IO[bytes] = (Path(self._folder.name) / "log.txt").open("w+b")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "contrapose.world.blender.worker"],
+        self._process = subprocess.Popen(  # noqa: S603 - this program
+            [sys.executable, "-m", "contrapose.world.blender.worker", self._folder.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -93,7 +93,7 @@ class BlenderRenderer:
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
-        self._process.terminate()
+        self._process.terminate()  # also in the midst of an image
         self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()

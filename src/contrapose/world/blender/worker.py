@@ -2,13 +2,16 @@
 
 Blender runs in a process of its own because it writes to the standard streams as it likes, keeps
 its state in globals, and is compiled against its own libraries. The worker ends when its input
-does, so that it never outlives the program that started it.
+does, so that it never outlives the program that started it, and removes the folder of its images.
+
+    python -m contrapose.world.blender.worker FOLDER
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -178,6 +181,7 @@ def main() -> int:
             answer(done=Path(request["image"]).exists())
         except Exception as error:
             answer(error=f"{type(error).__name__}: {error}")
+    shutil.rmtree(sys.argv[1], ignore_errors=True)  # the program may have been killed
     return 0
 
 
