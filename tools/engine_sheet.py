@@ -15,7 +15,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from contrapose.data import Example
+from contrapose.data import ComposedSet, EditSet, Example, Gallery
 from contrapose.world.benchmark import scene_of
 from contrapose.world.benchmark.suite import part_data
 from contrapose.world.engines import ENGINES, open_engine
@@ -28,11 +28,10 @@ SIZE, SHOWN = 224, 144
 
 def choose_example(part: str, index: int) -> Example:
     """An example of a part of the balanced form, seed 0."""
-    examples = list(part_data(part, "balanced", index + 1, 0, SIZE))
-    example = examples[index]
-    if not isinstance(example, Example):
+    data = part_data(part, "balanced", index + 1, 0, SIZE)
+    if isinstance(data, Gallery | EditSet | ComposedSet):
         raise TypeError(f"{part} has no examples of images and captions")
-    return example
+    return list(data)[index]
 
 
 def main() -> None:
