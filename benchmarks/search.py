@@ -9,7 +9,8 @@ compared too. Needs faiss-cpu, and 5 GB of memory for the second.
 
 latency: queries of text and of image with a change on an index of 100,000 × 512 on disk, after the
 first, with a model whose encoders cost nothing; the text vectors are new each time. Beside the
-time on the clock the processor time, which other programs on the machine do not change.
+time on the clock the processor time, which other programs on the machine do not change. Then the
+same queries as the web page sends them, over HTTP to the server of `contrapose serve` and back.
 
 index: `contrapose index` over a bare loop that opens, prepares and encodes the same images in
 batches of the same size, alternately. The model is tiny-clip.
@@ -18,6 +19,8 @@ batches of the same size, alternately. The model is tiny-clip.
 from __future__ import annotations
 
 import argparse
+import http.client
+import json
 import os
 import statistics
 import sys
@@ -37,6 +40,8 @@ from contrapose.search.exact import search_exact
 from contrapose.search.index import open_index, write_index
 
 WIDTH = 512
+QUERIES = 21
+"""Queries of a latency; the first is told apart."""
 
 
 def main() -> None:
@@ -137,17 +142,48 @@ def measure_latency(size: int) -> None:
             ),
         }
         for name, make in kinds.items():
-            queries = [make(i) for i in range(21)]
-            times, busy = [], []
-            for query in queries:
-                before = time.process_time()
-                times.append(1e3 * clock(partial(searcher.search, query))[0])
-                busy.append(1e3 * (time.process_time() - before))
-            median, worst = statistics.median(times[1:]), max(times[1:])
-            print(
-                f"{name} on {size:,} images: first {times[0]:.0f} ms, then median {median:.0f} ms, "
-                f"worst {worst:.0f} ms; processor time {statistics.median(busy[1:]):.0f} ms"
-            )
+            calls = [partial(searcher.search, make(i)) for i in range(QUERIES)]
+            print_latency(f"{name} on {size:,} images", calls)
+        image.replace(root / names[0])
+        measure_http(searcher, names[0], size)
+
+
+def measure_http(searcher: Any, path: str, size: int) -> None:
+    """Queries as the page sends them, on one connection that is kept open."""
+    from contrapose.search.server import SearchServer
+
+    edits = {
+        "text": lambda i: {"edit": f"text {i}"},
+        "image + change": lambda i: {"path": path, "edit": f"a{i} -> b{i}"},
+        "image + text (weicom)": lambda i: {"path": path, "edit": f"text {i}"},
+        "image + text (basic)": lambda i: {"path": path, "edit": f"t {i}", "fusion": "basic"},
+    }
+    with SearchServer(searcher) as server:
+        connection = http.client.HTTPConnection(server.url.split("/")[2], timeout=60)
+
+        def ask(values: dict[str, Any]) -> None:
+            connection.request("POST", "/api/search", json.dumps(values))
+            answer = json.loads(connection.getresponse().read())
+            if "hits" not in answer:
+                raise SystemExit(f"the server refused a query: {answer}")
+
+        for name, make in edits.items():
+            calls = [partial(ask, make(i)) for i in range(QUERIES)]
+            print_latency(f"{name} over HTTP on {size:,} images", calls)
+        connection.close()
+
+
+def print_latency(name: str, calls: Sequence[Callable[[], Any]]) -> None:
+    times, busy = [], []
+    for call in calls:
+        before = time.process_time()
+        times.append(1e3 * clock(call)[0])
+        busy.append(1e3 * (time.process_time() - before))
+    median, worst = statistics.median(times[1:]), max(times[1:])
+    print(
+        f"{name}: first {times[0]:.0f} ms, then median {median:.0f} ms, worst {worst:.0f} ms; "
+        f"processor time {statistics.median(busy[1:]):.0f} ms"
+    )
 
 
 def measure_indexing(count: int, repeats: int) -> None:

@@ -11,7 +11,7 @@ from contrapose.files import local_path
 if TYPE_CHECKING:
     from contrapose.api.inputs import PathLike
     from contrapose.engine import Progress
-    from contrapose.tune.heads import Sweep
+    from contrapose.tune.heads.sweep import Sweep
 
 
 def tune_heads(
@@ -76,7 +76,7 @@ def tune_heads(
         raise MissingExtraError("torch", "torch", "Training heads") from None
     from contrapose.api.inputs import one_path, require_choice
     from contrapose.models.options import find_device
-    from contrapose.tune.heads import SweepRequest, sweep_folder
+    from contrapose.tune.heads.sweep import SweepRequest, sweep_folder
     from contrapose.tune.settings import HeadSettings
 
     taus = _list_numbers(tau)

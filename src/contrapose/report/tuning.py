@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contrapose.report.tables import Table, format_interval, format_p_value, format_value
 from contrapose.results.schema import MetricValue
-from contrapose.tune.heads import Sweep
+from contrapose.tune.heads.sweep import Sweep
 from contrapose.tune.report import Bill
 
 

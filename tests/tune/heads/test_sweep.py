@@ -17,13 +17,8 @@ from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
 from contrapose.models import Encoder, load_model
 from contrapose.models.joined import JoinedSpec, Side, read_joined, save_joined
-from contrapose.tune.heads import (
-    CaptionedImages,
-    SweepRequest,
-    read_features,
-    sweep_folder,
-    write_features,
-)
+from contrapose.tune.heads import CaptionedImages, read_features, write_features
+from contrapose.tune.heads.sweep import SweepRequest, sweep_folder
 from contrapose.tune.settings import HeadKind, HeadSettings
 from contrapose.world.benchmark import simat_scenes
 from tests.models.hf.small import CAPTIONS, pictures

@@ -13,8 +13,8 @@ from torch.nn.functional import normalize
 
 from contrapose.errors import InputError
 from contrapose.models.joined import apply_head
-from contrapose.tune.heads import Features, measure, train_heads
-from contrapose.tune.heads.sweep import delta_queries
+from contrapose.tune.heads import Features, train_heads
+from contrapose.tune.heads.sweep import delta_queries, measure
 from contrapose.tune.heads.training import HeadTrainer, canonical_initialization, fold_whitening
 from contrapose.tune.heads.vectors import measure_mean_recall
 from contrapose.tune.settings import HeadKind, HeadSettings

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import contrapose as cp
 from contrapose.data import (
     Benchmark,
     ComposedSet,
@@ -204,6 +205,24 @@ def test_simat_scenes_begins_with_the_edits_of_scenes() -> None:
     assert longer.images[:20] == shorter.images
     assert benchmark.card.name == "simat-scenes"
     assert find_benchmark("simat-scenes").card.shape == "2,000 images, 1,000 queries"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-clip"])
+def test_deltas_on_simat_scenes(model: str) -> None:
+    """A delta beats no delta, the target caption is the upper bound, the best λ lies inside."""
+    scores = ["itc:image", "itc:delta:scale=dev", "itc:text"]
+    runs = cp.evaluate(
+        model, on=simat_scenes(examples=100), score=scores, device="cpu", cache=False
+    )
+    image, delta, text = (runs[i] for i in range(3))
+    metrics = [run.metrics["simat_n5"] for run in (image, delta, text)]
+    assert metrics[0].value < metrics[1].value < metrics[2].value
+    interval = cp.compare(image, delta).metrics["simat_n5"].ci95
+    assert interval is not None
+    assert interval[0] > 0
+    curve = next(iter(delta.record.spec["edits"].values()))["dev_scores"]
+    best = max(value for _, value in curve)
+    assert curve[0][1] < best > curve[-1][1]
 
 
 def test_examples_do_not_depend_on_how_many_are_asked_for() -> None:

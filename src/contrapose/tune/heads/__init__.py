@@ -5,6 +5,8 @@
     trained = train_heads(read_features(folder, "train"), HeadSettings(tau=0.1))
     vectors = trained.embed_images(features)
 
+`sweep` trains heads at several temperatures and measures them.
+
 Couairon et al., Embedding Arithmetic of Multimodal Queries for Image Retrieval (2022), section 4.3.
 """
 
@@ -15,30 +17,14 @@ from contrapose.tune.heads.features import (
     read_features,
     write_features,
 )
-from contrapose.tune.heads.sweep import (
-    HeadMetrics,
-    Sweep,
-    SweepRequest,
-    SweepRun,
-    measure,
-    sweep,
-    sweep_folder,
-)
 from contrapose.tune.heads.training import TrainedHeads, train_heads
 
 __all__ = [
     "CaptionedImages",
     "Features",
-    "HeadMetrics",
-    "Sweep",
-    "SweepRequest",
-    "SweepRun",
     "TrainedHeads",
     "has_features",
-    "measure",
     "read_features",
-    "sweep",
-    "sweep_folder",
     "train_heads",
     "write_features",
 ]

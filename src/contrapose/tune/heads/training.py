@@ -33,7 +33,6 @@ from contrapose.tune.heads.features import (
     draw_batches,
     ignore_progress,
 )
-from contrapose.tune.heads.vectors import measure_mean_recall
 from contrapose.tune.settings import HeadSettings, ProgressCallback, learning_rate_factor
 
 HEAD_RMS = 0.1
@@ -318,6 +317,8 @@ class HeadTrainer:
         """Keep the heads after an epoch if they are the best so far."""
         if self.held_out_features is None:
             return
+        from contrapose.tune.heads.vectors import measure_mean_recall
+
         heads = fold_whitening(self.heads, self.start)
         now = TrainedHeads(heads, self.settings, (), (), epoch)
         self.held_out.append(measure_mean_recall(now, self.held_out_features))
