@@ -72,10 +72,11 @@ def load_or_train(
     if not file.is_file():
         trained = train_heads(read_features(folder, "train"), settings, device=device)
         temporary = file.with_suffix(".part.npz")
-        np.savez(temporary, **{name: value.cpu().numpy() for name, value in trained.heads.items()})
+        arrays: dict[str, Any] = {name: it.cpu().numpy() for name, it in trained.heads.items()}
+        np.savez(temporary, **arrays)
         temporary.replace(file)
-    with np.load(file, allow_pickle=False) as arrays:
-        return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
+    with np.load(file, allow_pickle=False) as stored:
+        return {name: torch.from_numpy(stored[name]) for name in stored.files}
 
 
 def measure_hits(
@@ -111,12 +112,10 @@ def judge(hits: Mapping[Point, NDArray[np.bool_]], owners: NDArray[np.int64]) ->
     count = int(owners.max()) + 1
     chosen = np.random.default_rng(0).permutation(count) < count // 2
     dev = chosen[owners]
-    best = max(hits, key=lambda point: hits[point][dev].mean())
+    recall = {point: float(hit[dev].mean()) for point, hit in hits.items()}
+    best = max(recall, key=lambda point: recall[point])
     by_tau = {
-        f"{tau:g}": max(
-            (scale for scale in SCALES), key=lambda scale, tau=tau: hits[tau, scale][dev].mean()
-        )
-        for tau in sorted(TAUS)
+        f"{tau:g}": max((recall[tau, scale], scale) for scale in SCALES)[1] for tau in sorted(TAUS)
     }
     return {
         "surface": {

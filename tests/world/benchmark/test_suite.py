@@ -214,7 +214,7 @@ def test_deltas_on_simat_scenes(model: str) -> None:
     runs = cp.evaluate(
         model, on=simat_scenes(examples=100), score=scores, device="cpu", cache=False
     )
-    image, delta, text = (runs[i] for i in range(3))
+    image, delta, text = runs
     metrics = [run.metrics["simat_n5"] for run in (image, delta, text)]
     assert metrics[0].value < metrics[1].value < metrics[2].value
     interval = cp.compare(image, delta).metrics["simat_n5"].ci95

@@ -315,10 +315,10 @@ class HeadTrainer:
 
     def _keep_best_heads(self, epoch: int) -> None:
         """Keep the heads after an epoch if they are the best so far."""
-        if self.held_out_features is None:
-            return
         from contrapose.tune.heads.vectors import measure_mean_recall
 
+        if self.held_out_features is None:
+            return
         heads = fold_whitening(self.heads, self.start)
         now = TrainedHeads(heads, self.settings, (), (), epoch)
         self.held_out.append(measure_mean_recall(now, self.held_out_features))
@@ -391,8 +391,7 @@ def _hold_out_images(
     features: Features, settings: HeadSettings
 ) -> tuple[Features, Features | None]:
     """Split the features into a training part and a held-out part."""
-    count = len(features.images)
-    out = round(settings.hold_out * count)
+    count, out = len(features.images), round(settings.hold_out * len(features.images))
     if count - out < 2:
         raise InputError(f"{count} images with {out} held out are too few: at least 2 must stay.")
     if not out:
