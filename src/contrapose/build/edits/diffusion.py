@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SETTINGS = ("dtype", "guidance", "share", "steps", "strength")
+TEXT_TENSORS = ("prompt_embeds", "add_text_embeds", "pooled_prompt_embeds")
+"""Names of embeddings of the prompt: of its tokens, and pooled."""
 SHARE = 0.2
 """Share of the first steps in which both images follow the first caption."""
 
@@ -67,7 +70,7 @@ class DiffusionPairs:
         callback = self._share_start(texts)
         if callback is not None:
             options["callback_on_step_end"] = callback
-            options["callback_on_step_end_tensor_inputs"] = ["prompt_embeds"]
+            options["callback_on_step_end_tensor_inputs"] = self._text_tensors()
         generators = [_noise_generator(prompt.seed) for _ in texts]
         first, second = _run(
             self.pipeline, self.name, texts, prompt=texts, generator=generators, **options
@@ -103,28 +106,30 @@ class DiffusionPairs:
         0, and put back when the shared steps are over. In step 0 the noise decides nearly all.
         """
         known = _parameters(self.pipeline)
-        tensors = getattr(self.pipeline, "_callback_tensor_inputs", ())
-        if (
-            self.settings.share <= 0
-            or "callback_on_step_end" not in known
-            or "prompt_embeds" not in tensors
-        ):
+        if self.settings.share <= 0 or "callback_on_step_end" not in known:
             return None
-        original: list[Any] = []
+        if not self._text_tensors():
+            return None
+        original: dict[str, Any] = {}
 
         def share(pipeline: Any, step: int, _: Any, tensors: Mapping[str, Any]) -> dict[str, Any]:
-            embeddings = tensors["prompt_embeds"]
-            total = getattr(pipeline, "num_timesteps", 0)
             if not original:
-                original.append(embeddings)
+                original.update(tensors)
+            total = getattr(pipeline, "num_timesteps", 0)
             if step + 1 >= round(self.settings.share * total):
-                return {"prompt_embeds": original[0]}
-            shared = original[0].clone()
-            # Without guidance there are two rows; with it the two of the empty prompt come first.
-            shared[-1] = shared[-2]
-            return {"prompt_embeds": shared}
+                return dict(original)
+            shared = {name: tensor.clone() for name, tensor in original.items()}
+            for tensor in shared.values():
+                # Without guidance there are two rows; with it those of the empty prompt come first.
+                tensor[-1] = tensor[-2]
+            return shared
 
         return share
+
+    def _text_tensors(self) -> list[str]:
+        """Embeddings of the prompt that a callback of the pipeline may exchange."""
+        known = getattr(self.pipeline, "_callback_tensor_inputs", ())
+        return [name for name in TEXT_TENSORS if name in known]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,9 +197,12 @@ def load_pipeline(text: str, device: str, wording: str) -> DiffusionPairs | Diff
     where = find_device(device)
     dtype = settings.dtype or ("fp16" if where.startswith("cuda") else "fp32")
     try:
-        pipeline = diffusers.DiffusionPipeline.from_pretrained(
-            name, use_safetensors=True, trust_remote_code=False
-        ).to(where, dtypes[dtype])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # newer versions name it dtype
+            pipeline = diffusers.DiffusionPipeline.from_pretrained(
+                name, torch_dtype=dtypes[dtype], use_safetensors=True, trust_remote_code=False
+            )
+        pipeline = pipeline.to(where)
     except Exception as error:  # loaders raise nearly anything
         raise InputError(
             f"{name!r} cannot be loaded as a pipeline of diffusers ({first_line(error)})."
