@@ -32,7 +32,7 @@ QUERY_TILE = 1024
 TILE_CELLS = 1 << 23
 """Scores of a tile, 32 MiB."""
 
-MAX_ROWS = 1 << 14
+MAX_ROWS = 1 << 15
 """Gallery vectors of a tile at the most."""
 
 GROUP_SIZE = 16
