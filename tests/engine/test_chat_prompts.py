@@ -152,7 +152,7 @@ def test_families_that_do_not_fit_the_template() -> None:
     for family, shape in shapes().items():
         fitting = tuple(shape.chat.metrics)
         why = explain_unfit("chat", find_template("chat", fitting), fitting)
-        if family in ("retrieval", "classes", "edits", "composed"):
+        if family in ("boundaries", "retrieval", "classes", "edits", "composed"):
             assert "which of a few captions" in why
         else:
             assert why == ""
