@@ -67,13 +67,12 @@ class DiffusionPairs:
         """Denoise both captions together from the same noise."""
         texts = [self.wording.replace("{}", caption) for caption in prompt.captions]
         options = self._options(size)
-        callback = self._share_start(texts)
-        if callback is not None:
-            options["callback_on_step_end"] = callback
+        switch = self._switch_caption(texts, prompt.seed, options)
+        if switch is not None:
+            options["callback_on_step_end"] = switch
             options["callback_on_step_end_tensor_inputs"] = self._text_tensors()
-        generators = [_noise_generator(prompt.seed) for _ in texts]
-        first, second = _run(
-            self.pipeline, self.name, texts, prompt=texts, generator=generators, **options
+        first, second = self._run_pair(
+            [texts[0], texts[0]] if switch is not None else texts, prompt.seed, options
         )
         return first, second
 
@@ -99,35 +98,48 @@ class DiffusionPairs:
             options["guidance_scale"] = self.settings.guidance
         return {name: value for name, value in options.items() if name in known}
 
-    def _share_start(self, texts: list[str]) -> Any:
-        """Callback that gives both images the first caption for the first steps, or None.
+    def _run_pair(self, texts: list[str], seed: int, options: Mapping[str, Any]) -> list[Image]:
+        generators = [_noise_generator(seed) for _ in texts]
+        return _run(self.pipeline, self.name, texts, prompt=texts, generator=generators, **options)
 
-        The pipeline begins with its own embeddings; the second image's are exchanged after step
-        0, and put back when the shared steps are over. In step 0 the noise decides nearly all.
+    def _switch_caption(self, texts: list[str], seed: int, options: Mapping[str, Any]) -> Any:
+        """Callback that gives the second image its own caption when the shared steps are over.
+
+        Until then both images follow the first. None where no step is shared, or the pipeline
+        cannot exchange embeddings. Those of the second caption are taken from a run of one step.
         """
-        known = _parameters(self.pipeline)
-        if self.settings.share <= 0 or "callback_on_step_end" not in known:
+        default = _parameters(self.pipeline).get("num_inference_steps")
+        total = options.get("num_inference_steps") or getattr(default, "default", None)
+        if not self._text_tensors() or not isinstance(total, int):
             return None
-        if not self._text_tensors():
+        steps = min(round(self.settings.share * total), total - 1)
+        if steps < 1:
             return None
-        original: dict[str, Any] = {}
+        second: dict[str, Any] = {}
 
-        def share(pipeline: Any, step: int, _: Any, tensors: Mapping[str, Any]) -> dict[str, Any]:
-            if not original:
-                original.update(tensors)
-            total = getattr(pipeline, "num_timesteps", 0)
-            if step + 1 >= round(self.settings.share * total):
-                return dict(original)
-            shared = {name: tensor.clone() for name, tensor in original.items()}
-            for tensor in shared.values():
+        def record(_: Any, __: int, ___: Any, tensors: Mapping[str, Any]) -> dict[str, Any]:
+            second.update(tensors)
+            return {}
+
+        def switch(_: Any, step: int, __: Any, tensors: Mapping[str, Any]) -> dict[str, Any]:
+            if step + 1 != steps:
+                return {}
+            changed = {}
+            for name, tensor in tensors.items():
                 # Without guidance there are two rows; with it those of the empty prompt come first.
-                tensor[-1] = tensor[-2]
-            return shared
+                changed[name] = tensor.clone()
+                changed[name][-1] = second[name][-1]
+            return changed
 
-        return share
+        once = {**options, "num_inference_steps": 1, "callback_on_step_end": record}
+        once["callback_on_step_end_tensor_inputs"] = self._text_tensors()
+        self._run_pair([texts[1], texts[1]], seed, once)
+        return switch if second else None
 
     def _text_tensors(self) -> list[str]:
         """Embeddings of the prompt that a callback of the pipeline may exchange."""
+        if "callback_on_step_end" not in _parameters(self.pipeline):
+            return []
         known = getattr(self.pipeline, "_callback_tensor_inputs", ())
         return [name for name in TEXT_TENSORS if name in known]
 
