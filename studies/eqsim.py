@@ -231,7 +231,7 @@ def draw_charts(answers: Answers, folder: Path) -> None:
             {"scratch": "From scratch", "tuned": "Fine-tuning"}[start],
             series,
             x_label="equivariance, standard deviation (less is tighter)",
-            y_label="group score, % (mean of parts)",
+            y_label="group score, % (mean of parts); numbers beside points are β",
             joined=False,
         )
     for part in PAIRS:
@@ -259,7 +259,7 @@ def draw_charts(answers: Answers, folder: Path) -> None:
 
 def _beta(name: str) -> str:
     words = name.partition("/")[2].split(",")[0].split()
-    return f"β = {words[-1]}" if words[-1].replace(".", "").isdigit() else ""
+    return words[-1] if words[-1].replace(".", "").isdigit() else ""
 
 
 if __name__ == "__main__":

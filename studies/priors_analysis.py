@@ -74,7 +74,11 @@ class Margins:
 
     def right(self, alpha: float) -> FloatArray:
         """(n,) share of each example's images whose caption is chosen at an α."""
-        return self._by_example(np.asarray(self.intervals.right_at(alpha), np.float64))
+        return self.images_right(alpha).mean(axis=1)
+
+    def images_right(self, alpha: float) -> FloatArray:
+        """(n, m) whether each image's caption is chosen at an α."""
+        return np.asarray(self.intervals.right_at(alpha), np.float64).reshape(self.margin.shape)
 
     def cross_validated(self) -> tuple[FloatArray, float]:
         """The same at an α that was chosen on the other half of the examples; and the mean α.
@@ -184,16 +188,11 @@ def best_log_loss_alpha(
         other = 1 / (1 + np.exp(margin[:, 1] + alpha * prior))
         slope = (prior * (first * miss - (1 - first) * other)).sum()
         bend = (prior**2 * (first * miss * (1 - miss) + (1 - first) * other * (1 - other))).sum()
-        alpha -= float(np.clip(slope / max(bend, 1e-9), -0.5, 0.5))
+        step = float(np.clip(slope / max(bend, 1e-9), -0.5, 0.5))
+        alpha -= step
+        if abs(step) < 1e-5:
+            break
     return alpha
-
-
-def tempered_curve(
-    margin: FloatArray, prior: FloatArray, exact: FloatArray, a: float
-) -> FloatArray:
-    """Accuracy on `GRID` in a tempered world."""
-    level = np.zeros(len(prior), np.uint8)
-    return Margins(margin, prior, exact, level, prior).curve(a)
 
 
 def best_on_grid(curve: FloatArray) -> float:
@@ -210,7 +209,7 @@ def prior_gap(margins: Sequence[Margins]) -> Effect:
             return 0.0
         return float(right[favored].mean() - right[~favored].mean())
 
-    return effect_of(seeds, gap, resamples=400)
+    return effect_of(seeds, gap, resamples=100)
 
 
 def untestable(margins: Sequence[Margins]) -> str | None:

@@ -10,7 +10,7 @@ from studies.charts import Point, write_chart
 from studies.priors_analysis import GRID, PER_TOKEN, PRIOR, FloatArray, Margins, StudyAnswers
 from studies.priors_claims import BALANCED, SKEWED, TEMPERED, gain
 from studies.priors_report import SOURCES, only_level, tempered_alphas
-from studies.priors_tests import HELD_OUT, LEVELS
+from studies.priors_tests import LEVELS
 from studies.verdict import Effect, mean_effect
 
 
@@ -25,14 +25,14 @@ def write_charts(answers: StudyAnswers, docs: Path) -> None:
 
 def _write_curves(answers: StudyAnswers, path: Path) -> None:
     """Accuracy less raw accuracy as a function of α, mean over seeds."""
-    shown = (GRID >= -0.25) & (GRID <= 1.5)
+    shown = (GRID >= -0.25) & (GRID <= 1.25)
     raw = int(np.abs(GRID).argmin())
     series = {}
     for title, arm, names in (
         ("balanced test", "skewed", BALANCED),
         ("skewed test", "skewed", SKEWED),
-        (HELD_OUT, "skewed", (HELD_OUT,)),
         ("control, balanced test", "balanced", BALANCED),
+        ("control, skewed test", "balanced", SKEWED),
     ):
         curve = np.mean([m.curve() for m in answers.margins(arm, names)], axis=0)
         series[title] = [
@@ -67,13 +67,13 @@ def _write_levels(answers: StudyAnswers, path: Path) -> None:
     for title, names in (("balanced test", BALANCED), ("skewed test", SKEWED)):
         margins = answers.margins("skewed", names)
         series[title] = [
-            _point(np.log2(level / LEVELS[0]), gain([only_level(m, i) for m in margins]),
-                   f"{level:g}" if names == BALANCED else "")
+            _point(np.log2(level), gain([only_level(m, i) for m in margins]))
             for i, level in enumerate(LEVELS)
         ]  # fmt: skip
     write_chart(
-        path, "α = 1 less raw, by the share of color that images keep (beside the points)", series,
-        x_label="doublings of color", y_label="points", zero=True,
+        path, "α = 1 less raw, by the share of color that images keep", series,
+        x_label="share of color that images keep", y_label="points above raw", zero=True,
+        x_names={float(np.log2(level)): f"{level:g}" for level in LEVELS},
     )  # fmt: skip
 
 
@@ -87,10 +87,13 @@ def _write_sources(answers: StudyAnswers, path: Path) -> None:
         effect = mean_effect(
             [_mean_right(seed, 1.0) for seed in draws], [_mean_right(seed, 0.0) for seed in draws]
         )
-        series[title].append(_point(np.log10(int(count)), effect))
+        # A little apart, so that intervals of one number of images do not cover one another.
+        apart = -0.02 if name == "noise" else 0.02
+        series[title].append(_point(np.log10(int(count)) + apart, effect))
     write_chart(
         path, "Balanced tests: α = 1 less raw, by the images of the prior", series,
-        x_label="log10 of the number of images", y_label="points", zero=True,
+        x_label="images that the prior is a mean of", y_label="points above raw", zero=True,
+        x_names={float(np.log10(count)): f"{count:,}" for count in (3, 10, 100, 1000)},
     )  # fmt: skip
 
 

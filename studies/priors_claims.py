@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from studies.priors_analysis import (
     CEILING,
@@ -16,7 +17,6 @@ from studies.priors_analysis import (
     StudyAnswers,
     best_log_loss_alpha,
     hits,
-    tempered_curve,
     untestable,
 )
 from studies.priors_scores import TINY
@@ -155,17 +155,18 @@ def alpha_error(answers: StudyAnswers) -> Effect:
 
 def loss_at_predicted(answers: StudyAnswers) -> Effect:
     """Accuracy at the predicted α less the best on the grid, mean over tempered worlds."""
-    seeds = [(m.margin, m.prior, m.exact) for m in answers.margins("skewed", BALANCED, "exact")]
+    seeds = []
+    for margins in answers.margins("skewed", BALANCED, "exact"):
+        right = np.stack([margins.images_right(alpha) for alpha in GRID], axis=2)
+        odds = np.stack([margins.odds(a) for a in TEMPERED], axis=1)
+        seeds.append(((odds @ right).astype(np.float32),))
+    predicted = [int(np.abs(GRID - a).argmin()) for a in TEMPERED]
 
-    def loss(margin: FloatArray, prior: FloatArray, exact: FloatArray) -> float:
-        return float(np.mean([_loss_in_world(margin, prior, exact, a) for a in TEMPERED]))
+    def loss(accuracy: NDArray[np.float32]) -> float:
+        curves = accuracy.mean(axis=0, dtype=np.float64)
+        return float(np.mean(curves[range(len(TEMPERED)), predicted] - curves.max(axis=1)))
 
     return effect_of(seeds, loss, resamples=100)
-
-
-def _loss_in_world(margin: FloatArray, prior: FloatArray, exact: FloatArray, a: float) -> float:
-    curve = tempered_curve(margin, prior, exact, a)
-    return float(curve[int(np.abs(GRID - a).argmin())] - curve.max())
 
 
 def drawn_text_scores(

@@ -12,24 +12,17 @@ import torch
 from contrapose.models.tiny.network import PAD, TinyNetwork
 from contrapose.world.captions import Caption, Mention
 from studies import priors
-from studies.kept import Answer, KeptAnswers
 from studies.priors_analysis import (
     GRID,
     Margins,
-    StudyAnswers,
     best_log_loss_alpha,
     best_on_grid,
     untestable,
 )
 from studies.priors_captioners import SMALL_CONFIG, log_likelihoods, make_noise, seeded, weaken
-from studies.priors_report import report
-from studies.priors_scores import ALPHAS, SIZES, gallery_ranks, log_mean_exp, prior_odds
+from studies.priors_scores import ALPHAS, gallery_ranks, log_mean_exp, prior_odds
 from studies.priors_tests import (
     HELD_OUT,
-    LEVELS,
-    MAIN,
-    PARTS,
-    SWAPS,
     Part,
     draw_gallery,
     draw_pairs,
@@ -130,7 +123,7 @@ def bayes_margins(rng: np.random.Generator, size: int, evidence: float) -> Margi
 
 
 def test_equation_seven_holds_for_an_exact_captioner() -> None:
-    margins = bayes_margins(np.random.default_rng(0), 40_000, 2.0)
+    margins = bayes_margins(np.random.default_rng(0), 10_000, 2.0)
     for a in (0.0, 0.5, 1.0):
         best = best_log_loss_alpha(margins.margin, margins.prior, margins.exact, a)
         assert best == pytest.approx(a, abs=0.05)
@@ -155,59 +148,6 @@ def test_a_test_without_room_is_not_testable() -> None:
     reason = untestable(unrelated)
     assert reason is not None
     assert "prior" in reason
-
-
-def made_answer(part: Part, rng: np.random.Generator, detailed: bool) -> Answer:
-    margins = bayes_margins(rng, 60, 1.5)
-    images = 1 if part.name == HELD_OUT or part.world == "skewed" else 2
-    prior = np.stack([margins.prior, margins.prior], axis=1).astype(np.float16)
-    answer: Answer = {
-        "exact": prior, "margin": margins.margin[:, :images].astype(np.float16),
-        "level": rng.integers(len(LEVELS), size=60).astype(np.uint8),
-        "train:100": prior, "noise:10": prior,
-    }  # fmt: skip
-    if images == 2:
-        answer["image"] = rng.integers(2, size=60).astype(np.uint8)
-    if detailed and images == 2 and part.name in MAIN:
-        names = [f"{source}:{size}" for source, sizes in SIZES.items() for size in sizes]
-        answer |= {f"draws {name}": prior[:20, None].repeat(5, axis=1) for name in names}
-        answer["draws train:1000"] = prior[:20, None]
-    return answer
-
-
-def test_report_judges_every_claim(tmp_path: Path) -> None:
-    kept, rng = KeptAnswers(tmp_path / "kept"), np.random.default_rng(2)
-    priors_of_galleries = ("exact", "train:100", "noise:10", "gallery")
-    for seed in range(2):
-        for arm in ("skewed", "balanced"):
-            key = {"arm": arm, "seed": seed, "steps": 1}
-            for part in PARTS:
-                if arm == "skewed" or part.name in MAIN:
-                    answer = made_answer(part, rng, arm == "skewed")
-                    kept.once({**key, "part": part.title}, lambda answer=answer: answer)  # type: ignore[misc]
-            ranks = rng.integers(3, size=(20, len(ALPHAS))).astype(np.uint16)
-            gallery: Answer = {
-                f"{name} in {size}": ranks
-                for name in priors_of_galleries for size in ("small", "large")
-            }  # fmt: skip
-            kept.once({**key, "part": "gallery"}, lambda gallery=gallery: gallery)  # type: ignore[misc]
-            numbers = {name: np.array(1.0) for name in ("steps", "scenes", "lm", "seconds")}
-            kept.once({**key, "part": "training"}, lambda numbers=numbers: numbers)  # type: ignore[misc]
-            kept.once({**key, "part": "time"}, lambda: {"seconds": np.array(1.0)})
-        for part in SWAPS:
-            right = rng.integers(2, size=(20, 3)).astype(np.uint8)
-            key = {"arm": "tiny", "seed": seed, "part": part.title}
-            kept.once(key, lambda right=right: {"right": right})  # type: ignore[misc]
-    kept.pack(tmp_path / "priors.npz")
-    packed = KeptAnswers(tmp_path / "priors.npz")
-    text = report(packed, tmp_path / "docs")
-    assert "nan" not in text
-    claims = text.partition("\n## Tests")[0].splitlines()
-    assert (
-        sum(any(word in line for word in ("hold", "open", "not testable")) for line in claims) == 22
-    )
-    assert len(list((tmp_path / "docs").glob("*.svg"))) == 4
-    assert len(StudyAnswers(packed).get("skewed", HELD_OUT)) == 2
 
 
 def test_jobs_that_fail_are_named(
