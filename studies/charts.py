@@ -126,7 +126,7 @@ class Labels:
             for below in (y - 6 - far, y + 14 + far)
             if left >= LEFT and left + wide <= WIDTH and TOP <= below <= TOP + HEIGHT
         ] or [(x + 6, y - 6)]
-        left, below = min(choices, key=lambda at: self._covered(*at, wide))
+        left, below = min(choices, key=lambda at: self._covered(at[0], at[1], wide))
         self.boxes.append((left, below - self.HEIGHT, left + wide, below))
         return text(left, below, words, class_="tick")
 

@@ -74,7 +74,7 @@ class Margins:
 
     def right(self, alpha: float) -> FloatArray:
         """(n,) share of each example's images whose caption is chosen at an α."""
-        return self.images_right(alpha).mean(axis=1)
+        return np.asarray(self.images_right(alpha).mean(axis=1), np.float64)
 
     def images_right(self, alpha: float) -> FloatArray:
         """(n, m) whether each image's caption is chosen at an α."""
