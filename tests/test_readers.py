@@ -164,6 +164,11 @@ BENCHMARKS: dict[str, tuple[str, dict[str, Any]]] = {
         "private_info.json": [{"dataset": "eqbensd", "sample_cnt": 0, "name": name}
                               for name in ("c0i0", "c1i1")],
         "private_random_idx.json": [1, 0]}),
+    "vsr": ("vsr", {"test.jsonl": [{"image": "1.jpg", "caption": "a", "label": 1, "relation": "on",
+        "reference_frame": None}]}),
+    "predicate-noun": ("predicate-noun", {"eval_set.json": [
+        {"img_filename": "1.jpg", "sentence_target": "a", "sentence_distractor": "b", "pos": "x"},
+        {"img_filename": "2.jpg", "sentence_target": "b", "sentence_distractor": "a"}]}),
     "boundaries": ("boundaries", {"val.json": {"v": [BOUNDARY]}}),
     "boundaries-segment": ("boundaries-segment", {"val.json": {"v": [BOUNDARY]}}),
     "karpathy": ("coco-retrieval", {"dataset_coco.json": KARPATHY}),
@@ -295,6 +300,14 @@ def read_score_file(root: Path) -> None:
     read_scores(file, card, None, partial=True)
 
 
+def read_native(root: Path) -> None:
+    """Score files whose name is that of their benchmark."""
+    file = next(iter(sorted(root.iterdir())))
+    detect_benchmark(file)
+    card = find_benchmark(file.stem).card  # type: ignore[union-attr]
+    read_scores(file, card, None, partial=True)
+
+
 def read_submission(root: Path) -> None:
     images = tuple(ImageRef(name, root / f"{name}.png") for name in "abc")
     query = ComposedQuery("1", 0, ("red",), (1,), subset=(1, 2))
@@ -323,6 +336,10 @@ READERS: dict[str, tuple[dict[str, Any], Callable[[Path], object]]] = {
     "rows csv": ({"kubric_location.csv": GENERAL}, read_score_file),
     "rows parquet": ({"kubric_location.parquet": parquet(GENERAL)}, read_score_file),
     "array": ({"kubric_location.npy": npy(np.zeros((2, 2, 2)))}, read_score_file),
+    "labels of pairs": ({"vsr.jsonl": [{"id": 0, "label": 1, "score": 0.5, "relation": "on"}]},
+                        read_native),
+    "predicate-noun": ({"predicate-noun.csv": [{"id": 0, "prob_target_match": 0.5,
+                        "prob_distractor_match": 0.5, "pos": "x"}]}, read_native),
     "submission": ({"a.json": {"version": "rc2", "metric": "recall", "1": ["b", "c"]},
                     "b.json": {"metric": "recall_subset", "1": ["c"]}}, read_submission),
     "regions": ({"regions.jsonl": REGIONS}, read_regions),

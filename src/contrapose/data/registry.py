@@ -22,9 +22,12 @@ choice: 1 × n, one right. foil: caption and foil with a threshold (VALSE). pair
 image and group score. images: the image score alone (COLA). triple: 1 × 3, original, hard
 negative and hard positive in this order. retrieval: N × M. classes: N × classes. edits: SIMAT.
 composed: an image and a text to retrieve an image by. boundaries: frames of a video × 2 captions.
+judgement: 1 × 1, yes or no.
 """
 
-ScoreLayout = Literal["general", "winoground", "valse", "subset arrays"]
+ScoreLayout = Literal[
+    "general", "winoground", "valse", "subset arrays", "judgement", "predicate-noun"
+]
 """Native layout of its score files, beside the general table, which is always understood."""
 
 
@@ -67,6 +70,7 @@ class Card:
         shape: images × captions, in words.
         family: name of the shape in `contrapose.results.shapes`, which decides the metrics.
         counts: number of examples of each subset in the released files.
+        other_counts: number of examples of other released splits, whose score files are read too.
         aggregation: how its paper aggregates examples to one number.
         chance: chance level by metric.
         tags: every tag that the reader sets, and its meaning.
@@ -79,6 +83,9 @@ class Card:
         official_limit: a tag, and how many examples of each of its values the official script
             uses at the most.
         official: how the official scoring differs from ours, in one line; empty if it does not.
+        single_choices: also report the single choices of pairs: one image's among the captions,
+            and one caption's among the images.
+        errata: what is known to be wrong in the released files or tables; empty if nothing.
     """
 
     name: str
@@ -100,6 +107,9 @@ class Card:
     official_ties: Literal["wrong", "right"] = "wrong"
     official_limit: tuple[str, int] | None = None
     official: str = ""
+    other_counts: Mapping[str, int] = field(default_factory=dict)
+    single_choices: bool = False
+    errata: str = ""
 
 
 BenchmarkData = Iterable[Example] | Gallery | EditSet | ComposedSet
@@ -132,6 +142,10 @@ BUILT_IN_MODULES: dict[str, str] = {
     "genecis-change-object": "genecis",
     "genecis-focus-attribute": "genecis",
     "genecis-focus-object": "genecis",
+    "vsr": "vsr",
+    "vsr-v2": "vsr",
+    "vsr-v2-zeroshot": "vsr",
+    "predicate-noun": "predicate_noun",
     "boundaries": "boundaries",
     "boundaries-segment": "boundaries",
     "coco-retrieval": "retrieval",
@@ -328,7 +342,9 @@ def examples_card(
         shapes[len(match), len(match[0])] += count
     if family is None:
         family = "pairs"
-        if all(len(match) == 1 and sum(match[0]) == 1 for match in matches):
+        if shapes.keys() <= {(1, 1)}:
+            family = "judgement"
+        elif all(len(match) == 1 and sum(match[0]) == 1 for match in matches):
             family = "choice"
         elif all(texts == 1 and images > 1 for images, texts in shapes):
             family = "images"

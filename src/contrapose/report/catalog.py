@@ -67,6 +67,8 @@ def card_lines(card: Card) -> list[str]:
     ]
     if card.official:
         lines.append(f"  official     {card.official}")
+    if card.errata:
+        lines.append(f"  errata       {card.errata}")
     if card.tags:
         lines.append(f"  tags ({option('by')})")
         lines += [f"    {name:<16} {meaning}" for name, meaning in card.tags.items()]

@@ -14,7 +14,7 @@ from contrapose.evaluation.parts import DEBIASED
 from contrapose.evaluation.selection import select
 from contrapose.metrics import BoolArray, Equivariance, FloatArray, IntArray, equivariance
 from contrapose.results import Results, RunRecord
-from contrapose.results.measures import tag_values
+from contrapose.results.measures import MARGIN, tag_values
 from contrapose.results.shapes import MistakeRule, shapes
 
 ALL = "all"
@@ -98,6 +98,15 @@ def find_mistake_rule(run: RunRecord) -> MistakeRule | None:
     """Rule by which examples of a run are wrong; None for the comparison of captions or images."""
     known = (shape for shape in shapes().values() if shape.main in run.measured.measures)
     return next((shape.mistake for shape in known if shape.mistake is not None), None)
+
+
+def measured_margins(run: RunRecord, ids: Sequence[str]) -> FloatArray | None:
+    """Margins of examples that the shape itself measured; None where it did not."""
+    measure = run.measured.measures.get(MARGIN)
+    if measure is None:
+        return None
+    of = dict(zip(run.measured.ids, measure.values.tolist(), strict=True))
+    return np.array([of.get(name, -np.inf) for name in ids])
 
 
 def is_debiased(results: Results) -> bool:

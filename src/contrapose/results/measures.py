@@ -17,6 +17,9 @@ from contrapose.results.schema import MetricValue
 
 Better = Literal["higher", "lower"]
 
+MARGIN = "margin"
+"""Name of a hidden measure: by how much a unit is wrong, negative where it is right."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measure:
@@ -76,14 +79,15 @@ class DerivedMetric:
 
     Attributes:
         kind: "average" and "minimum" of the sources' means; "auroc" of the first source's
-            values (right captions) against the second's (foils); "std" and "mean_abs" of the first
-            source, in standard deviations of the scores whose mean and variance in each unit the
-            others are.
+            values (right captions) against the second's (foils), each where it is defined;
+            "calibration" of the first source's probabilities against the second's labels; "std"
+            and "mean_abs" of the first source, in standard deviations of the scores whose mean and
+            variance in each unit the others are.
         sources: names of measures; the first says whether higher or lower is better.
         chance: chance level.
     """
 
-    kind: Literal["average", "minimum", "auroc", "std", "mean_abs"]
+    kind: Literal["average", "minimum", "auroc", "calibration", "std", "mean_abs"]
     sources: tuple[str, ...]
     chance: float | None = None
 

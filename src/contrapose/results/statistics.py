@@ -8,6 +8,7 @@ import numpy as np
 
 from contrapose import metrics
 from contrapose.metrics import FloatArray, Statistic
+from contrapose.metrics.judgement import calibration_error
 from contrapose.results.measures import Better, DerivedMetric, Grouping, Measure, Measurements
 
 STANDARDIZED = ("std", "mean_abs")
@@ -25,6 +26,9 @@ def build_statistics(measured: Measurements, over: Grouping | None = None) -> di
         if derived.kind in STANDARDIZED:
             if measured.measures[derived.sources[0]].where.any():
                 statistics[name] = _standardized_statistic(measured, derived, over)
+        elif derived.kind == "calibration":
+            if measured.measures[derived.sources[0]].where.any():
+                statistics[name] = _calibration_statistic(measured, derived, over)
         elif derived.kind != "auroc" and all(source in statistics for source in derived.sources):
             statistics[name] = _derived_statistic(measured, derived, over)
     return statistics
@@ -83,6 +87,23 @@ def _derived_statistic(
         [
             metrics.minimum_of_means(one, other, weights=(over.codes == group).astype(np.float64))
             for group in range(len(over.names))
+        ]
+    )
+
+
+def _calibration_statistic(
+    measured: Measurements, derived: DerivedMetric, over: Grouping | None
+) -> Statistic:
+    """Calibration error; of groups, the mean of theirs."""
+    probability, truth = (measured.measures[name] for name in derived.sources)
+    masks = [probability.where]
+    if over is not None:
+        masks = [probability.where & (over.codes == group) for group in range(len(over.names))]
+    return metrics.combine(
+        [
+            calibration_error(probability.values, truth.values, mask.astype(np.float64))
+            for mask in masks
+            if mask.any()
         ]
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -117,7 +118,9 @@ def summarize(
     }
     for name, derived in measured.derived.items():
         if derived.kind == "auroc":
-            values[name] = _auroc_value(measured, derived, over, resamples, seed)
+            area = _auroc_value(measured, derived, over, resamples, seed)
+            if not math.isnan(area.value):  # a part may have captions of one label only
+                values[name] = area
     return values
 
 
@@ -146,12 +149,20 @@ def _auroc_value(
     measured: Measurements, derived: DerivedMetric, over: Grouping | None, resamples: int, seed: int
 ) -> MetricValue:
     """AUROC with its own bootstrap, since it is no function of sums."""
-    scores = np.stack([measured.measures[name].values for name in derived.sources], axis=1)
+    sources = [measured.measures[name] for name in derived.sources]
+    scores = np.stack([source.values for source in sources], axis=1)
+    where = np.stack([source.where for source in sources], axis=1)
+    present = None if where.all() else where
     groups = None if over is None else over.codes
     ci95 = metrics.auroc_interval(
-        scores, groups, clusters=measured.clusters, resamples=resamples, seed=seed
+        scores,
+        groups,
+        present=present,
+        clusters=measured.clusters,
+        resamples=resamples,
+        seed=seed,
     )
-    value = metrics.auroc(scores, groups)
+    value = metrics.auroc(scores, groups, present=present)
     return MetricValue(
         value=value,
         ci95=known_interval(ci95),

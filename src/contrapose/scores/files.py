@@ -24,18 +24,8 @@ from contrapose.files import (
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.scores.answers import Answers, Frame, build_frame_from_card
 from contrapose.scores.arrays import read_subset_arrays
-from contrapose.scores.rows import (
-    VALSE_LABEL,
-    WINOGROUND_COLUMNS,
-    WINOGROUND_LABEL,
-    WINOGROUND_TEXT_LABEL,
-    ScoreRows,
-    fill_scores,
-    find_complete,
-    parse_general_rows,
-    parse_valse_rows,
-    parse_winoground_rows,
-)
+from contrapose.scores.layouts import LAYOUTS, detect_layout
+from contrapose.scores.rows import ScoreRows, fill_scores, find_complete
 
 LikelihoodScale = Literal["log", "probability", "inverse-nll"]
 """log: mean log P per token. probability: its exp (VisualGPTScore). inverse-nll: 1 / mean NLL."""
@@ -95,14 +85,6 @@ def _parse_tag_value(value: object, example: str, path: Path) -> TagValue:
     raise InputError(f"the tags of {example!r} must be text or a list of texts.", file=path)
 
 
-GENERAL_FIELD = "example"
-LAYOUTS = {
-    "winoground": "Winoground score rows",
-    "valse": "VALSE score rows",
-    "general": "a general table (example, image, text, score)",
-}
-
-
 def read_scores(path: Path, card: Card, frame: Frame | None, *, partial: bool = False) -> Answers:
     """Read a score table from a file, checked against the benchmark.
 
@@ -128,8 +110,12 @@ def answers_from_rows(rows: ScoreRows, card: Card, frame: Frame | None, partial:
         ids, tags = rows.examples()
         if card.match is not None:
             ids, tags = _list_known_examples(card, ids, tags, rows)
-        frame = build_frame_from_card(card, ids, tags)
-        notes += _check_counts(card, frame, rows.file, partial=partial)
+        if card.match is None and all(row.match is not None for row in rows.rows):
+            frame, note = _frame_of_labels(card, rows, partial=partial)
+            notes += note
+        else:
+            frame = build_frame_from_card(card, ids, tags)
+            notes += _check_counts(card, frame, rows.file, partial=partial)
     scores, complete = fill_scores(rows, frame, partial=partial)
     if len(complete) == len(frame):
         return Answers(frame, scores, tuple(notes))
@@ -186,8 +172,8 @@ def detect_benchmark(path: Path) -> str | None:
         ]
         return fits[0] if len(fits) == 1 else None
     first = next(_read_records(path, StrictProblems()), None)
-    layout = None if first is None else _detect_layout(first)
-    return layout if layout in ("winoground", "valse") else None
+    layout = None if first is None else detect_layout(first)
+    return None if first is None or layout is None else LAYOUTS[layout].benchmark(first.value)
 
 
 def is_array_path(path: Path) -> bool:
@@ -216,7 +202,7 @@ def parse_rows(records: Iterator[Record], card: Card, path: Path) -> ScoreRows:
     first = next(records, None)
     if first is None:
         raise InputError("is empty: it holds no scores.", file=path)
-    layout = _detect_layout(first)
+    layout = detect_layout(first)
     if layout is None:
         raise InputError(
             "is not a score file: rows need the fields example, image, text, score, or a label.",
@@ -225,30 +211,39 @@ def parse_rows(records: Iterator[Record], card: Card, path: Path) -> ScoreRows:
         )
     if layout not in ("general", card.scores):
         raise InputError(
-            f"holds {LAYOUTS[layout]}, which are not scores for {card.name}.",
+            f"holds {LAYOUTS[layout].title}, which are not scores for {card.name}.",
             file=path,
             line=first.line,
         )
-    parse = {
-        "winoground": parse_winoground_rows,
-        "valse": parse_valse_rows,
-        "general": parse_general_rows,
-    }[layout]
+    parse = LAYOUTS[layout].parse
     return ScoreRows(path, parse(chain((first,), records), problems))
 
 
-def _detect_layout(record: Record) -> str | None:
-    value = record.value
-    if not isinstance(value, dict):
-        return None
-    if GENERAL_FIELD in value:
-        return "general"
-    if WINOGROUND_COLUMNS[0] in value:
-        return "winoground"
-    label = str(value.get("label", ""))
-    if WINOGROUND_LABEL.fullmatch(label) or WINOGROUND_TEXT_LABEL.fullmatch(label):
-        return "winoground"
-    return "valse" if VALSE_LABEL.fullmatch(label) else None
+def _frame_of_labels(card: Card, rows: ScoreRows, *, partial: bool) -> tuple[Frame, list[str]]:
+    """Frame of single pairs whose labels the rows give, and notes on its size.
+
+    Raises:
+        InputError: it has another size than the released splits, and `partial` is off.
+    """
+    ids, tags = rows.examples()
+    first = {row.example: row.match for row in reversed(rows.rows)}
+    match = np.array([first[name] for name in ids], dtype=np.bool_)[:, None, None]
+    frame = Frame(
+        tuple(ids), match, np.ones_like(match), {name: tuple(some) for name, some in tags.items()}
+    )
+    sizes = {**card.counts, **card.other_counts}
+    if len(frame) == sum(card.counts.values()) or not sizes:
+        return frame, []
+    other = next((name for name, size in card.other_counts.items() if size == len(frame)), None)
+    if other is not None:
+        return frame, [f"{len(frame):,} examples: {other}"]
+    listed = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+    message = f"holds scores of {len(frame):,} examples, and {card.name} has {listed}"
+    if not partial:
+        raise InputError(
+            f"{message}; pass {option('partial', True)} to report what is there.", file=rows.file
+        )
+    return frame, [message]
 
 
 def _list_known_examples(
@@ -259,7 +254,11 @@ def _list_known_examples(
     if len(card.counts) == 1:
         known = {str(i) for i in range(total)}
         _refuse_unknown(rows, known, card)
-        return sorted(known, key=int), {}
+        listed, position = sorted(known, key=int), {name: i for i, name in enumerate(ids)}
+        return listed, {
+            tag: [values[position[name]] if name in position else "" for name in listed]
+            for tag, values in tags.items()
+        }
     if "subset" not in tags:
         tags = {**tags, "subset": [name.partition("/")[0] for name in ids]}
     allowed = {

@@ -33,6 +33,7 @@ class ScoreRow:
         score: the score.
         line: the line of the file.
         tags: tags of the example that the row gives.
+        match: whether image and caption belong together, where the row says so.
     """
 
     example: str
@@ -41,6 +42,7 @@ class ScoreRow:
     score: float
     line: int
     tags: tuple[tuple[str, TagValue], ...] = ()
+    match: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,13 @@ def fill_scores(rows: ScoreRows, frame: Frame, *, partial: bool) -> tuple[FloatA
         if (example, image, text) in cells:
             raise InputError(
                 f"example {row.example}: image {image} with caption {text} comes twice.",
+                file=rows.file,
+                line=row.line,
+            )
+        if row.match is not None and row.match != bool(frame.match[example, image, text]):
+            raise InputError(
+                f"example {row.example} has the label {int(row.match)} here and another in the "
+                "benchmark's files: the scores are of another split or release.",
                 file=rows.file,
                 line=row.line,
             )

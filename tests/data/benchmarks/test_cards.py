@@ -18,6 +18,10 @@ NAMES = (
     "aro-flickr-order",
     "crepe",
     "vl-checklist",
+    "vsr",
+    "vsr-v2",
+    "vsr-v2-zeroshot",
+    "predicate-noun",
 )
 
 

@@ -20,6 +20,7 @@ Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13: perce
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +44,7 @@ from contrapose.metrics.statistics.shares import (
     exact_interval,
 )
 from contrapose.metrics.statistics.statistic import Statistic, divide, join
-from contrapose.metrics.types import FloatArray, IntArray, require_shape, widen
+from contrapose.metrics.types import BoolArray, FloatArray, IntArray, require_shape, widen
 
 T = TypeVar("T")
 
@@ -231,17 +232,20 @@ AUROC_WORK = 8
 """Passes over the examples that one resample of the AUROC costs, beside drawing it."""
 
 
-def auroc(scores: ArrayLike, groups: ArrayLike | None = None) -> float:
+def auroc(
+    scores: ArrayLike, groups: ArrayLike | None = None, *, present: BoolArray | None = None
+) -> float:
     """AUROC: how often a right caption, of any example, beats a wrong one; a tie counts ½.
 
-    The mean over all k × k pairs of a caption and a foil, computed from ranks. Chance ½.
+    The mean over all pairs of a caption and a foil, computed from ranks. Chance ½.
 
     Args:
         scores: (k, 2) scores of captions and of foils.
         groups: (k,) codes from 0, −1 for what is not counted; the mean over groups of the area
             within each is then given.
+        present: (k, 2) which of the two an example has; None means both.
     """
-    pairs, parts = _rank_groups(scores, groups)
+    pairs, parts = _rank_groups(scores, groups, present)
     return float(_mean_area(parts, np.ones((1, len(pairs))))[0])
 
 
@@ -249,6 +253,7 @@ def auroc_interval(
     scores: ArrayLike,
     groups: ArrayLike | None = None,
     *,
+    present: BoolArray | None = None,
     clusters: IntArray | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -259,12 +264,12 @@ def auroc_interval(
     An area of 0 or 1, and one of few examples, gets the exact interval of a share of so many units.
     Arguments are those of `auroc` and of `replicates`.
     """
-    pairs, parts = _rank_groups(scores, groups)
+    pairs, parts = _rank_groups(scores, groups, present)
     if not len(pairs):
         return float("nan"), float("nan")
     codes, units = cluster_codes(clusters, len(pairs))
     area = float(_mean_area(parts, np.ones((1, len(pairs))))[0])
-    if codes is not None and units < FEWEST_UNITS:
+    if math.isnan(area) or (codes is not None and units < FEWEST_UNITS):
         return NO_INTERVAL
     if units < FEWEST_UNITS or area in (0.0, 1.0):
         sizes = np.ones(units) if codes is None else np.bincount(codes).astype(np.float64)
@@ -284,11 +289,14 @@ def auroc_interval(
 class _GroupRanks:
     """Examples of one group: foils sorted, and the rank of each caption among them."""
 
-    def __init__(self, members: IntArray, pairs: FloatArray):
-        captions, foils = pairs[members].T
+    def __init__(self, members: IntArray, pairs: FloatArray, present: BoolArray | None):
+        right = wrong = members
+        if present is not None:
+            right, wrong = (members[present[members, side]] for side in (0, 1))
+        captions, foils = pairs[right, 0], pairs[wrong, 1]
         order = np.argsort(foils)
-        self._captions = members
-        self._foils = members[order]
+        self._captions = right
+        self._foils = wrong[order]
         self._below = np.searchsorted(foils[order], captions, side="left")
         self._not_above = np.searchsorted(foils[order], captions, side="right")
 
@@ -297,8 +305,8 @@ class _GroupRanks:
         reached = np.zeros((len(weights), len(self._foils) + 1))
         np.cumsum(weights[:, self._foils], axis=1, out=reached[:, 1:])
         beaten = (reached[:, self._below] + reached[:, self._not_above]) / 2
-        won = (weights[:, self._captions] * beaten).sum(axis=1)
-        return divide(won, reached[:, -1] ** 2)
+        counted = weights[:, self._captions]
+        return divide((counted * beaten).sum(axis=1), counted.sum(axis=1) * reached[:, -1])
 
 
 def _mean_area(parts: list[_GroupRanks], weights: FloatArray) -> FloatArray:
@@ -311,11 +319,11 @@ def _mean_area(parts: list[_GroupRanks], weights: FloatArray) -> FloatArray:
 
 
 def _rank_groups(
-    scores: ArrayLike, groups: ArrayLike | None
+    scores: ArrayLike, groups: ArrayLike | None, present: BoolArray | None
 ) -> tuple[FloatArray, list[_GroupRanks]]:
     pairs = require_shape(widen(scores), (None, 2), "scores of captions and foils")
     codes = np.zeros(len(pairs), dtype=np.int64) if groups is None else np.asarray(groups)
     if codes.shape != (len(pairs),):
         raise InputError(f"{len(pairs)} examples but {codes.shape} group codes.")
     members = (np.flatnonzero(codes == code) for code in np.unique(codes[codes >= 0]))
-    return pairs, [_GroupRanks(positions, pairs) for positions in members]
+    return pairs, [_GroupRanks(positions, pairs, present) for positions in members]

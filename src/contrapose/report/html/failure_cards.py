@@ -22,6 +22,7 @@ from contrapose.report.run_examples import (
     find_cases,
     find_mistake_rule,
     is_debiased,
+    measured_margins,
 )
 from contrapose.results import RunRecord
 
@@ -104,7 +105,9 @@ def worst_failures(runs: Sequence[RunRecord], *, per_part: int = PER_PART) -> li
         if scored is None:
             continue
         rule = find_mistake_rule(run)
-        margins = scored.margins() if rule is None else scored.margins_by(rule)
+        margins = measured_margins(run, scored.ids)
+        if margins is None:
+            margins = scored.margins() if rule is None else scored.margins_by(rule)
         chosen = _select_worst([names[0] for names in scored.parts], margins, per_part, most)
         names = [scored.ids[i] for i in chosen]
         shown_refs: dict[str, tuple[ImageRef, ...]] = {}

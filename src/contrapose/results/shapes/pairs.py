@@ -29,6 +29,8 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
         chance_levels("group", frame.match, frame.present, where),
     )
     measures = {"text": text, "image": image, "group": both}
+    if question.card.single_choices:
+        measures |= _measure_single_choices(question)
     derived: dict[str, DerivedMetric] = {}
     if question.card.average:
         derived[AVERAGE] = DerivedMetric("average", ("text", "image", "group"))
@@ -36,6 +38,29 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
         more, spreads = _measure_equivariance(scores)
         measures, derived = {**measures, **more}, {**derived, **spreads}
     return ShapeMeasures(measures, derived)
+
+
+def _measure_single_choices(question: MeasureInput) -> dict[str, Measure]:
+    """Shares of an example's images that choose their caption, and of captions their image."""
+    frame, measures = question.answers.frame, {}
+    size = frame.match.shape[1]
+    if frame.match.shape[1:] != (size, size) or not frame.present.all():
+        return {}
+    for side, scores, axis in (
+        ("text", question.by_caption, 1),
+        ("image", question.answers.scores, 2),
+    ):
+        lines = [
+            metrics.pair_wins(
+                scores.take([i], axis), frame.match.take([i], axis), None, side, ties=question.ties
+            )
+            for i in range(size)
+        ]
+        wins, tied = (np.stack(arrays, axis=1) for arrays in zip(*lines, strict=True))
+        where = np.ones(len(frame), dtype=np.bool_)
+        chance = np.full(len(frame), 1 / size)
+        measures[f"{side}_single"] = Measure(wins.mean(axis=1), where, tied.any(axis=1), chance)
+    return measures
 
 
 SPREADS: tuple[Literal["std", "mean_abs"], ...] = ("std", "mean_abs")

@@ -1,0 +1,104 @@
+"""VSR: does the caption say truly how two things lie in the photograph?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from contrapose.data.benchmarks.common import find_file, find_image
+from contrapose.data.examples import Example, TagValue
+from contrapose.data.images import ImageRef
+from contrapose.data.registry import Benchmark, Card, Micro
+from contrapose.files import MalformedError, Problems, Record, parse_records, read_jsonl_records
+
+FOLDERS = ("images", "trainval2017", "train2017", "val2017", "coco/train2017", "coco/val2017", ".")
+
+CARD = Card(
+    name="vsr",
+    title="VSR: is the spatial relation in the caption true of the photograph?",
+    paper="Liu, Emerson and Collier, Visual Spatial Reasoning, TACL 2023 (arXiv:2205.00363)",
+    license="annotations Apache-2.0; images COCO 2017 (Flickr terms)",
+    source="first release, random split: github.com/e-bug/fine-grained-evals "
+    "(data/vsr/annotations/random/test.jsonl), where the scores of twelve models are too; COCO "
+    "train2017 and val2017",
+    layout="test.jsonl, or the same under v1/ or annotations/random/\n"
+    "images/*.jpg, or train2017/ and val2017/",
+    shape="1 × 1",
+    family="judgement",
+    counts={"test": 2024},
+    aggregation=Micro(),
+    chance={"accuracy": 1 / 2},
+    tags={"relation": "the spatial relation, one of 60 to 65"},
+    by=(),
+    scores="judgement",
+    other_counts={"the dev split": 1012},
+    errata="two releases with other rows: the first has 2,024 test pairs, the second 2,195; the "
+    "second one's page says 4,713/231/616 zero-shot pairs, its files hold 3,489/340/1,222. Papers "
+    "give accuracy at 0.5, which tells calibration as much as understanding: see AUROC",
+)
+
+V2 = replace(
+    CARD,
+    name="vsr-v2",
+    title="VSR, second release: is the spatial relation true? random split",
+    source="github.com/cambridgeltl/visual-spatial-reasoning (data/splits/random/) and COCO "
+    "train2017 and val2017",
+    layout="random/test.jsonl, or the same under v2/ or data/splits/\n"
+    "images/*.jpg, or train2017/ and val2017/",
+    counts={"test": 2195},
+    tags={**CARD.tags, "reference_frame": "whose left and right is meant, where it was marked"},
+    other_counts={"the dev split": 1097},
+)
+
+ZEROSHOT = replace(
+    V2,
+    name="vsr-v2-zeroshot",
+    title="VSR, second release: is the spatial relation true? things unseen in training",
+    source="github.com/cambridgeltl/visual-spatial-reasoning (data/splits/zeroshot/) and COCO "
+    "train2017 and val2017",
+    layout="zeroshot/test.jsonl, or the same under v2/ or data/splits/\n"
+    "images/*.jpg, or train2017/ and val2017/",
+    counts={"test": 1222},
+    tags=CARD.tags,
+    other_counts={"the dev split": 340},
+)
+
+FILES = {
+    "vsr": ("test.jsonl", "v1/test.jsonl", "annotations/random/test.jsonl"),
+    "vsr-v2": ("random/test.jsonl", "data/splits/random/test.jsonl", "v2/random/test.jsonl"),
+    "vsr-v2-zeroshot": (
+        "zeroshot/test.jsonl",
+        "data/splits/zeroshot/test.jsonl",
+        "v2/zeroshot/test.jsonl",
+    ),
+}
+
+
+def _reader(card: Card) -> Callable[[Path, Problems], Iterator[Example]]:
+    def read(root: Path, problems: Problems) -> Iterator[Example]:
+        """Read the test pairs; ids are their positions in the file."""
+        names = FILES[card.name] if card is CARD else (*FILES[card.name], "test.jsonl")
+        path = find_file(root, *names)
+
+        def build(record: Record) -> Example:
+            return _build_example(record, root)
+
+        yield from parse_records(read_jsonl_records(path, problems), build, problems)
+
+    return read
+
+
+def _build_example(record: Record, root: Path) -> Example:
+    label = record.field("label")
+    if isinstance(label, bool) or label not in (0, 1):
+        raise MalformedError(f"record {record.key}: 'label' must be 0 or 1.")
+    name = record.text("image")
+    tags: dict[str, TagValue] = {"relation": record.text("relation")}
+    if record.value.get("reference_frame") is not None:
+        tags["reference_frame"] = f"{record.number('reference_frame'):g}"
+    image = ImageRef(name, find_image(root, name, *FOLDERS))
+    return Example(record.key, (image,), (record.text("caption"),), ((label == 1,),), tags)
+
+
+BENCHMARKS = {card.name: Benchmark(card, _reader(card)) for card in (CARD, V2, ZEROSHOT)}

@@ -1,0 +1,125 @@
+"""Judgement: one image with one caption, which fits or does not; yes or no (VSR).
+
+A score at or above the threshold says yes. Accuracy, balanced accuracy, share of yes and
+calibration need probabilities or a threshold of the user; AUROC and the accuracy at the best
+threshold do not. That threshold is chosen on the examples whose tag `split` is `dev`, where there
+are some, and by cross-fitting where not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from contrapose.data.examples import DEV
+from contrapose.errors import InputError, option
+from contrapose.metrics import BoolArray, FloatArray, IntArray
+from contrapose.metrics.judgement import best_threshold, cross_fit
+from contrapose.results.measures import MARGIN, DerivedMetric, Measure
+from contrapose.results.shapes.base import MeasureInput, Shape, ShapeMeasures
+from contrapose.scores import Frame
+
+BEST = "best_threshold_accuracy"
+"""Accuracy at the threshold that other examples chose: defined for scores of any scale."""
+
+
+def _measure(question: MeasureInput) -> ShapeMeasures:
+    frame = question.answers.frame
+    if frame.match.shape[1:] != (1, 1):
+        raise InputError(f"{question.card.name} needs 1 image and 1 caption an example.")
+    scores = question.answers.scores[:, 0, 0].astype(np.float64)
+    labels = np.asarray(frame.match[:, 0, 0])
+    units = np.flatnonzero(~_is_dev(frame))
+    dev = np.flatnonzero(_is_dev(frame)) if len(units) else units
+    units = units if len(units) else np.arange(len(frame))
+    counted = frame.take(units) if len(dev) else frame
+    s, truth = scores[units], labels[units]
+    everywhere = np.ones(len(units), dtype=np.bool_)
+    notes = [f"{100 * truth.mean():.1f} % of the captions fit: always yes gets as much"]
+    measures: dict[str, Measure] = {}
+    derived: dict[str, DerivedMetric] = {}
+    probable = bool(s.min() >= 0 and s.max() <= 1)
+    threshold = question.threshold
+    if threshold is None and probable:
+        threshold = 0.5
+    if threshold is None:
+        notes.append(
+            f"the scores are not probabilities: accuracy, share of yes and calibration need "
+            f"{option('threshold')}"
+        )
+    else:
+        measures |= _measure_threshold(s, truth, threshold)
+        derived["balanced_accuracy"] = DerivedMetric("average", ("accuracy_true", "accuracy_false"))
+    best, note = _measure_best(s, truth, counted.clusters, (scores[dev], labels[dev]))
+    measures |= best
+    notes += note
+    measures["true_score"] = Measure(s, truth, better="higher", shown=False)
+    measures["false_score"] = Measure(s, ~truth, better="lower", shown=False)
+    if truth.any() and not truth.all():
+        derived["auroc"] = DerivedMetric("auroc", ("true_score", "false_score"), chance=0.5)
+    if probable:
+        measures["probability"] = Measure(s, everywhere, better="lower", shown=False)
+        measures["truth"] = Measure(truth.astype(np.float64), everywhere, better=None, shown=False)
+        derived["calibration_error"] = DerivedMetric("calibration", ("probability", "truth"))
+    described = (counted.ids, counted.tags, counted.clusters) if len(dev) else None
+    return ShapeMeasures(measures, derived, tuple(notes), described)  # type: ignore[arg-type]
+
+
+def _is_dev(frame: Frame) -> BoolArray:
+    values = frame.tags.get("split", ("",) * len(frame))
+    return np.array([value == DEV for value in values], dtype=np.bool_)
+
+
+def _measure_threshold(
+    scores: FloatArray, truth: BoolArray, threshold: float
+) -> dict[str, Measure]:
+    """Measure the judgements at a threshold; a coin's chance is ½."""
+    yes, ties = scores >= threshold, np.asarray(scores == threshold)
+    right = (yes == truth).astype(np.float64)
+    everywhere, chance = np.ones(len(scores), dtype=np.bool_), np.full(len(scores), 0.5)
+    return {
+        "accuracy": Measure(right, everywhere, ties, chance),
+        "accuracy_true": Measure(right * truth, truth, ties, chance),
+        "accuracy_false": Measure(right * ~truth, ~truth, ties, chance),
+        "yes_share": Measure(yes.astype(np.float64), everywhere, ties, better=None),
+    }
+
+
+def _measure_best(
+    scores: FloatArray,
+    truth: BoolArray,
+    clusters: IntArray | None,
+    dev: tuple[FloatArray, BoolArray],
+) -> tuple[dict[str, Measure], list[str]]:
+    """Measure the judgements at the best threshold of other examples, and their margins.
+
+    Its chance level is the share of the more frequent label, which one answer to all gets.
+    """
+    if len(dev[0]):
+        threshold = best_threshold(*dev)
+        limits = np.full(len(scores), threshold)
+        note = f"best threshold {threshold:.4g}, chosen on {len(dev[0]):,} dev examples"
+    else:
+        fit = cross_fit(scores, truth, clusters)
+        if fit is None:
+            return {}, []
+        limits = np.array(fit.thresholds)[fit.fold]
+        low, high = min(fit.thresholds), max(fit.thresholds)
+        note = (
+            f"best threshold {low:.4g} to {high:.4g}, cross-fitted in {len(fit.thresholds)} folds"
+        )
+    majority = float(max(truth.mean(), 1 - truth.mean()))
+    values = ((scores >= limits) == truth).astype(np.float64)
+    everywhere = np.ones(len(scores), dtype=np.bool_)
+    distance = scores - np.clip(limits, scores.min(), scores.max())
+    return {
+        BEST: Measure(values, everywhere, chance=np.full(len(scores), majority)),
+        MARGIN: Measure(np.where(truth, -distance, distance), everywhere, better=None, shown=False),
+    }, [note]
+
+
+SHAPE = Shape(
+    family="judgement",
+    measure=_measure,
+    main=BEST,
+    contains=("accuracy",),
+)

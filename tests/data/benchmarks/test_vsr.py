@@ -1,0 +1,59 @@
+"""VSR: single pairs with a label, two releases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from contrapose.data import find_single_benchmark
+from contrapose.errors import InputError
+from contrapose.files import ProblemList, StrictProblems
+
+ROW = {"image": "1.jpg", "caption": "The cat is on the mat.", "label": 1, "relation": "on"}
+NAMES = ("vsr", "vsr-v2", "vsr-v2-zeroshot")
+
+
+def read(name: str, root: Path) -> list:
+    return list(find_single_benchmark(name).read(root, StrictProblems()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows(name: str, tmp_path: Path) -> None:
+    rows = [ROW, {**ROW, "label": 0, "reference_frame": 1.0}]
+    (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    first, second = read(name, tmp_path)
+    assert (first.id, first.match, first.tags) == ("0", ((True,),), {"relation": "on"})
+    assert first.images[0].path == tmp_path / "images" / "1.jpg"
+    assert second.match == ((False,),)
+    assert second.tags["reference_frame"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"label": 2}, "0 or 1"),
+        ({"label": True}, "0 or 1"),
+        ({"label": None}, "0 or 1"),
+        ({"image": "../../x.jpg"}, "climbs"),
+        ({"caption": " "}, "caption"),
+        ({"relation": 3}, "relation"),
+        ({"reference_frame": "left"}, "reference_frame"),
+    ],
+)
+def test_malformed_rows(change: dict, words: str, tmp_path: Path) -> None:
+    rows = [{**ROW, **change}, ROW]
+    (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(InputError, match=words):
+        read("vsr", tmp_path)
+    problems = ProblemList()
+    kept = list(find_single_benchmark("vsr").read(tmp_path, problems))
+    assert len(kept) == len(problems.problems) == 1
+
+
+def test_releases_have_the_counts_of_their_cards(shared: Path) -> None:
+    folder = shared / "vsr"
+    for name, root in zip(NAMES, (folder / "v1", folder, folder / "v2"), strict=True):
+        card = find_single_benchmark(name).card
+        assert len(read(name, root)) == sum(card.counts.values())
