@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ FIGURES = {
 }
 
 
-def read(root: Path, rows: list) -> list[Example]:
+def read(root: Path, rows: list[Any]) -> list[Example]:
     (root / "eval_set.json").write_text(json.dumps(rows))
     return list(predicate_noun.read(root, StrictProblems()))
 
@@ -48,7 +49,7 @@ def test_rows(tmp_path: Path) -> None:
         ([ROWS[0], {**ROWS[1], "pos": 3}], "pos"),
     ],
 )
-def test_malformed_rows(rows: list, words: str, tmp_path: Path) -> None:
+def test_malformed_rows(rows: list[Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=words):
         read(tmp_path, rows)
     problems = ProblemList()

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from contrapose.data import find_single_benchmark
+from contrapose.data import Example, find_single_benchmark
 from contrapose.errors import InputError
-from contrapose.files import ProblemList, StrictProblems
+from contrapose.files import ProblemList, Problems, StrictProblems
 
 ROW = {"image": "1.jpg", "caption": "The cat is on the mat.", "label": 1, "relation": "on"}
 NAMES = ("vsr", "vsr-v2", "vsr-v2-zeroshot")
 
 
-def read(name: str, root: Path) -> list:
-    return list(find_single_benchmark(name).read(root, StrictProblems()))
+def read(name: str, root: Path, problems: Problems | None = None) -> list[Example]:
+    data = find_single_benchmark(name).read(root, problems or StrictProblems())
+    assert isinstance(data, Iterator)
+    return list(data)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -42,13 +46,13 @@ def test_rows(name: str, tmp_path: Path) -> None:
         ({"reference_frame": "left"}, "reference_frame"),
     ],
 )
-def test_malformed_rows(change: dict, words: str, tmp_path: Path) -> None:
+def test_malformed_rows(change: dict[str, Any], words: str, tmp_path: Path) -> None:
     rows = [{**ROW, **change}, ROW]
     (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(InputError, match=words):
         read("vsr", tmp_path)
     problems = ProblemList()
-    kept = list(find_single_benchmark("vsr").read(tmp_path, problems))
+    kept = read("vsr", tmp_path, problems)
     assert len(kept) == len(problems.problems) == 1
 
 

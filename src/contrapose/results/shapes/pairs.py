@@ -46,10 +46,11 @@ def _measure_single_choices(question: MeasureInput) -> dict[str, Measure]:
     size = frame.match.shape[1]
     if frame.match.shape[1:] != (size, size) or not frame.present.all():
         return {}
-    for side, scores, axis in (
+    sides: tuple[tuple[Literal["text", "image"], FloatArray, int], ...] = (
         ("text", question.by_caption, 1),
         ("image", question.answers.scores, 2),
-    ):
+    )
+    for side, scores, axis in sides:
         lines = [
             metrics.pair_wins(
                 scores.take([i], axis), frame.match.take([i], axis), None, side, ties=question.ties
@@ -59,7 +60,8 @@ def _measure_single_choices(question: MeasureInput) -> dict[str, Measure]:
         wins, tied = (np.stack(arrays, axis=1) for arrays in zip(*lines, strict=True))
         where = np.ones(len(frame), dtype=np.bool_)
         chance = np.full(len(frame), 1 / size)
-        measures[f"{side}_single"] = Measure(wins.mean(axis=1), where, tied.any(axis=1), chance)
+        ties = np.asarray(tied.any(axis=1))
+        measures[f"{side}_single"] = Measure(wins.mean(axis=1), where, ties, chance)
     return measures
 
 
