@@ -6,9 +6,10 @@ Frames are opened many at once, so that a video is decoded once and not once for
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -101,33 +102,63 @@ def _digest(path: Path, changed: int, size: int) -> str:
         return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
+@dataclass(frozen=True)
 class VideoFolder:
     """Folder of videos by name: `NAME.mp4`, or `NAME_000012_000022.mp4` as Kinetics has them.
 
-    They may lie in folders below, such as one for each class; the first of a name counts.
+    They may lie in folders below, such as one for each class. One that does not exist has none.
+
+    Attributes:
+        root: the folder.
     """
 
-    def __init__(self, folder: Path):
-        """List the videos of a folder; one that does not exist has none."""
-        self.folder = folder
-        self.paths: dict[str, Path] = {}
-        listed = sorted(folder.rglob("*"), key=lambda path: (len(path.parts), path))
-        videos = [path for path in listed if path.suffix.lower() in VIDEO_SUFFIXES]
-        for path in videos:
-            self.paths.setdefault(_without_times(path.stem), path)
-        self.paths |= {path.stem: path for path in reversed(videos)}
+    root: Path
 
-    def path(self, name: str) -> Path:
-        """Path of a video; one that is not there gets the path that it should have.
+    def candidates(self, name: str) -> list[Path]:
+        """Files of a video, named with or without suffix and time span.
 
         Raises:
             MalformedError: the name is no name of a file in the folder.
         """
-        known = self.paths.get(name) or self.paths.get(Path(name).stem)
-        return known or safe_join(self.folder, f"{name}{VIDEO_SUFFIXES[0]}")
+        exact = safe_join(self.root, name)
+        if exact.is_file():
+            return [exact]
+        stem = name.replace("\\", "/").rpartition("/")[2]
+        if stem.lower().endswith(VIDEO_SUFFIXES):
+            stem = stem.rpartition(".")[0]
+        return self._paths.get(stem) or self._clips.get(stem) or []
 
+    def path(self, name: str) -> Path:
+        """First file of a video; one that is not there gets the path that it should have.
 
-def _without_times(stem: str) -> str:
-    """Name without the first and last second that Kinetics puts behind it."""
-    name, *times = stem.rsplit("_", 2)
-    return name if len(times) == 2 and all(len(t) == 6 and t.isdigit() for t in times) else stem
+        Raises:
+            MalformedError: the name is no name of a file in the folder.
+        """
+        return next(iter(self.candidates(name)), safe_join(self.root, f"{name}{VIDEO_SUFFIXES[0]}"))
+
+    @cached_property
+    def _paths(self) -> dict[str, list[Path]]:
+        """Video files by their name without suffix."""
+        paths: dict[str, list[Path]] = {}
+        visited: set[tuple[int, int]] = set()
+        for folder, folders, files in os.walk(self.root, followlinks=True):
+            status = Path(folder).stat()
+            if (status.st_dev, status.st_ino) in visited:
+                folders.clear()  # a link that leads back
+                continue
+            visited.add((status.st_dev, status.st_ino))
+            folders.sort()
+            for name in sorted(files):
+                if name.lower().endswith(VIDEO_SUFFIXES):
+                    paths.setdefault(name.rpartition(".")[0], []).append(Path(folder, name))
+        return paths
+
+    @cached_property
+    def _clips(self) -> dict[str, list[Path]]:
+        """Video files by the name of the video that they are a clip of."""
+        clips: dict[str, list[Path]] = {}
+        for stem, paths in self._paths.items():
+            parts = stem.rsplit("_", 2)
+            if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
+                clips.setdefault(parts[0], []).extend(paths)
+        return clips

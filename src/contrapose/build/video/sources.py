@@ -8,10 +8,9 @@ build: the reason goes into the manifest.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,12 +29,12 @@ from contrapose.build.video.filters import FrameFilters, perceptual_hash, requir
 from contrapose.data.images import ImageRef, open_image
 from contrapose.data.pixels import shrink_image
 from contrapose.data.video import (
-    VIDEO_SUFFIXES,
     frame_time,
     iterate_frames,
     load_decoder,
     probe_video,
 )
+from contrapose.data.video_frames import VideoFolder
 from contrapose.errors import InputError, printable
 from contrapose.files import MalformedError, resolve_name, safe_join
 
@@ -139,38 +138,23 @@ class VideoSettings:
 
 
 @dataclass(frozen=True)
-class VideoLibrary:
-    """Folder of videos, which may lie in folders below, or of their frames as images.
-
-    Attributes:
-        root: the folder.
-    """
-
-    root: Path
+class VideoLibrary(VideoFolder):
+    """Folder of videos, or of their frames as images, that a builder reads."""
 
     def __post_init__(self) -> None:
         if not self.root.is_dir():
             raise InputError("is not a folder of videos.", file=self.root)
 
     def find_video(self, name: str) -> Path:
-        """Find the file of a video by its name, with or without suffix and time span.
-
-        `abc` finds `abc.mp4`, also in a folder below, or `abc_000010_000020.mp4`, as the clips of
-        Kinetics are named.
+        """Find the file of a video by its name.
 
         Raises:
             InputError: there is none, or several.
         """
         try:
-            exact = safe_join(self.root, name)
+            paths = self.candidates(name)
         except MalformedError as error:
             raise InputError(str(error)) from None
-        if exact.is_file():
-            return exact
-        stem = name.replace("\\", "/").rpartition("/")[2]
-        if stem.lower().endswith(VIDEO_SUFFIXES):
-            stem = stem.rpartition(".")[0]
-        paths = self._paths.get(stem) or self._clips.get(stem) or []
         if not paths:
             raise InputError(f"no video {name!r} is in {self.root.name or self.root}.")
         if len(paths) > 1:
@@ -192,33 +176,6 @@ class VideoLibrary:
             if path.is_dir():
                 return path
         return None
-
-    @cached_property
-    def _paths(self) -> dict[str, list[Path]]:
-        """Video files by their name without suffix."""
-        paths: dict[str, list[Path]] = {}
-        visited: set[tuple[int, int]] = set()
-        for folder, folders, files in os.walk(self.root, followlinks=True):
-            status = Path(folder).stat()
-            if (status.st_dev, status.st_ino) in visited:
-                folders.clear()  # a link that leads back
-                continue
-            visited.add((status.st_dev, status.st_ino))
-            folders.sort()
-            for name in sorted(files):
-                if name.lower().endswith(VIDEO_SUFFIXES):
-                    paths.setdefault(name.rpartition(".")[0], []).append(Path(folder, name))
-        return paths
-
-    @cached_property
-    def _clips(self) -> dict[str, list[Path]]:
-        """Video files by the name of the video that they are a clip of."""
-        clips: dict[str, list[Path]] = {}
-        for stem, paths in self._paths.items():
-            parts = stem.rsplit("_", 2)
-            if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
-                clips.setdefault(parts[0], []).extend(paths)
-        return clips
 
 
 def make_sources(
