@@ -8,7 +8,7 @@ nothing. `itc:text-delta` ranks the captions instead of the images.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -58,16 +58,26 @@ class EditScores:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Embedded:
-    """Vectors of the images, the queries' words and the captions; missing ones are NaN."""
+class EmbeddedEdits:
+    """Unit vectors of edit queries; missing ones are NaN.
+
+    Attributes:
+        images: (N, d) of the database.
+        words: (2q, d) of each query's source and target word.
+        captions: (c, d) of the captions.
+        missing_images: reasons by position.
+        missing_words: reasons by position.
+        missing_captions: reasons by position.
+        notes: about the texts.
+    """
 
     images: FloatArray
     words: FloatArray
     captions: FloatArray
-    missing_images: dict[int, Skip]
-    missing_words: dict[int, Skip]
-    missing_captions: dict[int, Skip]
-    notes: tuple[str, ...]
+    missing_images: dict[int, Skip] = field(default_factory=dict)
+    missing_words: dict[int, Skip] = field(default_factory=dict)
+    missing_captions: dict[int, Skip] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def score_edits(context: ScoringContext, score: str, edits: EditSet) -> EditScores:
@@ -101,7 +111,7 @@ def score_edits(context: ScoringContext, score: str, edits: EditSet) -> EditScor
         scores = np.random.default_rng(0).random(shape, dtype=np.float32)
         scores[:, list(columns)] = np.nan
         return EditScores(ScoreMatrix(scores, skipped_rows=rows, skipped_columns=columns), data)
-    vectors = _query_vectors(asked.base, edits, embedded)
+    vectors = query_vectors(asked.base, edits, embedded)
     scale = edits.scale if asked.scale is None else asked.scale
     curve: tuple[tuple[float, float], ...] = ()
     if asked.dev:
@@ -137,10 +147,10 @@ def edit_vectors(context: ScoringContext, edits: EditSet) -> EditVectors:
     embedded = _embed(context, "itc:delta", edits)
     for skip in _missing_rows("itc:delta", edits, embedded).values():
         raise InputError(f"the edit queries cannot be asked: {skip.detail}.")
-    return _query_vectors("itc:delta", edits, embedded)
+    return query_vectors("itc:delta", edits, embedded)
 
 
-def _embed(context: ScoringContext, base: str, edits: EditSet) -> _Embedded:
+def _embed(context: ScoringContext, base: str, edits: EditSet) -> EmbeddedEdits:
     refs = () if base == CAPTIONS else edits.images
     distinct = distinct_images(refs)
     context.skips.images.update(distinct.unreadable)
@@ -158,7 +168,7 @@ def _embed(context: ScoringContext, base: str, edits: EditSet) -> _Embedded:
             for i in np.flatnonzero(_is_missing(vectors[start:stop])).tolist()
         }
 
-    return _Embedded(
+    return EmbeddedEdits(
         images=images,
         words=vectors[: len(words)],
         captions=vectors[len(words) :],
@@ -172,7 +182,7 @@ def _embed(context: ScoringContext, base: str, edits: EditSet) -> _Embedded:
     )
 
 
-def _missing_rows(base: str, edits: EditSet, embedded: _Embedded) -> dict[int, Skip]:
+def _missing_rows(base: str, edits: EditSet, embedded: EmbeddedEdits) -> dict[int, Skip]:
     """Queries that lack the vector of their image, a word or a caption, with the reason."""
     rows: dict[int, Skip] = {}
     for q, query in enumerate(edits.queries):
@@ -189,8 +199,14 @@ def _missing_rows(base: str, edits: EditSet, embedded: _Embedded) -> dict[int, S
     return rows
 
 
-def _query_vectors(base: str, edits: EditSet, embedded: _Embedded) -> EditVectors:
-    """Start, delta and database of every query."""
+def query_vectors(base: str, edits: EditSet, embedded: EmbeddedEdits) -> EditVectors:
+    """Vectors that a score's queries start from, its deltas and its database.
+
+    Args:
+        base: a key of `EDIT_SCORES` without λ.
+        edits: the queries and the database.
+        embedded: their vectors.
+    """
     queries, images, captions = edits.queries, embedded.images, embedded.captions
     start_image, source, target = (
         np.array(values, dtype=np.int64)

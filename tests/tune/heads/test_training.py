@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from itertools import islice
 
@@ -224,3 +225,10 @@ def test_so_many_steps(steps: int) -> None:
     assert [float(loss) for loss in islice(again.steps(), 1)] == longer
     with pytest.raises(InputError, match="steps must be at least 1"):
         HeadSettings(steps=0)
+
+
+def test_training_without_held_out_images_needs_no_evaluation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "contrapose.tune.heads.vectors", None)  # an import would fail
+    assert train_heads(made(40, 3), replace(SMALL, epochs=1)).losses

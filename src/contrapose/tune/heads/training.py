@@ -315,10 +315,10 @@ class HeadTrainer:
 
     def _keep_best_heads(self, epoch: int) -> None:
         """Keep the heads after an epoch if they are the best so far."""
-        from contrapose.tune.heads.vectors import measure_mean_recall
-
         if self.held_out_features is None:
             return
+        from contrapose.tune.heads.vectors import measure_mean_recall
+
         heads = fold_whitening(self.heads, self.start)
         now = TrainedHeads(heads, self.settings, (), (), epoch)
         self.held_out.append(measure_mean_recall(now, self.held_out_features))
