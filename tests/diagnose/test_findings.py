@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,20 @@ def test_the_sentence_has_the_numbers() -> None:
     assert sentence.endswith("; 60 comparisons of 30 examples, p after Holm.")
 
 
+def test_a_finding_has_the_accuracy_of_its_comparisons() -> None:
+    block = play(conjunction, 30)
+    one = findings_of(block)["Q_R&O"]
+    assert one.accuracy == 1
+    assert not one.is_right_by_chance
+    assert "chance" not in one.sentence
+    backwards = findings_of(replace(block, values=-block.values))["Q_R&O"]
+    assert backwards.verdict == "dominates"
+    assert backwards.accuracy == 0
+    assert backwards.is_right_by_chance
+    assert "right in 0 %" in backwards.sentence
+    assert "no more than chance" in backwards.sentence
+
+
 def test_an_additive_scorer_is_dominated_by_its_parts() -> None:
     one = findings_of(play(additive, 30))["Q_R&O"]
     assert one.verdict == "does not dominate"
@@ -73,7 +89,7 @@ def test_bag_of_words_is_undecided() -> None:
     assert one.share is None
     assert [test.p_holm for test in one.tests] == [1, 1, 1]
     assert "is not shown to dominate" in one.sentence
-    assert "%" not in one.sentence
+    assert "of the three" not in one.sentence
 
 
 def test_absent_finding_gives_the_reason() -> None:

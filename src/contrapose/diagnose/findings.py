@@ -9,6 +9,10 @@ scores are noise: with independent random scores its share of the three is about
 dominate means to have more than that, which is to exceed the sum of both parts; not to dominate, to
 be exceeded by one of them. This is decided by paired bootstrap tests against each part and against
 their sum, with Holm's correction over all tests of a model.
+
+Sensitivity has no sign and needs no image: a scorer that knows only the language, or that has every
+relation backwards, reacts to the interaction too. So each finding has the accuracy on the same
+comparisons, and says when it is not shown to exceed one half.
 """
 
 from __future__ import annotations
@@ -21,7 +25,15 @@ from typing import Literal
 import numpy as np
 
 from contrapose.diagnose.metrics import FAMILIES, Comparisons, Diagnosis, MetricFamily, MetricSide
-from contrapose.metrics import FEWEST_UNITS, FloatArray, IntArray, holm, mean_of, paired_bootstrap
+from contrapose.metrics import (
+    FEWEST_UNITS,
+    FloatArray,
+    IntArray,
+    holm,
+    intervals,
+    mean_of,
+    paired_bootstrap,
+)
 from contrapose.metrics.statistics.bootstrap import RESAMPLES
 from contrapose.results.schema import SchemaModel
 
@@ -109,6 +121,9 @@ def correct_holm(tests: Sequence[PairedTest]) -> list[PairedTest]:
 NOISE_PERCENT = 50
 """Share of the three that the interaction has when scores are independent noise, in per cent."""
 
+CHANCE = 0.5
+"""Accuracy of a guess between right and wrong."""
+
 ROUNDING = 1e-12
 """Sensitivities below this are rounding errors."""
 
@@ -189,6 +204,8 @@ class Finding(SchemaModel):
         n: comparisons tested.
         examples: examples these come from.
         tests: the tests against each of its parts, and against their sum.
+        accuracy: share of these comparisons in which right scores above wrong; chance is one half.
+        accuracy_ci95: its interval; null with too few images.
         sentence: the finding in words.
     """
 
@@ -199,7 +216,14 @@ class Finding(SchemaModel):
     n: int
     examples: int
     tests: tuple[PairedTest, ...]
+    accuracy: float | None = None
+    accuracy_ci95: tuple[float, float] | None = None
     sentence: str
+
+    @property
+    def is_right_by_chance(self) -> bool:
+        """Whether the model is not shown to be right more often than chance."""
+        return self.accuracy_ci95 is None or self.accuracy_ci95[0] <= CHANCE
 
 
 def derive_findings(
@@ -233,10 +257,31 @@ def derive_findings(
     for claim, (tests, rows) in zip(CLAIMS, measured, strict=True):
         compared = diagnosis.comparisons[claim.family.name]
         examples = len({compared.ids[row] for row in rows})
-        findings.append(
-            _build_finding(diagnosis, claim, tuple(next(final) for _ in tests), len(rows), examples)
+        finding = _build_finding(
+            diagnosis, claim, tuple(next(final) for _ in tests), len(rows), examples
         )
+        if tests:
+            finding = _add_accuracy(finding, claim, compared, rows, resamples, seed)
+        findings.append(finding)
     return tuple(findings)
+
+
+def _add_accuracy(
+    finding: Finding,
+    claim: Claim,
+    compared: Comparisons,
+    rows: Sequence[int],
+    resamples: int,
+    seed: int,
+) -> Finding:
+    """Finding with the accuracy on its comparisons, and the sentence that has it."""
+    right = mean_of((compared.reward_differences[rows] > 0).astype(np.float64))
+    clusters = compared.clusters[rows]
+    bounds = None
+    if np.unique(clusters).size >= FEWEST_UNITS:
+        (bounds,) = intervals([right], clusters=clusters, resamples=resamples, seed=seed)
+    known = finding.model_copy(update={"accuracy": right.value(), "accuracy_ci95": bounds})
+    return known.model_copy(update={"sentence": _finding_sentence(claim, known)})
 
 
 def _compare_with_parts(
@@ -287,20 +332,17 @@ def _build_finding(
             tests=(),
             sentence=sentence,
         )
-    verdict = _decide_verdict(tests)
     interaction = tests[0].second
     total = interaction + tests[-1].first
-    share = interaction / total if total > ROUNDING else None
-    sentence = _finding_sentence(claim, verdict, tests, share, count, examples)
     return Finding(
         side=side,
         interaction=claim.interaction,
-        verdict=verdict,
-        share=share,
+        verdict=_decide_verdict(tests),
+        share=interaction / total if total > ROUNDING else None,
         n=count,
         examples=examples,
         tests=tests,
-        sentence=sentence,
+        sentence="",
     )
 
 
@@ -311,22 +353,30 @@ def _decide_verdict(tests: Sequence[PairedTest]) -> Verdict:
     return "dominates" if together.is_significant and together.difference > 0 else "undecided"
 
 
-def _finding_sentence(
-    claim: Claim,
-    verdict: Verdict,
-    tests: Sequence[PairedTest],
-    share: float | None,
-    count: int,
-    examples: int,
-) -> str:
+def _finding_sentence(claim: Claim, finding: Finding) -> str:
+    tests, share = finding.tests, finding.share
     lead = {
         "dominates": f"dominates, as it should {claim.when}",
         "does not dominate": f"does not dominate, though it should {claim.when}",
-    }.get(verdict, "is not shown to dominate, nor to be dominated")
+    }.get(finding.verdict, "is not shown to dominate, nor to be dominated")
     part = "" if share is None else f", {100 * share:.0f} % of the three (noise: {NOISE_PERCENT} %)"
     against = join_words([f"{test.metric} = {test.first:.3g} ({test.words})" for test in tests])
     return (
         f"{claim.family.side} side: {claim.subject} {lead}: "
         f"{claim.interaction} = {tests[0].second:.3g}{part}, against {against}; "
-        f"{count} comparisons of {examples} examples, p after Holm."
+        f"{_accuracy_words(finding)} {finding.n} comparisons of {finding.examples} examples, "
+        "p after Holm."
     )
+
+
+def _accuracy_words(finding: Finding) -> str:
+    """Accuracy with its interval, and a warning where an interaction dominates without it."""
+    accuracy, bounds = finding.accuracy, finding.accuracy_ci95
+    percent = 100 * (accuracy or 0.0)
+    span = "" if bounds is None else f" ({100 * bounds[0]:.0f}–{100 * bounds[1]:.0f})"
+    warning = (
+        ", no more than chance: it reacts to the change without knowing which is right"
+        if finding.verdict == "dominates" and finding.is_right_by_chance
+        else ""
+    )
+    return f"right in {percent:.0f} %{span}{warning};"
