@@ -18,7 +18,7 @@ ABLE: Mapping[str, tuple[bool | None, ...]] = {
     "objects only": (False, False, False, False, False),
     "bag of words": (False, False, False, False, False),
     "first noun loudest": (False, False, False, False, False),
-    "relations only": (True, False, True, True, True),
+    "relations only": (True, None, True, True, True),
     "no direction": (False, True, None, None, None),
     "backwards": (False, False, False, False, False),
     "text only": (False, False, False, False, False),
@@ -27,8 +27,9 @@ ABLE: Mapping[str, tuple[bool | None, ...]] = {
 }
 """Whether a scorer knows what each of the five findings is about, by construction.
 
-"no direction" tells left from behind, not left from right: on the examples of the last three
-findings it knows a part, so they are not counted.
+None is not counted. "no direction" tells left from behind, not left from right, so that it knows a
+part of the last three; where attributes change hands in a caption with a relation, "relations only"
+sees that other things are meant.
 """
 
 CLAIMS: Mapping[str, Claim] = {

@@ -196,7 +196,8 @@ def _fit(
     if nouns:
         objects = _mean(_has_shape(mention, things) for mention in mentions)
         loudness = sum(
-            weight * max((_size(thing) for thing in things if _fits_shape(mention, thing)), default=0)
+            weight
+            * max((_size(thing) for thing in things if _fits_shape(mention, thing)), default=0)
             for weight, mention in zip((FIRST, SECOND), mentions, strict=False)
         )
     if adjectives:
