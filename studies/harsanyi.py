@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -291,7 +292,7 @@ def _correlations(compared: Mapping[str, Comparisons], ids: Collection[str]) -> 
     return values
 
 
-def correlate(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+def correlate(first: NDArray[np.floating[Any]], second: NDArray[np.floating[Any]]) -> float:
     """Pearson's ρ where both are known; NaN where one does not vary."""
     known = ~np.isnan(first) & ~np.isnan(second)
     if known.sum() < 3 or first[known].std() == 0 or second[known].std() == 0:
