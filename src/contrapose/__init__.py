@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from contrapose.api.export import export
     from contrapose.api.index import index, load_index
     from contrapose.api.measure import measure
+    from contrapose.api.rank import rank
     from contrapose.api.runs import Run, Runs, load_run, load_runs
     from contrapose.api.search import search
     from contrapose.api.serve import serve
@@ -73,6 +74,7 @@ __all__ = [
     "measure",
     "metrics",
     "models",
+    "rank",
     "scores",
     "search",
     "serve",
@@ -109,6 +111,7 @@ _MODULES = {
     "load_runs": "api.runs",
     "measure": "api.measure",
     "models": "api.catalog",
+    "rank": "api.rank",
     "scores": "api.catalog",
     "search": "api.search",
     "serve": "api.serve",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
-from contrapose.report.html.page import element, escape, render_table, style_sheet
+from contrapose.report.html.page import element, escape, render_table
 from contrapose.report.html.report import accuracy_plot
+from contrapose.report.html.svg import extract_svg
 from contrapose.report.results import headline_table, parts_table
 from contrapose.report.tables import Table
 from contrapose.results.schema import Results
@@ -33,8 +33,4 @@ def render_parts(parts: Iterable[Table | str]) -> str:
 
 def draw_accuracies(runs: Sequence[Results]) -> str:
     """SVG of the accuracy of every part, with intervals and chance, and its own style sheet."""
-    drawing = re.search(r"<svg.*?</svg>", accuracy_plot(runs), re.DOTALL)
-    if drawing is None:
-        return '<svg xmlns="http://www.w3.org/2000/svg"></svg>'
-    start, bracket, rest = drawing.group().partition(">")
-    return f"{start}{bracket}<style>{style_sheet()}</style>{rest}"
+    return extract_svg(accuracy_plot(runs))

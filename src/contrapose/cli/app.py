@@ -29,6 +29,7 @@ VERBS = {
     "eval": "eval",
     "metrics": "metrics",
     "compare": "compare",
+    "rank": "rank",
     "audit": "audit",
     "diagnose": "diagnose",
     "explain": "explain",

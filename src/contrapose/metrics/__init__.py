@@ -99,8 +99,10 @@ from contrapose.metrics.statistics.statistic import (
     macro_mean,
     mean_of,
     minimum_of_means,
+    pad,
     standard_deviation,
 )
+from contrapose.metrics.statistics.tiers import maximal_groups, significance_tiers
 from contrapose.metrics.types import BoolArray, FloatArray, IntArray, Outcome
 
 __all__ = [
@@ -164,6 +166,7 @@ __all__ = [
     "joint_choice",
     "log_prior",
     "macro_mean",
+    "maximal_groups",
     "mcnemar",
     "mean_of",
     "mean_recall",
@@ -177,6 +180,7 @@ __all__ = [
     "original_only",
     "p_c",
     "p_f",
+    "pad",
     "pair_wins",
     "paired_bootstrap",
     "pairwise_accuracy",
@@ -188,6 +192,7 @@ __all__ = [
     "recalls",
     "refuse_own_images",
     "replicates",
+    "significance_tiers",
     "simat_score",
     "solvable_blind",
     "standard_deviation",

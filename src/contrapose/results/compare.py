@@ -77,18 +77,12 @@ def compare_runs(
         folder, choice = split_choice(path)
         if is_run(folder):
             sides.append(ComparisonSide(*read_run(folder, choice)))
-            continue
-        name = benchmark or detect_benchmark(path)
-        if name is None:
-            raise InputError(
-                f"does not tell its benchmark; pass {option('on', 'BENCH')}.", file=path
+        else:
+            sides.append(
+                measure_side(
+                    path, benchmark, root, protocol=protocol, threshold=threshold, partial=partial
+                )
             )
-        request = MetricsRequest(
-            name, path, root, protocol=protocol, threshold=threshold, partial=partial
-        )
-        single = find_single_benchmark(name)
-        _, measured, _ = measure_outcomes(request, single, read_annotations(request, single))
-        sides.append(ComparisonSide(name, measured))
     if sides[0].benchmark != sides[1].benchmark:
         raise InputError(
             f"A is of {sides[0].benchmark} and B of {sides[1].benchmark}; "
@@ -100,7 +94,7 @@ def compare_runs(
     changes, notes = compare(
         first,
         second,
-        _find_aggregation(sides[0].benchmark),
+        find_aggregation(sides[0].benchmark),
         names=names,
         method=method,
         level=level,
@@ -120,6 +114,31 @@ def compare_runs(
     )
 
 
+def measure_side(
+    path: Path,
+    benchmark: str | None = None,
+    root: Path | None = None,
+    *,
+    protocol: Protocol = "strict",
+    threshold: float | None = None,
+    partial: bool = False,
+) -> ComparisonSide:
+    """Measure a score file, to be compared; see `MetricsRequest`.
+
+    Raises:
+        InputError: the file cannot be used, or does not tell its benchmark and none is named.
+    """
+    name = benchmark or detect_benchmark(path)
+    if name is None:
+        raise InputError(f"does not tell its benchmark; pass {option('on', 'BENCH')}.", file=path)
+    request = MetricsRequest(
+        name, path, root, protocol=protocol, threshold=threshold, partial=partial
+    )
+    single = find_single_benchmark(name)
+    _, measured, _ = measure_outcomes(request, single, read_annotations(request, single))
+    return ComparisonSide(name, measured)
+
+
 def _side_name(side: Path | RunRecord) -> str:
     if isinstance(side, Path):
         return str(side)
@@ -134,7 +153,7 @@ def _is_suite(name: str) -> bool:
         return True  # a suite in memory, of which only the name is known here
 
 
-def _find_aggregation(name: str) -> Aggregation:
+def find_aggregation(name: str) -> Aggregation:
     """Aggregation of a benchmark; the mean over examples of suites and of examples in memory."""
     try:
         benchmark = find_benchmark(name)
@@ -237,7 +256,7 @@ def compare(
             test=change.test,
             p=change.p,
             p_holm=float(p_holm),
-            verdict=_decide_verdict(
+            verdict=decide_verdict(
                 change.b - change.a, float(p_holm), level, better_direction(a, name)
             ),
         )
@@ -273,7 +292,8 @@ def _is_binary(measured: Measurements, name: str) -> bool:
     return name in measured.measures and measured.measures[name].binary
 
 
-def _decide_verdict(difference: float, p: float, level: float, better: Better | None) -> Verdict:
+def decide_verdict(difference: float, p: float, level: float, better: Better | None) -> Verdict:
+    """Verdict on a difference, b less a, by its corrected p-value."""
     if p >= level or difference == 0:
         return "no significant difference"
     if better is None:

@@ -166,25 +166,39 @@ def matches_choice(names: Iterable[str | None], choice: Sequence[str]) -> bool:
 
 
 def read_run(folder: Path, choice: Sequence[str] = ()) -> tuple[str, Measurements]:
-    """Read the benchmark's name and the measures of a run.
+    """Read the benchmark's name and the measures of the one run that is meant.
+
+    Raises:
+        InputError: as `read_measured`; or the choice fits several runs.
+    """
+    (result, measured), *others = read_measured(folder, choice)
+    if others:
+        raise _choice_error("several runs", read_results(folder), folder)
+    return result.benchmark, measured
+
+
+def read_measured(folder: Path, choice: Sequence[str] = ()) -> list[tuple[Results, Measurements]]:
+    """Read results and measures of the runs of a folder, without their scores.
 
     Args:
         folder: the run folder.
-        choice: where it holds several runs: the model, benchmark or score, enough to tell one.
+        choice: the model, benchmark or score of the runs that are meant; none means all.
 
     Raises:
-        InputError: the folder was written by another version, is damaged, or holds several runs
-            of which none, or more than one, is meant.
+        InputError: the folder was written by another version, is damaged, or holds no such run.
     """
     import pyarrow as pa
 
-    spec = read_spec(folder)
+    spec, results = read_spec(folder), read_results(folder)
+    names = [tuple(getattr(run, key) for key in KEYS) for run in results]
+    fits = [i for i, name in enumerate(names) if matches_choice(name, choice)]
+    if not fits:
+        raise _choice_error(f"no run of {','.join(choice)}", results, folder)
     try:
-        run = _choose_run(spec["runs"], choice, folder)
-        measured = _read_measurements(read_table(folder, EXAMPLES, spec), run)
-    except (*DAMAGE, pa.ArrowException) as error:
+        table = read_table(folder, EXAMPLES, spec)
+        return [(results[i], _read_measurements(table, spec["runs"][i])) for i in fits]
+    except (*DAMAGE, IndexError, pa.ArrowException) as error:
         raise InputError(f"is a damaged run folder ({error}).", file=folder) from None
-    return str(run["benchmark"]), measured
 
 
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OSError)
@@ -301,15 +315,10 @@ def _read_rows(table: Any, run: dict[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _choose_run(runs: list[dict[str, Any]], choice: Sequence[str], folder: Path) -> dict[str, Any]:
-    """Choose the one run that matches all the words."""
-    names = [tuple(run[key] for key in KEYS) for run in runs]
-    fits = [i for i, name in enumerate(names) if matches_choice(name, choice)]
-    if len(fits) != 1:
-        shown = "; ".join(",".join(filter(None, name)) for name in names)
-        which = "several runs" if len(fits) > 1 else f"no run of {','.join(choice)}"
-        raise InputError(f"holds {which}; pass {folder}@ and one of: {shown}.", file=folder)
-    return runs[fits[0]]
+def _choice_error(which: str, results: Sequence[Results], folder: Path) -> InputError:
+    names = (filter(None, (getattr(run, key) for key in KEYS)) for run in results)
+    shown = "; ".join(map(",".join, names))
+    return InputError(f"holds {which}; pass {folder}@ and one of: {shown}.", file=folder)
 
 
 def _request_values(request: Any) -> dict[str, Any]:

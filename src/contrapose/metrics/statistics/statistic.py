@@ -337,6 +337,31 @@ def combine(statistics: Sequence[Statistic], weights: Sequence[float] | None = N
     )
 
 
+def pad(statistic: Statistic, start: int, size: int) -> Statistic:
+    """Statistic on a larger set of `size` examples, of which its own are those from `start` on.
+
+    The other examples add nothing to it.
+    """
+    stop = start + statistic.examples
+    if statistic.kinds is None:
+        columns = np.zeros((size, statistic.columns.shape[1]))
+        columns[start:stop] = statistic.columns
+        kinds = None
+    else:
+        columns = np.vstack([statistic.columns, np.zeros((1, statistic.columns.shape[1]))])
+        kinds = np.full(size, len(statistic.columns), dtype=np.int64)
+        kinds[start:stop] = statistic.kinds
+    share = statistic.share
+    if share is None:
+        return Statistic(columns, statistic.formula, kinds)
+
+    def parts() -> tuple[FloatArray, FloatArray]:
+        hits, weights = (np.pad(part, (start, size - stop)) for part in share())
+        return hits, weights
+
+    return Statistic(columns, statistic.formula, kinds, parts)
+
+
 def renumber(codes: IntArray, size: int) -> tuple[IntArray, int]:
     """Renumber codes in 0 … size − 1 without gaps, order kept; also returns their number."""
     if size > 4 * len(codes) + 1_000_000:

@@ -6,19 +6,18 @@ Multimodal Queries for Image Retrieval, 2022.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from contrapose.errors import InputError
 from contrapose.files import write_text
-from contrapose.report.html.page import style_sheet
 from contrapose.report.html.svg import (
     DASHES,
     LegendEntry,
     Scale,
     color_class,
+    extract_svg,
     figure,
     legend,
     marker,
@@ -109,11 +108,10 @@ def write_scale_plot(path: Path, title: str, curves: ScaleCurves, metric: str) -
     Raises:
         InputError: there are no curves to draw, or the file cannot be written.
     """
-    drawing = re.search(r"<svg.*</svg>", scale_plot(title, curves, metric), re.DOTALL)
-    if drawing is None:
+    plot = scale_plot(title, curves, metric)
+    if not plot:
         raise InputError("there is no curve to draw: it takes two values of λ.")
-    opening, rest = drawing.group().split(">", 1)
-    write_text(path, f"{opening}><style>{style_sheet()}</style>{rest}\n")
+    write_text(path, extract_svg(plot) + "\n")
 
 
 def _best(curve: Sequence[tuple[float, float]]) -> tuple[float, float]:

@@ -7,10 +7,11 @@ series is recognized by its marker or its dashes as well as by its color.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from contrapose.report.html.page import element, escape, format_coordinate
+from contrapose.report.html.page import element, escape, format_coordinate, style_sheet
 
 COLOR_COUNT = 6
 """Number of colors; further series use them again."""
@@ -172,3 +173,12 @@ def figure(
     caption = element("figcaption", element("strong", escape(title)))
     below = (element("p", escape(note), class_="note"),) if note else ()
     return element("figure", caption, element("div", drawing, class_="scroll"), *below)
+
+
+def extract_svg(markup: str) -> str:
+    """Drawing of a figure as an SVG file, with its own style sheet; empty where there is none."""
+    drawing = re.search(r"<svg.*?</svg>", markup, re.DOTALL)
+    if drawing is None:
+        return '<svg xmlns="http://www.w3.org/2000/svg"></svg>'
+    start, bracket, rest = drawing.group().partition(">")
+    return f"{start}{bracket}<style>{style_sheet()}</style>{rest}"
