@@ -115,7 +115,7 @@ def _test(
     part: str = SCENES,
 ) -> ClaimTest:
     """Claim on the difference of a measure between two arms."""
-    unit = (1.0, "") if measure.startswith("s(") else (100.0, "points")
+    unit = (1000.0, "thousandths") if measure.startswith("s(") else (100.0, "points")
     claim = Claim(text, side, threshold, unit, source)  # type: ignore[arg-type]
     return ClaimTest(claim, part, (first, second), _less(measure, first, second, part))
 

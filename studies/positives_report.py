@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -190,40 +191,42 @@ def write_charts(kept: KeptAnswers, folder: Path) -> list[Path]:
             x_label="blind accuracy of the negatives, %",
             y_label="c>n>p, %",
         )
-    if answers.has(SCENES, "plain"):
-        files.append(folder / "positives-trade-off.svg")
-        shown = [BEFORE, *(a for a in ARMS if a.endswith("q=1") or "q=" not in a), "hn, q=0"]
-        series = {
-            arm: [_point(answers, SCENES, arm, 100 * _mean(answers, SCENES, arm, "original")[0])]
-            for arm in shown
-            if (SCENES, arm) in answers.answers
-        }
+    for part, arms, name, title in (
+        (SCENES, TRADE_OFF, "trade-off", "What an arm gains on negatives, and how oversensitive"),
+        (PHOTOS, tuple(PHOTO_ARMS), "photos", "The same on photographs: heads on frozen encoders"),
+    ):
+        if not answers.has(part, "plain"):
+            continue
+        files.append(folder / f"positives-{name}.svg")
+        series: dict[str, list[Point]] = {}
+        for arm in arms:
+            if (part, arm) in answers.answers:
+                x = 100 * _mean(answers, part, arm, "original")[0]
+                label = arm.removesuffix(", q=1")
+                series.setdefault(_losses_of(arm), []).append(_point(answers, part, arm, x, label))
         write_chart(
-            files[-1],
-            "What an arm gains on negatives, and how oversensitive it becomes",
-            series,
-            x_label="accuracy on negatives (original), %",
-            y_label="c>n>p, %",
-            joined=False,
-        )
-    if answers.has(PHOTOS, "plain"):
-        files.append(folder / "positives-photos.svg")
-        series = {
-            arm: [_point(answers, PHOTOS, arm, 100 * _mean(answers, PHOTOS, arm, "original")[0])]
-            for arm in PHOTO_ARMS
-        }
-        write_chart(
-            files[-1],
-            "The same on photographs: heads on frozen encoders",
-            series,
-            x_label="accuracy on negatives (original), %",
-            y_label="c>n>p, %",
-            joined=False,
-        )
+            files[-1], title, series,
+            x_label="accuracy on negatives (original), %", y_label="c>n>p, %", joined=False,
+        )  # fmt: skip
     return files
 
 
-def _point(answers: StudyAnswers, part: str, arm: str, x: float) -> Point:
+TRADE_OFF = (
+    BEFORE, "plain", "hp", "hn, q=0", "hn, q=1", "infonce-hn, q=1", "infonce-hn+hn, q=1",
+    "hp+hn, q=0", "hp+hn, q=1", "hp:hn 1:4, q=1", "hp:hn 4:1, q=1", "hp-even+hn, q=1",
+    "infonce-hn+hp, q=1", "svlc, q=1",
+)  # fmt: skip
+"""Arms on the chart of gain and oversensitivity; those without a dose have q = 1."""
+
+
+def _losses_of(arm: str) -> str:
+    """Series of an arm: which hard captions it learns from."""
+    if "hn" not in arm and arm != "svlc, q=1":
+        return "no hard negatives"
+    return "negatives and positives" if re.search("hp|svlc", arm) else "hard negatives alone"
+
+
+def _point(answers: StudyAnswers, part: str, arm: str, x: float, name: str = "") -> Point:
     """Oversensitivity of an arm with the spread of its seeds."""
     mean, spread = _mean(answers, part, arm, "oversensitive")
-    return Point(x, 100 * mean, 100 * (mean - spread), 100 * (mean + spread))
+    return Point(x, 100 * mean, 100 * (mean - spread), 100 * (mean + spread), name)

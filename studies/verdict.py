@@ -230,7 +230,7 @@ def claims_table(findings: Sequence[Finding]) -> str:
         verdict = f"**{finding.verdict}**"
         if finding.verdict == "open":
             seen = effect.detectable
-            about = f" of {factor * claim.threshold:g}" if claim.threshold else ""
+            about = f" from {factor * claim.threshold:g}" if claim.threshold else ""
             verdict += f": would have seen {factor * seen:.2f}" + (about and f" away{about}")
         p = "–" if np.isnan(finding.p_value) else f"{finding.p_value:.3g}"
         lines.append(f"| {name} | {size} | {p} | {verdict} |")

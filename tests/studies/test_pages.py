@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from studies import eqsim
 from studies.kept import FOLDER, KeptAnswers
+from studies.positives_report import report_lines, write_charts
 from studies.priors_report import report
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "studies"
@@ -36,3 +39,22 @@ def test_priors(tmp_path: Path) -> None:
     for section in sections:
         assert section in page
     assert len(list(tmp_path.glob("*.svg"))) == 4
+
+
+def test_positives(tmp_path: Path) -> None:
+    page, kept = _read("positives"), KeptAnswers(FOLDER / "positives.npz")
+    sections = _sections("\n".join(report_lines(kept)))
+    assert len(sections) == 8
+    for section in sections:
+        assert section in page
+    assert len(write_charts(kept, tmp_path)) == 3
+
+
+@pytest.mark.parametrize("name", ["eqsim", "positives", "priors"])
+def test_counts_of_verdicts(name: str) -> None:
+    """The overview counts the verdicts of each page."""
+    claims = _read(name).partition("## Claims")[2].partition("\n## ")[0]
+    words = ("**holds**", "**does not hold**", "**open**", "not testable:")
+    counts = " | ".join(str(claims.count(word)) for word in words)
+    overview = (DOCS / "README.md").read_text(encoding="utf-8")
+    assert re.search(rf"\({name}\.md\) \|.*\| {re.escape(counts)} \|", overview)

@@ -78,11 +78,11 @@ def test_marked_negative_of_a_listing_breaks_its_order_alone() -> None:
 
 
 def test_triples_are_spread_over_kinds() -> None:
-    made = scenes.make_scene_set(40, 900, 1, "cpu")
+    made = scenes.make_scene_set(32, 900, 1, "cpu")
     triples, rows = scenes.draw_triples(made, np.random.default_rng(0))
-    assert len(set(rows)) == len(rows) > 30
+    assert len(set(rows)) == len(rows) > 24
     counts = [sum(it.rewording_kind == kind for it in triples) for kind in scenes.REWORDING_KINDS]
-    assert min(counts) >= 2
+    assert min(counts) >= 1
 
 
 def test_order_of_scores_is_kept_exactly() -> None:
@@ -119,35 +119,32 @@ def _keep_arms(folder: Path, rate: dict[str, float]) -> KeptAnswers:
         kinds = rng.integers(len(scenes.REWORDING_KINDS), size=400).astype(np.uint8)
         examples = {"negative": np.zeros(400, np.uint8), "rewording": kinds}
         kept.once({"part": "scenes", "arm": "examples", "seed": seed}, lambda e=examples: e)  # type: ignore[misc]
-        for arm in (BEFORE, *ARMS):
+        for arm in (*rate, "plain", "hn, q=1", "hp+hn, q=1"):
             answer = _answer(rng, rate.get(arm, 0.05))
             kept.once({"part": "scenes", "arm": arm, "seed": seed}, lambda a=answer: a)  # type: ignore[misc]
     return kept
 
 
-def test_claims_have_the_direction_that_their_words_say(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    kept = _keep_arms(tmp_path / "kept", {"hn, q=1": 0.4, "hn, learnt, q=1": 0.4})
-    answers = StudyAnswers(kept)
-    by_text = {claim.text: effect for claim, effect in effects(answers)}
-    raised = by_text["HN, q = 1, makes oversensitive: c>n>p above plain tuning"]
-    lowered = by_text["HP+HN lowers c>n>p against HN, q = 1"]
+def test_claims_have_the_direction_that_their_words_say(tmp_path: Path) -> None:
+    answers = StudyAnswers(_keep_arms(tmp_path / "kept", {"hn, q=1": 0.4}))
+    tests = {test.claim.text: test for test in TESTS}
+    assert len(tests) == len(TESTS)
+    raised, lowered = (
+        tests[text].effect(answers)
+        for text in (
+            "HN, q = 1, makes oversensitive: c>n>p above plain tuning",
+            "HP+HN lowers c>n>p against HN, q = 1",
+        )
+    )
     assert not isinstance(raised, str)
     assert raised.mean == pytest.approx(0.35, abs=0.05)
     assert not isinstance(lowered, str)
     assert lowered.mean == pytest.approx(-0.35, abs=0.05)
-    assert isinstance(by_text["photographs: HN makes oversensitive"], str)
-    assert len({test.claim.text for test in TESTS}) == len(TESTS)
-    kept.pack(tmp_path / "all.npz")
-    assert main(["report", "--kept", str(tmp_path / "all.npz"), "--docs", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "**holds**" in printed
-    share = np.mean(
-        [column.mean() for column in answers.column("scenes", "hn, q=1", "oversensitive")]
-    )
-    assert f"| hn, q=1 | {100 * share:.1f} ±" in printed
-    assert (tmp_path / "positives-trade-off.svg").read_text().startswith("<svg")
+
+
+def test_claims_whose_arms_were_not_run_are_not_tested(tmp_path: Path) -> None:
+    made = effects(StudyAnswers(KeptAnswers(tmp_path)))
+    assert all(isinstance(effect, str) for _, effect in made)
 
 
 def test_unseen_kinds_are_those_that_an_arm_was_not_tuned_on(tmp_path: Path) -> None:

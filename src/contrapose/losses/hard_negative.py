@@ -23,9 +23,9 @@ class HardNegative:
         images that have a negative (SVLC, Doveh et al. 2023; Kamath et al. 2024, section E.1).
     Inputs: `image`, `text`, `negative`, `scale`; `has_negative` where some are missing.
     Requirements: captions with false changes.
-    When to use: where a model fails on changes of a kind that the negatives have. On the built-in
-        world it raised accuracy on swaps, and brittleness, which the paper reports to rise, did not
-        (docs/repair.md).
+    When to use: where a model fails on changes of a kind that the negatives have. Where
+        negatives can be told without the image it makes models oversensitive to wording; on clean
+        negatives no rise was seen (docs/studies/positives.md).
 
     Example:
         >>> loss = HardNegative()(LossBatch(image, text, negative=negative))

@@ -34,9 +34,9 @@ class HardPositive:
     Inputs: `image`, `text`, `positive`, `scale`; `has_positive` where some are missing; `same` for
         rows that are no negatives of each other, such as equal captions.
     Requirements: captions with true rewordings, at most one each.
-    When to use: beside `HardNegative`, as in the paper, where it lowers brittleness. On the
-        built-in world that is open, and the caption's score moved further than without it
-        (docs/repair.md).
+    When to use: beside `HardNegative`: on the built-in world it took back more than half of the
+        oversensitivity that marked negatives teach, and most of it at four times the weight of
+        `hn` (docs/studies/positives.md).
 
     Example:
         >>> batch = LossBatch(image, text, negative=negative, positive=positive)

@@ -41,8 +41,9 @@ class NegativeInfoNCE:
         `same_negative` for negatives that are the caption of another row.
     Requirements: captions with false changes; at least two pairs in the batch.
     When to use: in place of the contrastive loss of the model, where negatives should compete with
-        all captions of the batch; SVLC has `HardNegative` beside it. Its effect was not measured
-        here (docs/repair.md has that of `HardNegative`).
+        all captions of the batch; SVLC has `HardNegative` beside it. On the built-in
+        world it makes as oversensitive to wording as `HardNegative` does, and both together more
+        (docs/studies/positives.md).
 
     Example:
         >>> batch = LossBatch(image, text, negative=negative)
