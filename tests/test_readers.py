@@ -27,6 +27,7 @@ from contrapose.errors import ContraposeError
 from contrapose.files import ProblemList, StrictProblems, read_json
 from contrapose.models.joined import read_joined_spec
 from contrapose.scores.files import detect_benchmark, read_scores
+from contrapose.scores.outcomes import read_outcomes
 from contrapose.scores.rankings import read_rankings
 from contrapose.tune.data.files import read_training_set
 
@@ -169,6 +170,20 @@ BENCHMARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "predicate-noun": ("predicate-noun", {"eval_set.json": [
         {"img_filename": "1.jpg", "sentence_target": "a", "sentence_distractor": "b", "pos": "x"},
         {"img_filename": "2.jpg", "sentence_target": "b", "sentence_distractor": "a"}]}),
+    "naturalbench": ("naturalbench", {
+        "test_set.json": [[q, f"{i}.jpg", "Yes" if q == f"q{i}" else "No", "yes_no"]
+                          for q in ("q0", "q1") for i in (0, 1)],
+        "train_set.jsonl": [{"messages": [{"content": q}, {"content": [{"image_path": f"{i}.jpg"}]},
+                             {"content": "A"}]} for q in ("a", "b") for i in (0, 1)]}),
+    "naturalbench-retrieval": ("naturalbench-retrieval", {"metadata.json": [
+        {"index": 0, "image_0": "1.jpg", "image_1": "2.jpg", "caption_0": "a", "caption_1": "b"}]}),
+    "colorswap": ("colorswap", {"test.json": [{"id": 1, "image_1": "1.jpg", "image_2": "2.jpg",
+        "caption_1": "a", "caption_2": "b", "image_source": "x"}]}),
+    "vismin": ("vismin", {"rows.jsonl": [{"id": 1, "image_0": "1.jpg", "image_1": "2.jpg",
+        "text_0": "a", "text_1": "b", "category": "x"}]}),
+    "whatsup/a": ("whatsup/a", {"controlled_images_dataset.json": [
+        {"image_path": "a/mug_on_table.jpeg", "caption_options": ["a", "b", "c", "d"]}]}),
+    "whatsup/vg-one": ("whatsup/vg-one", {"vg_qa_one_obj.json": [[1, "a", "b"]]}),
     "boundaries": ("boundaries", {"val.json": {"v": [BOUNDARY]}}),
     "boundaries-segment": ("boundaries-segment", {"val.json": {"v": [BOUNDARY]}}),
     "karpathy": ("coco-retrieval", {"dataset_coco.json": KARPATHY}),
@@ -305,7 +320,8 @@ def read_native(root: Path) -> None:
     file = next(iter(sorted(root.iterdir())))
     detect_benchmark(file)
     card = find_benchmark(file.stem).card  # type: ignore[union-attr]
-    read_scores(file, card, None, partial=True)
+    if read_outcomes(file, card, partial=True) is None:
+        read_scores(file, card, None, partial=True)
 
 
 def read_submission(root: Path) -> None:
@@ -340,6 +356,14 @@ READERS: dict[str, tuple[dict[str, Any], Callable[[Path], object]]] = {
                         read_native),
     "predicate-noun": ({"predicate-noun.csv": [{"id": 0, "prob_target_match": 0.5,
                         "prob_distractor_match": 0.5, "pos": "x"}]}, read_native),
+    "answers": ({"naturalbench.json": {"0": {f"q{q}_i{i}": 1 for q in (0, 1) for i in (0, 1)}}},
+                read_native),
+    "replies": ({"naturalbench.json": ["yes", "no", "A", "B"]}, read_native),
+    "typed replies": ({"naturalbench.jsonl": [{"id": 0, "reply": "A", "type": "mcq"}]},
+                      read_native),
+    "outcomes": ({"bivlc.csv": [{"text_score_i0": "True", "text_score_i1": "True", "type": "add",
+                  "image_score_c0": "True", "image_score_c1": "False", "text_score": "True"}]},
+                 read_native),
     "submission": ({"a.json": {"version": "rc2", "metric": "recall", "1": ["b", "c"]},
                     "b.json": {"metric": "recall_subset", "1": ["c"]}}, read_submission),
     "regions": ({"regions.jsonl": REGIONS}, read_regions),

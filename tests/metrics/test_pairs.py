@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from itertools import permutations
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +16,7 @@ from contrapose.errors import InputError
 from contrapose.metrics import (
     accuracy,
     equivariance,
+    group_match,
     group_score,
     image_score,
     standardized_spread,
@@ -277,3 +280,32 @@ def test_constant_scores_are_equivariant_and_infinite_ones_refused() -> None:
     with pytest.raises(InputError, match="shape"):
         equivariance(np.zeros((3, 2, 3)))
     assert equivariance(np.zeros((0, 2, 2))).text.shape == (0,)
+
+
+@settings(deadline=None)
+@given(st.integers(2, 4), st.integers(0, 2**32 - 1))
+def test_group_match_against_all_matchings(m: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 4, (5, m, m)) / 10
+    order = rng.permutation(m)
+    match = np.eye(m, dtype=bool)[order]
+    outcome = group_match(scores, match)
+    assert outcome.chance == pytest.approx(1 / math.factorial(m))
+    for i in range(5):
+        tenths = np.rint(10 * scores[i]).astype(int)
+        true = tenths[np.arange(m), order].sum()
+        others = [
+            tenths[np.arange(m), list(other)].sum()
+            for other in permutations(range(m))
+            if list(other) != order.tolist()
+        ]
+        assert outcome.values[i] == (true > max(others))
+        assert outcome.ties[i] == (true == max(others))
+
+
+def test_group_match_needs_a_matching() -> None:
+    for match in (np.ones((2, 2), dtype=bool), np.eye(3, dtype=bool)[:2]):
+        with pytest.raises(InputError, match="matching"):
+            group_match(np.zeros((1, *match.shape)), match)
+    assert group_match([[[2.0, 1.0], [3.0, 2.5]]], DIAGONAL).values.tolist() == [1.0]
+    assert text_score([[[2.0, 1.0], [3.0, 2.5]]], DIAGONAL).values.tolist() == [0.0]

@@ -22,11 +22,19 @@ choice: 1 × n, one right. foil: caption and foil with a threshold (VALSE). pair
 image and group score. images: the image score alone (COLA). triple: 1 × 3, original, hard
 negative and hard positive in this order. retrieval: N × M. classes: N × classes. edits: SIMAT.
 composed: an image and a text to retrieve an image by. boundaries: frames of a video × 2 captions.
-judgement: 1 × 1, yes or no.
+judgement: 1 × 1, yes or no. questions: 2 images × 2 questions with one of two answers.
+sets: choices that count together in pairs and sets.
 """
 
 ScoreLayout = Literal[
-    "general", "winoground", "valse", "subset arrays", "judgement", "predicate-noun"
+    "general",
+    "winoground",
+    "valse",
+    "subset arrays",
+    "judgement",
+    "predicate-noun",
+    "naturalbench",
+    "bivlc",
 ]
 """Native layout of its score files, beside the general table, which is always understood."""
 
@@ -83,8 +91,8 @@ class Card:
         official_limit: a tag, and how many examples of each of its values the official script
             uses at the most.
         official: how the official scoring differs from ours, in one line; empty if it does not.
-        single_choices: also report the single choices of pairs: one image's among the captions,
-            and one caption's among the images.
+        single_choices: also report the single choices of pairs, an image's among the captions and
+            a caption's among the images: their mean, or also those of every image and caption.
         errata: what is known to be wrong in the released files or tables; empty if nothing.
     """
 
@@ -108,7 +116,7 @@ class Card:
     official_limit: tuple[str, int] | None = None
     official: str = ""
     other_counts: Mapping[str, int] = field(default_factory=dict)
-    single_choices: bool = False
+    single_choices: Literal["", "mean", "apart"] = ""
     errata: str = ""
 
 
@@ -146,6 +154,12 @@ BUILT_IN_MODULES: dict[str, str] = {
     "vsr-v2": "vsr",
     "vsr-v2-zeroshot": "vsr",
     "predicate-noun": "predicate_noun",
+    "naturalbench": "naturalbench",
+    "naturalbench-retrieval": "naturalbench",
+    "bivlc": "bivlc",
+    "colorswap": "colorswap",
+    "vismin": "vismin",
+    "whatsup": "whatsup",
     "boundaries": "boundaries",
     "boundaries-segment": "boundaries",
     "coco-retrieval": "retrieval",

@@ -18,7 +18,9 @@ equivariant.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Literal
 
 import numpy as np
@@ -33,6 +35,7 @@ from contrapose.metrics.statistics.statistic import (
     standard_deviation,
 )
 from contrapose.metrics.types import (
+    ROUNDING,
     BoolArray,
     FloatArray,
     Outcome,
@@ -93,6 +96,40 @@ def group_score(
     text, text_tied = _decide(cells, "captions", ties)
     image, image_tied = _decide(cells, "images", ties)
     return binary_outcome(text & image, text_tied | image_tied, group_chance(*cells.patterns()))
+
+
+LARGEST_GROUP = 6
+"""Most images of an example whose matchings are listed, all 720 of them."""
+
+
+def group_match(scores: ArrayLike, match: ArrayLike) -> Outcome:
+    """GroupMatch: the true matching of m images and m captions has the highest sum of scores.
+
+    Sums that differ by rounding alone are tied, and a tie is wrong. Chance is 1/m!. (Test-Time
+    Matching, arXiv:2510.07632.)
+
+    Args:
+        scores: (k, m, m) scores of k examples.
+        match: (k, m, m) or (m, m), one caption for each image.
+
+    Raises:
+        InputError: another shape, a match that is no matching, or m above `LARGEST_GROUP`.
+    """
+    cells = _check_cells(scores, match, None)
+    m, n = cells.scores.shape[1:]
+    lines = [cells.right.sum(axis=axis) for axis in (1, 2)]
+    if m != n or not 1 <= m <= LARGEST_GROUP or any((line != 1).any() for line in lines):
+        raise InputError(
+            f"a matching needs as many captions as images, at most {LARGEST_GROUP}, one for each."
+        )
+    orders = np.array(list(permutations(range(m))))
+    wide = cells.scores.astype(np.float64)
+    sums = wide[:, np.arange(m), orders].sum(axis=2)
+    true = (cells.right.argmax(axis=2)[:, None, :] == orders).all(axis=2)
+    right = sums[true]
+    best = np.where(true, -np.inf, sums).max(axis=1)
+    tied = np.abs(right - best) <= ROUNDING * np.abs(wide).sum(axis=(1, 2))
+    return binary_outcome((right > best) & ~tied, tied, 1 / math.factorial(m))
 
 
 def pair_wins(

@@ -42,6 +42,7 @@ from contrapose.scores.memory import (
     read_memory_prior,
     read_memory_scores,
 )
+from contrapose.scores.outcomes import read_outcomes
 from contrapose.scores.rankings import ComposedRankings, rank_matrix, read_rankings
 
 
@@ -170,6 +171,9 @@ def measure_outcomes(
         )
         given = MatrixScores(matrix, data)
         return None, measure(MeasureInput(given, card, request.protocol)), None
+    outcomes = read_outcomes(scores, card, partial=request.partial)
+    if outcomes is not None:
+        return None, measure(MeasureInput(outcomes, card, request.protocol)), None
     frame = None if data is None else build_frame(data)
     if not isinstance(scores, Path):
         answers = read_memory_scores(scores, card, frame, partial=request.partial)

@@ -24,7 +24,7 @@ from contrapose.files import (
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.scores.answers import Answers, Frame, build_frame_from_card
 from contrapose.scores.arrays import read_subset_arrays
-from contrapose.scores.layouts import LAYOUTS, detect_layout
+from contrapose.scores.layouts import LAYOUTS, detect_layout, resolve_replies
 from contrapose.scores.rows import ScoreRows, fill_scores, find_complete
 
 LikelihoodScale = Literal["log", "probability", "inverse-nll"]
@@ -105,7 +105,7 @@ def read_scores(path: Path, card: Card, frame: Frame | None, *, partial: bool = 
 
 def answers_from_rows(rows: ScoreRows, card: Card, frame: Frame | None, partial: bool) -> Answers:
     """Score table of rows; see `read_scores`."""
-    notes: list[str] = []
+    rows, notes = resolve_replies(rows, frame)
     if frame is None:
         ids, tags = rows.examples()
         if card.match is not None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from contrapose.errors import InputError, option
 from contrapose.files import MalformedError, Problems, Record, parse_records
+from contrapose.scores.answers import Frame
 from contrapose.scores.rows import (
     VALSE_LABEL,
     WINOGROUND_COLUMNS,
     WINOGROUND_LABEL,
     WINOGROUND_TEXT_LABEL,
     ScoreRow,
+    ScoreRows,
     parse_general_rows,
     parse_valse_rows,
     parse_winoground_rows,
@@ -74,6 +78,147 @@ def parse_predicate_noun_rows(records: Iterable[Record], problems: Problems) -> 
     return [row for rows in parse_records(records, build, problems) for row in rows]
 
 
+NATURALBENCH_FIELDS = ("q0_i0", "q0_i1", "q1_i0", "q1_i1")
+REPLY_FIELDS = ("reply", "output", "prediction", "response")
+NO_ANSWER = 0.5
+"""Score of a reply that names no answer: neither yes nor no."""
+
+
+def parse_naturalbench_rows(records: Iterable[Record], problems: Problems) -> list[ScoreRow]:
+    """Parse answers or replies of groups of two questions × two images.
+
+    Answers are `{"q0_i0": 1, "q0_i1": 0, …}` with 1 for yes or A, 0 for no or B and −1 for neither;
+    the key or the field `id` is the group. Replies are texts, or rows with a field `reply` or
+    `output`, four to a group: question 0 with image 0 and 1, then question 1. Rows may give the
+    position themselves (`id`, `index` or `example`, and `image`, `text`) and the type of question.
+    """
+
+    def build(record: Record) -> list[ScoreRow]:
+        if isinstance(record.value, dict) and NATURALBENCH_FIELDS[0] in record.value:
+            name = next((n for n in ("id", "index", "Index") if n in record.value), None)
+            group = record.key if name is None else record.name(name)
+            return [
+                ScoreRow(group, int(field[4]), int(field[1]), _answer(record, field), record.line)
+                for field in NATURALBENCH_FIELDS
+            ]
+        if isinstance(record.value, str):
+            return [_reply_row(record, int(record.key), record.value)]
+        field = next((name for name in REPLY_FIELDS if name in record.value), None)
+        if field is None or not isinstance(record.value[field], str):
+            raise MalformedError(f"record {record.key}: the reply must be text.")
+        row = _reply_row(record, int(record.key), record.value[field])
+        kind = next(
+            (n for n in ("type", "question_type", "Question_Type") if n in record.value), ""
+        )
+        if kind:
+            row = replace(row, tags=(("type", _question_type(record, kind)),))
+        if "image" in record.value and "text" in record.value:
+            image, text = record.integer("image"), record.integer("text")
+            row = replace(row, example=record.name("example"), image=image, text=text)
+        elif "id" in record.value:
+            row = replace(
+                _reply_row(record, record.integer("id"), ""), reply=row.reply, tags=row.tags
+            )
+        return [row]
+
+    return [row for rows in parse_records(records, build, problems) for row in rows]
+
+
+def _answer(record: Record, field: str) -> float:
+    value = record.number(field)
+    if value not in (-1, 0, 1):
+        raise MalformedError(f"record {record.key}: {field!r} must be 1, 0, or -1 for no answer.")
+    return NO_ANSWER if value < 0 else value
+
+
+def _reply_row(record: Record, number: int, reply: str) -> ScoreRow:
+    if number < 0:
+        raise MalformedError(f"record {record.key}: 'id' must not be negative.")
+    group, rest = divmod(number, 4)
+    return ScoreRow(str(group), rest % 2, rest // 2, NO_ANSWER, record.line, reply=reply)
+
+
+def _question_type(record: Record, field: str) -> str:
+    name = record.text(field)
+    kind = "multiple_choice" if name == "mcq" else name
+    if kind not in ANSWER_WORDS:
+        raise MalformedError(f"record {record.key}: {name!r} is no type of question.")
+    return kind
+
+
+ANSWER_WORDS = {"yes_no": ("yes", "no"), "multiple_choice": ("a", "b")}
+
+
+def parse_reply(reply: str, kind: str | None) -> float | None:
+    """Read a reply: 1 for yes or A, 0 for no or B, ½ for neither; the first of the words counts.
+
+    Args:
+        reply: the text.
+        kind: `yes_no` or `multiple_choice`; None where it is not known.
+
+    Returns:
+        The score; None where the type is not known and words of both types are in the reply.
+    """
+    if kind is not None:
+        return _first_word(reply, ANSWER_WORDS[kind])
+    letters = re.search(r"\b[AB]\b|^\W*b\b|^\W*a\W*$", reply) is not None
+    words = _first_word(reply, ANSWER_WORDS["yes_no"])
+    if not letters:
+        return words
+    return _first_word(reply, ANSWER_WORDS["multiple_choice"]) if words == NO_ANSWER else None
+
+
+def _first_word(reply: str, words: tuple[str, str]) -> float:
+    hit = re.search(rf"\b({words[0]}|{words[1]})\b", reply, re.IGNORECASE)
+    return NO_ANSWER if hit is None else float(hit[1].lower() == words[0])
+
+
+def resolve_replies(rows: ScoreRows, frame: Frame | None) -> tuple[ScoreRows, list[str]]:
+    """Read the replies of rows, by the type of the question that the rows or the examples give.
+
+    Returns:
+        The rows with scores, and a note on the replies without an answer.
+
+    Raises:
+        InputError: a reply can be read in two ways, and nothing tells the type of the question.
+    """
+    if not any(row.reply is not None for row in rows.rows):
+        return rows, []
+    tags = () if frame is None else frame.tags.get("type", ())
+    kinds = {} if frame is None else dict(zip(frame.ids, map(str, tags), strict=False))
+    resolved, silent = [], 0
+    for row in rows.rows:
+        if row.reply is None:
+            resolved.append(row)
+            continue
+        kind = dict(row.tags).get("type") or kinds.get(row.example)
+        score = parse_reply(row.reply, str(kind) if kind in ANSWER_WORDS else None)
+        if score is None:
+            raise InputError(
+                f"example {row.example}: the reply may be yes or no, or a letter; give the type of "
+                f"the question in a field 'type', or {option('root', 'DIR')}.",
+                file=rows.file,
+                line=row.line,
+            )
+        silent += score == NO_ANSWER
+        resolved.append(replace(row, score=score))
+    note = f"{silent:,} of {len(resolved):,} replies name no answer, and are wrong"
+    return ScoreRows(rows.file, resolved), [note] if silent else []
+
+
+OUTCOME_COLUMNS = ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1")
+
+
+def refuse_outcomes(records: Iterable[Record], problems: Problems) -> list[ScoreRow]:
+    """Refuse a table of outcomes where scores are needed.
+
+    Raises:
+        InputError: always.
+    """
+    first = next(iter(records))
+    raise InputError("holds outcomes, not scores.", file=first.file, line=first.line)
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Layout of a score file.
@@ -101,7 +246,7 @@ def _is_winoground(row: Mapping[str, Any]) -> bool:
 LAYOUTS = {
     "general": Layout(
         "a general table (example, image, text, score)",
-        lambda row: "example" in row,
+        lambda row: "example" in row and not any(name in row for name in REPLY_FIELDS),
         parse_general_rows,
     ),
     "winoground": Layout(
@@ -119,6 +264,18 @@ LAYOUTS = {
         parse_predicate_noun_rows,
         lambda row: "predicate-noun",
     ),
+    "bivlc": Layout(
+        "outcomes of single choices (text_score_i0, …)",
+        lambda row: OUTCOME_COLUMNS[0] in row,
+        refuse_outcomes,
+        lambda row: "bivlc",
+    ),
+    "naturalbench": Layout(
+        "answers or replies to two questions about two images (q0_i0, …; reply)",
+        lambda row: NATURALBENCH_FIELDS[0] in row or any(name in row for name in REPLY_FIELDS),
+        parse_naturalbench_rows,
+        lambda row: "naturalbench" if NATURALBENCH_FIELDS[0] in row else None,
+    ),
     "judgement": Layout(
         "rows with a label of 0 or 1 (id, label, score)",
         lambda row: is_label(row.get("label")) and "score" in row,
@@ -132,6 +289,8 @@ LAYOUTS = {
 def detect_layout(record: Record) -> str | None:
     """Name of the layout of a file by its first record; None for none."""
     row = record.value
+    if isinstance(row, str):
+        return "naturalbench"
     if not isinstance(row, dict):
         return None
     return next((name for name, layout in LAYOUTS.items() if layout.fits(row)), None)

@@ -34,6 +34,7 @@ class ScoreRow:
         line: the line of the file.
         tags: tags of the example that the row gives.
         match: whether image and caption belong together, where the row says so.
+        reply: a reply in words, of which the score is yet to be read.
     """
 
     example: str
@@ -43,6 +44,7 @@ class ScoreRow:
     line: int
     tags: tuple[tuple[str, TagValue], ...] = ()
     match: bool | None = None
+    reply: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

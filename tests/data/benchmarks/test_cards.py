@@ -22,6 +22,11 @@ NAMES = (
     "vsr-v2",
     "vsr-v2-zeroshot",
     "predicate-noun",
+    "naturalbench",
+    "naturalbench-retrieval",
+    "bivlc",
+    "colorswap",
+    "vismin",
 )
 
 

@@ -67,8 +67,9 @@ def test_published_figures(model: str, shared: Path) -> None:
         "object": 743,
         "subject": 549,
     }
-    rooted = cp.measure(file, "predicate-noun", root=shared / "predicate_noun", resamples=100)
-    assert rooted.metrics["group"].value == run.metrics["group"].value
+    if model == "CLIP":
+        rooted = cp.measure(file, "predicate-noun", root=shared / "predicate_noun", resamples=100)
+        assert rooted.metrics["group"].value == run.metrics["group"].value
 
 
 def test_outcomes_of_people_are_no_scores(shared: Path) -> None:

@@ -22,8 +22,8 @@ from tests.fakes import Entry, Fake, Tower, choices, pairs
 
 FAMILIES = (
     "boundaries",
-    "choice", "classes", "composed", "edits", "foil", "images", "judgement", "pairs", "retrieval",
-    "triple",
+    "choice", "classes", "composed", "edits", "foil", "images", "judgement", "pairs", "questions",
+    "retrieval", "sets", "triple",
 )  # fmt: skip
 
 

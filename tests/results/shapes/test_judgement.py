@@ -34,9 +34,10 @@ def test_published_figures(model: str, shared: Path) -> None:
     assert run.metrics["yes_share"].value == pytest.approx(yes.mean())
     sides = yes[truth].mean(), 1 - yes[~truth].mean()
     assert run.metrics["balanced_accuracy"].value == pytest.approx(np.mean(sides))
-    rooted = cp.measure(file, "vsr", root=shared / "vsr" / "v1", resamples=100)
-    assert rooted.metrics["auroc"].value == run.metrics["auroc"].value
-    assert rooted.results.clusters == 1743
+    if model == "albef_4m":
+        rooted = cp.measure(file, "vsr", root=shared / "vsr" / "v1", resamples=100)
+        assert rooted.metrics["auroc"].value == run.metrics["auroc"].value
+        assert rooted.results.clusters == 1743
 
 
 def test_files_of_other_splits(shared: Path) -> None:

@@ -39,7 +39,7 @@ CARD = Card(
     by=("pos",),
     match=diagonal_match(2),
     scores="predicate-noun",
-    single_choices=True,
+    single_choices="mean",
     errata="the released scores of CLIP are softmaxed over the two sentences of an image: the "
     "text score is that of the cosines, the image score is not. The file of the human answers has "
     "outcomes of 500 rows and no scores",

@@ -24,6 +24,7 @@ from contrapose.metrics import AlphaIntervals, BoolArray, FloatArray, IntArray
 from contrapose.metrics.likelihood import subtract_prior
 from contrapose.results.measures import Better, DerivedMetric, Measure, Measurements
 from contrapose.scores import Answers, Frame
+from contrapose.scores.outcomes import ChoiceOutcomes
 from contrapose.scores.rankings import ComposedRankings
 
 Protocol = Literal["strict", "official"]
@@ -52,7 +53,7 @@ class MeasureInput:
     """Input of measuring: scores, card, protocol and threshold.
 
     Attributes:
-        scores: the scores of examples, the score matrix of a gallery or edit set, or rankings.
+        scores: of examples, the matrix of a gallery or edit set, rankings, or outcomes.
         card: the benchmark's card; its family names the shape.
         protocol: "strict", where ties are never wins, or the rules of the official script.
         threshold: above it a caption counts as fitting (VALSE's p_c and p_f); None takes ½ for
@@ -61,7 +62,7 @@ class MeasureInput:
             language prior removed. They never touch the choice between images.
     """
 
-    scores: Answers | MatrixScores | ComposedRankings
+    scores: Answers | MatrixScores | ComposedRankings | ChoiceOutcomes
     card: Card
     protocol: Protocol = "strict"
     threshold: float | None = None
@@ -363,7 +364,7 @@ def measure(question: MeasureInput) -> Measurements:
         InputError: the shape cannot be measured on these scores.
     """
     shape = find_shape(question.card)
-    if question.protocol == "official" and shape.of == "examples":
+    if question.protocol == "official" and isinstance(question.scores, Answers):
         question = _keep_official_examples(question, shape)
     result = shape.measure(question)
     if result.units is not None:

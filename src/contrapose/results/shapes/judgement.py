@@ -8,6 +8,8 @@ are some, and by cross-fitting where not.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from contrapose.data.examples import DEV
@@ -56,8 +58,9 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     measures["false_score"] = Measure(s, ~truth, better="lower", shown=False)
     if truth.any() and not truth.all():
         derived["auroc"] = DerivedMetric("auroc", ("true_score", "false_score"), chance=0.5)
-    if probable:
-        measures["probability"] = Measure(s, everywhere, better="lower", shown=False)
+    if probable or threshold == math.log(0.5):  # log-probabilities of yes
+        chances = s if probable else np.exp(np.minimum(s, 0.0))
+        measures["probability"] = Measure(chances, everywhere, better="lower", shown=False)
         measures["truth"] = Measure(truth.astype(np.float64), everywhere, better=None, shown=False)
         derived["calibration_error"] = DerivedMetric("calibration", ("probability", "truth"))
     described = (counted.ids, counted.tags, counted.clusters) if len(dev) else None

@@ -1,0 +1,79 @@
+"""Sets: choices that count together; accuracy of examples, of pairs and of sets (What'sUp).
+
+A pair, or a set, is right when all of its examples are. The tags `pair` and `set` say which
+examples belong together.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from contrapose.errors import option
+from contrapose.metrics import IntArray, clusters_of
+from contrapose.results.measures import Measure
+from contrapose.results.shapes.base import ChatMeasures, MeasureInput, Shape, ShapeMeasures
+from contrapose.results.shapes.comparisons import caption_debiasing, measure_wins
+from contrapose.scores import Frame
+
+UNIONS = ("pair", "set")
+"""Tags that join examples, and the names of their metrics."""
+
+
+def _measure(question: MeasureInput) -> ShapeMeasures:
+    frame = question.answers.frame
+    single = measure_wins(question, question.by_caption, "text")
+    measures = {"accuracy": single}
+    for tag in UNIONS:
+        codes = _group_codes(frame, tag)
+        if codes is not None:
+            measures[tag] = _measure_union(single, codes)
+    if len(measures) == 1:
+        note = f"pairs and sets of examples are not known here; {option('root', 'DIR')} gives them"
+        return ShapeMeasures(measures, notes=(*question.answers.notes, note))
+    # Examples of one set stand or fall together, so that the bootstrap must draw them together.
+    keys = [
+        {(tag, values[i]) for tag in UNIONS if (values := frame.tags.get(tag, ())) and values[i]}
+        | {("cluster", i if frame.clusters is None else int(frame.clusters[i]))}
+        for i in range(len(frame))
+    ]
+    units = (frame.ids, frame.tags, clusters_of(keys))
+    return ShapeMeasures(measures, notes=question.answers.notes, units=units)
+
+
+def _group_codes(frame: Frame, tag: str) -> IntArray | None:
+    """Number of the union of each example, −1 for none; None where no two examples share one."""
+    values = [str(value) for value in frame.tags.get(tag, ())]
+    names, codes, counts = np.unique(
+        np.array(values, dtype=object).astype(str), return_inverse=True, return_counts=True
+    )
+    kept = (counts >= 2) & (names != "")
+    return np.where(kept[codes], codes, -1) if kept.any() else None
+
+
+def _measure_union(single: Measure, codes: IntArray) -> Measure:
+    """Measure whether all examples of a union are right, at the first of them.
+
+    Chance is the product of theirs.
+    """
+    first = np.zeros(len(codes), dtype=np.bool_)
+    groups, positions = np.unique(codes, return_index=True)
+    first[positions[groups >= 0]] = True
+    size = int(codes.max()) + 1
+    inside = codes >= 0
+    right, chance, tied = np.ones(size), np.ones(size), np.zeros(size, dtype=np.bool_)
+    levels = np.ones(len(codes)) if single.chance is None else single.chance
+    np.minimum.at(right, codes[inside], single.values[inside])
+    np.multiply.at(chance, codes[inside], levels[inside])
+    if single.ties is not None:
+        np.logical_or.at(tied, codes[inside], single.ties[inside])
+    return Measure(right[codes] * first, first, tied[codes] & first, chance[codes])
+
+
+SHAPE = Shape(
+    family="sets",
+    measure=_measure,
+    main="accuracy",
+    debiasing=caption_debiasing("accuracy"),
+    blind=("accuracy",),
+    chat=ChatMeasures({"sugarcrepe": "accuracy"}),
+)
