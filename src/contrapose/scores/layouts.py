@@ -11,6 +11,7 @@ from contrapose.errors import InputError, option
 from contrapose.files import MalformedError, Problems, Record, parse_records
 from contrapose.scores.answers import Frame
 from contrapose.scores.rows import (
+    MOST_DIGITS,
     VALSE_LABEL,
     WINOGROUND_COLUMNS,
     WINOGROUND_LABEL,
@@ -80,6 +81,7 @@ def parse_predicate_noun_rows(records: Iterable[Record], problems: Problems) -> 
 
 NATURALBENCH_FIELDS = ("q0_i0", "q0_i1", "q1_i0", "q1_i1")
 REPLY_FIELDS = ("reply", "output", "prediction", "response")
+TYPE_FIELDS = ("type", "question_type", "Question_Type")
 NO_ANSWER = 0.5
 """Score of a reply that names no answer: neither yes nor no."""
 
@@ -102,26 +104,36 @@ def parse_naturalbench_rows(records: Iterable[Record], problems: Problems) -> li
                 for field in NATURALBENCH_FIELDS
             ]
         if isinstance(record.value, str):
-            return [_reply_row(record, int(record.key), record.value)]
-        field = next((name for name in REPLY_FIELDS if name in record.value), None)
-        if field is None or not isinstance(record.value[field], str):
+            return [_reply_row(record, _position(record), record.value)]
+        field = next((name for name in REPLY_FIELDS if name in _fields(record)), None)
+        reply = None if field is None else record.value[field]
+        if not isinstance(reply, str):
             raise MalformedError(f"record {record.key}: the reply must be text.")
-        row = _reply_row(record, int(record.key), record.value[field])
-        kind = next(
-            (n for n in ("type", "question_type", "Question_Type") if n in record.value), ""
-        )
-        if kind:
-            row = replace(row, tags=(("type", _question_type(record, kind)),))
         if "image" in record.value and "text" in record.value:
             image, text = record.integer("image"), record.integer("text")
-            row = replace(row, example=record.name("example"), image=image, text=text)
-        elif "id" in record.value:
-            row = replace(
-                _reply_row(record, record.integer("id"), ""), reply=row.reply, tags=row.tags
-            )
-        return [row]
+            name = record.name("example")
+            row = ScoreRow(name, image, text, NO_ANSWER, record.line, reply=reply)
+        else:
+            number = record.integer("id") if "id" in record.value else _position(record)
+            row = _reply_row(record, number, reply)
+        kind = next((name for name in TYPE_FIELDS if name in record.value), None)
+        return [
+            row if kind is None else replace(row, tags=(("type", _question_type(record, kind)),))
+        ]
 
     return [row for rows in parse_records(records, build, problems) for row in rows]
+
+
+def _fields(record: Record) -> Mapping[str, Any]:
+    if not isinstance(record.value, dict):
+        raise MalformedError(f"record {record.key}: expected a reply, as text or in a field.")
+    return record.value
+
+
+def _position(record: Record) -> int:
+    if not record.key.isascii() or not record.key.isdecimal() or len(record.key) > MOST_DIGITS:
+        raise MalformedError(f"record {record.key}: replies must be a list, or have ids.")
+    return int(record.key)
 
 
 def _answer(record: Record, field: str) -> float:
