@@ -356,7 +356,7 @@ def examples_card(
         shapes[len(match), len(match[0])] += count
     if family is None:
         family = "pairs"
-        if shapes.keys() <= {(1, 1)}:
+        if shapes and shapes.keys() <= {(1, 1)}:
             family = "judgement"
         elif all(len(match) == 1 and sum(match[0]) == 1 for match in matches):
             family = "choice"

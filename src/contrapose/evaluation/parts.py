@@ -62,6 +62,9 @@ QUERY_SCORES = {**EDIT_SCORES, **FUSION_SCORES}
 TOKENS = ("lm", "blind")
 """Scores with token log-probabilities."""
 
+JUDGED = ("judgement", "questions")
+"""Families whose scores say yes or no: a match logit above 0 says yes."""
+
 HALF = math.log(0.5)
 """Threshold of `vqa`: above it a yes is likelier than not."""
 
@@ -213,7 +216,10 @@ def run_part(
     if score not in DEBIASED:
         tokens = _score_tokens(context, score, data, answers, request)
         table = answers_table(kept, prefix, tokens=tokens)
-        question = MeasureInput(kept, card, threshold=HALF if score == "vqa" else None)
+        threshold = HALF if score == "vqa" else None
+        if score == "itm" and card.family in JUDGED and kept.scores[kept.frame.present].min() < 0:
+            threshold = 0.0
+        question = MeasureInput(kept, card, threshold=threshold)
         return PartRun(MeasuredPart(card, measure(question)), table, skipped=answers.skipped)
     prior = score_priors(context, kept.frame, DEBIASED[score], data)
     blank = np.isnan(prior) & kept.frame.present.any(axis=1)

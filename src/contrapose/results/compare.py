@@ -13,7 +13,15 @@ import numpy as np
 from contrapose import __version__, metrics
 from contrapose.data import Aggregation, Macro, Micro, Suite, find_benchmark, find_single_benchmark
 from contrapose.errors import InputError, option
-from contrapose.results.measures import Better, Measurements, group_units, known_interval
+from contrapose.metrics.statistics.bootstrap import auroc_differences
+from contrapose.metrics.statistics.significance import judge_replicates
+from contrapose.results.measures import (
+    Better,
+    Grouping,
+    Measurements,
+    group_units,
+    known_interval,
+)
 from contrapose.results.runs import is_run, read_run, split_choice
 from contrapose.results.schema import Comparison, Difference, Verdict
 from contrapose.results.score_files import (
@@ -24,6 +32,7 @@ from contrapose.results.score_files import (
 )
 from contrapose.results.shapes import AVERAGE, Protocol
 from contrapose.results.statistics import (
+    auroc_scores,
     better_direction,
     build_statistics,
     count_units,
@@ -220,15 +229,17 @@ def compare(
     repeated = a.clusters is not None and metrics.has_repeats(a.clusters)
     ours, theirs = build_statistics(a, over), build_statistics(b, over)
     changes: dict[str, _Change] = {}
-    shares = (
-        name
-        for name in ours
-        if name in theirs and is_share(a, name) and better_direction(a, name) is not None
-    )
+    areas = [
+        name for name, derived in a.derived.items() if derived.kind == "auroc" and name in b.derived
+    ]
+    known = [name for name in ours if name in theirs] + areas
+    shares = (name for name in known if is_share(a, name) and better_direction(a, name) is not None)
     for name in names or shares:
-        if name not in ours or name not in theirs:
-            known = [other for other in ours if other in theirs]
+        if name not in known:
             raise InputError(f"{name!r} cannot be compared; metrics here: {', '.join(known)}.")
+        if name in areas:
+            changes[name] = _compare_areas(a, b, name, over, resamples=resamples, seed=seed)
+            continue
         drawn = metrics.paired_bootstrap(
             ours[name], theirs[name], clusters=a.clusters, resamples=resamples, seed=seed
         )
@@ -286,6 +297,35 @@ class _Change:
     ci95: tuple[float, float] | None
     test: str
     p: float
+
+
+def _compare_areas(
+    a: Measurements,
+    b: Measurements,
+    name: str,
+    over: Grouping | None,
+    *,
+    resamples: int,
+    seed: int,
+) -> _Change:
+    """Compare two AUROCs by a paired bootstrap of their own, since they are no function of sums."""
+    first, present = auroc_scores(a, name)
+    second, _ = auroc_scores(b, name)
+    groups = None if over is None else over.codes
+    drawn = auroc_differences(
+        first,
+        second,
+        groups,
+        present=present,
+        clusters=a.clusters,
+        resamples=resamples,
+        seed=seed,
+    )
+    ours, theirs = (metrics.auroc(scores, groups, present=present) for scores in (first, second))
+    result = judge_replicates(theirs - ours, drawn)
+    bounds = known_interval(result.ci95)
+    test = TOO_FEW if bounds is None else "paired-bootstrap"
+    return _Change(ours, theirs, bounds, test, result.p)
 
 
 def _is_binary(measured: Measurements, name: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from contrapose import metrics
-from contrapose.metrics import FloatArray, Statistic
+from contrapose.metrics import BoolArray, FloatArray, Statistic
 from contrapose.metrics.judgement import calibration_error
 from contrapose.results.measures import Better, DerivedMetric, Grouping, Measure, Measurements
 
@@ -41,7 +41,9 @@ def count_units(measured: Measurements, name: str) -> int:
 
 
 def is_share(measured: Measurements, name: str) -> bool:
-    """Whether a metric is a share of the units, to be written as a percentage."""
+    """Whether a metric is a share, of units or of pairs of them, to be written as a percentage."""
+    if name in measured.derived and measured.derived[name].kind == "auroc":
+        return True
     return _is_share(measured.measures[metric_sources(measured, name)[0]])
 
 
@@ -130,3 +132,11 @@ def _standardized_statistic(
 def metric_sources(measured: Measurements, name: str) -> tuple[str, ...]:
     """Measures that a metric is made of."""
     return measured.derived[name].sources if name in measured.derived else (name,)
+
+
+def auroc_scores(measured: Measurements, name: str) -> tuple[FloatArray, BoolArray | None]:
+    """Scores (k, 2) of right and wrong captions of an AUROC; also which of the two units have."""
+    sources = [measured.measures[source] for source in measured.derived[name].sources]
+    where = np.stack([source.where for source in sources], axis=1)
+    scores = np.stack([source.values for source in sources], axis=1)
+    return scores, None if where.all() else where

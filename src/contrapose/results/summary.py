@@ -28,6 +28,7 @@ from contrapose.results.schema import MetricValue
 from contrapose.results.shapes import AVERAGE, find_shape
 from contrapose.results.statistics import (
     STANDARDIZED,
+    auroc_scores,
     build_statistics,
     count_units,
     mean_statistic,
@@ -118,7 +119,7 @@ def summarize(
     }
     for name, derived in measured.derived.items():
         if derived.kind == "auroc":
-            area = _auroc_value(measured, derived, over, resamples, seed)
+            area = _auroc_value(measured, name, over, resamples, seed)
             if not math.isnan(area.value):  # a part may have captions of one label only
                 values[name] = area
     return values
@@ -146,13 +147,10 @@ def _tie_rate(measured: Measurements, name: str, over: Grouping | None) -> float
 
 
 def _auroc_value(
-    measured: Measurements, derived: DerivedMetric, over: Grouping | None, resamples: int, seed: int
+    measured: Measurements, name: str, over: Grouping | None, resamples: int, seed: int
 ) -> MetricValue:
     """AUROC with its own bootstrap, since it is no function of sums."""
-    sources = [measured.measures[name] for name in derived.sources]
-    scores = np.stack([source.values for source in sources], axis=1)
-    where = np.stack([source.where for source in sources], axis=1)
-    present = None if where.all() else where
+    scores, present = auroc_scores(measured, name)
     groups = None if over is None else over.codes
     ci95 = metrics.auroc_interval(
         scores,
@@ -167,7 +165,7 @@ def _auroc_value(
         value=value,
         ci95=known_interval(ci95),
         n=len(scores),
-        chance=derived.chance,
+        chance=measured.derived[name].chance,
         ties=None,
     )
 

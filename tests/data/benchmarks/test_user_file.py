@@ -58,6 +58,18 @@ def test_one_image_with_one_right_caption(tmp_path: Path) -> None:
     assert (second.id, second.match) == ("12", ((True, False),))
 
 
+def test_one_image_with_one_caption(tmp_path: Path) -> None:
+    row = {"image": "a.png", "texts": ["x"]}
+    labels = (True, False, 1, "0", "true")
+    rows = [{**row, "id": str(i), "label": label} for i, label in enumerate(labels)]
+    file = lines(tmp_path / "mine.jsonl", *rows, {**row, "id": "5", "match": [[False]]})
+    matches = [example.match[0][0] for example in examples(file)]
+    assert matches == [True, False, True, False, True, False]
+    assert load_user_benchmark(file).card.family == "judgement"  # type: ignore[union-attr]
+    with pytest.raises(InputError, match="true or false"):
+        examples(lines(tmp_path / "bad.jsonl", {**row, "label": "perhaps"}))
+
+
 def test_the_card_of_a_choice(tmp_path: Path) -> None:
     two = {**CHOICE, "texts": ["x", "y"], "right": 0, "tags": {"kind": "a"}}
     path = lines(tmp_path / "mine.jsonl", CHOICE, two)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import contrapose as cp
 from contrapose.data import Example, ImageRef, in_memory_benchmark
@@ -142,5 +143,41 @@ def test_comparison_finds_the_benchmark_by_itself(shared: Path, cli: Cli) -> Non
     folder = shared / "vsr" / "v1" / "scores"
     files = [folder / f"{name}_test.jsonl" for name in ("albef_4m", "x-vlm_16m")]
     result = cli("compare", *files, "--resamples", "200", "--json")
-    change = json.loads(result.out)["metrics"]["best_threshold_accuracy"]
-    assert change["verdict"] == "better"
+    changes = json.loads(result.out)["metrics"]
+    assert changes["best_threshold_accuracy"]["verdict"] == "better"
+    area = changes["auroc"]
+    assert area["verdict"] == "better"
+    assert area["share"]
+    assert round(100 * area["difference"], 2) == 8.18
+    assert area["ci95"][0] < area["difference"] < area["ci95"][1]
+
+
+def test_few_examples_give_no_verdict_on_areas() -> None:
+    cases = examples("t" * 8)
+    runs = [cp.measure([[[s]]] * 8, cases, resamples=100) for s in (0.2, 0.3)]
+    change = cp.compare(*runs, metric="auroc").metrics["auroc"]
+    assert (change.test, change.ci95, change.p) == ("too few", None, 1.0)
+
+
+def test_own_file_and_a_match_logit(tmp_path: Path) -> None:
+    """A logit of 0 is a probability of ½; labels may stand in a file of one's own."""
+    colors = {"red": (255, 0, 0), "blue": (0, 0, 255)}
+    rows = []
+    for i, (name, color) in enumerate(list(colors.items()) * 6):
+        Image.new("RGB", (8, 8), color).save(tmp_path / f"{i}.png")
+        rows.append({"id": i, "image": f"{i}.png", "texts": ["red"], "label": name == "red"})
+    file = tmp_path / "own.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def logit(image: Image.Image, text: str) -> float:
+        return 2.0 if image.getpixel((0, 0)) == colors[text] else -1.0
+
+    def probability(image: Image.Image, text: str) -> float:
+        return 0.9 if image.getpixel((0, 0)) == colors[text] else 0.4
+
+    for model in (logit, probability):
+        run = cp.evaluate(model, on=file, resamples=100)
+        assert isinstance(run, cp.Run)
+        assert run.metrics["accuracy"].value == run.metrics["auroc"].value == 1
+        assert run.metrics["yes_share"].value == 1 / 2
+    assert "calibration_error" in run.metrics

@@ -141,15 +141,20 @@ IMAGE_COLUMN = re.compile(r"image(_\d+)?")
 def load_user_benchmark(path: Path) -> Benchmark:
     """Build a benchmark from a file of examples, with a card derived from its content.
 
-    The family is "choice" when every example is one image with one right caption, else "pairs",
-    whose scores are defined for any shape. Malformed records are left for `read` to report.
+    The family is "judgement" when every example is one image with one caption, "choice" when every
+    one is an image with one right caption, else "pairs", whose scores are defined for any shape.
+    Malformed records are left for `read` to report.
 
     Raises:
         InputError: the file is not there or is no table.
     """
     problems_here = ProblemList()
     examples = list(_read_examples(path, path.parent, problems_here))
-    choice = all(len(example.match) == 1 and sum(example.match[0]) == 1 for example in examples)
+    family = "pairs"
+    if examples and all(example.shape == (1, 1) for example in examples):
+        family = "judgement"
+    elif all(len(example.match) == 1 and sum(example.match[0]) == 1 for example in examples):
+        family = "choice"
     card = examples_card(
         examples,
         name=str(path),
@@ -157,7 +162,7 @@ def load_user_benchmark(path: Path) -> Benchmark:
         source=str(path),
         layout=LAYOUT,
         owner="your own",
-        family="choice" if choice else "pairs",
+        family=family,
     )
 
     def read(root: Path, problems: Problems) -> Iterator[Example]:
@@ -253,6 +258,9 @@ def _read_texts(record: Record, several: str, one: str) -> list[str]:
     return list(values)
 
 
+LABELS = {"true": True, "false": False, "1": True, "0": False}
+
+
 def _read_match(record: Record, images: int, texts: int) -> Match:
     if record.value.get("match") not in (None, ""):
         rows = _parse_structure(record, "match")
@@ -262,9 +270,14 @@ def _read_match(record: Record, images: int, texts: int) -> Match:
             )
         if not all(value in (True, False) for row in rows for value in row):
             raise MalformedError(f"record {record.key}: 'match' must hold true and false.")
-        if not any(any(row) for row in rows):
+        if not any(any(row) for row in rows) and (images, texts) != (1, 1):
             raise MalformedError(f"record {record.key}: no image of 'match' belongs to a caption.")
         return tuple(tuple(bool(value) for value in row) for row in rows)
+    label = record.value.get("label")
+    if (images, texts) == (1, 1) and label not in (None, ""):
+        if str(label).strip().lower() not in LABELS:
+            raise MalformedError(f"record {record.key}: 'label' must be true or false.")
+        return ((LABELS[str(label).strip().lower()],),)
     if record.value.get("right") in (None, "") or images != 1:
         raise MalformedError(
             f"record {record.key}: which captions fit? 'match' is missing"

@@ -276,14 +276,54 @@ def auroc_interval(
         n = effective_units(sizes)
         return clopper_pearson(n * area, n, level)
 
+    drawn = _area_replicates(parts, codes, (units, len(pairs)), resamples, seed)
+    return percentile_interval(drawn, level)
+
+
+def auroc_differences(
+    a: ArrayLike,
+    b: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    present: BoolArray | None = None,
+    clusters: IntArray | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> FloatArray:
+    """Bootstrap replicates of the difference of two AUROCs, b − a, on the same resamples.
+
+    Empty with fewer than `FEWEST_UNITS` clusters. Arguments are those of `auroc_interval`.
+    """
+    pairs, first = _rank_groups(a, groups, present)
+    _, second = _rank_groups(b, groups, present)
+    codes, units = cluster_codes(clusters, len(pairs))
+    if units < FEWEST_UNITS:
+        return np.empty(0)
+    one, other = (
+        _area_replicates(parts, codes, (units, len(pairs)), resamples, seed)
+        for parts in (first, second)
+    )
+    return np.asarray(other - one)
+
+
+def _area_replicates(
+    parts: list[_GroupRanks],
+    codes: IntArray | None,
+    sizes: tuple[int, int],
+    resamples: int,
+    seed: int,
+) -> FloatArray:
+    """AUROC of each resample; `sizes` are the numbers of units and of examples."""
+    units, examples = sizes
+
     def areas(rng: np.random.Generator, rows: int) -> FloatArray:
         counts = draw_counts(rng, units, rows).astype(np.float64)
         return _mean_area(parts, counts if codes is None else counts[:, codes])
 
-    work = AUROC_WORK * len(pairs)
+    work = AUROC_WORK * examples
     resamples = limit_resamples(work, resamples)
     blocks = map_blocks(areas, rows=BLOCK // work, resamples=resamples, seed=seed)
-    return percentile_interval(np.concatenate(blocks), level)
+    return np.concatenate(blocks)
 
 
 class _GroupRanks:

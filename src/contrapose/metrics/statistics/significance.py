@@ -123,10 +123,17 @@ def paired_bootstrap(
     if count_statistic_units(statistic, clusters)[1] < FEWEST_UNITS:
         return PairedDifference(statistic.value(), NO_INTERVAL, 1.0)
     drawn = replicates(statistic, clusters=clusters, resamples=resamples, seed=seed)
+    return judge_replicates(statistic.value(), drawn)
+
+
+def judge_replicates(difference: float, drawn: FloatArray) -> PairedDifference:
+    """Interval and p-value of a difference by its bootstrap replicates, as `paired_bootstrap`."""
     known = drawn[~np.isnan(drawn)]
+    if not known.size:
+        return PairedDifference(difference, NO_INTERVAL, 1.0)
     tails = [1 + int(np.count_nonzero(known <= 0)), 1 + int(np.count_nonzero(known >= 0))]
     p = min(1.0, 2 * min(tails) / (known.size + 1))
-    return PairedDifference(statistic.value(), percentile_interval(drawn), p)
+    return PairedDifference(difference, percentile_interval(drawn), p)
 
 
 def _check_binary(outcomes: ArrayLike) -> FloatArray:
