@@ -50,6 +50,8 @@ def test_parts_of_the_set(tmp_path: Path) -> None:
     run = cp.measure(file, "bivlc", partial=True, resamples=100)
     assert run.metrics["text"].value == 1
     assert run.metrics["image_single"].value == 1 / 2
+    with pytest.raises(InputError, match="prior"):
+        cp.measure(file, "bivlc", partial=True, prior=file)
 
 
 @pytest.mark.parametrize(

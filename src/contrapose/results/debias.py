@@ -17,6 +17,7 @@ from contrapose.results.schema import AlphaReport, AlphaValue
 from contrapose.results.shapes import Debiasing, MeasureInput, find_shape, measure
 from contrapose.results.statistics import build_statistics, is_share
 from contrapose.scores import Answers, LikelihoodScale, to_log_likelihood
+from contrapose.scores.outcomes import ChoiceOutcomes
 from contrapose.scores.rankings import ComposedRankings
 
 GRID = 101
@@ -88,8 +89,8 @@ def remove_prior(
     """
     debiasing = require_debiasing(question.card)
     scores = question.scores
-    if isinstance(scores, ComposedRankings):
-        raise InputError(f"{question.card.name} has rankings, and no likelihoods.")
+    if isinstance(scores, ComposedRankings | ChoiceOutcomes):
+        raise InputError(f"{question.card.name} has rankings or outcomes, and no likelihoods.")
     lm = to_log_likelihood(scores.scores, scores_as)
     log_prior = to_log_likelihood(prior, prior_as)
     if isinstance(scores, Answers):

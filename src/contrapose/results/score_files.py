@@ -42,7 +42,7 @@ from contrapose.scores.memory import (
     read_memory_prior,
     read_memory_scores,
 )
-from contrapose.scores.outcomes import read_outcomes
+from contrapose.scores.outcomes import ChoiceOutcomes, read_outcomes
 from contrapose.scores.rankings import ComposedRankings, rank_matrix, read_rankings
 
 
@@ -173,7 +173,7 @@ def measure_outcomes(
         return None, measure(MeasureInput(given, card, request.protocol)), None
     outcomes = read_outcomes(scores, card, partial=request.partial)
     if outcomes is not None:
-        return None, measure(MeasureInput(outcomes, card, request.protocol)), None
+        return None, _measure_choices(outcomes, request, benchmark), None
     frame = None if data is None else build_frame(data)
     if not isinstance(scores, Path):
         answers = read_memory_scores(scores, card, frame, partial=request.partial)
@@ -202,6 +202,16 @@ def measure_outcomes(
         seed=request.seed,
     )
     return answers, measured, alpha
+
+
+def _measure_choices(
+    outcomes: ChoiceOutcomes, request: MetricsRequest, benchmark: Benchmark
+) -> Measurements:
+    """Measure outcomes, which have no scores to take a prior from and no ids to tag."""
+    for name, given in (("prior", request.prior is not None), ("tags", bool(request.tags))):
+        if given:
+            raise InputError(f"a table of outcomes takes no {option(name)}.")
+    return measure(MeasureInput(outcomes, benchmark.card, request.protocol))
 
 
 def _read_rankings(request: MetricsRequest, data: ComposedSet) -> ComposedRankings:

@@ -65,7 +65,7 @@ def test_one_image_with_one_caption(tmp_path: Path) -> None:
     file = lines(tmp_path / "mine.jsonl", *rows, {**row, "id": "5", "match": [[False]]})
     matches = [example.match[0][0] for example in examples(file)]
     assert matches == [True, False, True, False, True, False]
-    assert load_user_benchmark(file).card.family == "judgement"  # type: ignore[union-attr]
+    assert load_user_benchmark(file).card.family == "judgement"
     with pytest.raises(InputError, match="true or false"):
         examples(lines(tmp_path / "bad.jsonl", {**row, "label": "perhaps"}))
 

@@ -72,7 +72,7 @@ def _measure_single_choices(question: MeasureInput) -> dict[str, Measure]:
         ("text", question.by_caption, 1),
         ("image", question.answers.scores, 2),
     )
-    measures = {}
+    measures: dict[str, Measure] = {}
     for side, scores, axis in sides:
         lines = [
             metrics.pair_wins(

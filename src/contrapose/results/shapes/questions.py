@@ -35,10 +35,10 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     ties = np.asarray((scores == threshold).any(axis=(1, 2)))
     away = np.where(frame.match, threshold - scores, scores - threshold)
     measures = {
-        "question": _share(right.all(axis=1), ties, 0.5**images),
-        "image": _share(right.all(axis=2), ties, 0.5**texts),
+        "question": _share(np.asarray(right.all(axis=1)), ties, 0.5**images),
+        "image": _share(np.asarray(right.all(axis=2)), ties, 0.5**texts),
         "single": _share(right.reshape(len(frame), -1), ties, 0.5),
-        "group": _share(right.all(axis=(1, 2))[:, None], ties, 0.5 ** (images * texts)),
+        "group": _share(np.asarray(right.all(axis=(1, 2)))[:, None], ties, 0.5 ** (images * texts)),
         MARGIN: Measure(
             away.max(axis=(1, 2)), np.ones(len(frame), dtype=np.bool_), better=None, shown=False
         ),
