@@ -223,7 +223,7 @@ def summarize(
         levels: examples per part for which findings are derived.
         kept: examples per part whose comparisons are kept.
         resamples: of the findings' tests.
-        details: keep differences of scores and dividends too.
+        details: keep differences of scores and dividends of the text side too.
 
     Returns:
         `findings` (levels, claims, 4): verdict, share, accuracy, lower end of its interval; `rho`
@@ -241,10 +241,11 @@ def summarize(
         "findings": np.array(findings, np.float32),
         "rho": np.array([_correlations(compared, ids) for ids in _kind_ids(kinds)], np.float32),
     }
-    for family in FAMILIES:
+    for family in FAMILIES if kept else ():
         some = build_comparisons(_first_examples(blocks, kept), family)
-        answer |= _columns(SHORT[family.name], some, kinds, details)
-    answer |= _columns("E", build_comparisons(replaced, FAMILIES[0]), kinds, details)
+        answer |= _columns(SHORT[family.name], some, kinds, details and family is FAMILIES[0])
+    if replaced:
+        answer |= _columns("E", build_comparisons(replaced, FAMILIES[0]), kinds, details)
     return answer
 
 

@@ -16,6 +16,7 @@ from studies.harsanyi import INTERACTIONS, KINDS, LEVELS, MODELS, NOISES, SHORT,
 from studies.harsanyi_claims import ABLE, CLAIMS
 from studies.harsanyi_effects import (
     JUDGED,
+    PLACES,
     Answers,
     FloatArray,
     answers_of,
@@ -48,6 +49,8 @@ def report_study(place: Path, charts: Path | None = None) -> str:
         confusion_table(answers, NOISES[0]),
         f"\n## Fault × finding, noise {NOISES[1]}, {JUDGED} examples per part\n",
         confusion_table(answers, NOISES[1]),
+        "\n## Findings of the models, 100 examples per part\n",
+        models_table(answers),
         "\n## Examples per part that a right finding needs\n",
         needed_table(answers),
         "\n## Dividends that a score is made of\n",
@@ -72,18 +75,36 @@ def confusion_table(answers: Answers, noise: float) -> str:
     rows = []
     for arm, ables in ABLE.items():
         some = answers_of(answers, arm, noise) or answers_of(answers, arm)
-        if not some or len(some[0]["findings"]) <= level:
-            continue
-        cells = np.array([answer["findings"][level] for answer in some], np.float64)
-        row = [arm]
-        for i, able in enumerate(ables):
-            verdicts = Counter(LETTERS[VERDICTS[int(code)]] for code in cells[:, i, 0])
-            said = ", ".join(f"{word} {count}" for word, count in verdicts.most_common())
-            truth = {True: "knows", False: "does not", None: "in part"}[able]
-            share, right = np.nanmean(cells[:, i, 1]), np.nanmean(cells[:, i, 2])
-            row.append(f"{truth}: {said}; {share:.2f}; {100 * right:.0f} %")
-        rows.append(row)
+        if some and len(some[0]["findings"]) > level:
+            cells = _verdict_cells([answer["findings"][level] for answer in some])
+            truths = ({True: "knows", False: "does not", None: "in part"}[able] for able in ables)
+            rows.append(
+                [arm, *(f"{truth}: {cell}" for truth, cell in zip(truths, cells, strict=True))]
+            )
     return _table(("scorer", *INTERACTIONS), rows)
+
+
+def models_table(answers: Answers) -> str:
+    """Verdicts over seeds, share and accuracy of the models."""
+    some = {model: answers_of(answers, model) for model in MODELS}
+    rows = [
+        [model, *_verdict_cells([answer["findings"][-1] for answer in seeds])]
+        for model, seeds in some.items()
+        if seeds
+    ]
+    return _table(("model", *INTERACTIONS), rows)
+
+
+def _verdict_cells(findings: Sequence[NDArray[Any]]) -> list[str]:
+    """Verdicts with their number of seeds, mean share and accuracy of each finding."""
+    cells = np.array(findings, np.float64)
+    texts = []
+    for i in range(cells.shape[1]):
+        verdicts = Counter(LETTERS[VERDICTS[int(code)]] for code in cells[:, i, 0])
+        said = ", ".join(f"{word} {count}" for word, count in verdicts.most_common())
+        share, right = np.nanmean(cells[:, i, 1]), np.nanmean(cells[:, i, 2])
+        texts.append(f"{said}; {share:.2f}; {100 * right:.0f} %")
+    return texts
 
 
 def needed_table(answers: Answers) -> str:
@@ -122,7 +143,7 @@ def _least_level(cells: FloatArray, able: bool, levels: Sequence[int]) -> str:
     if last < len(levels):
         return str(levels[last])
     wrongs = (cells[:, -1, 0] == wrong).sum()
-    return "wrong" if wrongs > 1 else f"undecided at {levels[-1]}"
+    return "wrong" if wrongs > 1 else "never"
 
 
 def dividend_table(answers: Answers) -> str:
@@ -195,8 +216,9 @@ def replaced_table(answers: Answers) -> str:
 
 
 def draw_charts(answers: Answers, folder: Path) -> None:
-    """Interaction share against accuracy of each finding, and shares by number of examples."""
+    """Share against accuracy, findings by number of examples, and the paper's Figures 3 and 7."""
     folder.mkdir(parents=True, exist_ok=True)
+    _draw_correlations(answers, folder)
 
     def points(interaction: int, arm: str) -> list[Point]:
         some = answers_of(answers, arm)
@@ -231,6 +253,38 @@ def draw_charts(answers: Answers, folder: Path) -> None:
         x_label="examples per part",
         y_label='share of seeds and findings with "dominates"',
     )
+
+
+def _draw_correlations(answers: Answers, folder: Path) -> None:
+    """The paper's Figures 3 and 7 for the models: differences of scores by those of dividends."""
+    for model in MODELS:
+        answer = next(iter(answers_of(answers, model)), None)
+        for number, name, title in (
+            (3, "Q_R&O", "objects change places"), (7, "Q_A&O", "attributes change hands"),
+        ):  # fmt: skip
+            if answer is None:
+                continue
+            _, kind, columns = PLACES[name]
+            rows = (answer["Q/kind"] >> kind & 1) > 0
+            reward = answer["Q/reward"][rows]
+            series = {}
+            for column in columns:
+                w = answer["Q/w"][rows][:, column]
+                label = FAMILIES[0].keys[column].removeprefix("Q_")
+                series[label] = [
+                    Point(float(x), float(y))
+                    for x, y in zip(w, reward, strict=True)
+                    if not np.isnan(x)
+                ]
+            write_chart(
+                folder / f"harsanyi-figure-{number}-{model}.svg",
+                f"{model}: {title}",
+                {label: points for label, points in series.items() if points},
+                x_label="difference of the dividends, right less wrong",
+                y_label="difference of the scores",
+                joined=False,
+                zero=True,
+            )
 
 
 def _oracle_levels(answers: Answers, noise: float) -> list[Point]:

@@ -96,4 +96,4 @@ def test_least_level_is_held_from_there_on() -> None:
     assert harsanyi_report._least_level(cells, True, (50, 100, 200)) == "100"
     assert harsanyi_report._least_level(cells, False, (50, 100, 200)) == "wrong"
     cells[:, :, 0] = 2
-    assert "undecided" in harsanyi_report._least_level(cells, False, (50, 100, 200))
+    assert harsanyi_report._least_level(cells, False, (50, 100, 200)) == "never"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from studies import eqsim
+from studies import eqsim, harsanyi, harsanyi_report
 from studies.kept import FOLDER, KeptAnswers
 from studies.positives_report import report_lines, write_charts
 from studies.priors_report import report
@@ -50,7 +50,7 @@ def test_positives(tmp_path: Path) -> None:
     assert len(write_charts(kept, tmp_path)) == 3
 
 
-@pytest.mark.parametrize("name", ["eqsim", "positives", "priors"])
+@pytest.mark.parametrize("name", ["eqsim", "harsanyi", "positives", "priors"])
 def test_counts_of_verdicts(name: str) -> None:
     """The overview counts the verdicts of each page."""
     claims = _read(name).partition("## Claims")[2].partition("\n## ")[0]
@@ -58,3 +58,7 @@ def test_counts_of_verdicts(name: str) -> None:
     counts = " | ".join(str(claims.count(word)) for word in words)
     overview = (DOCS / "README.md").read_text(encoding="utf-8")
     assert re.search(rf"\({name}\.md\) \|.*\| {re.escape(counts)} \|", overview)
+
+
+def test_harsanyi() -> None:
+    assert harsanyi_report.report_study(harsanyi.PACKED) in _read("harsanyi")
