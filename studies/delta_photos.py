@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn.functional import normalize
 
 from contrapose import metrics
 from contrapose.metrics.delta_scales import EditVectors
@@ -21,13 +23,12 @@ from contrapose.tune.heads.features import Features, read_features
 from contrapose.tune.heads.training import TrainedHeads
 from contrapose.tune.settings import HeadSettings
 from studies.delta_heads import STARTS, TAUS, Start, edit_hits, train_start
-from studies.delta_surface import nearest_captions
 from studies.kept import Answer, KeptAnswers
 
 PART = "photos"
 SCALES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 DEPTH = 10
-"""The photograph must be among so many: one of a thousand is asked for, not any that fits."""
+"""The photograph must be among so many: a single one is asked for, not any that fits."""
 SMOKE_IMAGES, SMOKE_EPOCHS, EPOCHS = 200, 1, 30
 
 
@@ -119,6 +120,14 @@ def _queries(
     owners = part.image_of_text.astype(np.int64)
     images = heads.embed_images(torch.from_numpy(np.array(part.images))).cpu().numpy()
     texts = heads.embed_texts(torch.from_numpy(np.array(part.texts))).cpu().numpy()
-    nearest = nearest_captions(part, torch.from_numpy(owners)).numpy()
+    nearest = nearest_captions(part).numpy()
     vectors = EditVectors(images[owners], texts[nearest] - texts, images, owners, owners[nearest])
     return vectors, texts[nearest], images, texts
+
+
+def nearest_captions(part: Features) -> Tensor:
+    """Nearest caption of another image, by the sentence encoder's own vectors."""
+    rows = normalize(torch.from_numpy(np.array(part.texts)).float(), dim=1)
+    owners = torch.from_numpy(part.image_of_text.astype(np.int64))
+    cosines = (rows @ rows.T).masked_fill_(owners[:, None] == owners, -torch.inf)
+    return cosines.argmax(dim=1)

@@ -166,7 +166,7 @@ def draw_charts(answers: DeltaAnswers, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in SETS:
         for start in STARTS:
-            arms = [arm for arm in _arms() if arm == FROZEN or arm.startswith(start)]
+            arms = [*(arm for arm in _arms() if arm.startswith(start)), FROZEN]
             series = {
                 _arm_name(arm).rpartition(", ")[2]: [
                     Point(scale, 100 * float(value))
@@ -184,19 +184,20 @@ def draw_charts(answers: DeltaAnswers, folder: Path) -> None:
                     f"{SET_NAMES[name].strip('`')}, {START_NAMES[start]}", series,
                     x_label="λ", y_label=what,
                 )  # fmt: skip
-    trade = {}
-    for name in SETS:
-        for start in STARTS:
-            points = _trade_points(answers, name, start)
-            if points:
-                trade[f"{SET_NAMES[name].strip('`')}, {START_NAMES[start]}"] = points
-    if trade:
-        write_chart(
-            folder / "delta-trade-off.svg", "Deltas against retrieval, by temperature", trade,
-            x_label="R@1 less that at τ = 0.1, points",
-            y_label="delta score at the chosen λ less that at τ = 0.1, points",
-            zero=True,
-        )  # fmt: skip
+    for start in STARTS:
+        trade = {
+            SET_NAMES[name].strip("`"): points
+            for name in SETS
+            if (points := _trade_points(answers, name, start))
+        }
+        if trade:
+            write_chart(
+                folder / f"delta-trade-off-{start}.svg",
+                f"Deltas against retrieval by temperature, {START_NAMES[start]}", trade,
+                x_label="R@1 less that at τ = 0.1, points",
+                y_label="delta score at the chosen λ less that at τ = 0.1, points",
+                zero=True,
+            )  # fmt: skip
 
 
 def _trade_points(answers: DeltaAnswers, name: str, start: str) -> list[Point]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from studies import eqsim, harsanyi, harsanyi_report
+from studies import delta, eqsim, harsanyi, harsanyi_report
+from studies.delta_report import report_study as report_delta
 from studies.kept import FOLDER, KeptAnswers
 from studies.positives_report import report_lines, write_charts
 from studies.priors_report import report
@@ -26,6 +27,14 @@ def _read(name: str) -> str:
 
 def _sections(printed: str) -> list[str]:
     return re.split(r"\n\n(?=## )", printed.rstrip("\n"))
+
+
+def test_delta() -> None:
+    page = _read("delta")
+    sections = _sections(report_delta(KeptAnswers(delta.PACKED)))
+    assert len(sections) == 8
+    for section in sections:
+        assert section in page
 
 
 def test_eqsim() -> None:
@@ -50,7 +59,7 @@ def test_positives(tmp_path: Path) -> None:
     assert len(write_charts(kept, tmp_path)) == 3
 
 
-@pytest.mark.parametrize("name", ["eqsim", "harsanyi", "positives", "priors"])
+@pytest.mark.parametrize("name", ["delta", "eqsim", "harsanyi", "positives", "priors"])
 def test_counts_of_verdicts(name: str) -> None:
     """The overview counts the verdicts of each page."""
     claims = _read(name).partition("## Claims")[2].partition("\n## ")[0]
