@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from contrapose.api.evaluate import evaluate
     from contrapose.api.explain import explain
     from contrapose.api.export import export
+    from contrapose.api.import_logs import import_logs
     from contrapose.api.index import index, load_index
     from contrapose.api.measure import measure
     from contrapose.api.rank import rank
@@ -64,6 +65,7 @@ __all__ = [
     "evaluate",
     "explain",
     "export",
+    "import_logs",
     "index",
     "load_benchmark",
     "load_index",
@@ -103,6 +105,7 @@ _MODULES = {
     "evaluate": "api.evaluate",
     "explain": "api.explain",
     "export": "api.export",
+    "import_logs": "api.import_logs",
     "index": "api.index",
     "load_benchmark": "api.catalog",
     "load_index": "api.index",

@@ -33,6 +33,7 @@ VERBS = {
     "audit": "audit",
     "diagnose": "diagnose",
     "explain": "explain",
+    "import": "import_logs",
     "export": "export",
     "list": "listing",
     "check": "check",

@@ -216,7 +216,8 @@ def compare(
         b: outcomes of the second, of the same units in the same order.
         aggregation: how the benchmark adds up.
         names: the metrics to compare; none means every share of examples of which one direction is
-            better. Only these count in the correction for many comparisons.
+            better, or every such metric where there are no shares. Only these count in the
+            correction for many comparisons.
         method: which of McNemar's tests.
         level: significance level of the verdicts.
         resamples: of the bootstrap.
@@ -233,8 +234,8 @@ def compare(
         name for name, derived in a.derived.items() if derived.kind == "auroc" and name in b.derived
     ]
     known = [name for name in ours if name in theirs] + areas
-    shares = (name for name in known if is_share(a, name) and better_direction(a, name) is not None)
-    for name in names or shares:
+    directed = [name for name in known if better_direction(a, name) is not None]
+    for name in names or [name for name in directed if is_share(a, name)] or directed:
         if name not in known:
             raise InputError(f"{name!r} cannot be compared; metrics here: {', '.join(known)}.")
         if name in areas:
