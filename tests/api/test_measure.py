@@ -97,6 +97,7 @@ def test_compare_runs_in_memory() -> None:
     a, b = (cp.measure(random.normal(size=(400, 2, 2)), "winoground", resamples=100) for _ in "ab")
     compared = cp.compare(a, b, resamples=100)
     assert set(compared.metrics) == {"text", "image", "group"}
+    assert set(cp.compare(a, b, metric="group_match", resamples=100).metrics) == {"group_match"}
     assert compared.a == "ndarray of 400 × 2 × 2"
     with pytest.raises(InputError, match="choose one"):
         cp.compare(cp.Runs([a, b]), b)

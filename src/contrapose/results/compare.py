@@ -16,6 +16,7 @@ from contrapose.errors import InputError, option
 from contrapose.metrics.statistics.bootstrap import auroc_differences
 from contrapose.metrics.statistics.significance import judge_replicates
 from contrapose.results.measures import (
+    ASIDE,
     Better,
     Grouping,
     Measurements,
@@ -234,7 +235,9 @@ def compare(
         name for name, derived in a.derived.items() if derived.kind == "auroc" and name in b.derived
     ]
     known = [name for name in ours if name in theirs] + areas
-    directed = [name for name in known if better_direction(a, name) is not None]
+    directed = [
+        name for name in known if better_direction(a, name) is not None and name not in ASIDE
+    ]
     for name in names or [name for name in directed if is_share(a, name)] or directed:
         if name not in known:
             raise InputError(f"{name!r} cannot be compared; metrics here: {', '.join(known)}.")

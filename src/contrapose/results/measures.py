@@ -17,6 +17,10 @@ from contrapose.results.schema import MetricValue
 
 Better = Literal["higher", "lower"]
 
+ASIDE = ("group_match",)
+"""Metrics beside those of the papers: resampled by themselves, and compared only where they are
+named, so that they change no interval and no corrected p-value of the others."""
+
 MARGIN = "margin"
 """Name of a hidden measure: by how much a unit is wrong, negative where it is right."""
 

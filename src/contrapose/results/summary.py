@@ -13,6 +13,7 @@ from contrapose.data import Card, Macro
 from contrapose.errors import option
 from contrapose.metrics import IntArray, Statistic
 from contrapose.results.measures import (
+    ASIDE,
     DerivedMetric,
     Grouping,
     Measure,
@@ -104,18 +105,25 @@ def summarize(
     Metrics that are defined for none of the units are left out.
     """
     statistics = build_statistics(measured, over)
-    bounds = metrics.intervals(
-        list(statistics.values()), clusters=measured.clusters, resamples=resamples, seed=seed
-    )
+    aside = [name for name in statistics if name in ASIDE]
+    bounds: dict[str, tuple[float, float]] = {}
+    for names in ([name for name in statistics if name not in ASIDE], aside):
+        drawn = metrics.intervals(
+            [statistics[name] for name in names],
+            clusters=measured.clusters,
+            resamples=resamples,
+            seed=seed,
+        )
+        bounds |= zip(names, drawn, strict=True)
     values = {
         name: MetricValue(
             value=statistic.value(),
-            ci95=known_interval(ci95),
+            ci95=known_interval(bounds[name]),
             n=count_units(measured, name),
             chance=_chance_level(measured, name, over),
             ties=_tie_rate(measured, name, over),
         )
-        for (name, statistic), ci95 in zip(statistics.items(), bounds, strict=True)
+        for name, statistic in statistics.items()
     }
     for name, derived in measured.derived.items():
         if derived.kind == "auroc":
