@@ -228,9 +228,13 @@ def test_metrics_without_chance_are_compared(tmp_path: Path) -> None:
                 "filtered_resps": "x",
                 "input": "",
                 "exact_match": (i + shift) % 2,
+                "fluent": 1,
             }
             for i in range(20)
         ]
         path = write_jsonl(tmp_path / str(shift) / "1_samples_t.jsonl", rows)
         runs.append(cp.import_logs(path, resamples=100))
-    assert list(cp.compare(*runs, resamples=100).metrics) == ["exact_match"]
+        low, high = runs[-1][0].metrics["fluent"].ci95 or (1.0, 1.0)
+        assert low < 0.9  # 20 of 20 are no certainty
+        assert high == 1
+    assert list(cp.compare(*runs, resamples=100).metrics) == ["exact_match", "fluent"]

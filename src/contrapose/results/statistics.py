@@ -72,7 +72,7 @@ def mean_statistic(measure: Measure, values: FloatArray, over: Grouping | None) 
     return metrics.mean_of(
         values,
         weights if measure.weights is None else weights * measure.weights,
-        share=_is_share(measure),
+        share=_is_share(measure) or None,  # outcomes of 0 and 1 are a share in any case
     )
 
 
