@@ -1,6 +1,6 @@
 """Claims of the Harsanyi study, and what each finding should say of a scorer whose fault is known.
 
-Written before the run. "Interaction share" is the interaction's share of the three mean
+Written before any result of the judging seeds was looked at. "Interaction share" is the interaction's share of the three mean
 sensitivities that a finding compares; independent noise has one half.
 """
 
