@@ -1,7 +1,8 @@
 """Claims of the Harsanyi study, and what each finding should say of a scorer whose fault is known.
 
-Written before any result of the judging seeds was looked at. "Interaction share" is the interaction's share of the three mean
-sensitivities that a finding compares; independent noise has one half.
+Written before any result of the judging seeds was looked at. "Interaction share" is the
+interaction's share of the three mean sensitivities that a finding compares; independent noise has
+one half.
 """
 
 from __future__ import annotations
