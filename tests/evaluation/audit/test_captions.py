@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import permutations
 from pathlib import Path
 
@@ -57,3 +58,11 @@ def test_galleries_have_nothing_to_audit(tmp_path: Path) -> None:
     selection = select("scenes", subsets=("gallery",), limit=2)
     with pytest.raises(InputError, match="no choice among a few captions"):
         collect_captions(selection)
+
+
+def test_pairs_judged_one_by_one_have_nothing_to_audit(tmp_path: Path) -> None:
+    file = tmp_path / "yes.jsonl"
+    rows = [{"images": ["a.png"], "texts": [f"a cat {i}"], "label": i % 2} for i in range(4)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with pytest.raises(InputError, match="no choice among a few captions"):
+        collect_captions(select(str(file)))

@@ -87,6 +87,8 @@ def collect_captions(selection: Selection) -> tuple[AuditCaptions, tuple[str, ..
     for name, (benchmark, data) in selection.parts.items():
         if not isinstance(data, list):
             continue
+        if all(len(example.texts) == 1 for example in data):
+            continue  # judged one by one: there is no choice among captions
         frame, shape = build_frame(data), find_shape(benchmark.card)
         if not shape.blind or not is_solvable(frame).any():
             balanced.append(name or selection.name)
