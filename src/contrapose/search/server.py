@@ -14,8 +14,6 @@ from the page itself. The page may run its own script and nothing external.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import ipaddress
 import json
 import os
@@ -30,6 +28,7 @@ from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from contrapose.errors import InputError, first_line, option, plain_names
+from contrapose.files.pages import inline_page
 from contrapose.search.searcher import Searcher
 from contrapose.search.service import (
     MAX_UPLOAD_BYTES,
@@ -64,16 +63,9 @@ HEADERS = {
 @cache
 def load_page() -> tuple[bytes, str]:
     """Load the page as one file, and a content policy that allows its script and style by hash."""
-    folder = files(__package__).joinpath("page")
-    text = folder.joinpath("page.html").read_text(encoding="utf-8")
-    hashes = []
-    for name in ("page.js", "page.css"):
-        code = folder.joinpath(name).read_text(encoding="utf-8")
-        text = text.replace(f"/* {name} */", code)
-        digest = hashlib.sha256(code.encode()).digest()
-        hashes.append(f"'sha256-{base64.b64encode(digest).decode()}'")
+    text, (script, style) = inline_page(files(__package__).joinpath("page"), "page")
     policy = (
-        f"default-src 'none'; script-src {hashes[0]}; style-src {hashes[1]}; "
+        f"default-src 'none'; script-src {script}; style-src {style}; "
         "img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
     )

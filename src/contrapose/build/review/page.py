@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import json
 import os
@@ -20,6 +19,7 @@ from contrapose.data.images import open_image
 from contrapose.engine import Progress
 from contrapose.errors import InputError
 from contrapose.files import atomic_file, safe_join
+from contrapose.files.pages import inline_page
 
 ImageStorage = Literal["inline", "beside"]
 """Thumbnails within the page, or links to the images of the set."""
@@ -96,16 +96,9 @@ def write_review_page(
 
 def load_template() -> str:
     """Page without its data; the content policy allows its script and style by hash."""
-    folder = files(__package__).joinpath("assets")
-    text = folder.joinpath("review.html").read_text(encoding="utf-8")
-    hashes = []
-    for name in ("review.js", "review.css"):
-        code = folder.joinpath(name).read_text(encoding="utf-8")
-        text = text.replace(f"/* {name} */", code)
-        digest = hashlib.sha256(code.encode()).digest()
-        hashes.append(f"'sha256-{base64.b64encode(digest).decode()}'")
+    text, (script, style) = inline_page(files(__package__).joinpath("assets"), "review")
     policy = (
-        f"default-src 'none'; script-src {hashes[0]}; style-src {hashes[1]}; "
+        f"default-src 'none'; script-src {script}; style-src {style}; "
         "img-src 'self' data: file:; base-uri 'none'; form-action 'none'"
     )
     return text.replace(POLICY, policy)

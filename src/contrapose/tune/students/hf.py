@@ -31,7 +31,7 @@ WORKERS = 8
 
 
 class _HfStudent:
-    """Shared preprocessing and saving of transformers students."""
+    """Shared preprocessing and saving of transformers students, which write no captions."""
 
     network: Any
     source: Path
@@ -40,6 +40,18 @@ class _HfStudent:
     def __init__(self, texts: TextInputs, images: ImageInputs, model: DualEncoder | Blip):
         self._texts, self._images = texts, images
         self._words, self.hides = model.word_embedding, ZERO in model.text_masks
+
+    def match(self, states: Tensor, tokens: Inputs) -> Tensor:
+        """Not supported: there is no matching head; `matches` says so."""
+        raise NotImplementedError
+
+    def write(self, states: Tensor, tokens: Inputs) -> Tensor:
+        """Not supported: there is no decoder; `writes` says so."""
+        raise NotImplementedError
+
+    def targets(self, tokens: Inputs) -> Tensor:
+        """Not supported: there is no decoder; `writes` says so."""
+        raise NotImplementedError
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
@@ -115,18 +127,6 @@ class DualStudent(_HfStudent):
             return scale.squeeze(), self.network.logit_bias.squeeze()
         return scale.clamp(max=100), 0.0
 
-    def match(self, states: Tensor, tokens: Inputs) -> Tensor:
-        """Not supported: there is no matching head."""
-        raise NotImplementedError
-
-    def write(self, states: Tensor, tokens: Inputs) -> Tensor:
-        """Not supported: there is no decoder."""
-        raise NotImplementedError
-
-    def targets(self, tokens: Inputs) -> Tensor:
-        """Not supported: there is no decoder."""
-        raise NotImplementedError
-
 
 class BlipStudent(_HfStudent):
     """BLIP with its matching head as a student."""
@@ -169,11 +169,3 @@ class BlipStudent(_HfStudent):
         """Log-odds of a match."""
         read = self.network.text_encoder(**tokens, encoder_hidden_states=states)[0]
         return log_odds(self.network.itm_head(read[:, 0]))
-
-    def write(self, states: Tensor, tokens: Inputs) -> Tensor:
-        """Not supported: there is no decoder."""
-        raise NotImplementedError
-
-    def targets(self, tokens: Inputs) -> Tensor:
-        """Not supported: there is no decoder."""
-        raise NotImplementedError
