@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from contrapose.data import Example, ImageRef, find_benchmark
-from contrapose.data.registry import Benchmark
+from contrapose.data.cards import Benchmark
 from contrapose.engine import (
     AnswerStore,
     ScoringContext,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from contrapose.data import Example, Gallery, in_memory_benchmark
-from contrapose.data.registry import Family
+from contrapose.data.cards import Family
 from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest

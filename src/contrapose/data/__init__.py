@@ -1,5 +1,16 @@
 """Examples, galleries, edit and composed queries, and the benchmarks they come from."""
 
+from contrapose.data.cards import (
+    Aggregation,
+    Benchmark,
+    BenchmarkData,
+    Card,
+    Family,
+    Macro,
+    Micro,
+    Suite,
+    in_memory_benchmark,
+)
 from contrapose.data.examples import (
     DEV,
     ComposedQuery,
@@ -20,18 +31,9 @@ from contrapose.data.images import (
     text_id,
 )
 from contrapose.data.registry import (
-    Aggregation,
-    Benchmark,
-    BenchmarkData,
-    Card,
-    Family,
-    Macro,
-    Micro,
-    Suite,
     benchmark_names,
     find_benchmark,
     find_single_benchmark,
-    in_memory_benchmark,
     is_user_file,
     register_benchmark,
 )

@@ -8,9 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from contrapose.data.cards import Benchmark, BenchmarkData, Card
 from contrapose.data.examples import ComposedSet, EditSet, Example, Gallery, TagValue
 from contrapose.data.images import ImageRef, open_image
-from contrapose.data.registry import Benchmark, BenchmarkData, Card
 from contrapose.data.video import iterate_frames
 from contrapose.data.video_frames import FrameImage
 from contrapose.errors import InputError

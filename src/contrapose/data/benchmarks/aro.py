@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_folder, read_box
+from contrapose.data.cards import Benchmark, Card, Macro
 from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark, Card, Macro
 from contrapose.files import (
     MalformedError,
     Problems,

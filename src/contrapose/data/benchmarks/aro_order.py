@@ -15,9 +15,9 @@ from itertools import count
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image
+from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.data.tagging import clean_caption, shuffle_caption, split_words
 from contrapose.files import MalformedError, Problems, Record, parse_records, read_json_records
 

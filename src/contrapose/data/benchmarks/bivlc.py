@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contrapose.data.benchmarks.pair_tables import PairColumns, read_pair_tables
+from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import Example, diagonal_match
-from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.files import Problems
 
 CARD = Card(

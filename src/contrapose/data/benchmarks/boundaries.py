@@ -15,9 +15,9 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_folder, require_folder
 from contrapose.data.boundaries import EventBoundary, read_boundaries
+from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import Example
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.data.video import probe_video
 from contrapose.data.video_frames import VideoFolder, frame_ref
 from contrapose.errors import InputError

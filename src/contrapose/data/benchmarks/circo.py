@@ -14,8 +14,8 @@ from contrapose.data.benchmarks.common import (
     read_names,
     require_folder,
 )
+from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import ComposedQuery, ComposedSet
-from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.files import MalformedError, Problems, Record, parse_records, read_json_records
 
 FOLDERS = ("COCO2017_unlabeled/unlabeled2017", "unlabeled2017", "images")

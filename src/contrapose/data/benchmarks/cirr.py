@@ -12,8 +12,8 @@ from contrapose.data.benchmarks.common import (
     read_names,
     require_folder,
 )
+from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import ComposedQuery, ComposedSet
-from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.errors import InputError
 from contrapose.files import (
     MalformedError,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import require_folder
+from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import Gallery
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.errors import InputError
 from contrapose.files import IMAGE_SUFFIXES, Problem, Problems, read_lines
 

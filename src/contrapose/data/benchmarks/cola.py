@@ -7,9 +7,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from contrapose.data.benchmarks.common import find_file, find_image
+from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import Example, diagonal_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.files import MalformedError, Problems, Record, parse_records, read_json_records
 
 FILE = "COLA_multiobjects_matching_benchmark.json"

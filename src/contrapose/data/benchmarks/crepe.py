@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_image, read_box, require_folder
+from contrapose.data.cards import Benchmark, Card, Macro
 from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark, Card, Macro
 from contrapose.errors import InputError
 from contrapose.files import MalformedError, Problems, Record, parse_records, read_csv_records
 

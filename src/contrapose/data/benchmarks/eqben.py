@@ -21,9 +21,9 @@ from contrapose.data.benchmarks.common import (
     read_first_text,
     require_folder,
 )
+from contrapose.data.cards import Benchmark, Card, Macro, Micro
 from contrapose.data.examples import Example, diagonal_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark, Card, Macro, Micro
 from contrapose.errors import InputError
 from contrapose.files import (
     MalformedError,

@@ -12,8 +12,8 @@ from contrapose.data.benchmarks.common import (
     find_folder,
     require_folder,
 )
+from contrapose.data.cards import Benchmark, Card, Macro
 from contrapose.data.examples import ComposedQuery, ComposedSet
-from contrapose.data.registry import Benchmark, Card, Macro
 from contrapose.files import (
     MalformedError,
     Problems,

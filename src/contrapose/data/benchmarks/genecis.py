@@ -18,9 +18,9 @@ from contrapose.data.benchmarks.common import (
     find_image,
     require_folder,
 )
+from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import ComposedQuery, ComposedSet
 from contrapose.data.images import Box
-from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.files import MalformedError, Problems, Record, parse_records, read_json_records
 
 COCO_FOLDERS = ("val2017", "images/val2017", "images")

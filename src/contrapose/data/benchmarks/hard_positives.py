@@ -8,9 +8,9 @@ from itertools import zip_longest
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image, read_box, require_folder
+from contrapose.data.cards import Benchmark, Card, Macro, Micro
 from contrapose.data.examples import Example, TagValue
 from contrapose.data.images import Box, ImageRef
-from contrapose.data.registry import Benchmark, Card, Macro, Micro
 from contrapose.errors import InputError
 from contrapose.files import (
     MalformedError,

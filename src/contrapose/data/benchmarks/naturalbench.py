@@ -8,9 +8,9 @@ from itertools import groupby
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_folder, require_folder
+from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import Example, diagonal_match
 from contrapose.data.images import Cell, ImageRef
-from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.errors import InputError
 from contrapose.files import (
     MalformedError,

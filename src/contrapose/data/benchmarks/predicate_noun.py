@@ -8,9 +8,9 @@ from itertools import groupby
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image
+from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import Example, diagonal_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.files import MalformedError, Problem, Problems, Record, read_json_records
 
 FILE = "eval_set.json"

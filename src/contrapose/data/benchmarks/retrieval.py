@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image
+from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import Gallery
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.errors import InputError
 from contrapose.files import (
     MalformedError,

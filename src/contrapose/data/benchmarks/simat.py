@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image, require_folder
+from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import EditQuery, EditSet
 from contrapose.data.images import Box, ImageRef
-from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.errors import InputError
 from contrapose.files import (
     MalformedError,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_annotation_files, find_folder
+from contrapose.data.cards import Benchmark, Card, Macro
 from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark, Card, Macro
 from contrapose.files import Problems, Record, parse_records, read_json_records, safe_join
 
 SUBSETS = {

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from contrapose.data.benchmarks.common import require_folder
+from contrapose.data.cards import Benchmark, examples_card
 from contrapose.data.examples import Example, Match, TagValue, single_match
 from contrapose.data.images import Cell, ImageRef
-from contrapose.data.registry import Benchmark, examples_card
 from contrapose.files import (
     DoubledKeyError,
     MalformedError,

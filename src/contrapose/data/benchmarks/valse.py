@@ -8,9 +8,9 @@ from itertools import count
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_folder, read_first_text, require_folder
+from contrapose.data.cards import Benchmark, Card, Macro
 from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark, Card, Macro
 from contrapose.errors import InputError
 from contrapose.files import Problems, Record, parse_records, read_json_records, safe_join
 

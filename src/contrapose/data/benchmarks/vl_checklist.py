@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from contrapose.data.benchmarks.common import find_folder, read_first_text, require_folder
+from contrapose.data.cards import Benchmark, Card, Macro
 from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark, Card, Macro
 from contrapose.errors import InputError
 from contrapose.files import (
     MalformedError,

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image
+from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import Example, TagValue
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.files import MalformedError, Problems, Record, parse_records, read_jsonl_records
 
 FOLDERS = ("images", "trainval2017", "train2017", "val2017", "coco/train2017", "coco/val2017", ".")

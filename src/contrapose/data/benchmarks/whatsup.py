@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from contrapose.data.benchmarks.common import find_file, find_image
+from contrapose.data.cards import Benchmark, Card, Micro, Suite
 from contrapose.data.examples import Example, TagValue, single_match
 from contrapose.data.images import ImageRef
-from contrapose.data.registry import Benchmark, Card, Micro, Suite
 from contrapose.files import MalformedError, Problems, Record, parse_records, read_json_records
 
 PAPER = (

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_folder, require_folder
+from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import Example, TagValue, diagonal_match
 from contrapose.data.images import Cell, ImageRef
-from contrapose.data.registry import Benchmark, Card, Micro
 from contrapose.errors import InputError
 from contrapose.files import (
     MalformedError,
