@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from contrapose.data.downloads import Download, Manual
 from contrapose.data.examples import ComposedSet, EditSet, Example, Gallery, diagonal_match
 from contrapose.errors import InputError
 from contrapose.files import Problems
@@ -91,6 +92,8 @@ class Card:
         single_choices: also report the single choices of pairs, an image's among the captions and
             a caption's among the images: their mean, or also those of every image and caption.
         errata: what is known to be wrong in the released files or tables; empty if nothing.
+        download: where its files can be fetched from, or the steps by hand; None where there is
+            nothing to fetch.
     """
 
     name: str
@@ -115,6 +118,7 @@ class Card:
     other_counts: Mapping[str, int] = field(default_factory=dict)
     single_choices: Literal["", "mean", "apart"] = ""
     errata: str = ""
+    download: Download | Manual | None = None
 
 
 BenchmarkData = Iterable[Example] | Gallery | EditSet | ComposedSet
