@@ -27,6 +27,7 @@ def test_bars_of_two_captions(cli: Cli, picture: Path, tmp_path: Path) -> None:
         "--regions", "O1=4,10,16,20;O2=26,10,16,20", "--out", out, *QUICK,
     )  # fmt: skip
     assert said.status == 0, said
+    assert said.out.startswith("tiny (itc) scores “")
     assert "R&O " in said.out
     assert "█" in said.out
     assert "O1&O2" in said.out
@@ -37,25 +38,30 @@ def test_bars_of_two_captions(cli: Cli, picture: Path, tmp_path: Path) -> None:
 
 
 def test_json_adds_up(cli: Cli, picture: Path) -> None:
-    said = cli("explain", "tiny", "--image", picture, "--text", TEXT, "--json", *QUICK)
+    arguments = ("explain", "tiny", "--image", picture, "--text", TEXT, "--json", *QUICK)
+    said = cli(*arguments, "--superpixels", "3")
     assert said.status == 0, said
     (pair,) = json.loads(said.out)["pairs"]
     assert sum(pair["words"].values()) == pytest.approx(pair["score"] - pair["nobody"])
     assert sum(pair["word_shapley"].values()) == pytest.approx(pair["score"] - pair["nobody"])
-    assert pair["regions"] == {}
+    assert list(pair["region_shapley"]) == ["P1", "P2", "P3"]  # a game of its own
+    (whole,) = json.loads(cli(*arguments, "--superpixels", "0").out)["pairs"]
+    assert whole["regions"] == {}
+    assert whole["words"] == pair["words"]
 
 
 def test_own_groups_and_single_words(cli: Cli, picture: Path) -> None:
     said = cli(
         "explain", "tiny", "--image", picture, "--text", TEXT, "--groups", "X=cube,ball;Y=left of",
-        "--json", *QUICK,
+        "--superpixels", "0", "--json", *QUICK,
     )  # fmt: skip
     assert list(json.loads(said.out)["pairs"][0]["words"]) == ["X", "Y", "X&Y"]
     said = cli(
-        "explain", "tiny", "--image", picture, "--text", "a red ball", "--players", "words",
-        "--json", *QUICK,
+        "explain", "tiny", "--image", picture, "--text", "a cone in front of a ball",
+        "--players", "words", "--superpixels", "0", "--json", *QUICK,
     )  # fmt: skip
-    assert list(json.loads(said.out)["pairs"][0]["word_shapley"]) == ["a", "red", "ball"]
+    players = ["a", "cone", "in front of", "a·2", "ball"]  # a relation is one player
+    assert list(json.loads(said.out)["pairs"][0]["word_shapley"]) == players
 
 
 @pytest.mark.parametrize(
@@ -69,6 +75,8 @@ def test_own_groups_and_single_words(cli: Cli, picture: Path) -> None:
         (("--baseline", "mask"), "use --baseline delete"),
         (("--against", TEXT), "the same caption"),
         (("--players", "superpixels", "--regions", "O1=1,2,3,4"), "do not go together"),
+        (("--superpixels", "4", "--regions", "O1=1,2,3,4"), "do not go together"),
+        (("--superpixels", "17"), "16 is the most"),
         (("--out", "page.txt"), "ends in .html"),
     ],
 )

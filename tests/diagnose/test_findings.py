@@ -143,3 +143,20 @@ def test_only_comparisons_with_all_three_are_tested() -> None:
     without = play(random, 10, words=("O", "A"), start=10)
     one = findings_of(with_r, without)["Q_R&O"]
     assert (one.n, one.examples) == (20, 10)
+
+
+def test_an_open_verdict_says_how_many_comparisons_would_settle_it() -> None:
+    few = findings_of(play(lambda *a: conjunction(*a) + 3 * random(*a), 12))
+    for one in few.values():
+        if one.verdict == "undecided" and one.tests[-1].difference > 0:
+            assert one.needed is not None
+            assert one.needed > one.n
+    known = findings_of(play(conjunction, 30))["Q_R&O"]
+    assert known.needed is None
+    assert known.accuracy_needed is None
+    noise = [one for one in findings_of(play(random, 60)).values() if one.tests]
+    assert any(one.accuracy_needed is not None for one in noise)
+    for one in noise:  # above each part and below their sum, no number decides
+        *parts, together = one.tests
+        if together.difference <= 0 and all(test.difference >= 0 for test in parts):
+            assert one.needed is None

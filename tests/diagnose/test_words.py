@@ -121,6 +121,12 @@ def test_every_word_by_itself() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("relation", ["in front of", "next to", "on top of", "to the left of"])
+def test_a_relation_of_several_words_is_one_player(relation: str) -> None:
+    (groups,) = players(SingleWords(), example(f"cats {relation} a mat"))
+    assert list(groups) == ["cats", relation, "a", "mat"]
+
+
 def lines(folder: Path, *records: Any) -> Path:
     file = folder / "spans.jsonl"
     file.write_text("".join(json.dumps(record) + "\n" for record in records))

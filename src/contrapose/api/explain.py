@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from contrapose.api.diagnose import PLAYERS, TAGGERS, require_superpixels
+from contrapose.api.diagnose import PLAYERS, TAGGERS
 from contrapose.api.inputs import (
     Cache,
     ModelLike,
@@ -14,7 +14,7 @@ from contrapose.api.inputs import (
     require_choice,
     store_place,
 )
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.files import local_path, write_text
 from contrapose.models.options import parse_dtype
 
@@ -54,7 +54,8 @@ def explain(
         players: word groups, every word by itself, or patches of the image.
         groups: word groups, as `O=cat,mat;R=sits on`, or a `.jsonl` file with the image.
         regions: regions, as `O1=X,Y,WIDTH,HEIGHT;O2=mask.png`, or a `.jsonl` file.
-        superpixels: how many, where they are the players; None is 8.
+        superpixels: patches that the image is cut into where no regions are given; None is 8,
+            and 0 leaves it in one piece.
         baseline: what stands in place of what is hidden, as in `diagnose`.
         score: `itc`, `itm`, `lm` or `vqa`; None takes the first that the model gives.
         tagger: parts of speech of captions that follow no template.
@@ -83,7 +84,8 @@ def explain(
     from contrapose.diagnose.regions import DEFAULT_SUPERPIXELS
     from contrapose.diagnose.run import choose_baseline
 
-    require_superpixels(superpixels, players)
+    if superpixels is not None and regions is not None:
+        raise InputError(f"{option('superpixels')} and {option('regions')} do not go together.")
     target = one_path(out)
     if target is not None and (target.is_dir() or target.suffix != ".html"):
         raise InputError("must be a file whose name ends in .html.", file=target)
@@ -105,7 +107,7 @@ def explain(
     )
     explained = explain_pair(one_model(model), request, progress=progress)
     if target is not None:
-        from contrapose.report.html.diagnosis import render_explanation
+        from contrapose.report.html.explanation import render_explanation
 
         try:
             write_text(target, render_explanation(explained))

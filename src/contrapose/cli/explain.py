@@ -49,7 +49,10 @@ def explain(
         ),
     ] = None,
     superpixels: Annotated[
-        int | None, typer.Option(help="How many, with --players superpixels. Left out: 8.")
+        int | None,
+        typer.Option(
+            help="Patches that the image is cut into, without --regions; 0 for none. Left out: 8."
+        ),
     ] = None,
     baseline: Annotated[
         str | None,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from contrapose import __version__
 from contrapose.data import Example, ImageRef
 from contrapose.data.images import open_image
 from contrapose.data.tagging import Tagger
-from contrapose.diagnose.game_blocks import GameIndex, PairGame
+from contrapose.diagnose.game_blocks import GameBlock, GameIndex, PairGame
 from contrapose.diagnose.games import choose_score, play_games
 from contrapose.diagnose.planning import Baseline, choose_fill
 from contrapose.diagnose.players import (
@@ -31,6 +31,7 @@ from contrapose.diagnose.players import (
 )
 from contrapose.diagnose.regions import (
     DEFAULT_SUPERPIXELS,
+    Superpixels,
     UserRegions,
     choose_regions,
     superpixel_notes,
@@ -53,7 +54,7 @@ class ExplainRequest:
         text: a caption.
         against: a second caption to compare with.
         players: word groups, single words, or superpixels.
-        superpixels: number of superpixels.
+        superpixels: number of superpixels; 0 leaves an image without other regions in one piece.
         groups: word groups: a file, or typed.
         regions: regions: a file or folder, or typed.
         tagger: part-of-speech tagger for captions that follow no template.
@@ -87,7 +88,7 @@ class PairValue(SchemaModel):
     Attributes:
         text: the caption.
         score: score with all players present.
-        nobody: score with no player present.
+        nobody: score with no player of the words (and of named regions) present.
         words: dividends by pattern of words, with the complete image.
         regions: dividends by pattern of regions, with the complete caption.
         word_shapley: Shapley values of the words.
@@ -161,17 +162,26 @@ def explain_pair(
     """
     example = _build_example(request)
     words, regions, side = _choose_players(request, example)
+    patches = None
+    if regions is None and request.superpixels:
+        patches = RegionCache(Superpixels(request.superpixels))
     loaded = resolve_model(model, request.device, request.dtype, request.trust_remote_code)
     score = choose_score(loaded, request.score)
     context = ScoringContext(loaded, AnswerStore(request.cache), progress=progress)
     blocks = play_games(
         context, score, [example], words, regions, side=side, baseline=request.baseline
     )
-    index = GameIndex(blocks, {example.id: example})
-    cells = [index.cell(example.id, 0, text) for text in range(len(example.texts))]
-    games = tuple(game for game in cells if game is not None)
+    games = _index_games(blocks, example)
+    if patches is not None:
+        # A second game, so that words and patches do not multiply.
+        regions, side = patches, "all"
+        more = play_games(
+            context, score, [example], None, patches, side="image", baseline=request.baseline
+        )
+        blocks = [*blocks, *more]
+        games = tuple(map(_join_games, games, _index_games(more, example)))
     notes = [] if side == "text" else [*choose_fill(loaded, request.baseline)[1]]
-    if request.players == "superpixels":
+    if regions is not None and isinstance(regions.source, Superpixels):
         notes += superpixel_notes(regions, request.superpixels, [example])
     reasons = [unplayed.reason for block in blocks for unplayed in block.left_out]
     value = Explanation(
@@ -204,6 +214,20 @@ def explain_pair(
         games,
         [{}] * len(example.texts) if isinstance(groups, MissingPlayers) else groups,
         {} if isinstance(masks, MissingPlayers) else masks[0],
+    )
+
+
+def _index_games(blocks: Sequence[GameBlock], example: Example) -> tuple[PairGame, ...]:
+    """Game of each caption."""
+    index = GameIndex(blocks, {example.id: example})
+    cells = [index.cell(example.id, 0, text) for text in range(len(example.texts))]
+    return tuple(game for game in cells if game is not None)
+
+
+def _join_games(words: PairGame, regions: PairGame) -> PairGame:
+    """Game of words with the dividends of another one's regions."""
+    return replace(
+        words, regions=regions.regions, region_shapley_values=regions.region_shapley_values
     )
 
 

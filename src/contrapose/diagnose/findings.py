@@ -4,20 +4,17 @@ When captions differ only by a swap, each group of words alone is the same in bo
 understands reacts to the *interaction* of the groups, and its sensitivity there should dominate.
 The same holds for two objects that change places in an image, and for mutual patterns.
 
-An interaction is a difference of more scores than its parts are, so it moves more even when the
-scores are noise: with independent random scores its share of the three is about one half. To
-dominate means to have more than that, which is to exceed the sum of both parts; not to dominate, to
-be exceeded by one of them. This is decided by paired bootstrap tests against each part and against
-their sum, with Holm's correction over all tests of a model.
+An interaction is a difference of more scores than its parts are: with independent random scores its
+share of the three is about one half. To dominate means to exceed the sum of both parts; not to
+dominate, to be exceeded by one of them. Paired bootstrap tests against each part and against their
+sum decide, with Holm's correction over all tests of a model.
 
-Sensitivity has no sign and needs no image: a scorer that knows only the language, or that has every
-relation backwards, reacts to the interaction too. So each finding has the accuracy on the same
-comparisons, and says when it is not shown to exceed one half.
+Sensitivity has no sign: a scorer that has every relation backwards reacts to the interaction
+too. So each finding has the accuracy on the same comparisons.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -25,107 +22,24 @@ from typing import Literal
 import numpy as np
 
 from contrapose.diagnose.metrics import FAMILIES, Comparisons, Diagnosis, MetricFamily, MetricSide
-from contrapose.metrics import (
-    FEWEST_UNITS,
-    FloatArray,
-    IntArray,
-    holm,
-    intervals,
-    mean_of,
-    paired_bootstrap,
-)
+from contrapose.metrics import FEWEST_UNITS, intervals, mean_of
 from contrapose.metrics.statistics.bootstrap import RESAMPLES
+from contrapose.metrics.statistics.significance import count_needed, standard_error
+from contrapose.results.paired_tests import (
+    LEVEL,
+    ROUNDING,
+    PairedTest,
+    compare_means,
+    correct_holm,
+    join_words,
+)
 from contrapose.results.schema import SchemaModel
-
-LEVEL = 0.05
-"""Significance level of the tests, after Holm's correction."""
-
-
-class PairedTest(SchemaModel):
-    """Paired bootstrap test of two mean sensitivities.
-
-    Attributes:
-        metric: the metric of the first mean.
-        first: first mean.
-        second: second mean.
-        difference: second − first.
-        ci95: 95 % interval of the difference; null with too few images.
-        p_holm: two-sided p-value, corrected by Holm over all tests of its kind (`correct_holm`).
-    """
-
-    metric: str
-    first: float
-    second: float
-    difference: float
-    ci95: tuple[float, float] | None
-    p_holm: float
-
-    @property
-    def is_significant(self) -> bool:
-        """Whether the difference is significant after correction."""
-        return self.p_holm < LEVEL
-
-    @property
-    def words(self) -> str:
-        """Difference with its interval and p-value, as text."""
-        if self.ci95 is None:
-            few = f"no interval of fewer than {FEWEST_UNITS} images"
-            return f"difference {_format_signed(self.difference)}, {few}"
-        low, high = map(_format_signed, self.ci95)
-        p_value = "p < 0.001" if self.p_holm < 0.001 else f"p = {self.p_holm:.3f}"
-        return f"difference {_format_signed(self.difference)} [{low}, {high}], {p_value}"
-
-
-def _format_signed(value: float) -> str:
-    return f"{value:+.3g}".replace("-", "−")
-
-
-def join_words(parts: Sequence[str]) -> str:
-    """Join a list in words: "a, b and c"."""
-    *most, last = parts
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def compare_means(
-    key: str,
-    first: FloatArray,
-    second: FloatArray,
-    clusters: IntArray,
-    *,
-    resamples: int,
-    seed: int,
-) -> PairedTest:
-    """Test whether two sensitivities (c,) of the same comparisons have the same mean.
-
-    The p-value is not corrected yet.
-    """
-    a, b = mean_of(first), mean_of(second)
-    paired = paired_bootstrap(a, b, clusters, resamples, seed)
-    bounds = None if math.isnan(paired.ci95[0]) else paired.ci95
-    return PairedTest(
-        metric=key,
-        first=a.value(),
-        second=b.value(),
-        difference=paired.difference,
-        ci95=bounds,
-        p_holm=paired.p,
-    )
-
-
-def correct_holm(tests: Sequence[PairedTest]) -> list[PairedTest]:
-    """Tests with p-values corrected by Holm over all of them."""
-    p_values = holm([test.p_holm for test in tests]).tolist()
-    return [test.model_copy(update={"p_holm": p}) for test, p in zip(tests, p_values, strict=True)]
-
 
 NOISE_PERCENT = 50
 """Share of the three that the interaction has when scores are independent noise, in per cent."""
 
 CHANCE = 0.5
 """Accuracy of a guess between right and wrong."""
-
-ROUNDING = 1e-12
-"""Sensitivities below this are rounding errors."""
 
 SUM_OF_PARTS = "their sum"
 """Key of the test against the sum of both parts."""
@@ -206,6 +120,10 @@ class Finding(SchemaModel):
         tests: the tests against each of its parts, and against their sum.
         accuracy: share of these comparisons in which right scores above wrong; chance is one half.
         accuracy_ci95: its interval; null with too few images.
+        needed: comparisons that would decide an undecided verdict if the differences are as large
+            as they seem; null where it is decided, or where more of them would not decide it.
+        accuracy_needed: comparisons that would show that the accuracy is not chance; null where
+            it is shown, or where it is exactly chance.
         sentence: the finding in words.
     """
 
@@ -218,6 +136,8 @@ class Finding(SchemaModel):
     tests: tuple[PairedTest, ...]
     accuracy: float | None = None
     accuracy_ci95: tuple[float, float] | None = None
+    needed: int | None = None
+    accuracy_needed: int | None = None
     sentence: str
 
     @property
@@ -280,7 +200,18 @@ def _add_accuracy(
     bounds = None
     if np.unique(clusters).size >= FEWEST_UNITS:
         (bounds,) = intervals([right], clusters=clusters, resamples=resamples, seed=seed)
-    known = finding.model_copy(update={"accuracy": right.value(), "accuracy_ci95": bounds})
+    needed = None
+    if bounds is None or bounds[0] <= CHANCE <= bounds[1]:
+        values = (compared.reward_differences[rows] > 0) - CHANCE
+        error = standard_error(values, clusters)
+        needed = count_needed(right.value() - CHANCE, error, len(rows), level=LEVEL)
+    known = finding.model_copy(
+        update={
+            "accuracy": right.value(),
+            "accuracy_ci95": bounds,
+            "accuracy_needed": needed,
+        }
+    )
     return known.model_copy(update={"sentence": _finding_sentence(claim, known)})
 
 
@@ -334,16 +265,25 @@ def _build_finding(
         )
     interaction = tests[0].second
     total = interaction + tests[-1].first
+    verdict = _decide_verdict(tests)
     return Finding(
         side=side,
         interaction=claim.interaction,
-        verdict=_decide_verdict(tests),
+        verdict=verdict,
         share=interaction / total if total > ROUNDING else None,
         n=count,
         examples=examples,
         tests=tests,
+        needed=_verdict_needed(tests) if verdict == "undecided" else None,
         sentence="",
     )
+
+
+def _verdict_needed(tests: Sequence[PairedTest]) -> int | None:
+    """Comparisons that would decide; None between the larger part and the sum, where noise lies."""
+    *parts, together = tests
+    deciding = [together] if together.difference > 0 else [t for t in parts if t.difference < 0]
+    return min((test.needed for test in deciding if test.needed is not None), default=None)
 
 
 def _decide_verdict(tests: Sequence[PairedTest]) -> Verdict:

@@ -7,13 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from contrapose.diagnose.findings import (
-    Finding,
-    PairedTest,
-    compare_means,
-    correct_holm,
-    join_words,
-)
+from contrapose.diagnose.findings import Finding
 from contrapose.diagnose.game_blocks import GameBlock
 from contrapose.diagnose.metrics import (
     FAMILIES,
@@ -28,6 +22,7 @@ from contrapose.diagnose.words import PlayerKind
 from contrapose.metrics import FloatArray
 from contrapose.metrics.dividends import moebius
 from contrapose.metrics.statistics.bootstrap import RESAMPLES
+from contrapose.results.paired_tests import PairedTest, compare_means, correct_holm, join_words
 from contrapose.results.schema import SchemaModel
 
 

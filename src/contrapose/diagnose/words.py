@@ -20,7 +20,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from contrapose.data import Example
-from contrapose.data.tagging import WORD_PATTERN, Tagger, group_by_changes, group_words, split_words
+from contrapose.data.tagging import (
+    COMPOUND_RELATION,
+    WORD_PATTERN,
+    Tagger,
+    group_by_changes,
+    group_words,
+    split_words,
+)
 from contrapose.diagnose.players import (
     FileKey,
     MissingPlayers,
@@ -270,7 +277,7 @@ class TaggerWords:
 
 @dataclass(frozen=True, slots=True)
 class SingleWords:
-    """Single-word players; repeated words are numbered."""
+    """Single-word players; a relation of several words is one, and repeated ones are numbered."""
 
     name: str = "every word by itself"
     joint: bool = False
@@ -281,13 +288,19 @@ class SingleWords:
 
 
 def _single_words(text: str) -> WordGroups:
+    compounds = [match.span() for match in COMPOUND_RELATION.finditer(text)]
+    words = [
+        match.span()
+        for match in WORD_PATTERN.finditer(text)
+        if match.group()[0].isalnum()
+        and not any(start <= match.start() < end for start, end in compounds)
+    ]
     players: dict[str, tuple[Span, ...]] = {}
     counts: dict[str, int] = {}
-    for match in WORD_PATTERN.finditer(text):
-        word = match.group()
-        if word[0].isalnum():
-            counts[word] = counts.get(word, 0) + 1
-            players[word if counts[word] == 1 else f"{word}·{counts[word]}"] = (match.span(),)
+    for start, end in sorted([*compounds, *words]):
+        word = text[start:end]
+        counts[word] = counts.get(word, 0) + 1
+        players[word if counts[word] == 1 else f"{word}·{counts[word]}"] = ((start, end),)
     return players
 
 

@@ -10,18 +10,20 @@ from contrapose.diagnose.metrics import Sensitivity
 from contrapose.diagnose.schema import DiagnosisReport, ModelDiagnosis
 from contrapose.errors import option
 from contrapose.report.tables import Table, format_bounds, format_number, format_percent, strongest
+from contrapose.report.verdicts import legend_table, spell_player, verdict_lines
 
 MAX_REASONS = 5
 SIDE_NOUNS = {"text": "words", "image": "regions"}
 
 
 def diagnosis_tables(report: DiagnosisReport) -> list[Table | str]:
-    """Output of `contrapose diagnose`."""
-    parts: list[Table | str] = []
+    """Output of `contrapose diagnose`: verdicts first, then tables with a legend, then tests."""
+    parts: list[Table | str] = [*verdict_lines(report), ""]
     for model in report.models:
         if any(metric.n for metric in model.metrics.values()):
             parts.append(metrics_table(report, model))
     parts += [kinds_table(model) for model in report.models if model.kinds]
+    parts.append(legend_table(report))
     if report.players != "groups":
         parts.append(orders_table(report))
     for model in report.models:
@@ -161,23 +163,70 @@ DIVIDEND = "+.4f"
 
 
 def explanation_tables(explanation: Explanation) -> list[Table | str]:
-    """Output of `contrapose explain`."""
-    parts: list[Table | str] = []
+    """Output of `contrapose explain`: the answer first, then tables of dividends."""
+    parts: list[Table | str] = [*explanation_lines(explanation), ""]
     for side, title in (("words", "words, all of the image present"),
                         ("regions", "regions, all of the caption present")):  # fmt: skip
         values = [pair.words if side == "words" else pair.regions for pair in explanation.pairs]
         if not any(values):
             continue
+        name = "Dividends"
+        if side == "regions" and len(values[0]) > MAX_PATTERNS:
+            name = "Shapley values"
+            values = [pair.region_shapley for pair in explanation.pairs]
         if len(values) == 2 and list(values[0]) == list(values[1]):
-            parts.append(_contrast_table(f"Dividends of {title}", values[0], values[1]))
+            parts.append(_contrast_table(f"{name} of {title}", values[0], values[1]))
         else:
             parts += [
-                _single_table(f"Dividends of {title} · {pair.text}", dividends)
+                _single_table(f"{name} of {title} · {pair.text}", dividends)
                 for pair, dividends in zip(explanation.pairs, values, strict=True)
             ]
     parts += [_score_sentence(explanation, pair) for pair in explanation.pairs]
     parts.append(sources_line(explanation.words, explanation.regions, explanation.baseline))
     return [*parts, *(f"Note: {note.rstrip('.')}." for note in explanation.notes)]
+
+
+def explanation_lines(explanation: Explanation) -> list[str]:
+    """Answer in plain words: the scores, and the players that raise or lower them most."""
+    first, *others = explanation.pairs
+    name = f"{explanation.model} ({explanation.score})"
+    if not others:
+        lines = [f"{name} scores “{first.text}” {first.score:.4f}."]
+        for side, values in (("words", first.word_shapley), ("regions", first.region_shapley)):
+            if values:
+                lines.append(
+                    f"Of the {side}: {_extremes(values, 'raised most by', 'lowered most by')}."
+                )
+        return lines
+    (second,) = others
+    margin = first.score - second.score
+    better, worse = (first, second) if margin >= 0 else (second, first)
+    lines = [
+        f"{name} scores “{better.text}” above “{worse.text}” by {abs(margin):.4f} "
+        f"({better.score:.4f} against {worse.score:.4f})."
+        if margin
+        else f"{name} scores both captions {first.score:.4f}: a tie."
+    ]
+    for side, one, other in (
+        ("words", first.word_shapley, second.word_shapley),
+        ("regions", first.region_shapley, second.region_shapley),
+    ):
+        if one and list(one) == list(other):
+            difference = {key: one[key] - other[key] for key in one}
+            ends = [f"most for “{pair.text}”:" for pair in explanation.pairs]
+            lines.append(f"Of the {side}: {_extremes(difference, *ends)}.")
+    return lines
+
+
+def _extremes(values: Mapping[str, float], raises: str, lowers: str) -> str:
+    """Players with the largest value above and below 0, in words."""
+    high, low = max(values, key=values.__getitem__), min(values, key=values.__getitem__)
+    parts = [
+        f"{words} {spell_player(name)}, {format_number(values[name], DIVIDEND)}"
+        for words, name, shown in ((raises, high, values[high] > 0), (lowers, low, values[low] < 0))
+        if shown
+    ]
+    return "; ".join(parts) or "none has any effect"
 
 
 def draw_bar(value: float, far: float) -> str:

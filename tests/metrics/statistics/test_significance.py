@@ -10,6 +10,7 @@ from scipy import stats
 
 from contrapose.errors import InputError
 from contrapose.metrics import combine, holm, macro_mean, mcnemar, mean_of, paired_bootstrap
+from contrapose.metrics.statistics.significance import POWER, count_needed, standard_error
 
 P_VALUES = st.lists(st.floats(0, 1), max_size=12)
 
@@ -152,3 +153,24 @@ def test_other_statistics_can_be_compared() -> None:
     found = paired_bootstrap(a, b)
     assert found.difference == pytest.approx(b.value() - a.value())
     assert found.p < 0.01
+
+
+def test_standard_error_of_a_mean_and_of_clusters() -> None:
+    values = np.random.default_rng(0).normal(size=40)
+    assert standard_error(values) == pytest.approx(stats.sem(values))
+    twice = np.repeat(values, 2)  # copies bring nothing new
+    assert standard_error(twice, np.repeat(np.arange(40), 2)) == pytest.approx(stats.sem(values))
+    assert np.isnan(standard_error(values, np.zeros(40, dtype=np.int64)))
+
+
+def test_needed_count_has_the_power_it_promises() -> None:
+    rng = np.random.default_rng(1)
+    effect, n = 0.3, 50
+    needed = count_needed(effect, 1 / np.sqrt(n), n)
+    assert needed is not None
+    drawn = rng.normal(effect, 1, size=(4000, needed))
+    z = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / np.sqrt(needed))
+    assert (np.abs(z) > 1.96).mean() == pytest.approx(POWER, abs=0.03)
+    assert count_needed(effect, 1 / np.sqrt(n), n, level=0.01) > needed  # type: ignore[operator]
+    assert count_needed(0.0, 1.0, n) is None
+    assert count_needed(0.1, float("nan"), n) is None

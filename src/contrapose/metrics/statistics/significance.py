@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -124,6 +125,44 @@ def paired_bootstrap(
         return PairedDifference(statistic.value(), NO_INTERVAL, 1.0)
     drawn = replicates(statistic, clusters=clusters, resamples=resamples, seed=seed)
     return judge_replicates(statistic.value(), drawn)
+
+
+POWER = 0.8
+"""Chance that a test of the needed size finds the effect."""
+
+
+def standard_error(values: ArrayLike, clusters: IntArray | None = None) -> float:
+    """Standard error of a mean, over clusters of values that belong together; NaN for one cluster.
+
+    The sum of a cluster's deviations from the mean counts as one draw (linearization).
+    """
+    array = np.asarray(values, dtype=np.float64)
+    deviations = array - array.mean()
+    if clusters is not None:
+        codes = np.unique(clusters, return_inverse=True)[1]
+        deviations = np.bincount(codes, weights=deviations)
+    units = deviations.size
+    if units < 2:
+        return math.nan
+    return float(np.sqrt(units / (units - 1) * (deviations**2).sum()) / array.size)
+
+
+def count_needed(effect: float, error: float, n: int, *, level: float = 0.05) -> int | None:
+    """Values that would show an effect of this size, with `POWER`; None where no number would.
+
+    n · ((z_{1 − level/2} + z_POWER) · error / |effect|)², for a two-sided normal test.
+
+    Args:
+        effect: the mean that was seen.
+        error: its standard error with n values.
+        n: number of values.
+        level: significance level.
+    """
+    if not effect or not math.isfinite(error):
+        return None
+    normal = NormalDist()
+    z = normal.inv_cdf(1 - level / 2) + normal.inv_cdf(POWER)
+    return max(1, math.ceil(n * (z * error / effect) ** 2))
 
 
 def judge_replicates(difference: float, drawn: FloatArray) -> PairedDifference:

@@ -1,11 +1,10 @@
-"""HTML pages of diagnoses and of single-pair explanations."""
+"""HTML page of diagnoses: a verdict card per model, telling examples, and folded statistics."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from contrapose.data import Example, open_images
-from contrapose.diagnose.explain import ExplanationRun
 from contrapose.diagnose.findings import CLAIMS
 from contrapose.diagnose.game_blocks import (
     ComparisonCase,
@@ -28,13 +27,7 @@ from contrapose.report.diagnosis import (
     parts_table,
     sources_line,
 )
-from contrapose.report.html.dividend_plots import (
-    BarSeries,
-    PlotPanel,
-    ScatterRow,
-    scatter_grid,
-    signed_bars,
-)
+from contrapose.report.html.dividend_plots import PlotPanel, ScatterRow, scatter_grid
 from contrapose.report.html.game_cards import RIGHT, WRONG, GameCard, PairCard, render_game_cards
 from contrapose.report.html.page import (
     element,
@@ -48,7 +41,7 @@ from contrapose.report.html.page import (
 )
 from contrapose.report.html.plots import Dot, sensitivity_plot
 from contrapose.report.html.report import EQUIVARIANCE_INTRODUCTION, render_equivariance
-from contrapose.report.tables import format_number
+from contrapose.report.verdicts import MARKS, VerdictCard, VerdictRow, judge_model, legend_table
 
 FAMILY_TITLES = {
     "text": "Text side: two captions of an image",
@@ -65,9 +58,10 @@ SCATTER_NOTE = (
 
 
 def render_diagnosis(run: DiagnosisRun) -> str:
-    """Render the page: findings, metrics, scatter plots, equivariance and worst cases."""
+    """Render the page: verdict cards, telling examples, and the statistics folded below."""
     report = run.report
-    sections = [
+    statistics = [
+        render_table(legend_table(report)),
         render_section("Findings", "", _findings_list(report)),
         render_section(
             "Sensitivities",
@@ -84,6 +78,9 @@ def render_diagnosis(run: DiagnosisRun) -> str:
             render_table(orders_table(report)),
         ),
         render_section("Equivariance", EQUIVARIANCE_INTRODUCTION, _equivariance_figures(run)),
+    ]
+    sections = [
+        render_verdicts(report),
         render_section(
             "The most telling examples",
             "Where each model is surest of the wrong one, and where of the right one. Words and "
@@ -91,12 +88,43 @@ def render_diagnosis(run: DiagnosisRun) -> str:
             "parts, with all of the other side present.",
             *(_worst_case_cards(run, model) for model in run.models),
         ),
+        render_details("Statistics: every metric, test and plot", *statistics),
     ]
     names = ", ".join(model_label(model) for model in report.models)
     sources = sources_line(report.words, report.regions, report.baseline_words)
     lead = f"{report.examples:,} examples of {report.benchmark}. {sources}"
     verb = "does" if len(report.models) == 1 else "do"
     return render_page(f"What {verb} {names} react to?", lead, sections, _footer(report))
+
+
+def render_verdicts(report: DiagnosisReport) -> str:
+    """Render the verdict cards of all models, and the differences between models."""
+    cards = [_verdict_card(judge_model(model, report)) for model in report.models]
+    differences = [one.sentence for one in report.differences if one.tests]
+    return element("div", *cards, class_="verdicts") + render_details(
+        "Between models", render_list(differences)
+    )
+
+
+def _verdict_card(card: VerdictCard) -> str:
+    header = element("header", element("span", escape(card.label)))
+    headline = element("p", escape(card.headline), class_="headline")
+    main = _verdict_rows(row for row in card.rows if row.facet.main)
+    rest = _verdict_rows(row for row in card.rows if not row.facet.main)
+    folded = render_details("Between words and image: weaker evidence", rest) if main else rest
+    return element("article", header, headline, main, folded)
+
+
+def _verdict_rows(rows: Iterable[VerdictRow]) -> str:
+    items = []
+    for row in rows:
+        sign = f"mark {row.answer.replace(' ', '-')}"
+        mark = element("span", MARKS[row.answer], class_=sign, title=row.answer)
+        question = element("strong", escape(row.facet.question))
+        answer = escape(f" {row.answer.capitalize()}. {row.evidence} ")
+        settle = element("small", escape(row.settle)) if row.settle else ""
+        items.append(element("li", mark, element("div", question, answer, settle)))
+    return element("ul", *items) if items else ""
 
 
 def _findings_list(report: DiagnosisReport) -> str:
@@ -238,59 +266,3 @@ def _footer(report: DiagnosisReport) -> str:
     ]
     notes += [f"{note}." for note in report.notes]
     return render_footer(notes, resamples=report.resamples, seed=report.seed)
-
-
-PAIR_NAMES, PAIR_COLORS = ("text", "against"), (0, 1)
-
-
-def render_explanation(run: ExplanationRun) -> str:
-    """Render the page: the image, the captions, their dividends and Shapley values."""
-    explanation = run.value
-    (image,) = open_images(run.example.images)
-    pairs = [
-        PairCard(name, 0, text, groups, game, color)
-        for name, text, groups, game, color in zip(
-            PAIR_NAMES, run.example.texts, run.groups, run.games, PAIR_COLORS, strict=False
-        )
-    ]
-    card = GameCard(
-        title=explanation.image,
-        verdict=_margin_words(run),
-        images=[(image, run.masks)],
-        pairs=pairs,
-    )
-    sections = [
-        render_section(
-            "What each pattern adds",
-            "A bar is what words or regions add to the score together, beyond what their parts "
-            "add; all of the other side is present.",
-            render_game_cards([card]),
-        ),
-        render_section("Shapley values", "Dividends, shared out evenly.", *_shapley_charts(run)),
-    ]
-    lead = f"Hidden: {explanation.baseline}."
-    title = f"{explanation.model} · {explanation.score}"
-    return render_page(title, lead, sections, render_footer(()))
-
-
-def _margin_words(run: ExplanationRun) -> str:
-    scores = [game.score for game in run.games]
-    if len(scores) < 2:
-        return f"score {scores[0]:.4g}"
-    return f"text less against: {format_number(scores[0] - scores[1], '+.4g')}"
-
-
-def _shapley_charts(run: ExplanationRun) -> list[str]:
-    charts = []
-    for side in ("words", "regions"):
-        shares = [
-            pair.word_shapley if side == "words" else pair.region_shapley
-            for pair in run.value.pairs
-        ]
-        series = [
-            BarSeries(name, values, color)
-            for name, values, color in zip(PAIR_NAMES, shares, PAIR_COLORS, strict=False)
-            if values
-        ]
-        charts.append(signed_bars(f"Shapley values of {side}", series))
-    return charts

@@ -178,10 +178,10 @@ def _cell_markup(cell: str) -> str:
     return f"{escape(value)} {element('small', escape(interval[:-1]))}"
 
 
-def image_data_uri(image: Image) -> str:
-    """JPEG data URI of an image, so that the report is one file."""
+def image_data_uri(image: Image, side: int = MAX_IMAGE_SIDE) -> str:
+    """JPEG data URI of an image of at most `side` pixels, so that the report is one file."""
     small = image.convert("RGB")
-    small.thumbnail((MAX_IMAGE_SIDE, MAX_IMAGE_SIDE))
+    small.thumbnail((side, side))
     stream = io.BytesIO()
     small.save(stream, "JPEG", quality=92, subsampling=0)
     return "data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode()
