@@ -260,7 +260,7 @@ def _count_words(needed: int, finding: Finding) -> str:
 
 def _round_up(count: int) -> int:
     """Count with two significant digits, never below it."""
-    power = 10 ** max(0, len(str(count)) - 2)
+    power: int = 10 ** max(0, len(str(count)) - 2)
     return -(-count // power) * power
 
 
