@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+import contrapose as cp
+from contrapose.data import Example, ImageRef, in_memory_benchmark
 from contrapose.data import registry as benchmarks
 from contrapose.models import registry as models
+from contrapose.report.results import evaluation_tables
+from contrapose.report.tables import Table
 from tests.conftest import Cli
 from tests.engine.models import Seeing
 from tests.fakes import Entry, Fake, Tower, patches
@@ -37,7 +42,7 @@ def test_json(cli: Cli) -> None:
         ("fake", "patches", "itc"), ("fake", "patches", "lm"),
     ]  # fmt: skip
     metric = runs[0]["subsets"]["pairs"]["text"]
-    assert set(metric) == {"value", "ci95", "n", "chance", "ties"}
+    assert set(metric) == {"value", "ci95", "n", "chance", "ties", "share"}
     assert set(runs[0]["metrics"]) == {"average"}
 
 
@@ -245,3 +250,25 @@ def test_a_remote_cache(cli: Cli) -> None:
     again = cli(*arguments)
     assert first.out == again.out
     assert again.err == ""
+
+
+def test_official_protocol_stands_beside_the_strict_one(tmp_path: Path) -> None:
+    """Ties are right by the authors' argmax and never here; both are in the run folder."""
+    path = tmp_path / "black.png"
+    Image.new("RGB", (8, 8)).save(path)
+    image = ImageRef("black.png", path)
+    examples = [Example(str(i), (image,), ("a", "b"), ((True, False),), {}) for i in range(12)]
+    bench = in_memory_benchmark(examples)
+    bench = replace(bench, card=replace(bench.card, official_ties="right"))
+
+    def constant(image: object, text: str) -> float:
+        return 1.0
+
+    run = cp.evaluate(constant, on=bench, protocol="official", resamples=100, cache=False)
+    assert isinstance(run, cp.Run)
+    assert (run.metrics["accuracy"].value, run.results.strict["accuracy"].value) == (1.0, 0.0)
+    run.save(tmp_path / "run")
+    assert cp.load_run(tmp_path / "run").results.strict["accuracy"].value == 0.0
+    (table, *_) = evaluation_tables([run.results])
+    assert isinstance(table, Table)
+    assert "all, strict" in table.plain()

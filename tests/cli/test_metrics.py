@@ -185,7 +185,11 @@ def test_official_protocol_counts_as_the_official_script(cli: Cli, tmp_path: Pat
     path.write_text("\n".join(rows))
     arguments = ("aro-coco-order", "--scores", path, "--partial")
     strict = results(cli, *arguments)["metrics"]["accuracy"]
-    official = results(cli, *arguments, "--protocol", "official")["metrics"]["accuracy"]
+    both = results(cli, *arguments, "--protocol", "official")
+    official = both["metrics"]["accuracy"]
+    assert both["strict"]["accuracy"]["value"] == 0.0
+    shown = cli("metrics", *arguments, "--protocol", "official")
+    assert "strict" in shown.out.splitlines()[1]
     assert (strict["value"], strict["ties"]) == (0.0, 1.0)
     assert (official["value"], official["ties"]) == (1.0, 1.0)
 

@@ -238,3 +238,33 @@ def test_metrics_without_chance_are_compared(tmp_path: Path) -> None:
         assert low < 0.9  # 20 of 20 are no certainty
         assert high == 1
     assert list(cp.compare(*runs, resamples=100).metrics) == ["exact_match", "fluent"]
+
+
+def test_metrics_reads_logs_as_a_benchmark(tmp_path: Path, cli: Cli) -> None:
+    """Scores of mteb give all metrics of the benchmark, outcomes of others their own."""
+    scores = np.random.default_rng(0).normal(size=(400, 2, 2))
+    predictions = {"mteb_model_meta": {"model_name": "m"}, "default": {"test": scores.tolist()}}
+    path = tmp_path / "Winoground_predictions.json"
+    path.write_text(json.dumps(predictions))
+    run = cp.measure(path, "winoground", resamples=100)
+    assert run.metrics["group"] == cp.measure(scores, "winoground", resamples=100).metrics["group"]
+    rows = [lm_eval_sample(i, i % 4 == 0, target="x") for i in range(400)]
+    samples = write_jsonl(tmp_path / "samples_winoground.jsonl", rows)
+    shown = cli("metrics", "winoground", "--scores", samples, "--resamples", "100")
+    assert "25.00" in shown.out
+    assert "0.250" not in shown.out
+    assert "log of winoground" in shown.out
+    few = write_jsonl(tmp_path / "samples_few.jsonl", rows[:30])
+    refusal = cli("metrics", "winoground", "--scores", few).refused()
+    assert "30 items" in refusal
+    assert "400 examples" in refusal
+    assert (
+        "--protocol"
+        in cli("metrics", "winoground", "--scores", samples, "--protocol", "official").refused()
+    )
+
+
+def test_metrics_refuses_a_log_of_several_runs(tmp_path: Path) -> None:
+    rows = [lm_eval_sample(i, True, name) for name in ("strict", "loose") for i in range(400)]
+    with pytest.raises(InputError, match=r"2 runs .*import"):
+        cp.measure(write_jsonl(tmp_path / "samples_w.jsonl", rows), "winoground")

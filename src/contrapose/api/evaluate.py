@@ -57,6 +57,7 @@ def evaluate(
     answer: str | None = None,
     prompt: str | None = None,
     oracle: ModelLike | None = None,
+    protocol: Literal["strict", "official"] = "strict",
     out: PathLike | None = None,
     overwrite: bool = False,
     resamples: int = 10_000,
@@ -98,6 +99,8 @@ def evaluate(
         oracle: who decides whether an image fits the target of an edit query: a model with `itm`,
             `vqa` or `itc`, or a `.npy` file of probabilities, images × captions; None is the
             benchmark's own.
+        protocol: `strict`, where ties are never wins, or `official`, as each benchmark's own script
+            counts; the strict figures then stand beside its.
         out: a run folder to write.
         overwrite: let `out` take the place of an earlier run.
         resamples: of the bootstrap.
@@ -140,6 +143,7 @@ def evaluate(
         question=parse_question_template(question, answer),
         prompt=prompt,
         oracle=None if oracle is None else one_model(oracle),
+        protocol=require_choice("protocol", protocol, ("strict", "official")),
         tokens=True,
         **shared,
     )

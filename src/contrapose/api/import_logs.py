@@ -22,8 +22,9 @@ def import_logs(
     """Read what other programs log of each item as runs, to be compared and ranked.
 
     Args:
-        logs: samples of lm-eval or lmms-eval (`.jsonl`), logs of inspect (`.eval`, `.json`), or
-            predictions of mteb's image-text pair classification (`.json`).
+        logs: samples of lm-eval or lmms-eval (`.jsonl`), logs of inspect (`.eval`, `.json`),
+            predictions of mteb's image-text pair classification (`.json`), or result tables of
+            VLMEvalKit (`.xlsx`, `.csv`, `.tsv`, `.json`).
         model: name of the model; None takes the log's.
         resamples: of the bootstrap.
         seed: of the bootstrap.

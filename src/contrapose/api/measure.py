@@ -41,6 +41,7 @@ def measure(
     tags: Mapping[str, PathLike] | Words = None,
     protocol: Literal["strict", "official"] = "strict",
     threshold: float | None = None,
+    dev_scores: PathLike | Any = None,
     partial: bool = False,
     resamples: int = 10_000,
     seed: int = 0,
@@ -53,7 +54,8 @@ def measure(
         scores: an array of examples × images × captions (the images may be left out where there is
             one), a list with an array for each example, a data frame or a list of rows (example,
             image, text, score), a matrix for a gallery; or a file in the benchmark's own layout, a
-            general table, an `.npy` array, or a folder of arrays.
+            general table, an `.npy` array, a folder of arrays, or a log of another program, as
+            `import_logs` reads it.
         examples: a list of `Example`s, a gallery, a benchmark, its name, or your own file.
         root: the benchmark's folder: adds tags and clusters by image; needs no images.
         prior: log P(T) of every caption: a file, or an array of examples × captions.
@@ -63,8 +65,11 @@ def measure(
         prior_as: the same for the prior; None is as the scores.
         by: tags to break results down by.
         tags: files of further tags by name, JSON objects of example id → tag or tags.
-        protocol: `strict`, where ties are never wins, or `official`, as the benchmark's own script.
-        threshold: score above which a caption counts as fitting (VALSE).
+        protocol: `strict`, where ties are never wins, or `official`, as the benchmark's own script
+            counts; the strict figures then stand beside its.
+        threshold: score above which a caption counts as fitting (VALSE, VSR).
+        dev_scores: scores of other pairs, as `scores`, by which the best threshold of yes/no
+            judgements is chosen; None cross-fits it.
         partial: allow examples without scores.
         resamples: of the bootstrap.
         seed: of everything random.
@@ -99,6 +104,7 @@ def measure(
         tags=tuple(_tag_files(tags)),
         protocol=require_choice("protocol", protocol, ("strict", "official")),
         threshold=threshold,
+        dev_scores=local_path(dev_scores) if isinstance(dev_scores, str | Path) else dev_scores,
         partial=partial,
         resamples=resamples,
         seed=seed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -103,6 +103,13 @@ def evaluate(
             "file of probabilities, images × captions. Left out: the benchmark's own annotation."
         ),
     ] = None,
+    protocol: Annotated[
+        Literal["strict", "official"],
+        typer.Option(
+            help="strict: ties are never wins. official: as each benchmark's own script counts, "
+            "with the strict figures beside."
+        ),
+    ] = "strict",
     out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let --out take the place of an earlier run.")
@@ -143,6 +150,7 @@ def evaluate(
             answer=answer,
             prompt=prompt,
             oracle=oracle,
+            protocol=protocol,
             out=out,
             overwrite=overwrite,
             resamples=resamples,

@@ -20,7 +20,7 @@ def import_logs(
         typer.Argument(
             metavar="LOG…",
             help="Samples of lm-eval or lmms-eval, .eval or .json logs of inspect, predictions of "
-            "mteb.",
+            "mteb, result tables of VLMEvalKit.",
         ),
     ],
     model: Annotated[

@@ -25,7 +25,7 @@ def metrics(
         typer.Option(
             metavar="PATH",
             help="Score file in the benchmark's own layout, a general table (example, "
-            "image, text, score), an .npy array, or a folder of arrays.",
+            "image, text, score), an .npy array, a folder of arrays, or a log as import reads it.",
         ),
     ],
     root: Annotated[
@@ -61,10 +61,22 @@ def metrics(
     ] = None,
     protocol: Annotated[
         Literal["strict", "official"],
-        typer.Option(help="strict: ties are never wins. official: as the benchmark's own script."),
+        typer.Option(
+            help="strict: ties are never wins. official: as the benchmark's own script counts, "
+            "with the strict figures beside."
+        ),
     ] = "strict",
     threshold: Annotated[
-        float | None, typer.Option(help="Score above which a caption counts as fitting (VALSE).")
+        float | None,
+        typer.Option(help="Score above which a caption counts as fitting (VALSE, VSR)."),
+    ] = None,
+    dev_scores: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Scores of other pairs, by which the best threshold of yes/no judgements is "
+            "chosen. Left out: cross-fitted.",
+        ),
     ] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Allow examples without scores.")
@@ -98,6 +110,7 @@ def metrics(
         tags=tags,
         protocol=protocol,
         threshold=threshold,
+        dev_scores=dev_scores,
         partial=partial,
         resamples=resamples,
         seed=seed,

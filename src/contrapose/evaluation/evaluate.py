@@ -52,7 +52,7 @@ from contrapose.files import gc_paused
 from contrapose.models import Model, PromptedCaptioner, load_model
 from contrapose.results.schema import AlphaReport, Results
 from contrapose.results.score_files import RunRecord
-from contrapose.results.summary import summarize_parts
+from contrapose.results.summary import headline, official_notes, summarize_parts
 from contrapose.results.tables import stack_tables
 from contrapose.scores import Skip
 
@@ -330,6 +330,7 @@ def _evaluate_selection(
         resamples=request.resamples,
         seed=request.seed,
     )
+    strict = {name: part.strict for name, part in parts.items() if part.strict is not None}
     rerank = max(part.rerank for part in parts.values())
     usage = sum_usage(chat.usage for chat in chats.values())
     measured = summary.measured
@@ -338,19 +339,21 @@ def _evaluate_selection(
         benchmark=selection.name,
         model=context.model.name,
         score=f"{score}:rerank={rerank}" if rerank else score,
-        protocol="strict",
+        protocol=request.protocol,
         aggregation=summary.aggregation,
         examples=len(measured),
         clusters=measured.cluster_count,
         resamples=request.resamples,
         seed=request.seed,
         metrics=summary.metrics,
+        strict=headline(strict, resamples=request.resamples, seed=request.seed) if strict else {},
         subsets=summary.subsets,
         alpha=alphas.get(""),
         part_alphas=alphas if selection.suite else {},
         skipped=summarize_skips(skipped),
         usage=usage,
         notes=(
+            *official_notes(request.protocol, (part.part.card for part in parts.values())),
             *provenance_notes(context, score, alphas.values()),
             *measured.notes,
             *summary.notes,

@@ -43,12 +43,11 @@ from contrapose.evaluation.skips import (
     without_skipped,
     without_skipped_queries,
 )
-from contrapose.metrics import IntArray
+from contrapose.metrics import FloatArray, IntArray
 from contrapose.models import Model, QuestionTemplate
 from contrapose.results.debias import Alpha, remove_prior
-from contrapose.results.measures import Measurements
 from contrapose.results.schema import AlphaReport
-from contrapose.results.shapes import MatrixScores, MeasureInput, find_shape, measure
+from contrapose.results.shapes import MatrixScores, MeasureInput, Protocol, find_shape, measure
 from contrapose.results.summary import MeasuredPart
 from contrapose.results.tables import ScoreTable, answers_table, grid_table, rankings_table
 from contrapose.scores import Answers, Skip
@@ -87,6 +86,8 @@ class EvalRequest(ScoringOptions):
         prompt: the text before a caption of `lm`; None takes each model's own.
         oracle: judge of edit queries: a model, its name, or a `.npy` file of probabilities; None
             takes the benchmark's own.
+        protocol: "strict", or the rules of each benchmark's official script, with strict ones
+            beside.
         tokens: also put the token log-probabilities of `lm` and `blind` into the score tables.
     """
 
@@ -101,6 +102,7 @@ class EvalRequest(ScoringOptions):
     question: QuestionTemplate = field(default_factory=QuestionTemplate)
     prompt: str | None = None
     oracle: str | Model | None = None
+    protocol: Protocol = "strict"
     tokens: bool = False
 
 
@@ -117,6 +119,7 @@ class PartRun:
         rerank: how many of each query of a gallery were scored; 0 for all.
         chat: the transcript of a chat score.
         spec: what else determines the score: λ of edit queries, and its scores on dev.
+        strict: under the official protocol, the measures where ties are never wins.
     """
 
     part: MeasuredPart
@@ -127,6 +130,7 @@ class PartRun:
     rerank: int = 0
     chat: ChatTranscript | None = None
     spec: Mapping[str, Any] = field(default_factory=dict)
+    strict: MeasuredPart | None = None
 
 
 def score_parts(
@@ -206,12 +210,14 @@ def run_part(
     if isinstance(data, Gallery):
         return _run_gallery(context, card, data, score, request, prefix)
     if isinstance(data, EditSet):
-        return _run_edits(context, card, data, score, prefix)
+        return _run_edits(context, card, data, score, request, prefix)
     if isinstance(data, ComposedSet):
-        return _run_composed(context, card, data, score, prefix)
+        return _run_composed(context, card, data, score, request, prefix)
     if answers is None:
         measured, chat, skipped = measure_chat(context, card, data, score, prefix)
-        return PartRun(MeasuredPart(card, measured), None, skipped=skipped, chat=chat)
+        part = MeasuredPart(card, measured)
+        strict = None if request.protocol == "strict" else part
+        return PartRun(part, None, skipped=skipped, chat=chat, strict=strict)
     kept = _require_answers(answers, card.name)
     if score not in DEBIASED:
         tokens = _score_tokens(context, score, data, answers, request)
@@ -220,7 +226,8 @@ def run_part(
         if score == "itm" and card.family in JUDGED and kept.scores[kept.frame.present].min() < 0:
             threshold = 0.0
         question = MeasureInput(kept, card, threshold=threshold)
-        return PartRun(MeasuredPart(card, measure(question)), table, skipped=answers.skipped)
+        part, strict, _ = _measure_part(question, request)
+        return PartRun(part, table, skipped=answers.skipped, strict=strict)
     prior = score_priors(context, kept.frame, DEBIASED[score], data)
     blank = np.isnan(prior) & kept.frame.present.any(axis=1)
     if blank.any():  # captions that the model reads under an image, and not under noise
@@ -228,15 +235,40 @@ def run_part(
         more = {kept.frame.ids[k]: unread for k in np.flatnonzero(blank.any(axis=1)).tolist()}
         answers = replace(answers, skipped={**answers.skipped, **more})
         kept, prior = _require_answers(answers, card.name), prior[~blank.any(axis=1)]
-    measured, alpha = remove_prior(
-        MeasureInput(kept, card),
-        prior,
-        alpha=request.alpha,
-        seed=request.seed,
-        prior_words=describe_prior(context.prior, context.model),
-    )
+    words = describe_prior(context.prior, context.model)
+    part, strict, alpha = _measure_part(MeasureInput(kept, card), request, prior=(prior, words))
     table = answers_table(kept, prefix, prior=prior)
-    return PartRun(MeasuredPart(card, measured), table, alpha, answers.skipped)
+    return PartRun(part, table, alpha, answers.skipped, strict=strict)
+
+
+def _measure_part(
+    question: MeasureInput,
+    request: EvalRequest,
+    notes: tuple[str, ...] = (),
+    prior: tuple[FloatArray, str] | None = None,
+) -> tuple[MeasuredPart, MeasuredPart | None, AlphaReport | None]:
+    """Measure a part by the request's protocol, and by the strict one where that is another.
+
+    Args:
+        question: scores and card.
+        request: options of the evaluation.
+        notes: for the reader of the results.
+        prior: log prior of the captions and its images in words; None removes none.
+    """
+
+    def measure_by(protocol: Protocol) -> tuple[MeasuredPart, AlphaReport | None]:
+        asked, alpha = replace(question, protocol=protocol), None
+        if prior is None:
+            measured = measure(asked)
+        else:
+            measured, alpha = remove_prior(
+                asked, prior[0], alpha=request.alpha, seed=request.seed, prior_words=prior[1]
+            )
+        noted = replace(measured, notes=(*measured.notes, *notes))
+        return MeasuredPart(question.card, noted), alpha
+
+    part, alpha = measure_by(request.protocol)
+    return part, None if request.protocol == "strict" else measure_by("strict")[0], alpha
 
 
 def _run_gallery(
@@ -258,46 +290,49 @@ def _run_gallery(
     candidates = skipped_candidates(data, grid)
     data, grid, skipped = without_skipped(data, grid)
     question = MeasureInput(MatrixScores(grid.scores, data, grid.from_text), card)
-    alpha = None
+    prior = None
     if score in DEBIASED:
-        measured, alpha = remove_prior(
-            question,
-            compute_gallery_prior(context, base, data, grid),
-            alpha=request.alpha,
-            seed=request.seed,
-            prior_words=describe_gallery_prior(context.prior, context.model, data),
-        )
-    else:
-        measured = measure(question)
-    part = MeasuredPart(card, _with_notes(measured, grid.notes))
-    return PartRun(part, table, alpha, skipped, candidates, grid.rerank)
+        words = describe_gallery_prior(context.prior, context.model, data)
+        prior = compute_gallery_prior(context, base, data, grid), words
+    part, strict, alpha = _measure_part(question, request, grid.notes, prior)
+    return PartRun(part, table, alpha, skipped, candidates, grid.rerank, strict=strict)
 
 
 def _run_edits(
-    context: ScoringContext, card: Card, data: EditSet, score: str, prefix: str
+    context: ScoringContext,
+    card: Card,
+    data: EditSet,
+    score: str,
+    request: EvalRequest,
+    prefix: str,
 ) -> PartRun:
     scored = score_edits(context, score, data)
     data, grid = scored.data, scored.matrix
     table = grid_table(grid.scores, data, prefix)
     candidates = skipped_candidates(data, grid)
     data, grid, skipped = without_skipped_queries(data, grid)
-    measured = measure(MeasureInput(MatrixScores(grid.scores, data), card))
-    part = MeasuredPart(card, _with_notes(measured, grid.notes))
+    question = MeasureInput(MatrixScores(grid.scores, data), card)
+    part, strict, _ = _measure_part(question, request, grid.notes)
     spec: dict[str, Any] = {} if scored.scale is None else {"scale": scored.scale}
     if scored.curve:
         spec |= {"dev_scores": [list(point) for point in scored.curve]}
-    return PartRun(part, table, skipped=skipped, candidates=candidates, spec=spec)
+    return PartRun(part, table, skipped=skipped, candidates=candidates, spec=spec, strict=strict)
 
 
 def _run_composed(
-    context: ScoringContext, card: Card, data: ComposedSet, score: str, prefix: str
+    context: ScoringContext,
+    card: Card,
+    data: ComposedSet,
+    score: str,
+    request: EvalRequest,
+    prefix: str,
 ) -> PartRun:
     rankings, skipped = score_composed(context, score, data)
     if not rankings.data.queries:
         raise NothingLeftError(card.name, skipped)
-    measured = _with_notes(measure(MeasureInput(rankings, card)), (describe_fusion(score),))
-    table = rankings_table(rankings, prefix)
-    return PartRun(MeasuredPart(card, measured), table, skipped=skipped)
+    notes = (describe_fusion(score),)
+    part, strict, _ = _measure_part(MeasureInput(rankings, card), request, notes)
+    return PartRun(part, rankings_table(rankings, prefix), skipped=skipped, strict=strict)
 
 
 def _score_tokens(
@@ -317,7 +352,3 @@ def _require_answers(answers: Answers, name: str) -> Answers:
     if not len(kept.frame):
         raise NothingLeftError(name, answers.skipped)
     return kept
-
-
-def _with_notes(measured: Measurements, notes: tuple[str, ...]) -> Measurements:
-    return replace(measured, notes=(*measured.notes, *notes))

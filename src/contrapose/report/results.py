@@ -137,12 +137,21 @@ def _metric_cells(metric: MetricValue) -> tuple[str, ...]:
     )
 
 
+def _strict_cell(results: Results, name: str) -> str:
+    """Value of a metric where ties are never wins, beside that of the official protocol."""
+    metric = results.strict.get(name)
+    return "–" if metric is None else format_value(metric.value, share=is_share(metric))
+
+
 def headline_table(runs: Sequence[Results]) -> Table:
     """Table of every run's headline metrics: value, interval, n, chance and ties."""
     rows = tuple(
         (run_label(run), metric_words(name), *_metric_cells(metric))
         for run in runs
-        for name, metric in run.metrics.items()
+        for name, metric in (
+            *run.metrics.items(),
+            *((f"{name} (strict)", metric) for name, metric in run.strict.items()),
+        )
     )
     return Table("", ("<model · score", "<metric", *METRIC_COLUMNS), rows)
 
@@ -181,13 +190,20 @@ def evaluation_tables(runs: Sequence[Results]) -> list[Table | str]:
     return [*tables, *list_notes(runs)]
 
 
+def _tie_words(runs: Sequence[Results]) -> str:
+    """Tie rule of runs in words."""
+    strict = all(run.protocol == "strict" for run in runs)
+    return "ties never win" if strict else "official protocol"
+
+
 def _evaluation_table(runs: Sequence[Results]) -> Table:
     """Table of the headline, then every part, with intervals; shares in per cent."""
     cells: dict[tuple[str, str], dict[int, MetricValue]] = {}
     for i, run in enumerate(runs):
-        for part, metrics in (("all", run.metrics), *_top_parts(run)):
+        beside = [("all, strict", run.strict)] if run.strict else []
+        for part, metrics in (("all", run.metrics), *beside, *_top_parts(run)):
             shares = [name for name, value in metrics.items() if is_share(value)]
-            for name in shares or metrics:
+            for name in metrics if run.scores else shares or metrics:  # a log's are all its own
                 cells.setdefault((part, name), {})[i] = metrics[name]
     rows = [
         (
@@ -199,7 +215,12 @@ def _evaluation_table(runs: Sequence[Results]) -> Table:
         )
         for (part, name), values in sorted(cells.items(), key=lambda row: _part_order(row[0], runs))
     ]
-    title = f"{runs[0].benchmark} · {runs[0].aggregation} · % with 95 % interval · ties never win"
+    plain = any(not is_share(value) for values in cells.values() for value in values.values())
+    unit = "shares in %, other values as they are" if plain else "%"
+    title = (
+        f"{runs[0].benchmark} · {runs[0].aggregation} · {unit} with 95 % interval · "
+        f"{_tie_words(runs)}"
+    )
     names = tuple(f"{run.model} {run.score}" for run in runs)
     return Table(title, ("<part", "<metric", "n", "chance", *names), tuple(rows))
 
@@ -237,8 +258,8 @@ def _top_parts(run: Results) -> list[tuple[str, dict[str, MetricValue]]]:
 
 def _part_order(key: tuple[str, str], runs: Sequence[Results]) -> int:
     """Position of a part in the first run that has it; the headline comes first."""
-    if key[0] == "all":
-        return -1
+    if key[0] in ("all", "all, strict"):
+        return -2 if key[0] == "all" else -1
     for run in runs:
         if key[0] in run.subsets:
             return list(run.subsets).index(key[0])
@@ -256,11 +277,17 @@ EQUIVARIANCE_NOTE = (
 
 def results_tables(results: Results) -> list[Table | str]:
     """Output of `contrapose metrics`."""
-    ties = "ties never win" if results.protocol == "strict" else "official protocol"
-    title = f"{results.benchmark} · {results.examples:,} examples · {results.aggregation} · {ties}"
-    rows = tuple((name, *_metric_cells(metric)) for name, metric in results.metrics.items())
+    title = (
+        f"{results.benchmark} · {results.examples:,} examples · {results.aggregation} · "
+        f"{_tie_words([results])}"
+    )
+    strict = ("strict",) if results.strict else ()
+    rows = tuple(
+        (name, *_metric_cells(metric), *(_strict_cell(results, name) for _ in strict))
+        for name, metric in results.metrics.items()
+    )
     return [
-        Table(title, ("<metric", *METRIC_COLUMNS), rows),
+        Table(title, ("<metric", *METRIC_COLUMNS, *strict), rows),
         *(_part_tables(results.subsets) if results.subsets else []),
         *([alpha_table(results.alpha)] if results.alpha else []),
         *([EQUIVARIANCE_NOTE] if EQUIVARIANCE & results.metrics.keys() else []),

@@ -86,8 +86,8 @@ def show(console: Console, parts: Sequence[Table | str]) -> None:
 
 
 def is_share(metric: MetricValue) -> bool:
-    """Whether a metric is a share of examples: it has a chance level or ties."""
-    return metric.chance is not None or metric.ties is not None
+    """Whether a metric is a share of examples: it has a chance level or ties, or says so."""
+    return metric.share or metric.chance is not None or metric.ties is not None
 
 
 def format_value(value: float | None, *, share: bool, signed: bool = False) -> str:

@@ -37,6 +37,7 @@ class Measure:
         weights: weight of each unit; None when all count alike.
         better: whether higher or lower is better; None when neither is.
         shown: whether it is reported, or only the source of a derived metric.
+        share: whether it is a share, written in per cent, though its chance level is not known.
     """
 
     values: FloatArray
@@ -46,6 +47,7 @@ class Measure:
     weights: FloatArray | None = None
     better: Better | None = "higher"
     shown: bool = True
+    share: bool = False
 
     def take(self, positions: IntArray) -> Measure:
         """Measure of a subset of the units."""

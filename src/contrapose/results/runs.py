@@ -51,7 +51,7 @@ from contrapose.results.tables import RANKING_COLUMNS
 KEYS = ("model", "benchmark", "score")
 """Names that identify a run of a folder."""
 
-KINDS = ("better", "shown")
+KINDS = ("better", "shown", "share")
 """Properties of a measure, beside its columns."""
 
 REPORT = "report.html"
@@ -395,5 +395,5 @@ def _read_measure(columns: dict[str, Any], name: str, kind: dict[str, Any]) -> M
         ties=None if ties is None else np.array(ties, dtype=np.bool_),
         chance=None if chance is None else np.array(chance, dtype=np.float64),
         weights=None if weights is None else np.array(weights, dtype=np.float64),
-        **{name: kind[name] for name in KINDS},
+        **{name: kind[name] for name in KINDS if name in kind},
     )

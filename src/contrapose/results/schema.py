@@ -39,6 +39,7 @@ class MetricValue(SchemaModel):
         chance: what guessing gets; null where guessing has no meaning.
         ties: share of the n with at least one tied comparison that decides the outcome; null
             for numbers that compare nothing.
+        share: whether it is a share of the n though neither chance nor ties are known.
     """
 
     value: float
@@ -46,6 +47,7 @@ class MetricValue(SchemaModel):
     n: int
     chance: float | None = None
     ties: float | None = None
+    share: bool = False
 
 
 class AlphaValue(SchemaModel):
@@ -140,7 +142,8 @@ class Results(SchemaModel):
         resamples: bootstrap resamples asked for.
         seed: of everything random.
         metrics: the headline.
-        subsets: the same for parts of the examples.
+        strict: under the official protocol, the headline where ties are never wins.
+        subsets: the metrics of parts of the examples.
         alpha: the α sweep, when a prior was given.
         part_alphas: the same for each part of a suite.
         skipped: the skipped examples; null when there are none.
@@ -161,6 +164,7 @@ class Results(SchemaModel):
     resamples: int
     seed: int
     metrics: dict[str, MetricValue]
+    strict: dict[str, MetricValue] = Field(default_factory=dict)
     subsets: dict[str, dict[str, MetricValue]]
     alpha: AlphaReport | None = None
     part_alphas: dict[str, AlphaReport] = Field(default_factory=dict)

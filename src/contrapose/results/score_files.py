@@ -7,9 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from contrapose import __version__
 from contrapose.data import (
     Benchmark,
+    Card,
     ComposedSet,
     EditSet,
     Example,
@@ -20,10 +23,17 @@ from contrapose.data import (
 from contrapose.errors import InputError, option
 from contrapose.files import StrictProblems
 from contrapose.results.debias import remove_prior
+from contrapose.results.log_measures import measure_log, read_benchmark_log
 from contrapose.results.measures import Measurements
-from contrapose.results.schema import AlphaReport, Results
+from contrapose.results.schema import AlphaReport, MetricValue, Results
 from contrapose.results.shapes import MatrixScores, MeasureInput, Protocol, find_shape, measure
-from contrapose.results.summary import RESAMPLES, MeasuredPart, summarize_parts
+from contrapose.results.summary import (
+    RESAMPLES,
+    MeasuredPart,
+    headline,
+    official_notes,
+    summarize_parts,
+)
 from contrapose.results.tables import ScoreTable, answers_table
 from contrapose.scores import (
     Answers,
@@ -61,6 +71,7 @@ class MetricsRequest:
     tags: tuple[tuple[str, Path], ...] = ()
     protocol: Protocol = "strict"
     threshold: float | None = None
+    dev_scores: Path | Any = None
     partial: bool = False
     resamples: int = RESAMPLES
     seed: int = 0
@@ -106,7 +117,18 @@ def measure_score_file(request: MetricsRequest, benchmark: Benchmark | None = No
     card = benchmark.card
     data = read_annotations(request, benchmark)
     answers, measured, alpha = measure_outcomes(request, benchmark, data)
-    request = replace(request, scores=_source(request.scores), prior=_source(request.prior))
+    strict: dict[str, MetricValue] = {}
+    if request.protocol == "official":
+        _, other, _ = measure_outcomes(replace(request, protocol="strict"), benchmark, data)
+        strict = headline(
+            {"": MeasuredPart(card, other)}, resamples=request.resamples, seed=request.seed
+        )
+    request = replace(
+        request,
+        scores=_source(request.scores),
+        prior=_source(request.prior),
+        dev_scores=_source(request.dev_scores),
+    )
     summary = summarize_parts(
         {"": MeasuredPart(card, measured)},
         request.by,
@@ -131,9 +153,10 @@ def measure_score_file(request: MetricsRequest, benchmark: Benchmark | None = No
         resamples=request.resamples,
         seed=request.seed,
         metrics=summary.metrics,
+        strict=strict,
         subsets=summary.subsets,
         alpha=alpha,
-        notes=(*measured.notes, *notes),
+        notes=(*official_notes(request.protocol, [card]), *measured.notes, *notes),
     )
     table = None if answers is None else answers_table(answers)
     cases = {example.id: example for example in data} if isinstance(data, list) else {}
@@ -152,25 +175,17 @@ def measure_outcomes(
 ) -> tuple[Answers | None, Measurements, AlphaReport | None]:
     """Measure every example of a score file, before aggregation."""
     card, scores = benchmark.card, request.scores
-    if isinstance(data, Gallery | EditSet | ComposedSet) and request.prior is not None:
-        raise InputError(f"{card.name} takes no {option('prior')}.")
-    if isinstance(data, ComposedSet):
-        rankings = _read_rankings(request, data)
-        return None, measure(MeasureInput(rankings, card, request.protocol)), None
-    if isinstance(data, Gallery | EditSet):
-        if isinstance(data, EditSet) and request.root is None and not benchmark.generated:
-            raise InputError(f"{card.name} needs {option('root', 'DIR')}.")
-        if isinstance(data, Gallery):
-            shape, axes = (len(data.images), len(data.texts)), "images, texts"
-        else:
-            shape, axes = (len(data.queries), len(data.images)), "queries, database images"
-        matrix = (
-            read_matrix(scores, shape, axes)
-            if isinstance(scores, Path)
-            else read_memory_matrix(scores, shape)
-        )
-        given = MatrixScores(matrix, data)
+    if request.dev_scores is not None and card.family != "judgement":
+        raise InputError(f"{card.name} takes no {option('dev_scores')}: it needs no threshold.")
+    if isinstance(data, Gallery | EditSet | ComposedSet):
+        given = _read_galleries(request, benchmark, data)
         return None, measure(MeasureInput(given, card, request.protocol)), None
+    log = read_benchmark_log(scores, card, partial=request.partial)
+    if log is not None and log.pairs is None:
+        _refuse_options(request, "a log of outcomes", official=True)
+        return None, measure_log(log), None
+    if log is not None:
+        scores = log.pairs
     outcomes = read_outcomes(scores, card, partial=request.partial)
     if outcomes is not None:
         return None, _measure_choices(outcomes, request, benchmark), None
@@ -184,7 +199,8 @@ def measure_outcomes(
         answers = read_scores(scores, card, frame, partial=request.partial)
     for name, path in request.tags:
         answers = add_tags(answers, path, name)
-    question = MeasureInput(answers, card, request.protocol, request.threshold)
+    dev = None if request.dev_scores is None else _read_dev_scores(request, card, answers)
+    question = MeasureInput(answers, card, request.protocol, request.threshold, dev=dev)
     if request.prior is None:
         return answers, measure(question), None
     prior = request.prior
@@ -204,14 +220,67 @@ def measure_outcomes(
     return answers, measured, alpha
 
 
+def _read_galleries(
+    request: MetricsRequest, benchmark: Benchmark, data: Gallery | EditSet | ComposedSet
+) -> MatrixScores | ComposedRankings:
+    """Read the matrix of a gallery or of edit queries, or the rankings of composed queries."""
+    card, scores = benchmark.card, request.scores
+    if request.prior is not None:
+        raise InputError(f"{card.name} takes no {option('prior')}.")
+    if isinstance(data, ComposedSet):
+        return _read_rankings(request, data)
+    if isinstance(data, EditSet) and request.root is None and not benchmark.generated:
+        raise InputError(f"{card.name} needs {option('root', 'DIR')}.")
+    if isinstance(data, Gallery):
+        shape, axes = (len(data.images), len(data.texts)), "images, texts"
+    else:
+        shape, axes = (len(data.queries), len(data.images)), "queries, database images"
+    matrix = (
+        read_matrix(scores, shape, axes)
+        if isinstance(scores, Path)
+        else read_memory_matrix(scores, shape)
+    )
+    return MatrixScores(matrix, data)
+
+
+def _read_dev_scores(request: MetricsRequest, card: Card, answers: Answers) -> Answers:
+    """Read scores and labels of the pairs that the best threshold is chosen on.
+
+    Raises:
+        InputError: they are the scores that are measured, or of pairs without labels.
+    """
+    given = request.dev_scores
+    dev = (
+        read_scores(given, card, None, partial=True)
+        if isinstance(given, Path)
+        else read_memory_scores(given, card, None, partial=True)
+    )
+    if np.array_equal(dev.scores, answers.scores):
+        raise InputError(
+            f"{option('dev_scores')} are the scores to be measured: a threshold must be chosen on "
+            "other pairs."
+        )
+    return dev
+
+
 def _measure_choices(
     outcomes: ChoiceOutcomes, request: MetricsRequest, benchmark: Benchmark
 ) -> Measurements:
     """Measure outcomes, which have no scores to take a prior from and no ids to tag."""
-    for name, given in (("prior", request.prior is not None), ("tags", bool(request.tags))):
-        if given:
-            raise InputError(f"a table of outcomes takes no {option(name)}.")
+    _refuse_options(request, "a table of outcomes")
     return measure(MeasureInput(outcomes, benchmark.card, request.protocol))
+
+
+def _refuse_options(request: MetricsRequest, source: str, *, official: bool = False) -> None:
+    """Refuse the options that need scores, of which there are only outcomes."""
+    asked = {
+        "prior": request.prior is not None,
+        "tags": bool(request.tags),
+        "protocol": official and request.protocol == "official",
+    }
+    for name, given in asked.items():
+        if given:
+            raise InputError(f"{source} takes no {option(name)}.")
 
 
 def _read_rankings(request: MetricsRequest, data: ComposedSet) -> ComposedRankings:

@@ -60,7 +60,7 @@ def measure_of(measured: Measurements, name: str) -> Measure | None:
 
 
 def _is_share(measure: Measure) -> bool:
-    return measure.ties is not None or measure.chance is not None
+    return measure.share or measure.ties is not None or measure.chance is not None
 
 
 def mean_statistic(measure: Measure, values: FloatArray, over: Grouping | None) -> Statistic:

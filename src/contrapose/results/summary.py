@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,6 +39,23 @@ from contrapose.results.statistics import (
 RESAMPLES = 10_000
 
 SUITE_AGGREGATION = "mean over parts of their main metric"
+
+
+def official_notes(protocol: str, cards: Iterable[Card]) -> tuple[str, ...]:
+    """Note on the authors' rule of every card; none under the strict protocol."""
+    if protocol == "strict":
+        return ()
+    known = {card.name: card for card in cards}
+    return tuple(
+        f"the official rule{f' of {name}' if len(known) > 1 else ''}: {_describe_rule(card)}"
+        for name, card in known.items()
+    )
+
+
+def _describe_rule(card: Card) -> str:
+    if card.official_ties == "right":
+        return card.official or "a tie is right"
+    return card.official or "as the strict one, ties are wrong"
 
 
 def summarize_headline(
@@ -122,6 +139,7 @@ def summarize(
             n=count_units(measured, name),
             chance=_chance_level(measured, name, over),
             ties=_tie_rate(measured, name, over),
+            share=all(measured.measures[one].share for one in metric_sources(measured, name)),
         )
         for name, statistic in statistics.items()
     }
@@ -255,6 +273,16 @@ def summarize_parts(
     average = average_parts(parts, merged, resamples=resamples, seed=seed)
     few = note_few_clusters({"all": average, **subsets})
     return PartsSummary(merged, SUITE_AGGREGATION, average, subsets, few)
+
+
+def headline(
+    parts: Mapping[str, MeasuredPart], *, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, MetricValue]:
+    """Headline metrics alone of a benchmark, or of a suite; see `summarize_parts`."""
+    if list(parts) == [""]:
+        part = parts[""]
+        return summarize_headline(part.measured, part.card, resamples=resamples, seed=seed)[0]
+    return average_parts(parts, merge_parts(parts), resamples=resamples, seed=seed)
 
 
 def _aggregate(

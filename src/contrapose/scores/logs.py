@@ -1,7 +1,7 @@
-"""Logs of other programs: outcomes of each item by lm-eval, lmms-eval, inspect and mteb.
+"""Logs of other programs: outcomes of each item by lm-eval, lmms-eval, inspect, mteb, VLMEvalKit.
 
-The layouts are those of lm-eval 0.4, lmms-eval 0.7, inspect_ai 0.3 and mteb 2. A log is recognized
-by its content. Nothing of these programs is imported.
+The layouts are those of lm-eval 0.4, lmms-eval 0.7, inspect_ai 0.3, mteb 2 and VLMEvalKit 0.3. A
+log is recognized by its content. Nothing of these programs is imported.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from contrapose.errors import InputError, printable
 from contrapose.files import StrictProblems, read_json, read_jsonl_records
 from contrapose.metrics import FloatArray
 from contrapose.scores.inspect_logs import is_inspect_log, read_inspect_log
+from contrapose.scores.vlmevalkit import is_result_table, read_result_table
 
 MOST_NOTES = 5
 
@@ -42,12 +43,13 @@ class ItemLog:
         values: for each metric its value of each item; None where an item has none.
         chance: for each metric the chance level of each item, where it is known.
         better: the better direction, of metrics of which the log says it.
+        tags: for each tag its value of each item.
         pairs: scores as (images, captions) of each item instead of values, right pairs on the
             diagonal.
         notes: sentences for the reader.
     """
 
-    tool: Literal["lm-eval", "lmms-eval", "inspect", "mteb"]
+    tool: Literal["lm-eval", "lmms-eval", "inspect", "mteb", "vlmevalkit"]
     task: str
     model: str
     score: str = ""
@@ -55,16 +57,32 @@ class ItemLog:
     values: dict[str, list[float | None]] = field(default_factory=dict)
     chance: dict[str, list[float]] = field(default_factory=dict)
     better: dict[str, Literal["higher", "lower"]] = field(default_factory=dict)
+    tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
     pairs: FloatArray | None = None
     notes: list[str] = field(default_factory=list)
+
+
+def is_log(path: Path) -> bool:
+    """Whether a file is a log of another program, by its name and first row."""
+    if is_inspect_log(path) or is_result_table(path):
+        return True
+    if path.suffix.lower() not in (".json", ".jsonl") or not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        start = stream.read(2**16)
+    if path.suffix.lower() == ".json":
+        return b'"mteb_model_meta"' in start
+    first = start.split(b"\n", 1)[0]
+    return b'"doc_id"' in first and (b'"resps"' in start or b'"filtered_resps"' in start)
 
 
 def read_logs(path: Path, model: str | None = None) -> list[ItemLog]:
     """Read a log: one `ItemLog` for each filter, scorer or subset.
 
     Args:
-        path: samples of lm-eval or lmms-eval (`.jsonl`), a log of inspect (`.eval` or `.json`), or
-            predictions of mteb (`.json`).
+        path: samples of lm-eval or lmms-eval (`.jsonl`), a log of inspect (`.eval` or `.json`),
+            predictions of mteb (`.json`), or a result table of VLMEvalKit (`.xlsx`, `.csv`, `.tsv`
+            or `.json`).
         model: name of the model; None takes the log's.
 
     Raises:
@@ -72,10 +90,15 @@ def read_logs(path: Path, model: str | None = None) -> list[ItemLog]:
     """
     if is_inspect_log(path):
         logs = _from_inspect(path)
+    elif is_result_table(path):
+        logs = [_from_table(path)]
     elif path.suffix.lower() == ".json":
         content = read_json(path, StrictProblems())
         if not isinstance(content, dict) or "mteb_model_meta" not in content:
-            raise InputError("is no log of inspect and no predictions of mteb.", file=path)
+            raise InputError(
+                "is no log of inspect, no predictions of mteb and no table of VLMEvalKit.",
+                file=path,
+            )
         logs = _from_mteb(path, content)
     else:
         logs = _from_samples(path)
@@ -239,6 +262,16 @@ def _from_inspect(path: Path) -> list[ItemLog]:
             log.chance["accuracy"] = [1 / size for size in sizes]
         logs.append(log)
     return logs
+
+
+def _from_table(path: Path) -> ItemLog:
+    table = read_result_table(path)
+    log = ItemLog("vlmevalkit", table.task, table.model, ids=table.ids, tags=table.tags)
+    _add_values(log, [(None, row) for row in table.values], path)
+    if table.chance is not None and "accuracy" in log.values:
+        log.chance["accuracy"] = table.chance
+    log.notes += table.notes
+    return log
 
 
 def _from_mteb(path: Path, content: Mapping[str, Any]) -> list[ItemLog]:

@@ -181,3 +181,29 @@ def test_own_file_and_a_match_logit(tmp_path: Path) -> None:
         assert run.metrics["accuracy"].value == run.metrics["auroc"].value == 1
         assert run.metrics["yes_share"].value == 1 / 2
         assert ("calibration_error" in run.metrics) == (model is probability)
+
+
+def test_threshold_of_a_dev_file(shared: Path, cli: Cli) -> None:
+    """The best threshold of the dev scores is used on the test scores."""
+    folder = shared / "vsr" / "v1" / "scores"
+    for model in FIGURES:
+        dev, test = (folder / f"{model}_{split}.jsonl" for split in ("dev", "test"))
+        run = cp.measure(test, "vsr", dev_scores=dev, resamples=100)
+        rows = [
+            [json.loads(line) for line in file.read_text().splitlines()] for file in (dev, test)
+        ]
+        scores, truth = (
+            [np.array([row[name] for row in some], dtype=float) for some in rows]
+            for name in ("score", "label")
+        )
+        edges = [-np.inf, *np.sort(scores[0])]
+        best = max(((scores[0] > edge) == truth[0]).mean() for edge in edges)
+        limits = [edge for edge in edges if ((scores[0] > edge) == truth[0]).mean() == best]
+        reached = {((scores[1] > edge) == truth[1]).mean() for edge in limits}
+        value = run.metrics["best_threshold_accuracy"].value
+        assert min(reached) - 2e-3 <= value <= max(reached) + 2e-3
+        assert any("1,012 dev examples" in note for note in run.results.notes)
+    refusal = cli("metrics", "vsr", "--scores", test, "--dev-scores", test).refused()
+    assert "--dev-scores" in refusal
+    with pytest.raises(InputError, match="dev_scores"):
+        cp.measure(np.ones((400, 2, 2)), "winoground", dev_scores=dev)

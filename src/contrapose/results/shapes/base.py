@@ -60,6 +60,7 @@ class MeasureInput:
             scores that are all probabilities and leaves those metrics out otherwise.
         caption_scores: scores that decide between captions, if others than the answers': with the
             language prior removed. They never touch the choice between images.
+        dev: scores of other examples, on which a threshold is chosen; None has none.
     """
 
     scores: Answers | MatrixScores | ComposedRankings | ChoiceOutcomes
@@ -67,6 +68,7 @@ class MeasureInput:
     protocol: Protocol = "strict"
     threshold: float | None = None
     caption_scores: FloatArray | None = None
+    dev: Answers | None = None
 
     @property
     def answers(self) -> Answers:
@@ -218,11 +220,7 @@ def shapes() -> dict[str, Shape]:
 
 
 def find_shape(card: Card) -> Shape:
-    """Find the shape of a benchmark.
-
-    Raises:
-        InputError: its family has no shape.
-    """
+    """Find the shape of a benchmark; an InputError where its family has none."""
     shape = shapes().get(card.family)
     if shape is None:
         near = did_you_mean(card.family, shapes())
@@ -369,10 +367,9 @@ def measure(question: MeasureInput) -> Measurements:
     result = shape.measure(question)
     if result.units is not None:
         return Measurements(*result.units, result.measures, result.derived, result.notes)
-    answers = question.answers
+    answers, frame = question.answers, question.answers.frame
     measures = {**result.measures, **registered_measures(question, result.measures)}
     notes = (*answers.notes, *result.notes)
-    frame = answers.frame
     return Measurements(frame.ids, frame.tags, frame.clusters, measures, result.derived, notes)
 
 

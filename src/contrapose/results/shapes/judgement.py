@@ -2,8 +2,8 @@
 
 A score at or above the threshold says yes. Accuracy, balanced accuracy, share of yes and
 calibration need probabilities or a threshold of the user; AUROC and the accuracy at the best
-threshold do not. That threshold is chosen on the examples whose tag `split` is `dev`, where there
-are some, and by cross-fitting where not.
+threshold do not. That threshold is chosen on scores of dev examples: given beside the others, or
+those whose tag `split` is `dev`; and by cross-fitting where there are none.
 """
 
 from __future__ import annotations
@@ -51,7 +51,11 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     else:
         measures |= _measure_threshold(s, truth, threshold)
         derived["balanced_accuracy"] = DerivedMetric("average", ("accuracy_true", "accuracy_false"))
-    best, note = _measure_best(s, truth, counted.clusters, (scores[dev], labels[dev]))
+    others = (scores[dev], labels[dev])
+    if question.dev is not None:
+        given = question.dev
+        others = (given.scores[:, 0, 0].astype(np.float64), given.frame.match[:, 0, 0])
+    best, note = _measure_best(s, truth, counted.clusters, others)
     measures |= best
     notes += note
     measures["true_score"] = Measure(s, truth, better="higher", shown=False)
