@@ -18,7 +18,9 @@ Family = str
 
 choice: 1 × n, one right. foil: caption and foil with a threshold (VALSE). pairs: m × n, text,
 image and group score. images: the image score alone (COLA). triple: 1 × 3, original, hard
-negative and hard positive in this order. retrieval: N × M. classes: N × classes. edits: SIMAT.
+negative and hard positive in this order. probes: 2 images × 1 caption, judged too (SVO-Probes).
+retrieval: N × M. adversarial: N × M with captions that fit no image. classes: N × classes. edits:
+SIMAT.
 composed: an image and a text to retrieve an image by. boundaries: frames of a video × 2 captions.
 judgement: 1 × 1, yes or no. questions: 2 images × 2 questions with one of two answers.
 sets: choices that count together in pairs and sets.
@@ -215,6 +217,8 @@ def _text_count(data: Gallery | EditSet | ComposedSet) -> int:
 def _gallery_family(data: Gallery | EditSet | ComposedSet) -> Family:
     if not isinstance(data, Gallery):
         return "edits" if isinstance(data, EditSet) else "composed"
+    if data.distractors:
+        return "adversarial"
     return "classes" if data.templates else "retrieval"
 
 

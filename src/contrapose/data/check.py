@@ -170,7 +170,7 @@ class _Survey:
         self.captions.update(gallery.texts)
         for image in gallery.images:
             self._image(image)
-        used = {text for _, text in gallery.pairs}
+        used = {text for _, text in (*gallery.pairs, *gallery.distractors)}
         for position in sorted(set(range(len(gallery.texts))) - used):
             message = f"no image belongs to {gallery.texts[position]!r}."
             self.notes.append(Problem("no image", message))

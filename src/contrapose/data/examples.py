@@ -83,6 +83,8 @@ class Gallery:
         pairs: the (image, text) positions that belong together; a full N × M matrix of a
             5,000-image gallery would hold 125 million cells.
         templates: prompt templates with one `{}` each, for class names; empty for captions.
+        distractors: (image, text) positions of adversarial captions, which were made from the
+            image's own and fit no image (RoCOCO).
     """
 
     id: str
@@ -90,6 +92,7 @@ class Gallery:
     texts: tuple[str, ...]
     pairs: tuple[tuple[int, int], ...]
     templates: tuple[str, ...] = ()
+    distractors: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ QUERY_SCORES = {**EDIT_SCORES, **FUSION_SCORES}
 TOKENS = ("lm", "blind")
 """Scores with token log-probabilities."""
 
-JUDGED = ("judgement", "questions")
+JUDGED = ("judgement", "questions", "probes")
 """Families whose scores say yes or no: a match logit above 0 says yes."""
 
 HALF = math.log(0.5)

@@ -214,13 +214,15 @@ def _truncate(data: Gallery | EditSet, limit: int) -> Gallery | EditSet:
     if data.templates:  # classes stay as they are: fewer would be an easier question
         pairs = tuple(pair for pair in data.pairs if pair[0] < limit)
         return replace(data, images=data.images[:limit], pairs=pairs)
-    texts = sorted({text for image, text in data.pairs if image < limit})
+    kept = (*data.pairs, *data.distractors)
+    texts = sorted({text for image, text in kept if image < limit})
     position = {text: i for i, text in enumerate(texts)}
     return replace(
         data,
         images=data.images[:limit],
         texts=tuple(data.texts[text] for text in texts),
         pairs=tuple((i, position[text]) for i, text in data.pairs if i < limit),
+        distractors=tuple((i, position[text]) for i, text in data.distractors if i < limit),
     )
 
 

@@ -83,7 +83,8 @@ def without_skipped(
     rows, columns = _add_orphans(gallery, grid.skipped_rows, grid.skipped_columns)
     skipped = {f"image {gallery.images[i].key}": why for i, why in sorted(rows.items())}
     if not gallery.templates:
-        skipped |= {f"text {j}": why for j, why in sorted(columns.items())}
+        adversarial = {j for _, j in gallery.distractors}  # candidates, and no queries
+        skipped |= {f"text {j}": why for j, why in sorted(columns.items()) if j not in adversarial}
     kept = _cut_gallery(gallery, rows, columns)
     if not kept.pairs:
         raise NothingLeftError(gallery.id, skipped)
@@ -97,7 +98,10 @@ def without_skipped(
 def _add_orphans(
     gallery: Gallery, rows: Mapping[int, T], columns: Mapping[int, T]
 ) -> tuple[dict[int, T], dict[int, T]]:
-    """Add to skipped images and texts those whose partners are all skipped; class names stay."""
+    """Add to skipped images and texts those whose partners are all skipped; class names stay.
+
+    Adversarial captions go with the image they were made from.
+    """
     pairs = [(i, j) for i, j in gallery.pairs if i not in rows and j not in columns]
     kept_images, kept_texts = {i for i, _ in pairs}, {j for _, j in pairs}
     rows, columns = dict(rows), dict(columns)
@@ -109,6 +113,9 @@ def _add_orphans(
             rows.setdefault(i, why)
         if j not in kept_texts and not gallery.templates:
             columns.setdefault(j, why)
+    for i, j in gallery.distractors:
+        if i in rows:
+            columns.setdefault(j, rows[i])
     return rows, columns
 
 
@@ -118,13 +125,16 @@ def _cut_gallery(gallery: Gallery, rows: Container[int], columns: Container[int]
     texts = [j for j in range(len(gallery.texts)) if j not in columns]
     row_of = {i: new for new, i in enumerate(images)}
     column_of = {j: new for new, j in enumerate(texts)}
+    pairs, distractors = (
+        tuple((row_of[i], column_of[j]) for i, j in some if i in row_of and j in column_of)
+        for some in (gallery.pairs, gallery.distractors)
+    )
     return replace(
         gallery,
         images=tuple(gallery.images[i] for i in images),
         texts=tuple(gallery.texts[j] for j in texts),
-        pairs=tuple(
-            (row_of[i], column_of[j]) for i, j in gallery.pairs if i in row_of and j in column_of
-        ),
+        pairs=pairs,
+        distractors=distractors,
     )
 
 

@@ -68,6 +68,32 @@ def recalls(
     return named
 
 
+def false_recalls(scores: ArrayLike, adversarial: ArrayLike) -> Outcome:
+    """Whether the best text of every image is an adversarial one (RoCOCO's false recall).
+
+    Args:
+        scores: (N, M) scores of every image with every text; may be memory-mapped.
+        adversarial: (M,) which texts are adversarial.
+
+    Returns:
+        One value an image: 1 where an adversarial text scores at least as high as all others;
+        among equals it comes first, as ties are never wins.
+
+    Raises:
+        InputError: the arrays do not fit, all or none of the texts are adversarial, or a score is
+            NaN.
+    """
+    gallery, mask = np.asarray(scores), np.asarray(adversarial, dtype=np.bool_)
+    if gallery.ndim != 2 or mask.shape != gallery.shape[1:]:
+        raise InputError(f"scores of shape {gallery.shape} and {mask.shape[0]} texts do not fit.")
+    if not mask.any() or mask.all():
+        raise InputError("some texts must be adversarial, and some must not.")
+    best = np.empty((2, len(gallery)))
+    for rows, block in _blocks(gallery):
+        best[0, rows], best[1, rows] = block[:, ~mask].max(axis=1), block[:, mask].max(axis=1)
+    return binary_outcome(best[1] >= best[0], best[1] == best[0], float(mask.mean()))
+
+
 def recall_chance(others: int, matches: ArrayLike, k: int) -> float:
     """Chance level of recall at k: the best of g right items among `others` is in the first k.
 

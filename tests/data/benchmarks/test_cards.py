@@ -27,6 +27,9 @@ NAMES = (
     "bivlc",
     "colorswap",
     "vismin",
+    "visla",
+    "svo-probes",
+    "imagecode",
 )
 
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from contrapose.data import open_image
+import contrapose as cp
+from contrapose.data import Gallery, find_single_benchmark, open_image
 from contrapose.data.benchmarks.retrieval import read_coco, read_flickr
 from contrapose.errors import InputError
-from contrapose.files import ProblemList, StrictProblems
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
+from contrapose.files import ProblemList, Problems, StrictProblems
+from tests.fakes import Fake
 
 
 def write(path: Path, content: Any) -> Path:
@@ -136,3 +142,63 @@ def test_files_without_a_gallery(tmp_path: Path) -> None:
     write(tmp_path / "dataset_coco.json", [1])
     with pytest.raises(InputError, match="with the key 'images'"):
         read_coco(tmp_path, StrictProblems())
+
+
+def rococo(number: int, right: int = 5) -> dict[str, Any]:
+    captions = [f"right {number}.{i}" for i in range(right)]
+    return {"image": f"val2014/{number}.jpg", "caption": [*captions, *[f"bad {number}"] * 5]}
+
+
+def read_rococo(root: Path, problems: Problems) -> Gallery:
+    gallery = find_single_benchmark("rococo/same-concept").read(root, problems)
+    assert isinstance(gallery, Gallery)
+    return gallery
+
+
+def test_adversarial_captions_fit_no_image(tmp_path: Path) -> None:
+    write(tmp_path / "annotations" / "same_concept.json", [rococo(1), rococo(2, 6), rococo(3, 7)])
+    gallery = read_rococo(tmp_path, StrictProblems())
+    assert [len([p for p in gallery.pairs if p[0] == i]) for i in range(3)] == [5, 6, 7]
+    assert {gallery.texts[j] for i, j in gallery.distractors if i == 1} == {"bad 2"}
+    assert len(gallery.distractors) == 15
+    assert gallery.images[0].path == tmp_path / "val2014" / "1.jpg"
+    write(tmp_path / "annotations" / "same_concept.json", [rococo(1), rococo(2, 4)])
+    problems = ProblemList()
+    assert len(read_rococo(tmp_path, problems).images) == 1
+    assert "9 captions" in problems.problems[0].message
+    write(tmp_path / "annotations" / "same_concept.json", [])
+    with pytest.raises(InputError, match="no image"):
+        read_rococo(tmp_path, StrictProblems())
+
+
+def test_false_recall_and_the_drop(tmp_path: Path) -> None:
+    write(tmp_path / "danger.json", [rococo(1), rococo(2), rococo(3)])
+    scores = np.zeros((3, 30))
+    scores[0, 2] = 3  # right
+    scores[1, 11], scores[1, 5] = 2, 3  # an adversarial caption of another image is first
+    scores[2, 0], scores[2, 20], scores[2, 25] = 5, 1, 4  # a caption of another image is first
+    run = cp.measure(scores, "rococo/danger", root=tmp_path, resamples=100)
+    values = {name: metric.value for name, metric in run.metrics.items()}
+    assert values["image_to_text_r1"] == pytest.approx(1 / 3)
+    assert values["plain_r1"] == pytest.approx(2 / 3)
+    assert values["r1_drop"] == pytest.approx(1 / 3)
+    assert values["false_recall"] == pytest.approx(1 / 3)
+    scores[0, 5] = 3  # as high as the right one
+    run = cp.measure(scores, "rococo/danger", root=tmp_path, resamples=100)
+    assert run.metrics["false_recall"].value == pytest.approx(2 / 3)
+    assert run.metrics["image_to_text_r1"].value == 0
+
+
+def test_adversarial_captions_go_with_their_image(tmp_path: Path) -> None:
+    write(tmp_path / "danger.json", [rococo(1), rococo(2), rococo(3)])
+    (tmp_path / "val2014").mkdir()
+    for name in ("1", "3"):
+        Image.new("RGB", (3, 3)).save(tmp_path / "val2014" / f"{name}.jpg")
+    request = EvalRequest(("rococo/danger",), ("itc",), root=tmp_path, resamples=100)
+    (run,) = evaluate_models([Fake()], request)
+    assert run.results.examples == 2
+    assert run.results.skipped is not None
+    assert run.results.skipped.examples == 6  # the image and its five captions
+    (run,) = evaluate_models([Fake()], replace(request, limit=1))
+    assert run.results.examples == 1
+    assert "false_recall" in run.results.metrics

@@ -21,9 +21,9 @@ from contrapose.results.shapes import base, find_shape, main_metric, register_me
 from tests.fakes import Entry, Fake, Tower, choices, pairs
 
 FAMILIES = (
-    "boundaries",
-    "choice", "classes", "composed", "edits", "foil", "images", "judgement", "pairs", "questions",
-    "retrieval", "sets", "triple",
+    "adversarial", "boundaries",
+    "choice", "classes", "composed", "edits", "foil", "images", "judgement", "pairs", "probes",
+    "questions", "retrieval", "sets", "triple",
 )  # fmt: skip
 
 
@@ -52,12 +52,15 @@ def test_every_family_has_one_shape() -> None:
     for family, shape in shapes().items():
         assert shape.family == family
         assert shape.debiasing is None or shape.blind or shape.of == "matrix"
-        assert (shape.of == "matrix") == (family in ("classes", "composed", "edits", "retrieval"))
+        matrix = ("adversarial", "classes", "composed", "edits", "retrieval")
+        assert (shape.of == "matrix") == (family in matrix)
 
 
 def test_the_main_metric_is_that_of_the_shape() -> None:
     assert main_metric({"text": 0, "image": 0, "group": 0, "average": 0}) == "group"
     assert main_metric({"image": 0}) == "image"
+    assert main_metric({"image_to_text_r1": 0, "mean_recall": 0}) == "mean_recall"
+    assert main_metric({"image_to_text_r1": 0, "r1_drop": 0}) == "image_to_text_r1"
     assert main_metric({"average": 0}) == "average"
     assert main_metric({"text": 0, "group": 0}, blind=True) == "text"
     assert main_metric({"something": 0}) is None

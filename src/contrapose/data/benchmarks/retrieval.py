@@ -1,4 +1,4 @@
-"""COCO and Flickr30k retrieval: every image against every caption, both ways."""
+"""COCO and Flickr30k retrieval: every image against every caption; RoCOCO: adversarial captions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image
-from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.cards import Benchmark, Card, Micro, Suite
+from contrapose.data.downloads import Download, coco_images, github_files
 from contrapose.data.examples import Gallery
 from contrapose.data.images import ImageRef
 from contrapose.errors import InputError
@@ -172,7 +173,86 @@ def _read_list(record: Record, name: str) -> list[object]:
     return value
 
 
-BENCHMARKS = {
+ADVERSARIES = 5
+"""Adversarial captions of an image, after its right ones."""
+
+ROCOCO_COMMIT = "ab20e1ab5627643a5179515d389f4eae82a3c25f"
+
+ROCOCO_KINDS = {
+    "same-concept": "a word of the caption gives way to one of the same concept",
+    "diff-concept": "a word of the caption gives way to one of another concept",
+    "rand-voca": "a word of the caption gives way to one from a vocabulary at random",
+    "danger": "a word of the caption gives way to a dangerous one",
+}
+
+
+def _rococo_card(kind: str) -> Card:
+    file = f"{kind.replace('-', '_')}.json"
+    return Card(
+        name=f"rococo/{kind}",
+        title=f"RoCOCO {kind}: {ROCOCO_KINDS[kind]}",
+        paper="Park et al., RoCOCO: Robustness Benchmark of MS-COCO to Stress-test Image-Text "
+        "Matching Models, ECCV 2024 workshop (arXiv:2304.10727)",
+        license="annotations MIT; images COCO 2014 (Flickr terms)",
+        source="github.com/pseulki/rococo (annotations/) and COCO val2014",
+        layout=f"{file}, here or in annotations/\nval2014/*.jpg, also below images/ or coco/",
+        shape="5,000 × 50,000",
+        family="adversarial",
+        counts={kind: 5000},
+        aggregation=Micro(),
+        chance={},
+        by=(),
+        official="argmax: equal scores go to the later caption; text_to_image needs mixed images, "
+        "which its script makes, and is not measured here",
+        errata="the released script takes all captions of an image that has 12 for right ones; "
+        "here the last five are adversarial",
+        download=Download(
+            ROCOCO_COMMIT,
+            github_files(
+                "pseulki/rococo", ROCOCO_COMMIT, {file: (f"annotations/{file}", None, None)}
+            ),
+            (coco_images("val2014", "val2014", count=5000),),
+        ),
+    )
+
+
+def _read_rococo(kind: str) -> Callable[[Path, Problems], Gallery]:
+    file = f"{kind.replace('-', '_')}.json"
+
+    def read(root: Path, problems: Problems) -> Gallery:
+        def locate(image: str) -> ImageRef:
+            return ImageRef(image, find_image(root, image, *COCO_FOLDERS))
+
+        path = find_file(root, file, f"annotations/{file}")
+        images: list[ImageRef] = []
+        texts: list[str] = []
+        pairs: list[tuple[int, int]] = []
+        distractors: list[tuple[int, int]] = []
+        for image, captions in _read_listed(path, locate, problems):
+            if len(captions) < ADVERSARIES + CAPTIONS_PER_IMAGE:
+                message = f"the image {image.key} has {len(captions)} captions, and needs 10."
+                problems.report(Problem("malformed record", message, path))
+                continue
+            for i, caption in enumerate(captions):
+                right = i < len(captions) - ADVERSARIES
+                (pairs if right else distractors).append((len(images), len(texts)))
+                texts.append(caption)
+            images.append(image)
+        if not images:
+            raise InputError("holds no image with captions.", file=path)
+        return Gallery(
+            kind, tuple(images), tuple(texts), tuple(pairs), distractors=tuple(distractors)
+        )
+
+    return read
+
+
+BENCHMARKS: dict[str, Benchmark | Suite] = {
     "coco-retrieval": Benchmark(COCO_CARD, read_coco),
     "flickr30k-retrieval": Benchmark(FLICKR_CARD, read_flickr),
+    "rococo": Suite(
+        "rococo",
+        "RoCOCO: COCO 5K with adversarial captions, five for each image",
+        {kind: Benchmark(_rococo_card(kind), _read_rococo(kind)) for kind in ROCOCO_KINDS},
+    ),
 }

@@ -1,15 +1,28 @@
-"""SugarCrepe++: two captions that mean the same, and a third that does not."""
+"""SugarCrepe++ and VISLA: two captions that mean the same, and a third that does not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from contrapose.data.benchmarks.common import find_annotation_files, find_folder
+from contrapose.data.benchmarks.common import (
+    find_annotation_files,
+    find_folder,
+    find_image,
+    require_folder,
+)
 from contrapose.data.cards import Benchmark, Card, Macro
 from contrapose.data.examples import Example
 from contrapose.data.images import ImageRef
-from contrapose.files import Problems, Record, parse_records, read_json_records, safe_join
+from contrapose.errors import InputError
+from contrapose.files import (
+    Problems,
+    Record,
+    parse_records,
+    read_csv_records,
+    read_json_records,
+    safe_join,
+)
 
 SUBSETS = {
     "replace_att": 788,
@@ -64,4 +77,70 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
         yield from parse_records(read_json_records(path, problems), build, problems)
 
 
-BENCHMARK = Benchmark(CARD, read)
+VISLA_COLUMNS = {
+    "generic": ("filename", "caption", "negative_caption", "second positive"),
+    "spatial": ("image", "sent1", "Best reference (Semantically close)", "sent2"),
+}
+"""Subset → columns of the image, caption, negative and second caption."""
+
+VISLA_CARD = Card(
+    name="visla",
+    title="VISLA: two right captions in other words, and a wrong one in almost the same",
+    paper="Dumpala et al., VISLA Benchmark: Evaluating Embedding Sensitivity to Semantic and "
+    "Lexical Alterations, 2024 (arXiv:2404.16365)",
+    license="none stated; images COCO (Flickr terms)",
+    source="github.com/Sri-Harsha/visla_benchmark (data/*.tsv) and COCO",
+    layout="Generic_VISLA.tsv and Spatial_VISLA.tsv, here or in data/\n"
+    "val2017/*.jpg or train2017/*.jpg, also below images/ or coco/",
+    shape="1 × 3",
+    family="triple",
+    counts={"generic": 973, "spatial": 640},
+    aggregation=Macro("subset"),
+    chance=CARD.chance,
+    tags={"subset": "generic: any change; spatial: the relation of two things"},
+    match=MATCH,
+    scores="subset arrays",
+    errata="12 of the 652 rows of the spatial file have no negative caption, and are left out; in "
+    "2 the negative caption is one of the right ones",
+)
+
+VISLA_FOLDERS = tuple(
+    f"{above}{split}" for split in ("val2017", "train2017") for above in ("", "coco/", "images/")
+)
+
+
+def read_visla(root: Path, problems: Problems) -> Iterator[Example]:
+    """Read the rows of both files that have a negative caption; ids are their positions."""
+    require_folder(root)
+    files = [
+        (subset, path)
+        for subset in VISLA_COLUMNS
+        for folder in ("", "data")
+        if (path := root / folder / f"{subset.title()}_VISLA.tsv").is_file()
+    ]
+    if not files:
+        raise InputError("holds neither Generic_VISLA.tsv nor Spatial_VISLA.tsv.", file=root)
+    for subset, path in files:
+
+        def build(record: Record, subset: str = subset) -> Example | None:
+            image, *columns = VISLA_COLUMNS[subset]
+            if record.field(columns[1]) == "":
+                return None
+            name = record.text(image)
+            return Example(
+                id=f"{subset}/{record.key}",
+                images=(ImageRef(name, find_image(root, name, *VISLA_FOLDERS, "images")),),
+                texts=tuple(map(record.text, columns)),
+                match=MATCH,
+                tags={"subset": subset},
+            )
+
+        yield from filter(
+            None, parse_records(read_csv_records(path, problems, "\t"), build, problems)
+        )
+
+
+BENCHMARKS = {
+    "sugarcrepe-pp": Benchmark(CARD, read),
+    "visla": Benchmark(VISLA_CARD, read_visla),
+}

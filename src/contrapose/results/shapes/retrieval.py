@@ -98,4 +98,5 @@ SHAPE = Shape(
     of="matrix",
     in_average=False,
     debiasing=gallery_debiasing("image_to_text_r1", text_queries=True),
+    contains=("image_to_text_r1",),
 )
