@@ -27,10 +27,10 @@ def test_table_report_and_run(cli: Cli, tmp_path: Path) -> None:
     said = cli("demo", "--out", out, "--examples", 10)
     assert said.status == 0, said
     lines = said.out.splitlines()
-    labels = ("fake · itc", "fake · itm", "fake · lm", "fake · lm-alpha", "tower · itc")
+    labels = ("fake itc", "fake itm", "fake lm", "fake lm-alpha", "tower itc")
     assert all(label in lines[1] for label in labels)
     assert [line.split()[0] for line in lines[2:7]] == [
-        "pairs", "choices", "gallery", "edits", "average",
+        "all", "pairs", "choices", "gallery", "edits",
     ]  # fmt: skip
     assert str(out / "report.html") in said.out.replace("\n", "")
     markup = (out / "report.html").read_text(encoding="utf-8")

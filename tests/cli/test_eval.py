@@ -13,7 +13,7 @@ import contrapose as cp
 from contrapose.data import Example, ImageRef, in_memory_benchmark
 from contrapose.data import registry as benchmarks
 from contrapose.models import registry as models
-from contrapose.report.results import evaluation_tables
+from contrapose.report.evaluation import evaluation_tables
 from contrapose.report.tables import Table
 from tests.conftest import Cli
 from tests.engine.models import Seeing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contrapose.report import Table, results_tables
-from contrapose.report.results import evaluation_tables
+from contrapose.report.evaluation import evaluation_tables
 from contrapose.results import MetricValue, Results
 
 

@@ -89,7 +89,7 @@ def _side(run: RunLike) -> Path | RunRecord:
 
 def _render_html(comparison: Comparison) -> str:
     from contrapose.api.display import render_parts
-    from contrapose.report.results import comparison_table
+    from contrapose.report.comparison import comparison_table
 
     return render_parts(comparison_table(comparison))
 

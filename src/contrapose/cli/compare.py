@@ -51,7 +51,7 @@ def compare(
 ) -> None:
     """Compare two score files or runs of the same examples, pair by pair."""
     from contrapose.api.compare import compare as compare_runs
-    from contrapose.report.results import comparison_table
+    from contrapose.report.comparison import comparison_table
 
     comparison = compare_runs(
         a,

@@ -40,7 +40,10 @@ def error_console() -> Console:
     return Console(stderr=True, highlight=False, emoji=False, markup=False)
 
 
-ASCII = {"–": "-", "−": "-", "—": "-", "×": "x", "·": "|", "…": "...", "→": "->", "α": "alpha"}
+ASCII = {
+    "–": "-", "−": "-", "—": "-", "×": "x", "·": "|", "…": "...", "→": "->", "α": "alpha",
+    "▼": "v", "▲": "^", "─": "-",
+}  # fmt: skip
 """Spelling of characters that tables use, where the output's encoding lacks them."""
 
 
@@ -76,7 +79,7 @@ def discard_output() -> None:
 
 def show(console: Console, parts: Sequence[Table | str]) -> None:
     """Print tables and sentences."""
-    from contrapose.report.tables import show
+    from contrapose.report.terminal import show
 
     show(console, parts)
 

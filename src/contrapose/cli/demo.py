@@ -46,8 +46,8 @@ def demo(
 ) -> None:
     """Ask the built-in models about built-in scenes: a table, and a report with images."""
     from contrapose.api.evaluate import evaluate
+    from contrapose.report.evaluation import evaluation_tables
     from contrapose.report.html import write_report
-    from contrapose.report.results import parts_table
     from contrapose.results import write_run
 
     _require_output(out)
@@ -61,6 +61,7 @@ def demo(
             cache=False,
             progress=progress,
         )
+    results = [run.results for run in runs]
     records = [run.record for run in runs]
     try:
         write_run(records, out / RUN, overwrite=True)
@@ -70,7 +71,7 @@ def demo(
     show(
         output_console(),
         [
-            parts_table([run.results for run in runs]),
+            *(part for part in evaluation_tables(results) if not isinstance(part, str)),
             f"Report: {out / REPORT} (open it in a browser). Run folder: {out / RUN}.",
         ],
     )

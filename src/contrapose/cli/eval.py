@@ -116,12 +116,13 @@ def evaluate(
     ] = False,
     resamples: options.Resamples = 10_000,
     seed: options.Seed = 0,
+    every: options.Every = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Ask models about benchmarks: scores, accuracies, intervals. Nothing is asked twice."""
     from contrapose.api.evaluate import evaluate as evaluate_models
-    from contrapose.report.results import evaluation_tables
+    from contrapose.report.evaluation import evaluation_tables
     from contrapose.results.schema import Evaluation
 
     options.include_files(include)
@@ -161,5 +162,5 @@ def evaluate(
     if as_json:
         echo_json(Evaluation(contrapose=__version__, runs=results).model_dump_json(indent=2))
     else:
-        show(output_console(), evaluation_tables(results))
+        show(output_console(), evaluation_tables(results, every=every))
     say_written(out, quiet=quiet)

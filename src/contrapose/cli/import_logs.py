@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from contrapose.cli.console import echo_json, output_console, say_written, show
-from contrapose.cli.options import Quiet, Resamples, Seed
+from contrapose.cli.options import Every, Quiet, Resamples, Seed
 
 app = typer.Typer(add_completion=False)
 
@@ -32,17 +32,18 @@ def import_logs(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let --out take the place of an earlier run.")
     ] = False,
+    every: Every = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Read other programs' logs of each item as runs, for compare and rank."""
     from contrapose.api.import_logs import import_logs as read
-    from contrapose.report.results import evaluation_tables
+    from contrapose.report.evaluation import evaluation_tables
     from contrapose.results.runs import build_evaluation
 
     runs = read(logs, model=model, resamples=resamples, seed=seed, out=out, overwrite=overwrite)
     if as_json:
         echo_json(build_evaluation([run.record for run in runs]).model_dump_json(indent=2))
     else:
-        show(output_console(), evaluation_tables(runs.results))
+        show(output_console(), evaluation_tables(runs.results, every=every))
     say_written(out, quiet=quiet)

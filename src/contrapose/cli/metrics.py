@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from contrapose.cli import options
 from contrapose.cli.console import echo_json, output_console, say_written, show
 from contrapose.errors import InputError
 
@@ -83,6 +84,7 @@ def metrics(
     ] = False,
     resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    every: options.Every = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
     overwrite: Annotated[
@@ -120,5 +122,5 @@ def metrics(
     if as_json:
         echo_json(run.results.model_dump_json(indent=2))
     else:
-        show(output_console(), results_tables(run.results))
+        show(output_console(), results_tables(run.results, every=every))
     say_written(out)

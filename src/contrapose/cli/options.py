@@ -73,6 +73,9 @@ Subjects = Annotated[
 Styles = Annotated[
     Path | None, typer.Option(help="Texts of how images show it, one a line, for basic.")
 ]
+Every = Annotated[
+    bool, typer.Option("--all", help="Every row: all metrics of all parts, not the main ones.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
 

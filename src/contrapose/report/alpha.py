@@ -35,10 +35,11 @@ def alphas_table(runs: Sequence[Results]) -> Table:
             rows.append((name, part, alpha.chosen_by, *cells, mean, oracle, best))
     *columns, oracle_column = ALPHA_COLUMNS
     header = (
-        "<model, score", "<part", "<metric", *columns, "its α", oracle_column, "its α",
+        "<model, score", "<part", "<metric", *columns, "its α", oracle_column, "oracle's α",
     )  # fmt: skip
     title = f"{runs[0].benchmark} · language prior taken out · % right, ± sd of ten halves"
-    return Table(title, header, tuple(rows))
+    drop = ("oracle's α", oracle_column, "its α", "metric")
+    return Table(title, header, tuple(rows), drop=drop)
 
 
 def alpha_table(alpha: AlphaReport) -> Table:
@@ -50,4 +51,4 @@ def alpha_table(alpha: AlphaReport) -> Table:
         f"α = {mean:.3f}; oracle α = {alpha.oracle_alpha:.4f} (as good: {low:.4f} to {high:.4f})"
     )
     rows = tuple((name, *_alpha_cells(value)) for name, value in alpha.metrics.items())
-    return Table(title, ("<metric", *ALPHA_COLUMNS), rows)
+    return Table(title, ("<metric", *ALPHA_COLUMNS), rows, drop=ALPHA_COLUMNS[-1:])

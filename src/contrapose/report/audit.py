@@ -99,7 +99,8 @@ def accuracy_table(report: AuditReport) -> Table:
         "intervals · * above chance · 85t: 85 % tied, and ties never win"
     )
     header = ("<part", *(("<metric",) if several else ()), "n", "chance")
-    return Table(title, (*header, *(score.label for score in report.scores)), cells)
+    labels = tuple(score.label for score in report.scores)
+    return Table(title, (*header, *labels), cells, drop=("n", "chance"))
 
 
 def _accuracy_cell(value: MetricValue | None) -> str:
@@ -122,7 +123,8 @@ def _spread_table(scores: Sequence[BlindResult]) -> Table:
                 (score.label, side, f"{sum(counts):,}", mean, low, histogram_bars(counts), high)
             )
     header = ("<scores of", "<captions", "n", "mean", "from", "<histogram", "to")
-    return Table("How the scores of right and wrong captions are spread", header, tuple(rows))
+    title = "How the scores of right and wrong captions are spread"
+    return Table(title, header, tuple(rows), drop=("to", "from", "n"))
 
 
 def histogram_mean(spread: ScoreSpread, counts: Sequence[int]) -> float:
@@ -144,7 +146,8 @@ def likelihood_table(report: AuditReport) -> Table:
         "<part", "n", "chance", "likelihood", "blind", "<best blind", "difference",
         "95 % interval", "p (Holm)", "where blind is wrong", "<verdict",
     )  # fmt: skip
-    return Table(title, header, rows)
+    drop = ("where blind is wrong", "chance", "p (Holm)", "n", "95 % interval", "best blind")
+    return Table(title, header, rows, drop=drop)
 
 
 def _likelihood_row(part: LikelihoodPart) -> tuple[str, ...]:

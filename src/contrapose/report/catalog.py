@@ -21,7 +21,12 @@ from contrapose.results import describe_aggregation
 def cards_table(benchmarks: Sequence[Benchmark | Suite]) -> Table:
     """Table with one line per benchmark or suite."""
     rows = tuple(map(_card_row, benchmarks))
-    return Table("", ("<benchmark", "<shape", "examples", "<chance %", "<what it asks"), rows)
+    return Table(
+        "",
+        ("<benchmark", "<shape", "examples", "<chance %", "<what it asks"),
+        rows,
+        drop=("chance %",),
+    )
 
 
 def _card_row(entry: Benchmark | Suite) -> tuple[str, ...]:
@@ -99,7 +104,10 @@ def families_table(families: Sequence[FamilyCard], installed: Mapping[str, bool]
         )
         for family in families
     )
-    return Table("", ("<family", "<scores", "<name", "<example", "<needs"), rows)
+    header = ("<family", "<scores", "<name", "<example", "<needs")
+    title = "The families · a wider terminal shows their scores, patterns and needs"
+    narrow = Table(title, (header[0], header[3]), tuple((row[0], row[3]) for row in rows))
+    return Table("", header, rows, drop=("name", "needs"), narrow=(narrow,))
 
 
 def families_json(

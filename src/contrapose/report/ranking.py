@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contrapose.report.tables import (
+    Mark,
     Table,
     format_interval,
     format_p_value,
@@ -52,7 +53,17 @@ def models_table(one: BenchmarkRanking) -> Table:
     lower = ", lower is better" if one.better == "lower" else ""
     title = f"{one.benchmark} · {metric_words(one.metric)}{lower} · {unit} · n = {one.n:,}"
     header = ("rank", "<model", "tier", "<groups", "value", "95 % interval", "not told from")
-    return Table(title, header, rows)
+    marks: dict[tuple[int, int], Mark] = {
+        (i, 4): "leader" for i, model in enumerate(one.models) if model.name in _leaders(one)
+    }
+    drop = ("not told from", "rank", "groups")
+    return Table(title, header, rows, marks=marks, drop=drop)
+
+
+def _leaders(one: BenchmarkRanking) -> set[str]:
+    """The best model, and those whose difference from it is noise."""
+    best = one.models[0].name
+    return {best} | {pair.b for pair in one.pairs if pair.noise and pair.a == best}
 
 
 def pairs_table(one: BenchmarkRanking) -> Table:
@@ -73,7 +84,7 @@ def pairs_table(one: BenchmarkRanking) -> Table:
         for pair in one.pairs
     )
     header = ("<A", "<B", "B − A", "95 % interval", "p", "p (Holm)", "<test", "<B is")
-    return Table("", header, rows)
+    return Table("", header, rows, drop=("test", "p"))
 
 
 def group_letters(one: BenchmarkRanking) -> dict[str, str]:

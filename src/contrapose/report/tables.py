@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
-
-from rich import box
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
 
 from contrapose.errors import printable
 from contrapose.results import MetricValue, Results
 
 Align = Literal["left", "right"]
+Mark = Literal["best", "leader", "below", "worse", "better"]
+
+SIGNS: Mapping[Mark, str] = {
+    "best": "*", "leader": "*", "below": "!", "worse": "▼", "better": "▲",
+}  # fmt: skip
+"""Sign behind a marked cell: color alone is lost in a pipe, in print and on some eyes."""
+MEANINGS: Mapping[Mark, str] = {
+    "best": "the best, or within noise of it: the interval reaches the best value",
+    "leader": "the best, and models that no test tells from it",
+    "below": "below chance: the interval ends under it",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +33,18 @@ class Table:
         header: column names; those that start with `<` are aligned left, the others right.
         rows: the cells.
         total: whether the last row sums up the others.
+        marks: marks of cells by row and column.
+        drop: columns that a narrow terminal leaves out, the least important first.
+        narrow: tables that take its place in a terminal that is too narrow for it.
     """
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     total: bool = False
+    marks: Mapping[tuple[int, int], Mark] = field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+    narrow: tuple[Table, ...] = ()
 
     def columns(self) -> list[tuple[str, Align]]:
         """Column names without the alignment mark, and their alignments."""
@@ -41,12 +53,41 @@ class Table:
             for name in self.header
         ]
 
+    def select(self, columns: Sequence[int]) -> Table:
+        """Table of these columns, with their marks."""
+        moved = {old: new for new, old in enumerate(columns)}
+        return replace(
+            self,
+            header=tuple(self.header[i] for i in columns),
+            rows=tuple(tuple(row[i] for i in columns) for row in self.rows),
+            marks={(row, moved[i]): mark for (row, i), mark in self.marks.items() if i in moved},
+            narrow=(),
+        )
+
+    def printed_rows(self) -> list[tuple[str, ...]]:
+        """Rows as they are printed: with signs of marks, and without control characters."""
+        signed = {column for _, column in self.marks}
+        return [
+            tuple(
+                printable(cell) + (SIGNS[self.marks[at]] if at in self.marks else " ")
+                if i in signed
+                else printable(cell)
+                for i, cell in enumerate(row)
+                for at in [(number, i)]
+            )
+            for number, row in enumerate(self.rows)
+        ]
+
+    def legend(self) -> str:
+        """Line that explains the signs of the table; empty without any."""
+        present = set(self.marks.values())
+        some = (f"{SIGNS[mark]} {words}" for mark, words in MEANINGS.items() if mark in present)
+        return " · ".join(some)
+
     def plain(self) -> str:
         """Plain-text lines of the table, never truncated."""
         columns = self.columns()
-        cells = [
-            tuple(map(printable, row)) for row in (tuple(name for name, _ in columns), *self.rows)
-        ]
+        cells = [tuple(printable(name) for name, _ in columns), *self.printed_rows()]
         widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
         lines = [printable(self.title)] if self.title else []
         for row in cells:
@@ -55,34 +96,7 @@ class Table:
                 for cell, width, (_, align) in zip(row, widths, columns, strict=True)
             )
             lines.append("  ".join(padded).rstrip())
-        return "\n".join(lines)
-
-    def rich(self) -> RichTable:
-        """Rich table for a terminal."""
-        table = RichTable(
-            title=Text(printable(self.title)) if self.title else None,
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-        )
-        for name, align in self.columns():
-            table.add_column(Text(printable(name)), justify=align, overflow="fold")
-        for row in self.rows:
-            table.add_row(*(Text(printable(cell)) for cell in row))
-        return table
-
-
-def show(console: Console, parts: Sequence[Table | str]) -> None:
-    """Print tables and sentences: with lines in a terminal, plain when piped."""
-    for i, part in enumerate(parts):
-        if isinstance(part, str):
-            console.print(Text(printable(part)), soft_wrap=not console.is_terminal)
-        elif console.is_terminal:
-            console.print(part.rich())
-        else:
-            console.print(Text(part.plain()), soft_wrap=True)
-            if i + 1 < len(parts):
-                console.print()
+        return "\n".join([*lines, *filter(None, [self.legend()])])
 
 
 def is_share(metric: MetricValue) -> bool:
@@ -147,6 +161,23 @@ def format_metric(metric: MetricValue | None, digits: int = 2) -> str:
     numbers = (metric.value, *(metric.ci95 or ()))
     value, *bounds = (f"{scale * number:.{digits}f}" for number in numbers)
     return f"{value} ({'–'.join(bounds)})" if bounds else f"{value} (–)"
+
+
+def mark_values(values: Mapping[int, MetricValue]) -> dict[int, Mark]:
+    """Marks of values of which more is better: below chance, or best within noise.
+
+    A value is below chance where its interval ends under it, and best within noise where its
+    interval reaches the highest of several values.
+    """
+    marks: dict[int, Mark] = {}
+    most = max((value.value for value in values.values()), default=0.0)
+    for i, value in values.items():
+        high = value.ci95[1] if value.ci95 else value.value
+        if value.chance is not None and value.ci95 and high < value.chance:
+            marks[i] = "below"
+        elif len(values) > 1 and high >= most:
+            marks[i] = "best"
+    return marks
 
 
 def metric_words(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contrapose.report.tables import Table, format_interval, format_p_value, format_value
+from contrapose.report.tables import Mark, Table, format_interval, format_p_value, format_value
 from contrapose.results.schema import MetricValue
 from contrapose.tune.heads.sweep import Sweep
 from contrapose.tune.report import Bill
@@ -35,7 +35,15 @@ def bill_table(bill: Bill) -> list[Table | str]:
         if (names := [item.name for item in bill.items if item.verdict == word])
     ]
     notes = [f"Note: {note}." for note in bill.notes]
-    return [Table(title, header, tuple(rows)), *(said or ["No evidence of any change."]), *notes]
+    marks: dict[tuple[int, int], Mark] = {
+        (i, len(header) - 1): item.verdict
+        for i, item in enumerate(bill.items)
+        if item.verdict in ("worse", "better")
+    }
+    table = Table(
+        title, header, tuple(rows), marks=marks, drop=("n", "p (Holm)", "before", "after")
+    )
+    return [table, *(said or ["No evidence of any change."]), *notes]
 
 
 DIRECTIONS = {"text_to_image": "text → image", "image_to_text": "image → text"}

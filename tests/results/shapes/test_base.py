@@ -13,7 +13,7 @@ from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
 from contrapose.metrics import BoolArray, FloatArray
-from contrapose.report.results import evaluation_tables
+from contrapose.report.evaluation import evaluation_tables
 from contrapose.results import write_run
 from contrapose.results.compare import compare
 from contrapose.results.runs import read_run
