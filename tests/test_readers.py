@@ -184,6 +184,29 @@ BENCHMARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "whatsup/a": ("whatsup/a", {"controlled_images_dataset.json": [
         {"image_path": "a/mug_on_table.jpeg", "caption_options": ["a", "b", "c", "d"]}]}),
     "whatsup/vg-one": ("whatsup/vg-one", {"vg_qa_one_obj.json": [[1, "a", "b"]]}),
+    "mmvp-vlm": ("mmvp-vlm", {"Questions.csv": [
+        {"Question ID": str(i), "Type": "x", "Statement": "a cat"} for i in (1, 2)]}),
+    "mmvp": ("mmvp", {"Questions.csv": [{"Index": 1, "Question": "Is it?", "Correct Answer": "(a)",
+        "Options": "(a) open (b) closed"}]}),
+    "negbench": ("negbench/syn-mcq", {"images/synthetic_mcq_llama3.1_rephrased.csv": [
+        {"image_path": "data/x/positive/1_img.png", "correct_answer": 1, "caption_0": "a",
+         "caption_1": "b", "caption_2": "c", "caption_3": "d",
+         "correct_answer_template": "hybrid"}]}),
+    "negbench retrieval": ("negbench/coco-retrieval", {"COCO_val_retrieval.csv": [
+        {"filepath": "data/coco/1.jpg", "captions": "['a', 'b']"}]}),
+    "negrefcocog": ("negrefcocog", {"NegRefCOCOg.json": [{"image": "1.jpg", "phrase": "no cat",
+        "ref_bbox": [0, 0, 3.4, 4], "bbox_list": [[0, 0, 3.4, 4], [1, 2, 3, 4]]}]}),
+    "cc-neg": ("cc-neg", {"ccneg.json": {"image_paths": ["/x/1.jpg"], "annotations": [
+        {"json": {"caption": "a cat"}, "sop_data": {"negative-prompt": "no cat"}}]}}),
+    "cc-neg rows": ("cc-neg", {"ccneg.jsonl": [
+        {"image_path": "1.jpg", "caption": "a", "negative_prompt": "not a"}]}),
+    "countbench": ("countbench", {"CountBench.json": [
+        {"image_url": "http://x/1.jpg", "text": "two cats", "number": 2}]}),
+    "pope": ("pope/popular", {"coco_pope_popular.json": {"question_id": 1,
+        "image": "1.jpg", "text": "Is there a cat?", "label": "yes"}}),
+    "hallusionbench": ("hallusionbench", {"HallusionBench.json": [
+        {"category": "VD", "subcategory": "x", "set_id": "0", "figure_id": "0", "question_id": "0",
+         "visual_input": "1", "question": "Is it?", "gt_answer": "1", "filename": "a.png"}]}),
     "boundaries": ("boundaries", {"val.json": {"v": [BOUNDARY]}}),
     "boundaries-segment": ("boundaries-segment", {"val.json": {"v": [BOUNDARY]}}),
     "karpathy": ("coco-retrieval", {"dataset_coco.json": KARPATHY}),
@@ -372,6 +395,11 @@ READERS: dict[str, tuple[dict[str, Any], Callable[[Path], object]]] = {
     "replies": ({"naturalbench.json": ["yes", "no", "A", "B"]}, read_native),
     "typed replies": ({"naturalbench.jsonl": [{"id": 0, "reply": "A", "type": "mcq"}]},
                       read_native),
+    "options": ({"mmvp.jsonl": [{"question_id": 1, "prompt": "Is it? (a) open (b) closed",
+                 "answer": "(a)", "response": "(b)"}]}, read_native),
+    "results": ({"hallusionbench.json": [{"category": "VD", "subcategory": "x", "set_id": "0",
+                 "figure_id": "0", "question_id": "0", "visual_input": "1", "gt_answer": "1",
+                 "model_prediction": "Yes."}]}, read_native),
     "outcomes": ({"bivlc.csv": [{"text_score_i0": "True", "text_score_i1": "True", "type": "add",
                   "image_score_c0": "True", "image_score_c1": "False", "text_score": "True"}]},
                  read_native),

@@ -77,6 +77,8 @@ def test_missing_root_says_what_to_get(cli: Cli, tmp_path: Path) -> None:
         ("valse", "valse", 7702),
         ("vl-checklist", "vl_checklist", 14126),
         ("cola", "cola", 210),
+        ("negrefcocog", "negrefcocog", 440),
+        ("countbench", "countbench", 540),
     ],
 )
 def test_real_annotations(cli: Cli, shared: Path, name: str, folder: str, examples: int) -> None:

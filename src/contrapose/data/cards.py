@@ -23,7 +23,8 @@ retrieval: N × M. adversarial: N × M with captions that fit no image. classes:
 SIMAT.
 composed: an image and a text to retrieve an image by. boundaries: frames of a video × 2 captions.
 judgement: 1 × 1, yes or no. questions: 2 images × 2 questions with one of two answers.
-sets: choices that count together in pairs and sets.
+sets: choices that count together in pairs and sets. question_groups: 1 × 1, yes or no, that count
+together by figure and by question.
 """
 
 ScoreLayout = Literal[
@@ -35,6 +36,9 @@ ScoreLayout = Literal[
     "predicate-noun",
     "naturalbench",
     "bivlc",
+    "mmvp",
+    "pope",
+    "hallusionbench",
 ]
 """Native layout of its score files, beside the general table, which is always understood."""
 
@@ -94,6 +98,11 @@ class Card:
         single_choices: also report the single choices of pairs, an image's among the captions and
             a caption's among the images: their mean, or also those of every image and caption.
         errata: what is known to be wrong in the released files or tables; empty if nothing.
+        disputed: a tag and its value, of examples whose released answers are reported to be wrong:
+            only the official protocol counts them.
+        option_kinds: kind of each caption of a choice, empty for that of the tag `template`; the
+            kinds of wrong choices are then counted.
+        question: what `vqa` asks where the captions are questions; `{}` stands for the caption.
         download: where its files can be fetched from, or the steps by hand; None where there is
             nothing to fetch.
     """
@@ -120,6 +129,9 @@ class Card:
     other_counts: Mapping[str, int] = field(default_factory=dict)
     single_choices: Literal["", "mean", "apart"] = ""
     errata: str = ""
+    disputed: tuple[str, str] | None = None
+    option_kinds: tuple[str, ...] = ()
+    question: str = ""
     download: Download | Manual | None = None
 
 

@@ -17,7 +17,7 @@ from contrapose.results.schema import MetricValue
 
 Better = Literal["higher", "lower"]
 
-ASIDE = ("group_match",)
+ASIDE = ("group_match", "precision", "recall", "f1")
 """Metrics beside those of the papers: resampled by themselves, and compared only where they are
 named, so that they change no interval and no corrected p-value of the others."""
 

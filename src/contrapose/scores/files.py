@@ -19,13 +19,18 @@ from contrapose.files import (
     StrictProblems,
     read_json,
     read_json_records,
+    read_jsonl_records,
     read_table_records,
+    require_regular,
 )
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.scores.answers import Answers, Frame, build_frame_from_card
 from contrapose.scores.arrays import read_subset_arrays
 from contrapose.scores.layouts import LAYOUTS, detect_layout, resolve_replies
 from contrapose.scores.rows import ScoreRows, fill_scores, find_complete
+
+MOST_PEEKED = 1 << 20
+"""Bytes of a line that are read to recognize a file."""
 
 LikelihoodScale = Literal["log", "probability", "inverse-nll"]
 """log: mean log P per token. probability: its exp (VisualGPTScore). inverse-nll: 1 / mean NLL."""
@@ -184,8 +189,18 @@ def is_array_path(path: Path) -> bool:
 def _read_records(path: Path, problems: Problems) -> chain[Record]:
     if not path.exists():
         raise InputError("does not exist.", file=path)
-    reader = read_json_records if path.suffix.lower() == ".json" else read_table_records
-    return chain(reader(path, problems))
+    if path.suffix.lower() != ".json":
+        return chain(read_table_records(path, problems))
+    lines = _is_json_lines(path)
+    return chain((read_jsonl_records if lines else read_json_records)(path, problems))
+
+
+def _is_json_lines(path: Path) -> bool:
+    """Whether a .json file holds one object a line, as POPE's files do."""
+    require_regular(path)
+    with path.open("rb") as file:
+        first, second = (file.readline(MOST_PEEKED).strip() for _ in range(2))
+    return first[:1] == second[:1] == b"{" and first[-1:] == b"}"
 
 
 def _read_rows(path: Path, card: Card) -> ScoreRows:
@@ -220,17 +235,20 @@ def parse_rows(records: Iterator[Record], card: Card, path: Path) -> ScoreRows:
 
 
 def _frame_of_labels(card: Card, rows: ScoreRows, *, partial: bool) -> tuple[Frame, list[str]]:
-    """Frame of single pairs whose labels the rows give, and notes on its size.
+    """Frame of one image with one or more captions whose labels the rows give; notes on its size.
 
     Raises:
         InputError: it has another size than the released splits, and `partial` is off.
     """
     ids, tags = rows.examples()
-    first = {row.example: row.match for row in reversed(rows.rows)}
-    match = np.array([first[name] for name in ids], dtype=np.bool_)[:, None, None]
-    frame = Frame(
-        tuple(ids), match, np.ones_like(match), {name: tuple(some) for name, some in tags.items()}
-    )
+    cells = [(row, row.text if isinstance(row.text, int) else 0) for row in rows.rows]
+    position = {name: i for i, name in enumerate(ids)}
+    match = np.zeros((len(ids), 1, 1 + max(text for _, text in cells)), dtype=np.bool_)
+    present = np.zeros_like(match)
+    for row, text in reversed(cells):
+        match[position[row.example], 0, text] = row.match
+        present[position[row.example], 0, text] = True
+    frame = Frame(tuple(ids), match, present, {name: tuple(some) for name, some in tags.items()})
     sizes = {**card.counts, **card.other_counts}
     if len(frame) == sum(card.counts.values()) or not sizes:
         return frame, []

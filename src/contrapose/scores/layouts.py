@@ -10,6 +10,15 @@ from typing import Any
 from contrapose.errors import InputError, option
 from contrapose.files import MalformedError, Problems, Record, parse_records
 from contrapose.scores.answers import Frame
+from contrapose.scores.reply_layouts import (
+    NO_ANSWER,
+    is_hallusionbench,
+    is_mmvp,
+    is_pope,
+    parse_hallusionbench_rows,
+    parse_mmvp_rows,
+    parse_pope_rows,
+)
 from contrapose.scores.rows import (
     MOST_DIGITS,
     VALSE_LABEL,
@@ -82,8 +91,6 @@ def parse_predicate_noun_rows(records: Iterable[Record], problems: Problems) -> 
 NATURALBENCH_FIELDS = ("q0_i0", "q0_i1", "q1_i0", "q1_i1")
 REPLY_FIELDS = ("reply", "output", "prediction", "response")
 TYPE_FIELDS = ("type", "question_type", "Question_Type")
-NO_ANSWER = 0.5
-"""Score of a reply that names no answer: neither yes nor no."""
 
 
 def parse_naturalbench_rows(records: Iterable[Record], problems: Problems) -> list[ScoreRow]:
@@ -282,6 +289,19 @@ LAYOUTS = {
         refuse_outcomes,
         lambda row: "bivlc",
     ),
+    "mmvp": Layout(
+        "answers to MMVP's questions (question_id, prompt, answer, response)",
+        is_mmvp,
+        parse_mmvp_rows,
+        lambda row: "mmvp",
+    ),
+    "hallusionbench": Layout(
+        "results of HallusionBench (figure_id, …, model_prediction)",
+        is_hallusionbench,
+        parse_hallusionbench_rows,
+        lambda row: "hallusionbench",
+    ),
+    "pope": Layout("answers to POPE's questions (question, answer)", is_pope, parse_pope_rows),
     "naturalbench": Layout(
         "answers or replies to two questions about two images (q0_i0, …; reply)",
         lambda row: NATURALBENCH_FIELDS[0] in row or any(name in row for name in REPLY_FIELDS),

@@ -30,6 +30,17 @@ NAMES = (
     "visla",
     "svo-probes",
     "imagecode",
+    "mmvp-vlm",
+    "mmvp",
+    "negbench/coco-mcq",
+    "negbench/voc-mcq",
+    "negbench/syn-mcq",
+    "negbench/chexpert",
+    "negrefcocog",
+    "cc-neg",
+    "countbench",
+    "pope/random",
+    "hallusionbench",
 )
 
 

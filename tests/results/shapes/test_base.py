@@ -23,7 +23,7 @@ from tests.fakes import Entry, Fake, Tower, choices, pairs
 FAMILIES = (
     "adversarial", "boundaries",
     "choice", "classes", "composed", "edits", "foil", "images", "judgement", "pairs", "probes",
-    "questions", "retrieval", "sets", "triple",
+    "question_groups", "questions", "retrieval", "sets", "triple",
 )  # fmt: skip
 
 

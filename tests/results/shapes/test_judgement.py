@@ -207,3 +207,53 @@ def test_threshold_of_a_dev_file(shared: Path, cli: Cli) -> None:
     assert "--dev-scores" in refusal
     with pytest.raises(InputError, match="dev_scores"):
         cp.measure(np.ones((400, 2, 2)), "winoground", dev_scores=dev)
+
+
+def write_polls(folder: Path, labels: list[bool], replies: list[str]) -> Path:
+    """POPE's questions of one setting, and answers in their order."""
+    questions = [
+        {"question_id": i, "image": f"{i}.jpg", "text": "Is there a cat?", "label": label}
+        for i, label in enumerate("yes" if value else "no" for value in labels)
+    ]
+    (folder / "coco_pope_random.json").write_text("\n".join(map(json.dumps, questions)))
+    answers = [{"question": "is there a cat?", "answer": reply} for reply in replies]
+    (folder / "answers.json").write_text("\n".join(map(json.dumps, answers)))  # lines, as POPE's
+    return folder / "answers.json"
+
+
+def test_precision_recall_and_f1_of_replies(tmp_path: Path) -> None:
+    labels = [True] * 6 + [False] * 6
+    replies = ["Yes, there is.", "yes", "No.", "There is not, yes?", "A cat!", "Yes"]
+    replies += ["No, sorry. Yes", "no", "Yes.", "A dog.", "There is no cat", "Yes"]
+    file = write_polls(tmp_path, labels, replies)
+    run = cp.measure(file, "pope/random", root=tmp_path, resamples=100)
+    yes = [1, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1]
+    hits = 3
+    values = {
+        "accuracy": (3 + 3) / 12,  # a reply with neither word is wrong, whatever the label
+        "precision": hits / sum(yes),
+        "recall": hits / 6,
+        "f1": 2 * hits / (sum(yes) + 6),
+        "yes_share": sum(yes) / 12,
+    }
+    assert {name: run.metrics[name].value for name in values} == pytest.approx(values)
+    assert main_metric(run.metrics) == "accuracy"
+    official = cp.measure(file, "pope/random", root=tmp_path, protocol="official", resamples=100)
+    yes[4] = yes[9] = 1  # what has no “no” says yes
+    assert official.metrics["precision"].value == pytest.approx(4 / 7)
+    assert official.metrics["f1"].value == pytest.approx(2 * 4 / (7 + 6))
+    assert official.metrics["accuracy"].value == pytest.approx((4 + 3) / 12)
+    assert any("taken for yes" in note for note in official.results.notes)
+
+
+def test_f1_is_compared_where_it_is_named(tmp_path: Path) -> None:
+    labels = [i % 2 == 0 for i in range(40)]
+    one = write_polls(tmp_path, labels, ["yes" if value else "no" for value in labels])
+    first = cp.measure(one, "pope/random", root=tmp_path, resamples=100)
+    other = write_polls(tmp_path, labels, ["yes"] * 40)
+    second = cp.measure(other, "pope/random", root=tmp_path, resamples=100)
+    plain = cp.compare(first, second, resamples=200)
+    assert "f1" not in plain.metrics
+    change = cp.compare(first, second, metric="f1", resamples=200).metrics["f1"]
+    assert (change.a, change.b) == pytest.approx((1, 2 / 3))
+    assert change.test == "paired-bootstrap"

@@ -23,6 +23,7 @@ from contrapose.files import did_you_mean
 from contrapose.metrics import AlphaIntervals, BoolArray, FloatArray, IntArray
 from contrapose.metrics.likelihood import subtract_prior
 from contrapose.results.measures import Better, DerivedMetric, Measure, Measurements
+from contrapose.results.shapes.protocols import keep_counted_examples
 from contrapose.scores import Answers, Frame
 from contrapose.scores.outcomes import ChoiceOutcomes
 from contrapose.scores.rankings import ComposedRankings
@@ -362,8 +363,8 @@ def measure(question: MeasureInput) -> Measurements:
         InputError: the shape cannot be measured on these scores.
     """
     shape = find_shape(question.card)
-    if question.protocol == "official" and isinstance(question.scores, Answers):
-        question = _keep_official_examples(question, shape)
+    if isinstance(question.scores, Answers):
+        question = keep_counted_examples(question, shape)
     result = shape.measure(question)
     if result.units is not None:
         return Measurements(*result.units, result.measures, result.derived, result.notes)
@@ -371,27 +372,3 @@ def measure(question: MeasureInput) -> Measurements:
     measures = {**result.measures, **registered_measures(question, result.measures)}
     notes = (*answers.notes, *result.notes)
     return Measurements(frame.ids, frame.tags, frame.clusters, measures, result.derived, notes)
-
-
-def _keep_official_examples(question: MeasureInput, shape: Shape) -> MeasureInput:
-    """Drop the examples that the official script does not count."""
-    answers, card = question.answers, question.card
-    keep = np.ones(len(answers.frame), dtype=np.bool_)
-    if shape.official_mask is not None:
-        keep &= shape.official_mask(question)
-    if card.official_limit is not None:
-        tag, limit = card.official_limit
-        counts: dict[str, int] = {}
-        for i, value in enumerate(answers.frame.tags.get(tag, ())):
-            counts[str(value)] = counts.get(str(value), 0) + 1
-            keep[i] &= counts[str(value)] <= limit
-    if keep.all():
-        return question
-    chosen = np.flatnonzero(keep)
-    captions = question.caption_scores
-    note = f"the official protocol leaves out {int((~keep).sum()):,} examples"
-    return replace(
-        question,
-        scores=replace(answers.take(chosen), notes=(*answers.notes, note)),
-        caption_scores=None if captions is None else captions[chosen],
-    )

@@ -3,7 +3,9 @@
 A score at or above the threshold says yes. Accuracy, balanced accuracy, share of yes and
 calibration need probabilities or a threshold of the user; AUROC and the accuracy at the best
 threshold do not. That threshold is chosen on scores of dev examples: given beside the others, or
-those whose tag `split` is `dev`; and by cross-fitting where there are none.
+those whose tag `split` is `dev`; and by cross-fitting where there are none. Scores that are all 0,
+½ or 1 are replies: ½ is a reply that says neither yes nor no, which is wrong, and which only the
+official protocol takes for a yes.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from contrapose.metrics.judgement import best_threshold, cross_fit
 from contrapose.results.measures import MARGIN, DerivedMetric, Measure
 from contrapose.results.shapes.base import MeasureInput, Shape, ShapeMeasures
 from contrapose.scores import Frame
+
+NO_ANSWER = 0.5
+"""Score of a reply that says neither yes nor no."""
 
 BEST = "best_threshold_accuracy"
 """Accuracy at the threshold that other examples chose: defined for scores of any scale."""
@@ -49,8 +54,19 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
             f"{option('threshold')}"
         )
     else:
-        measures |= _measure_threshold(s, truth, threshold)
+        measures |= _measure_threshold(
+            s, truth, threshold, official=question.protocol == "official"
+        )
         derived["balanced_accuracy"] = DerivedMetric("average", ("accuracy_true", "accuracy_false"))
+    described = (counted.ids, counted.tags, counted.clusters) if len(dev) else None
+    if are_replies(s) and question.threshold in (None, NO_ANSWER):
+        away = np.where(truth, NO_ANSWER - s, s - NO_ANSWER)
+        measures[MARGIN] = Measure(away, everywhere, better=None, shown=False)
+        silent = int((s == NO_ANSWER).sum())
+        if silent:
+            taken = "taken for yes" if question.protocol == "official" else "wrong"
+            notes.append(f"{silent:,} replies say neither yes nor no, and are {taken}")
+        return ShapeMeasures(measures, derived, tuple(notes), described)  # type: ignore[arg-type]
     others = (scores[dev], labels[dev])
     if question.dev is not None:
         given = question.dev
@@ -67,7 +83,6 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
         measures["probability"] = Measure(chances, everywhere, better="lower", shown=False)
         measures["truth"] = Measure(truth.astype(np.float64), everywhere, better=None, shown=False)
         derived["calibration_error"] = DerivedMetric("calibration", ("probability", "truth"))
-    described = (counted.ids, counted.tags, counted.clusters) if len(dev) else None
     return ShapeMeasures(measures, derived, tuple(notes), described)  # type: ignore[arg-type]
 
 
@@ -76,17 +91,42 @@ def _is_dev(frame: Frame) -> BoolArray:
     return np.array([value == DEV for value in values], dtype=np.bool_)
 
 
+def are_replies(scores: FloatArray) -> bool:
+    """Whether scores are replies: yes (1), no (0) or neither (½)."""
+    return bool(np.isin(scores, (0.0, NO_ANSWER, 1.0)).all())
+
+
+def say_yes(scores: FloatArray, threshold: float, *, official: bool) -> tuple[BoolArray, BoolArray]:
+    """Which judgements say yes, and which say neither yes nor no.
+
+    A reply without an answer is a yes under the official protocol of the benchmarks here.
+    """
+    silent = np.asarray(scores == NO_ANSWER) & (threshold == NO_ANSWER) & are_replies(scores)
+    if official:
+        silent = np.zeros_like(silent)
+    return np.asarray(scores >= threshold) & ~silent, silent
+
+
 def _measure_threshold(
-    scores: FloatArray, truth: BoolArray, threshold: float
+    scores: FloatArray, truth: BoolArray, threshold: float, *, official: bool
 ) -> dict[str, Measure]:
-    """Measure the judgements at a threshold; a coin's chance is ½."""
-    yes, ties = scores >= threshold, np.asarray(scores == threshold)
-    right = (yes == truth).astype(np.float64)
+    """Measure the judgements at a threshold; a coin's chance is ½.
+
+    F1 is 2 · true yes / (yes + fitting captions): a mean in which a true yes weighs twice.
+    """
+    yes, silent = say_yes(scores, threshold, official=official)
+    ties = np.asarray(scores == threshold)
+    right = ((yes == truth) & ~silent).astype(np.float64)
+    hit = (yes & truth).astype(np.float64)
     everywhere, chance = np.ones(len(scores), dtype=np.bool_), np.full(len(scores), 0.5)
+    counts = yes.astype(np.float64) + truth
     return {
         "accuracy": Measure(right, everywhere, ties, chance),
         "accuracy_true": Measure(right * truth, truth, ties, chance),
         "accuracy_false": Measure(right * ~truth, ~truth, ties, chance),
+        "precision": Measure(hit, yes, ties, weights=np.ones(len(scores))),
+        "recall": Measure(hit, truth, ties),
+        "f1": Measure(hit, counts > 0, ties, weights=counts),
         "yes_share": Measure(yes.astype(np.float64), everywhere, ties, better=None),
     }
 

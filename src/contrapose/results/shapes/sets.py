@@ -6,6 +6,8 @@ examples belong together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from contrapose.errors import option
@@ -24,33 +26,43 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     single = measure_wins(question, question.by_caption, "text")
     measures = {"accuracy": single}
     for tag in UNIONS:
-        codes = _group_codes(frame, tag)
+        codes = group_codes(frame, tag, least=2)
         if codes is not None:
-            measures[tag] = _measure_union(single, codes)
+            measures[tag] = measure_union(single, codes)
     if len(measures) == 1:
         note = f"pairs and sets of examples are not known here; {option('root', 'DIR')} gives them"
         return ShapeMeasures(measures, notes=(*question.answers.notes, note))
-    # Examples of one set stand or fall together, so that the bootstrap must draw them together.
-    keys = [
-        {(tag, values[i]) for tag in UNIONS if (values := frame.tags.get(tag, ())) and values[i]}
-        | {("cluster", i if frame.clusters is None else int(frame.clusters[i]))}
-        for i in range(len(frame))
-    ]
-    units = (frame.ids, frame.tags, clusters_of(keys))
+    units = (frame.ids, frame.tags, union_clusters(frame, UNIONS))
     return ShapeMeasures(measures, notes=question.answers.notes, units=units)
 
 
-def _group_codes(frame: Frame, tag: str) -> IntArray | None:
-    """Number of the union of each example, −1 for none; None where no two examples share one."""
+def union_clusters(frame: Frame, unions: Sequence[str]) -> IntArray:
+    """Clusters of examples that share an image or a union.
+
+    Examples of one set stand or fall together, so that the bootstrap must draw them together.
+    """
+    keys = [
+        {(tag, values[i]) for tag in unions if (values := frame.tags.get(tag, ())) and values[i]}
+        | {("cluster", i if frame.clusters is None else int(frame.clusters[i]))}
+        for i in range(len(frame))
+    ]
+    return clusters_of(keys)
+
+
+def group_codes(frame: Frame, tag: str, *, least: int) -> IntArray | None:
+    """Number of the union of each example, −1 for none; None where there are no unions.
+
+    Unions of fewer than `least` examples do not count.
+    """
     values = [str(value) for value in frame.tags.get(tag, ())]
     names, codes, counts = np.unique(
         np.array(values, dtype=object).astype(str), return_inverse=True, return_counts=True
     )
-    kept = (counts >= 2) & (names != "")
+    kept = (counts >= least) & (names != "")
     return np.where(kept[codes], codes, -1) if kept.any() else None
 
 
-def _measure_union(single: Measure, codes: IntArray) -> Measure:
+def measure_union(single: Measure, codes: IntArray) -> Measure:
     """Measure whether all examples of a union are right, at the first of them.
 
     Chance is the product of theirs.
