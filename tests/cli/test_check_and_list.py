@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from contrapose.api.catalog import load_benchmark
 from contrapose.data import benchmark_names
+from contrapose.report.benchmarks import benchmarks_table
+from contrapose.report.tables import Table
+from contrapose.report.terminal import fit_table, table_width
 from tests.conftest import Cli
 
 
@@ -98,3 +102,33 @@ def test_list(cli: Cli) -> None:
     cards = json.loads(cli("list", "benchmarks", "--json").out)
     assert cards["sugarcrepe"]["counts"]["swap_obj"] == 245
     assert "did you mean eqben" in cli("list", "benchmarks", "eqbn").refused()
+
+
+def test_list_fits_the_terminal(cli: Cli) -> None:
+    """Columns that do not fit are left out and named; piped output has all of them."""
+    piped = cli("list", "benchmarks").out.splitlines()
+    assert piped[0].split()[:4] == ["benchmark", "shape", "n", "chance"]
+    assert {"licence", "size", "files", "!"} <= set(piped[0].split())
+    row = next(line for line in piped if line.startswith("vsr "))
+    assert row.split()[:4] == ["vsr", "1", "×", "1"]
+    assert "Apache-2.0" in row
+    assert "!" in row
+    table, *_ = benchmarks_table([load_benchmark(name) for name in benchmark_names()])
+    assert isinstance(table, Table)
+    narrow, *sentences = fit_table(table, 80)
+    assert isinstance(narrow, Table)
+    assert table_width(narrow) <= 80
+    assert {"shape", "n", "chance %", "<files"} <= set(narrow.header)
+    assert any("licence" in str(sentence) for sentence in sentences)
+
+
+def test_listed_facts_in_json(cli: Cli) -> None:
+    cards = json.loads(cli("list", "benchmarks", "--json").out)
+    assert cards["vsr"]["examples"] == 2024
+    assert cards["vsr"]["files"] in ("fetchable", "manual")
+    assert cards["scenes"]["files"] == "generated"
+    assert {"license", "download", "download_size", "errata", "chance", "shape"} <= set(
+        cards["vsr"]
+    )
+    assert "errata" in cli("list", "benchmarks", "vsr").out
+    assert "errata" in cli("list", "benchmarks", "whatsup").out

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from contrapose.cli.console import echo_json, output_console, show
-
-if TYPE_CHECKING:
-    from contrapose.data import Benchmark, Suite
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="List what there is.")
 
@@ -30,22 +26,27 @@ def benchmarks(
     name: Annotated[str | None, typer.Argument(help="Show this benchmark's whole card.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the cards as JSON.")] = False,
 ) -> None:
-    """Benchmarks and their cards: paper, licence, counts, chance, files."""
+    """Benchmarks: shape, examples, chance, licence, download, errata; NAME shows one card."""
     from contrapose.api.catalog import benchmarks as benchmark_names
     from contrapose.api.catalog import load_benchmark
     from contrapose.data import Suite
-    from contrapose.report.catalog import card_lines, cards_table, suite_lines
+    from contrapose.report.benchmarks import (
+        benchmark_json,
+        benchmarks_table,
+        card_lines,
+        suite_lines,
+    )
 
     names = benchmark_names() if name is None else (name,)
     chosen = [load_benchmark(one) for one in names]
     if as_json:
-        listed = {key: _card_json(one) for key, one in zip(names, chosen, strict=True)}
+        listed = {key: benchmark_json(one) for key, one in zip(names, chosen, strict=True)}
         echo_json(json.dumps(listed, indent=2, default=sorted, ensure_ascii=False))
     elif name is None:
         show(
             output_console(),
             [
-                cards_table(chosen),
+                *benchmarks_table(chosen),
                 "contrapose list benchmarks NAME shows the whole card. Your own examples are a "
                 "benchmark too: use the name of a .jsonl, .csv or .parquet file.",
             ],
@@ -53,7 +54,7 @@ def benchmarks(
     elif isinstance(chosen[0], Suite):
         show(output_console(), suite_lines(chosen[0]))
     else:
-        show(output_console(), card_lines(chosen[0].card))
+        show(output_console(), card_lines(chosen[0]))
 
 
 @app.command("models")
@@ -121,12 +122,3 @@ def scores(
                 "lm-alpha is lm with the prior taken out (--prior noise:3): lm − α · prior.",
             ],
         )
-
-
-def _card_json(benchmark: Benchmark | Suite) -> dict[str, object]:
-    from contrapose.data import Suite
-
-    if not isinstance(benchmark, Suite):
-        return asdict(benchmark.card)
-    parts = {name: asdict(part.card) for name, part in benchmark.parts.items()}
-    return {"name": benchmark.name, "title": benchmark.title, "parts": parts}

@@ -1,4 +1,4 @@
-"""Listings of benchmarks, models and scores, and reports of data and model checks."""
+"""Listings of models and scores, and reports of data and model checks."""
 
 from __future__ import annotations
 
@@ -8,83 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from contrapose.data import Benchmark, Card, Suite
 from contrapose.data.check import DataReport
 from contrapose.errors import option
 from contrapose.files import Problem
 from contrapose.models.conformance import ConformanceReport
 from contrapose.models.registry import FamilyCard
 from contrapose.report.tables import Table
-from contrapose.results import describe_aggregation
-
-
-def cards_table(benchmarks: Sequence[Benchmark | Suite]) -> Table:
-    """Table with one line per benchmark or suite."""
-    rows = tuple(map(_card_row, benchmarks))
-    return Table(
-        "",
-        ("<benchmark", "<shape", "examples", "<chance %", "<what it asks"),
-        rows,
-        drop=("chance %",),
-    )
-
-
-def _card_row(entry: Benchmark | Suite) -> tuple[str, ...]:
-    if isinstance(entry, Suite):
-        total = sum(sum(part.card.counts.values()) for part in entry.parts.values())
-        shape, chance, name, title = f"{len(entry.parts)} parts", "–", entry.name, entry.title
-    else:
-        card = entry.card
-        total = sum(card.counts.values())
-        shape, chance, name, title = card.shape, format_chance(card), card.name, card.title
-    return name, shape, f"{total:,}" if total else "–", chance, title.partition(": ")[2] or title
-
-
-def suite_lines(suite: Suite) -> list[str]:
-    """Description of a suite, one line per part."""
-    width = max(map(len, suite.parts))
-    cards = [part.card for part in suite.parts.values()]
-    return [
-        suite.title,
-        f"  paper        {'; '.join(dict.fromkeys(card.paper for card in cards))}",
-        f"  licence      {'; '.join(dict.fromkeys(card.license for card in cards))}",
-        f"  parts ({option('subset')}, or {option('on', f'{suite.name}/PART')})",
-        *(
-            f"    {name:<{width}}  {part.card.shape}, chance % {format_chance(part.card)}: "
-            f"{part.card.title}"
-            for name, part in suite.parts.items()
-        ),
-    ]
-
-
-def card_lines(card: Card) -> list[str]:
-    """All fields of a card, one paragraph per field."""
-    counts = ", ".join(f"{name} {count:,}" for name, count in card.counts.items())
-    lines = [
-        card.title,
-        f"  paper        {card.paper}",
-        f"  licence      {card.license}",
-        f"  files from   {card.source}",
-        f"  shape        {card.shape}" + " (images × captions)" * (card.family != "composed"),
-        f"  examples     {counts or 'as many as the files hold'}",
-        f"  chance %     {format_chance(card)}",
-        f"  headline     {describe_aggregation(card.aggregation)}",
-    ]
-    if card.official:
-        lines.append(f"  official     {card.official}")
-    if card.errata:
-        lines.append(f"  errata       {card.errata}")
-    if card.tags:
-        lines.append(f"  tags ({option('by')})")
-        lines += [f"    {name:<16} {meaning}" for name, meaning in card.tags.items()]
-    lines.append(f"  folder ({option('root')})")
-    lines += [f"    {line}" for line in card.layout.split("\n")]
-    return lines
-
-
-def format_chance(card: Card) -> str:
-    """Format the chance levels of a card."""
-    return ", ".join(f"{name} {100 * value:.1f}" for name, value in card.chance.items()) or "–"
 
 
 def families_table(families: Sequence[FamilyCard], installed: Mapping[str, bool]) -> Table:
