@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
 _command_line = False
+_command_words: tuple[str, ...] = ()
 _names_only: ContextVar[bool] = ContextVar("names_only", default=False)
 
 FLAGS = {"filter_by": "filter", "losses": "with", "scale": "lambda", "scales": "lambda"}
@@ -56,15 +57,21 @@ def option(name: str, value: object = None) -> str:
     return name if value is None else f"{name}={value!r}"
 
 
+def command_words() -> tuple[str, ...] | None:
+    """Words of the command line that asked; None where Python did."""
+    return _command_words if _command_line else None
+
+
 @contextmanager
-def command_line_names() -> Iterator[None]:
-    """Let `option` name flags for a while, because a command line asked."""
-    global _command_line  # noqa: PLW0603 - one process has one command line
-    before, _command_line = _command_line, True
+def command_line_names(words: Sequence[str] = ()) -> Iterator[None]:
+    """Let `option` name flags for a while, because a command line of these words asked."""
+    global _command_line, _command_words
+    before = _command_line, _command_words
+    _command_line, _command_words = True, tuple(words)
     try:
         yield
     finally:
-        _command_line = before
+        _command_line, _command_words = before
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -36,20 +37,23 @@ def test_table_report_and_run(cli: Cli, tmp_path: Path) -> None:
     markup = (out / "report.html").read_text(encoding="utf-8")
     page = Balanced(markup)
     assert finite(markup)
-    assert page.count("article") > 0
-    headings = {"By part", "The language prior", "Equivariance", "The worst failures"}
+    headings = {"By part", "The language prior", "Equivariance", "Examples"}
     assert headings <= set(page.text)
     assert len(json.loads((out / "run" / "results.json").read_text())["runs"]) == 5
 
 
+def undated(report: Path) -> str:
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:+]+", "", report.read_text(encoding="utf-8"))
+
+
 def test_again_is_the_same(cli: Cli, tmp_path: Path) -> None:
     first = cli("demo", "--out", tmp_path, "--quiet")
-    before = (tmp_path / "report.html").read_bytes()
+    before = undated(tmp_path / "report.html")
     (tmp_path / "mine.txt").write_text("kept")
     second = cli("demo", "--out", tmp_path, "--quiet")
     assert first == second
     assert second.err == ""
-    assert (tmp_path / "report.html").read_bytes() == before
+    assert undated(tmp_path / "report.html") == before
     assert (tmp_path / "mine.txt").read_text() == "kept"
 
 

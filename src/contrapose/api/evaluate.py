@@ -153,7 +153,7 @@ def evaluate(
     records = evaluate_models(chosen, request, progress=progress)
     runs = Runs(Run(record) for record in records)
     if target is not None:
-        runs.save(target, overwrite=overwrite)
+        runs.save(target, overwrite=overwrite, progress=progress)
     several = several_models or several_benchmarks or not (score is None or isinstance(score, str))
     return runs if several or len(runs) != 1 else runs[0]
 

@@ -24,6 +24,7 @@ from contrapose.results.score_files import RunRecord
 
 if TYPE_CHECKING:
     from contrapose.api.inputs import PathLike
+    from contrapose.engine import Progress
 
 
 class Plot:
@@ -233,17 +234,28 @@ class Runs(Sequence[Run]):
 
         return Plot(draw_accuracies(self.results))
 
-    def save(self, folder: PathLike, *, overwrite: bool = False) -> None:
+    def save(
+        self,
+        folder: PathLike,
+        *,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
         """Write one run folder for all: request, scores, examples, results and a report.
+
+        Args:
+            folder: to write.
+            overwrite: let it take the place of earlier runs.
+            progress: called with a description, what is done and what there is to do.
 
         Raises:
             InputError: the folder is taken, and not by runs that may be overwritten.
         """
-        from contrapose.report.html import render_runs
+        from contrapose.report.html import build_report
 
-        records = [run.record for run in self._runs]
-        beside = {REPORT: render_runs(records)}
-        write_run(records, local_path(folder), overwrite=overwrite, beside=beside)
+        records, target = [run.record for run in self._runs], local_path(folder)
+        report = build_report(records, folder=str(target), progress=progress)
+        write_run(records, target, overwrite=overwrite, beside=report.named(REPORT))
 
     @staticmethod
     def require_target(folder: PathLike, *, overwrite: bool = False) -> None:

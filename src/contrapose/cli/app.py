@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in words
     accept_all_characters()
     try:
-        with command_line_names(), warnings.catch_warnings():
+        with command_line_names(words), warnings.catch_warnings():
             warnings.simplefilter("always", DamageWarning)
             warnings.showwarning = _show_warning
             try:

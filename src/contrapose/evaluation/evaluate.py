@@ -50,6 +50,7 @@ from contrapose.evaluation.skips import (
 )
 from contrapose.files import gc_paused
 from contrapose.models import Model, PromptedCaptioner, load_model
+from contrapose.results.environment import capture_environment, describe_loaded
 from contrapose.results.schema import AlphaReport, Results
 from contrapose.results.score_files import RunRecord
 from contrapose.results.summary import headline, official_notes, summarize_parts
@@ -62,7 +63,11 @@ def provenance(
 ) -> dict[str, Any]:
     """Provenance of a score: the model, the score's name in the store, the images of its prior."""
     base = DEBIASED.get(score, "lm" if score == "prior" else score)
-    spec: dict[str, Any] = {"fingerprint": context.model.fingerprint}
+    spec: dict[str, Any] = {
+        "fingerprint": context.model.fingerprint,
+        "loaded": describe_loaded(context.model),
+        "made": capture_environment(),
+    }
     if base_score(base) in SCORES:
         spec["stored_as"] = store_key(context.model, base, context.question)
     prior = _describe_prior(context, score, alphas)

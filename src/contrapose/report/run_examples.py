@@ -52,6 +52,13 @@ class ExampleScores:
         scores[image, text], match[image, text] = self.value[rows], self.match[rows]
         return scores, match
 
+    def shapes(self) -> IntArray:
+        """Number of images and of captions of each example; (k, 2)."""
+        shapes = np.zeros((len(self.ids), 2), dtype=np.int64)
+        np.maximum.at(shapes[:, 0], self.example, self.image + 1)
+        np.maximum.at(shapes[:, 1], self.example, self.text + 1)
+        return shapes
+
     def margins(self) -> FloatArray:
         """How far the best wrong choice is ahead of the worst right one; (k,), negative for wins.
 
@@ -61,6 +68,11 @@ class ExampleScores:
         """
         by_caption, by_image = (self._margins(side) for side in (self.image, self.text))
         return np.where(np.isneginf(by_caption), by_image, by_caption)
+
+    def worst_margins(self) -> FloatArray:
+        """Margins as `margins` has them, of captions and of images: the larger counts; (k,)."""
+        by_caption, by_image = (self._margins(side) for side in (self.image, self.text))
+        return np.maximum(by_caption, by_image)
 
     def margins_by(self, rule: MistakeRule) -> FloatArray:
         """Margin of each example by the rule of its shape; (k,), negative for wins."""

@@ -11,7 +11,7 @@ examples.parquet  model, benchmark, score, and a row an example: id, cluster, ta
 replies.parquet   of chat: model, benchmark, score, example, question, order, prompt, reply, and the
                   option chosen and the right one
 results.json      the results, as the command prints them in JSON
-report.html       the report, with failures, equivariance and skipped examples
+report.html       the report, with every example; report-images: thumbnails that do not fit in
 
 A folder of `contrapose metrics` has one run, of `contrapose eval` one a model, benchmark and score.
 """
@@ -29,7 +29,7 @@ import numpy as np
 from contrapose import __version__
 from contrapose.arrays import Ragged
 from contrapose.errors import InputError, first_line
-from contrapose.files import new_folder, require_free, restore_folder, write_text
+from contrapose.files import new_folder, require_free, restore_folder, write_bytes, write_text
 from contrapose.results.measures import DerivedMetric, Measure, Measurements
 from contrapose.results.run_files import (
     EXAMPLES,
@@ -68,7 +68,7 @@ def write_run(
     folder: Path,
     *,
     overwrite: bool = False,
-    beside: Mapping[str, str] | None = None,
+    beside: Mapping[str, str | bytes] | None = None,
 ) -> None:
     """Write a run folder atomically.
 
@@ -107,7 +107,7 @@ def write_run(
         write_text(target / RESULTS, results.model_dump_json(indent=2) + "\n")
         write_spec(target, spec)
         for name, content in (beside or {}).items():
-            write_text(target / name, content)
+            write_bytes(target / name, content if isinstance(content, bytes) else content.encode())
 
 
 def build_evaluation(runs: Sequence[RunRecord]) -> Evaluation:

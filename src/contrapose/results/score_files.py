@@ -23,6 +23,7 @@ from contrapose.data import (
 from contrapose.errors import InputError, option
 from contrapose.files import StrictProblems
 from contrapose.results.debias import remove_prior
+from contrapose.results.environment import capture_environment
 from contrapose.results.log_measures import measure_log, read_benchmark_log
 from contrapose.results.measures import Measurements
 from contrapose.results.schema import AlphaReport, MetricValue, Results
@@ -160,7 +161,8 @@ def measure_score_file(request: MetricsRequest, benchmark: Benchmark | None = No
     )
     table = None if answers is None else answers_table(answers)
     cases = {example.id: example for example in data} if isinstance(data, list) else {}
-    return RunRecord(request, table, measured, results, cases=cases)
+    spec = {"made": capture_environment()}
+    return RunRecord(request, table, measured, results, spec, cases=cases)
 
 
 def _source(given: Any) -> Any:

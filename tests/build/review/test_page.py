@@ -12,9 +12,10 @@ import pytest
 
 from contrapose.build.minimal_pairs import MinimalPair, PairImage
 from contrapose.build.review.decisions import read_decisions
-from contrapose.build.review.page import escape_json, load_template, write_review_page
+from contrapose.build.review.page import load_template, write_review_page
 from contrapose.build.review.pairs import read_pair_set
 from contrapose.errors import InputError
+from contrapose.files.pages import escape_json
 from tests.build.review.pair_folder import HOSTILE, color_pair, patch, write_set
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -39,14 +40,20 @@ class Balanced(HTMLParser):
         return sum(name == tag for name, _ in self.tags)
 
     def require_self_contained(self) -> None:
-        """Require that the page has no script and that no element loads anything."""
-        assert not {"script", "link", "iframe", "object", "embed"} & {tag for tag, _ in self.tags}
+        """Require that no element loads anything, and that scripts stand in the page."""
+        assert not {"link", "iframe", "object", "embed"} & {tag for tag, _ in self.tags}
         for _, attributes in self.tags:
             assert not any(name.startswith("on") for name in attributes)
             for name in ("src", "href", "srcset", "action", "poster"):
                 value = attributes.get(name)
                 assert value is None or value.startswith("data:image/")
         assert not any("url(" in text or "@import" in text for text in self.text)
+
+
+def explorer_data(markup: str) -> Any:
+    """JSON values that the explorer of a page reads."""
+    (text,) = re.findall(r'<script id="explorer-data"[^>]*>(.*?)</script>', markup, re.DOTALL)
+    return json.loads(text)
 
 
 def finite(markup: str) -> bool:

@@ -13,7 +13,7 @@ from contrapose.data import Example, ImageRef
 from contrapose.data.examples import diagonal_match, single_match
 from contrapose.evaluation.parts import DEBIASED, EvalRequest
 from contrapose.report.html import worst_failures
-from contrapose.report.html.failure_cards import PER_RUN, WITHOUT_PARTS, render_failures
+from contrapose.report.html.failure_cards import PER_RUN, WITHOUT_PARTS, render_failure
 from contrapose.results import (
     Measurements,
     MetricsRequest,
@@ -89,7 +89,7 @@ def test_ties_fail_and_wins_do_not() -> None:
     failures = worst_failures([make_run(CASES, SCORES)], per_part=9)
     swap = [failure for failure in failures if failure.part == "swap"]
     assert [failure.example for failure in swap] == ["b", "a", "e", "d"]
-    words = Balanced(render_failures(swap[-1:])).text
+    words = Balanced(render_failure(swap[-1])).text
     assert words.count("tied") == 2
     assert "preferred" not in words
 
@@ -99,7 +99,7 @@ def test_a_choice_among_images() -> None:
     cases = {"one": Example("one", refs, ("a caption",), ((True,), (False,)))}
     (failure,) = worst_failures([make_run(cases, {"one": [[0.2], [0.5]]}, with_parts=False)])
     assert np.isclose(failure.margin, 0.3)
-    words = Balanced(render_failures([failure])).text
+    words = Balanced(render_failure(failure)).text
     assert words[words.index("0.500") + 1] == "preferred"
     assert words[words.index("0.200") + 1] == "right"
 
@@ -124,7 +124,7 @@ def test_number_of_cards_is_limited() -> None:
 def test_without_examples_cards_show_positions() -> None:
     (failure, *_) = worst_failures([make_run(CASES, SCORES, with_cases=False)])
     assert (failure.example, failure.images, failure.texts) == ("b", (), ())
-    page = Balanced(render_failures([failure]))
+    page = Balanced(render_failure(failure))
     assert page.count("img") == 0
     assert {"caption 1", "caption 2", "0.900"} <= set(page.text)
 
@@ -158,4 +158,4 @@ def test_saved_runs_show_images_again_or_captions_alone(tmp_path: Path) -> None:
     file.unlink()
     (failure,) = worst_failures(read_runs(tmp_path / "run"))
     assert (failure.images, failure.texts) == ((), ("a dog", "a cat"))
-    assert "a cat" in Balanced(render_failures([failure])).text
+    assert "a cat" in Balanced(render_failure(failure)).text

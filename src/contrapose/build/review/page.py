@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,7 @@ from contrapose.data.images import open_image
 from contrapose.engine import Progress
 from contrapose.errors import InputError
 from contrapose.files import atomic_file, safe_join
-from contrapose.files.pages import inline_page
+from contrapose.files.pages import escape_json, inline_page
 
 ImageStorage = Literal["inline", "beside"]
 """Thumbnails within the page, or links to the images of the set."""
@@ -102,14 +101,6 @@ def load_template() -> str:
         "img-src 'self' data: file:; base-uri 'none'; form-action 'none'"
     )
     return text.replace(POLICY, policy)
-
-
-def escape_json(value: Any) -> str:
-    """JSON that may stand inside a script element, whatever texts it holds."""
-    text = json.dumps(value, ensure_ascii=False)
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
 
 
 def _page_entry(

@@ -1,6 +1,13 @@
-"""HTML reports in one file each: tables, SVG plots and cards, without scripts or requests."""
+"""HTML reports: tables, SVG plots, and an explorer of the examples, without requests."""
 
 from contrapose.report.html.failure_cards import Failure, worst_failures
-from contrapose.report.html.report import render_results, render_runs, write_report
+from contrapose.report.html.report import build_report, render_results, render_runs, write_report
 
-__all__ = ["Failure", "render_results", "render_runs", "worst_failures", "write_report"]
+__all__ = [
+    "Failure",
+    "build_report",
+    "render_results",
+    "render_runs",
+    "worst_failures",
+    "write_report",
+]

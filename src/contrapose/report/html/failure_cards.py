@@ -13,11 +13,10 @@ from contrapose.data.video_frames import FrameImage
 from contrapose.errors import InputError
 from contrapose.evaluation.parts import DEBIASED
 from contrapose.metrics import BoolArray, FloatArray
-from contrapose.report.html.page import element, escape, image_data_uri, render_details
+from contrapose.report.html.page import element, escape, image_data_uri
 from contrapose.report.results import run_label
 from contrapose.report.run_examples import (
     ALL,
-    example_parts,
     example_scores,
     find_cases,
     find_mistake_rule,
@@ -33,8 +32,6 @@ PER_PART, PER_RUN, PER_REPORT = 2, 24, 120
 """Most cards of a part, of a run and of a report."""
 WITHOUT_PARTS = 8
 """Most cards of a benchmark that has no parts."""
-MAX_REPLIES = 2
-"""Most replies of a card."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,27 +59,6 @@ class Failure:
     match: BoolArray
     margin: float
     labels: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ChatFailure:
-    """Example about which a chat model gave wrong answers.
-
-    Attributes:
-        run: label of the run: model and score.
-        part: of the benchmark; empty if it has none.
-        example: id of the example.
-        images: the images; empty where they cannot be opened.
-        wrong: prompts and replies of the wrong answers.
-        answers: number of all answers.
-    """
-
-    run: str
-    part: str
-    example: str
-    images: tuple[Image, ...]
-    wrong: tuple[tuple[str, str], ...]
-    answers: int
 
 
 def worst_failures(runs: Sequence[RunRecord], *, per_part: int = PER_PART) -> list[Failure]:
@@ -159,51 +135,6 @@ def _shown_runs(runs: Sequence[RunRecord]) -> list[tuple[RunRecord, str]]:
     return shown
 
 
-def chat_failures(runs: Sequence[RunRecord], *, per_part: int = PER_PART) -> list[ChatFailure]:
-    """Examples with most wrong answers of chat models, a few for each run and part.
-
-    Args:
-        runs: those without replies are passed over.
-        per_part: most failures of a run and part.
-    """
-    spoken = [run for run in runs if run.replies is not None]
-    failures = []
-    for run, cases in zip(spoken, find_cases(spoken), strict=True):
-        replies = run.replies or {}
-        rows: dict[str, list[int]] = {}
-        for row, name in enumerate(replies["example"]):
-            rows.setdefault(name, []).append(row)
-        wrong = {
-            name: [row for row in some if replies["chosen"][row] != replies["right"][row]]
-            for name, some in rows.items()
-        }
-        ids = list(rows)
-        parts_of = example_parts(run)
-        parts = [parts_of.get(name, (ALL,))[0] for name in ids]
-        # An example without a wrong answer is no failure.
-        counts = np.array([float(len(wrong[name])) or -1.0 for name in ids])
-        chosen = _select_worst(parts, counts, per_part, PER_RUN)
-        images = _open_available(
-            ref for i in chosen if ids[i] in cases for ref in cases[ids[i]].images
-        )
-        for i in chosen:
-            name = ids[i]
-            refs = cases[name].images if name in cases else ()
-            failures.append(
-                ChatFailure(
-                    run=run_label(run.results),
-                    part="" if parts[i] == ALL else parts[i],
-                    example=name.removeprefix(f"{parts[i]}/"),
-                    images=tuple(images[ref] for ref in refs) if images.keys() >= {*refs} else (),
-                    wrong=tuple(
-                        (replies["prompt"][row], replies["reply"][row]) for row in wrong[name]
-                    ),
-                    answers=len(rows[name]),
-                )
-            )
-    return failures
-
-
 def _select_worst(parts: Sequence[str], margins: FloatArray, per_part: int, most: int) -> list[int]:
     """Positions of the worst failures, part by part, the worst first; ties in their order."""
     per_part = per_part if len(set(parts)) > 1 else max(per_part, WITHOUT_PARTS)
@@ -234,29 +165,13 @@ def _open_available(refs: Iterable[ImageRef]) -> Mapping[ImageRef, Image]:
         return images
 
 
-def render_failures(failures: Sequence[Failure | ChatFailure]) -> str:
-    """Render the cards of all failures, run by run."""
-    parts = []
-    for i, run in enumerate(dict.fromkeys(failure.run for failure in failures)):
-        cards = [render_failure(failure) for failure in failures if failure.run == run]
-        count = f"{len(cards)} failure{'' if len(cards) == 1 else 's'}"
-        grid = element("div", *cards, class_="cards")
-        parts.append(render_details(run, grid, note=count, is_open=i == 0))
-    return "".join(parts)
-
-
-def render_failure(failure: Failure | ChatFailure) -> str:
+def render_failure(failure: Failure) -> str:
     """Render the card of one failure; without images it shows captions, or positions, alone."""
-    if isinstance(failure, ChatFailure):
-        verdict = f"{len(failure.wrong)} of {failure.answers} answers wrong"
-        table = _replies_table(failure)
-        alts = [f"image {i + 1} of {failure.example}" for i in range(len(failure.images))]
-    else:
-        verdict = f"wrong by {failure.margin:.3g}"
-        table = _scores_table(failure)
-        alts = [_image_alt(failure, i) for i in range(len(failure.images))]
+    verdict = f"wrong by {failure.margin:.3g}"
+    table = _scores_table(failure)
+    alts = [_image_alt(failure, i) for i in range(len(failure.images))]
     letters = _image_letters(len(failure.images))
-    if isinstance(failure, Failure) and any(failure.labels):
+    if any(failure.labels):
         letters = [
             f"{letter} {escape(label)}"
             for letter, label in zip(letters, failure.labels, strict=False)
@@ -308,20 +223,6 @@ def _scores_table(failure: Failure) -> str:
         for j in order
     ]
     return element("table", element("thead", element("tr", *head)), element("tbody", *lines))
-
-
-def _replies_table(failure: ChatFailure) -> str:
-    """Prompts and replies of the wrong answers, the first of many."""
-    head = element("tr", element("th", "prompt", class_="left"), element("th", "reply"))
-    lines = [
-        element(
-            "tr",
-            element("td", escape(prompt), class_="left prompt"),
-            element("td", escape(reply), class_="wrong"),
-        )
-        for prompt, reply in failure.wrong[:MAX_REPLIES]
-    ]
-    return element("table", element("thead", head), element("tbody", *lines))
 
 
 def _caption(failure: Failure, text: int) -> str:

@@ -1,6 +1,6 @@
 """HTML page: escaped markup, style sheet, page frame, sections, tables and the footer.
 
-Nothing external is loaded: no script, no font, no request.
+Nothing external is loaded: no font, no request, and no script but the explorer's, by its hash.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import math
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from contrapose import __version__
+from contrapose.files.pages import escape_json, hash_source
 from contrapose.report.tables import Table
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-VOID_TAGS = frozenset({"img", "meta", "br", "hr"})
+VOID_TAGS = frozenset({"img", "input", "meta", "br", "hr"})
 """HTML elements without an end tag."""
 
 CONTROL_CHARACTERS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(127, 160)), "�")
@@ -31,6 +32,9 @@ CONTENT_POLICY = (
     "form-action 'none'"
 )
 """What a browser lets a page do: show its own styles and images, and nothing else."""
+
+ASSETS = "explorer/assets"
+"""Markup, style and script of the explorer, in the package of reports."""
 
 MAX_IMAGE_SIDE = 320
 """Pixels of an image's longer side; larger images are scaled down."""
@@ -83,7 +87,31 @@ def style_sheet() -> str:
     return files(__package__).joinpath("style.css").read_text(encoding="utf-8")
 
 
-def render_page(title: str, lead: str, sections: Iterable[str], footer: str) -> str:
+@cache
+def read_asset(name: str) -> str:
+    """Read a file of the explorer: `explorer.html`, `explorer.css` or `explorer.js`."""
+    return files("contrapose.report").joinpath(ASSETS, name).read_text(encoding="utf-8")
+
+
+def script_policy(*, server: bool = False) -> str:
+    """Content policy of a page with the explorer's script, which it allows by its hash.
+
+    Images are the page's own or files beside it; only a page of the local server sends requests.
+    """
+    script = hash_source(read_asset("explorer.js"))
+    policy = CONTENT_POLICY.replace("img-src data:", "img-src 'self' data: file:")
+    return f"{policy}; script-src {script}" + ("; connect-src 'self'" if server else "")
+
+
+def render_page(
+    title: str,
+    lead: str,
+    sections: Iterable[str],
+    footer: str,
+    *,
+    with_script: bool = False,
+    data: Any = None,
+) -> str:
     """Render a complete HTML page.
 
     Args:
@@ -91,22 +119,34 @@ def render_page(title: str, lead: str, sections: Iterable[str], footer: str) -> 
         lead: paragraph below the heading; empty for none.
         sections: markup; empty sections are left out.
         footer: markup.
+        with_script: add the explorer's script: contents, tables that sort, and its examples.
+        data: JSON values of the explorer; None where the page has no examples.
     """
+    is_server = isinstance(data, dict) and bool(data.get("server"))
+    policy = script_policy(server=is_server) if with_script else CONTENT_POLICY
+    style = style_sheet() + (read_asset("explorer.css") if with_script else "")
     head = element(
         "head",
         element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=CONTENT_POLICY),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("title", escape(title)),
-        element("style", style_sheet()),
+        element("style", style),
     )
     header = element(
         "header",
         element("h1", escape(title)),
         element("p", escape(lead), class_="lead") if lead else "",
     )
-    body = element("body", header, element("main", *sections), footer)
+    scripts = []
+    if data is not None:
+        scripts.append(
+            element("script", escape_json(data), id="explorer-data", type="application/json")
+        )
+    if with_script:
+        scripts.append(element("script", read_asset("explorer.js")))
+    body = element("body", header, element("main", *sections), footer, *scripts)
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 

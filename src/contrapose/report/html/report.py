@@ -1,23 +1,21 @@
-"""HTML report of evaluation runs, the same for `eval`, `metrics` and `demo`: one file."""
+"""HTML report of runs: tables and plots, and an explorer of every example."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from contrapose.files import write_text
+from contrapose.engine import Progress
+from contrapose.files import write_bytes, write_text
 from contrapose.metrics import Equivariance
 from contrapose.report.alpha import run_alphas
-from contrapose.report.html.failure_cards import (
-    ChatFailure,
-    Failure,
-    chat_failures,
-    render_failures,
-    worst_failures,
-)
+from contrapose.report.explorer.page import ExplorerData, build_explorer
+from contrapose.report.explorer.table import ExampleTable
 from contrapose.report.html.page import (
     element,
+    read_asset,
     render_details,
     render_footer,
     render_list,
@@ -39,7 +37,9 @@ from contrapose.report.results import (
     skipped_table,
 )
 from contrapose.report.run_examples import example_scores, is_debiased
+from contrapose.report.tables import Table
 from contrapose.results import AlphaReport, Results, RunRecord
+from contrapose.results.environment import describe_origin
 
 MAX_CURVES = 4
 """α curves that are drawn: those on which taking the prior out changes most."""
@@ -62,33 +62,90 @@ EqByPart = Mapping[str, Mapping[str, Equivariance]]
 """Equivariance scores by part and the run's label."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ReportFiles:
+    """Report: a page, and the files beside it.
+
+    Attributes:
+        page: the HTML.
+        images: thumbnails that the page has no room for, by name.
+    """
+
+    page: str
+    images: Mapping[str, bytes] = field(default_factory=dict)
+
+    def named(self, name: str) -> dict[str, str | bytes]:
+        """Every file by its name, the page under the name that is given."""
+        return {name: self.page, **self.images}
+
+
 def write_report(
     runs: RunRecord | Sequence[RunRecord], path: Path, *, title: str = "", lead: str = ""
 ) -> None:
-    """Write the report of some runs to a file, atomically; see `render_runs`."""
-    write_text(path, render_runs(runs, title=title, lead=lead))
+    """Write the report of some runs to a file, atomically; see `build_report`."""
+    report = build_report(runs, title=title, lead=lead)
+    for name, content in report.images.items():
+        write_bytes(path.parent / name, content)
+    write_text(path, report.page)
 
 
 def render_runs(runs: RunRecord | Sequence[RunRecord], *, title: str = "", lead: str = "") -> str:
-    """Render the report of some runs: every section for which the runs have the data.
+    """Render the report of some runs as one file; see `build_report`."""
+    return build_report(runs, title=title, lead=lead, beside=False).page
 
-    Failures need score tables; their images and captions come from the runs' `cases` and are left
-    out where there are none or an image cannot be opened. Equivariance needs 2 × 2 examples.
+
+def build_report(
+    runs: RunRecord | Sequence[RunRecord],
+    *,
+    title: str = "",
+    lead: str = "",
+    first: Sequence[str] = (),
+    folder: str = "",
+    start: Mapping[str, Any] | None = None,
+    beside: bool = True,
+    progress: Progress | None = None,
+) -> ReportFiles:
+    """Build the report of some runs: every section for which the runs have the data.
+
+    Images and captions come from the runs' `cases` and are left out where there are none or an
+    image cannot be opened. Equivariance needs 2 × 2 examples.
 
     Args:
         runs: one or several, of any models, benchmarks and scores.
         title: heading of the page; empty names models or score files, and benchmarks.
         lead: paragraph below the heading.
+        first: sections before all others, as markup.
+        folder: the run folder that the report lies in; empty for none.
+        start: first query of the explorer, as `ExampleQuery` has it.
+        beside: whether thumbnails may be files beside the page.
+        progress: called with a description, the number of thumbnails, and their total.
     """
     listed = [runs] if isinstance(runs, RunRecord) else list(runs)
+    table = ExampleTable(listed, [folder] * len(listed))
+    explorer = build_explorer(table, beside=beside, start=start, progress=progress)
+    page = render_records(listed, explorer, title=title, lead=lead, first=first)
+    return ReportFiles(page, explorer.images)
+
+
+def render_records(
+    runs: Sequence[RunRecord],
+    explorer: ExplorerData | None,
+    *,
+    title: str = "",
+    lead: str = "",
+    first: Sequence[str] = (),
+) -> str:
+    """Render the page of some runs around an explorer; see `build_report`."""
     return render_results(
-        [run.results for run in listed],
+        [run.results for run in runs],
         title=title,
         lead=lead,
-        equivariance=_equivariance_by_part(listed),
-        failures=[*worst_failures(listed), *chat_failures(listed)],
-        skipped={run_label(run.results): run.spec.get("skipped", {}) for run in listed},
-        scales=run_curves(listed),
+        first=first,
+        equivariance=_equivariance_by_part(runs),
+        explorer=explorer,
+        skipped={run_label(run.results): run.spec.get("skipped", {}) for run in runs},
+        scales=run_curves(runs),
+        origins=[describe_origin(run) for run in runs],
     )
 
 
@@ -97,10 +154,12 @@ def render_results(
     *,
     title: str = "",
     lead: str = "",
+    first: Sequence[str] = (),
     equivariance: EqByPart | None = None,
-    failures: Sequence[Failure | ChatFailure] = (),
+    explorer: ExplorerData | None = None,
     skipped: Mapping[str, Mapping[str, str]] | None = None,
     scales: ScaleCurves | None = None,
+    origins: Sequence[Mapping[str, str]] = (),
 ) -> str:
     """Render the report of results, with the sections that need more than results.
 
@@ -108,36 +167,47 @@ def render_results(
         results: of every model, benchmark and score.
         title: heading of the page; empty names models or score files, and benchmarks.
         lead: paragraph below the heading.
+        first: sections before all others, as markup.
         equivariance: by part and run.
-        failures: the worst ones.
+        explorer: the examples.
         skipped: for each run the skipped examples and why.
         scales: curves of edit queries by λ.
+        origins: how each run was made, in words by name.
     """
     benchmarks = list(dict.fromkeys(one.benchmark for one in results))
-    sections = []
+    sections = list(first)
     for benchmark in benchmarks:
         named = f" · {benchmark}" if len(benchmarks) > 1 else ""
         sections += _benchmark_sections(
             [one for one in results if one.benchmark == benchmark], named
         )
+    has_rows = explorer is not None and bool(explorer.values["total"])
     sections += [
+        read_asset("explorer.html") if has_rows else "",
         _scales_section(scales or {}),
         _equivariance_section(equivariance or {}, [run_label(one) for one in results]),
-        render_section(
-            "The worst failures",
-            "Examples on which a wrong choice is furthest ahead of a right one, or level with it; "
-            "of chat models, those with most wrong answers. Captions of a single image stand in "
-            "the order of their scores.",
-            render_failures(failures),
-        ),
         _skipped_section(results, skipped or {}),
+        _origins_section(results, origins),
     ]
     notes = dict.fromkeys(f"{run_label(one)}: {note}." for one in results for note in one.notes)
-    first = results[0] if results else None
+    one = results[0] if results else None
     footer = render_footer(
-        notes, resamples=first.resamples if first else None, seed=first.seed if first else 0
+        notes, resamples=one.resamples if one else None, seed=one.seed if one else 0
     )
-    return render_page(title or _default_title(results), lead, sections, footer)
+    data = explorer.values if explorer is not None and has_rows else None
+    return render_page(
+        title or _default_title(results), lead, sections, footer, with_script=True, data=data
+    )
+
+
+def _origins_section(results: Sequence[Results], origins: Sequence[Mapping[str, str]]) -> str:
+    """Table of how each run was made, a column for each run."""
+    names = dict.fromkeys(name for origin in origins for name in origin)
+    rows = tuple((name, *(origin.get(name, "–") for origin in origins)) for name in names)
+    header = ("<", *(f"<{run_label(one)}" for one in results))
+    return render_section(
+        "How it was made", "", render_table(Table("", header, rows)) if rows else ""
+    )
 
 
 def _scales_section(curves: ScaleCurves) -> str:

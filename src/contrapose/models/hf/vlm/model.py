@@ -93,6 +93,7 @@ class Vlm:
         options = checkpoint.options
         self.name = checkpoint.name
         self.fingerprint = checkpoint.fingerprint
+        self.revision = checkpoint.revision
         self.network = network
         self.prompts = prompts
         self._checkpoint, self._notes = checkpoint, tuple(notes)

@@ -1,0 +1,268 @@
+"""Example table of several runs: outcomes, margins, scores, captions and images, row by row.
+
+Runs are aligned by benchmark and example id. A page that holds its rows and the local server read
+the same table, and `ExampleTable.row` is the format of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from contrapose.data import Example, ImageRef
+from contrapose.data.video_frames import FrameImage
+from contrapose.metrics import IntArray
+from contrapose.report.explorer.columns import ABSENT, RunColumns, build_columns, short_key
+from contrapose.report.run_examples import ALL, example_parts, find_cases
+from contrapose.results import RunRecord
+from contrapose.results.measures import tag_values
+
+MAX_TAG_VALUES = 300
+"""Values of a tag up to which examples can be chosen by it."""
+MAX_IMAGES = 12
+"""Images of an example that are shown."""
+
+
+class ExampleTable:
+    """Table of N examples and the runs that scored them.
+
+    Attributes:
+        keys: benchmark and id of each row.
+        runs: columns of each run.
+        cases: the examples with their images, where they are known.
+        captions: captions of each row; empty where they are not known.
+        parts: rows of each part, in order of first appearance.
+        tags: rows of each value of each tag; tags of too many values are left out.
+    """
+
+    def __init__(self, records: Sequence[RunRecord], folders: Sequence[str] = ()):
+        """Align runs.
+
+        Args:
+            records: the runs.
+            folders: the run folder of each; empty for none.
+        """
+        self._records = records
+        case_maps = find_cases(records)
+        index: dict[tuple[str, str], int] = {}
+        positions: list[IntArray] = []
+        for record in records:
+            name = record.results.benchmark
+            units = (*record.measured.ids, *record.spec.get("skipped", {}))
+            at = [index.setdefault((name, unit), len(index)) for unit in units]
+            positions.append(np.array(at, dtype=np.int64))
+        self.keys = list(index)
+        self.benchmarks = list(dict.fromkeys(name for name, _ in self.keys))
+        self.cases: list[Example | None] = [None] * len(index)
+        self.captions: list[tuple[str, ...]] = [()] * len(index)
+        self._part_of: list[tuple[str, ...]] = [(ALL,)] * len(index)
+        self._tag_of: list[tuple[int, int]] = [(-1, -1)] * len(index)
+        for number, (record, cases, rows) in enumerate(
+            zip(records, case_maps, positions, strict=True)
+        ):
+            self._fill_rows(number, record, cases, rows.tolist())
+        places = [*folders, *[""] * (len(records) - len(folders))]
+        self.runs = tuple(
+            build_columns(record, rows, len(index), folder)
+            for record, rows, folder in zip(records, positions, places, strict=True)
+        )
+        self._drop_changed()
+        self.parts = self._group(self._part_of)
+        self.tags = self._group_tags()
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def _fill_rows(
+        self, number: int, record: RunRecord, cases: Mapping[str, Example], rows: Sequence[int]
+    ) -> None:
+        """Take captions, images, parts and tags of rows that no earlier run filled."""
+        parts = example_parts(record)
+        for position, row in enumerate(rows):
+            unit = self.keys[row][1]
+            case, captions = cases.get(unit), record.captions.get(unit, ())
+            if case is not None and captions in ((), case.texts):  # else it was changed since
+                self.cases[row] = case
+                captions = case.texts
+            if captions:
+                self.captions[row] = captions
+            if position < len(record.measured) and self._tag_of[row][0] < 0:
+                self._tag_of[row] = (number, position)
+                self._part_of[row] = parts.get(unit, (ALL,))
+
+    def _drop_changed(self) -> None:
+        """Forget examples that are not of the shape that was scored: they were changed since."""
+        for run in self.runs:
+            if run.scored is None:
+                continue
+            shapes = run.scored.shapes()
+            for row in np.flatnonzero(run.at >= 0).tolist():
+                case = self.cases[row]
+                if case is not None and case.shape != tuple(shapes[run.at[row]]):
+                    self.cases[row] = None
+
+    def _group(self, values: Iterable[tuple[str, ...]]) -> dict[str, IntArray]:
+        rows: dict[str, list[int]] = {}
+        for row, names in enumerate(values):
+            for name in names:
+                rows.setdefault(name, []).append(row)
+        return {name: np.array(some, dtype=np.int64) for name, some in rows.items()}
+
+    def _group_tags(self) -> dict[str, dict[str, IntArray]]:
+        names = dict.fromkeys(tag for record in self._records for tag in record.measured.tags)
+        tags = {}
+        for tag in names:
+            if tag == "part":
+                continue
+            groups = self._group(self._tag_values(row, tag) for row in range(len(self)))
+            if groups and 1 < len(groups) <= MAX_TAG_VALUES:
+                tags[tag] = groups
+        return tags
+
+    def _tag_values(self, row: int, tag: str) -> tuple[str, ...]:
+        number, position = self._tag_of[row]
+        if number < 0:
+            case = self.cases[row]
+            return () if case is None else tag_values(case.tags.get(tag, ()))
+        values = self._records[number].measured.tags.get(tag)
+        return () if values is None else tag_values(values[position])
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """Names of the columns of outcomes, the main metric first."""
+        return list(dict.fromkeys(name for run in self.runs for name in run.outcomes))
+
+    @cached_property
+    def words(self) -> list[str]:
+        """Id and captions of each row in lower case, for the search of texts."""
+        return [
+            "\n".join((unit, *captions)).lower()
+            for (_, unit), captions in zip(self.keys, self.captions, strict=True)
+        ]
+
+    @cached_property
+    def images(self) -> dict[ImageRef, int]:
+        """Number of every distinct image, in the order of rows."""
+        numbers: dict[ImageRef, int] = {}
+        for row in range(len(self)):
+            for ref in self.row_images(row):
+                numbers.setdefault(ref, len(numbers))
+        return numbers
+
+    def image_positions(self, row: int) -> list[int]:
+        """Positions of the images of a row that are shown; by the first run with a rule."""
+        for run in self.runs:
+            if run.rule is not None and run.scored is not None and run.at[row] >= 0:
+                positions: list[int] = run.rule(*run.scored.matrix(int(run.at[row])))[1].tolist()
+                return positions[:MAX_IMAGES]
+        case = self.cases[row]
+        return list(range(min(len(case.images), MAX_IMAGES))) if case is not None else []
+
+    def row_images(self, row: int) -> list[ImageRef]:
+        """Images of a row that are shown; none where they are not known."""
+        case = self.cases[row]
+        if case is None:
+            return []
+        return [case.images[i] for i in self.image_positions(row) if i < len(case.images)]
+
+    def row(self, row: int) -> dict[str, Any]:
+        """Row as JSON values."""
+        benchmark, unit = self.keys[row]
+        refs = self.row_images(row)
+        number, _ = self._tag_of[row]
+        tags = self._records[number].measured.tags if number >= 0 else {}
+        match: list[str] = []
+        runs: list[dict[str, Any]] = []
+        for run in self.runs:
+            values: dict[str, Any] = {"outcomes": self._codes(run, row)}
+            if not np.isnan(run.margins[row]):
+                values["margin"] = float(run.margins[row])
+            if run.scored is not None and run.at[row] >= 0:
+                scores, fits = run.scored.matrix(int(run.at[row]))
+                if run.rule is not None:
+                    shown = [i for i in self.image_positions(row) if i < len(scores)]
+                    scores, fits = scores[shown], fits[shown]
+                values["scores"] = [[round_digits(value) for value in line] for line in scores]
+                match = ["".join("01"[bool(fit)] for fit in line) for line in fits]
+            if row in run.reasons:
+                values["why"] = run.reasons[row]
+            if row in run.replies:
+                values["replies"] = run.replies[row]
+            runs.append(values)
+        return {
+            "id": unit,
+            "benchmark": self.benchmarks.index(benchmark),
+            "parts": [name for name in self._part_of[row] if name != ALL],
+            "tags": {
+                tag: list(some)
+                for tag in tags
+                if tag != "part" and (some := self._tag_values(row, tag))
+            },
+            "captions": list(self.captions[row]),
+            "images": [self.images[ref] for ref in refs],
+            "files": [_image_file(ref) for ref in refs],
+            "labels": [_image_label(ref) for ref in refs],
+            "match": match,
+            "key": short_key(benchmark, unit),
+            "runs": runs,
+        }
+
+    def _codes(self, run: RunColumns, row: int) -> str:
+        return "".join(
+            chr(run.outcomes[name][row] if name in run.outcomes else ABSENT)
+            for name in self.metrics
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Runs, parts and tags as JSON values, with true counts of all N rows."""
+        parts = {name: len(rows) for name, rows in self.parts.items() if name != ALL}
+        return {
+            "total": len(self),
+            "metrics": self.metrics,
+            "benchmarks": self.benchmarks,
+            "runs": [
+                {
+                    "label": run.label,
+                    "model": run.model,
+                    "score": run.score,
+                    "benchmark": run.benchmark,
+                    "folder": run.folder,
+                    "spread": round_digits(run.spread),
+                    "counts": run.counts(),
+                    "note": run.note,
+                    "key": run.key,
+                }
+                for run in self.runs
+            ],
+            "parts": list(parts.items()),
+            "tags": {
+                tag: [[value, len(rows)] for value, rows in groups.items()]
+                for tag, groups in self.tags.items()
+            },
+        }
+
+    def worst_first(self) -> IntArray:
+        """Rows in the order of their worst margin in any run; those without one last."""
+        margins = np.full(len(self), np.inf)
+        for run in self.runs:
+            np.fmin(margins, run.margins, out=margins)
+        return np.argsort(margins, kind="stable")
+
+
+def round_digits(value: float) -> float | None:
+    """Number with six digits; None where there is none."""
+    return float(f"{value:.6g}") if np.isfinite(value) else None
+
+
+def _image_label(ref: ImageRef) -> str:
+    """Time of a frame of a video; empty for other images."""
+    return f"{ref.source.time:g} s" if isinstance(ref.source, FrameImage) else ""
+
+
+def _image_file(ref: ImageRef) -> str | None:
+    """File that shows exactly this image; None for crops, cells, arrays and generated images."""
+    plain = ref.path is not None and ref.crop is None and ref.cell is None and not ref.square
+    return str(ref.path) if plain and ref.path.suffix != ".npy" else None  # type: ignore[union-attr]
