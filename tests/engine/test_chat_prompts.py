@@ -23,9 +23,8 @@ from contrapose.engine.chat_prompts import (
     explain_unfit,
     find_template,
     join_images,
-    parse_choice,
-    parse_pairing,
 )
+from contrapose.engine.chat_replies import parse_choice, parse_pairing, parse_yes_no
 from contrapose.errors import InputError
 from contrapose.results.shapes import shapes
 from tests.chatting import captions_in
@@ -41,6 +40,18 @@ def rounds(example: Example, template: str, family: str) -> tuple[ChatRound, ...
     result = build(example, template, family)
     assert not isinstance(result, str), result
     return result
+
+
+@pytest.mark.parametrize(
+    ("reply", "option"),
+    [
+        ("Yes.", 0), ("no", 1), ("**No**, there is no dog.", 1), ("No. Yes would be wrong.", 1),
+        ("There is no dog.", 1), ("I think yes", 0), ("Not sure: yes or no", -1), ("", -1),
+        ("A dog", -1), ("yesterday", -1),
+    ],
+)  # fmt: skip
+def test_yes_and_no(reply: str, option: int) -> None:
+    assert parse_yes_no(reply) == option
 
 
 def test_templates_are_those_of_the_papers() -> None:
@@ -153,6 +164,7 @@ def test_families_that_do_not_fit_the_template() -> None:
         fitting = tuple(shape.chat.metrics)
         why = explain_unfit("chat", find_template("chat", fitting), fitting)
         chooses = family in ("choice", "foil", "images", "pairs", "sets", "triple")
+        chooses |= family in ("judgement", "question_groups")
         assert ("which of a few captions" in why) != chooses
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from contrapose.data import Example, registry
+from contrapose.data import Benchmark, Example, registry
 from contrapose.data.examples import single_match
 from contrapose.engine import ScoringContext
 from contrapose.engine.chat import collect_replies
@@ -224,3 +226,72 @@ def test_a_run_folder(tmp_path: Path) -> None:
     assert '"stored_as": "chat:reply"' in spec
     difference = compare_runs(tmp_path / "a", tmp_path / "b", resamples=200)
     assert difference.metrics["group"].difference == -0.5
+
+
+def judgements(family: str, **changes: object) -> Benchmark:
+    """Single patches with a caption or a question, every other one true."""
+    examples = [
+        Example(
+            f"j{i}", (patch(i),), (f"Is it patch {i + i % 2}?" if i < 6 else f"patch {i + i % 2}",),
+            ((i % 2 == 0,),), {"figure": str(i // 2), "question": str(i // 4)},
+        )
+        for i in range(12)
+    ]  # fmt: skip
+    benchmark = made("judged", family, "1 × 1", examples)
+    return replace(benchmark, card=replace(benchmark.card, **changes))  # type: ignore[arg-type]
+
+
+def looks(image: Image.Image, text: str) -> str:
+    """Right about patches 0 to 9, silent about patch 10, wrong about patch 11."""
+    number = number_at(image, 0.5)
+    if number > 9:
+        return "I cannot see." if number == 10 else "Yes"
+    return "Yes, it is." if re.search(rf"patch {number}\b", text) else "No."
+
+
+def test_yes_and_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_plugins", lambda: {"judged": judgements("judgement")})
+    model = Chatter(looks)
+    found = results(model, "judged")
+    assert "Is it patch 0? Please answer yes or no." in model.asked
+    assert 'Does this image show "patch 12"? Please answer yes or no.' in model.asked
+    values = {name: found.metrics[name].value for name in found.metrics}
+    assert values["accuracy"] == pytest.approx(10 / 12)
+    assert values["precision"] == pytest.approx(5 / 6)
+    assert values["recall"] == pytest.approx(5 / 6)
+    assert values["yes_share"] == pytest.approx(6 / 12)
+    assert values["parse_rate"] == pytest.approx(11 / 12)
+    (run,) = evaluate_models([model], request("judged", "chat:yes-no", protocol="official"))
+    assert run.results.metrics["accuracy"].value == pytest.approx(11 / 12)
+    assert run.results.strict["accuracy"].value == pytest.approx(10 / 12)
+    with pytest.raises(InputError, match="few captions"):
+        evaluate_models([model], request("judged", "chat:sugarcrepe"))
+
+
+def test_groups_of_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_plugins", lambda: {"judged": judgements("question_groups")})
+    found = results(Chatter(looks), "judged").metrics
+    assert found["figure"].value == pytest.approx(5 / 6)
+    assert found["question"].value == pytest.approx(2 / 3)
+
+
+def test_pairs_of_choices_and_disputed_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = [
+        replace(example, tags={"pair": str(i // 2), "answer": "bad" if i > 9 else "good"})
+        for i, example in enumerate(choices(12))
+    ]
+    benchmark = made("paired", "sets", "1 × 3", examples)
+    card = replace(benchmark.card, disputed=("answer", "bad"))
+    monkeypatch.setattr(registry, "_plugins", lambda: {"paired": replace(benchmark, card=card)})
+
+    def speaks(image: Image.Image, text: str) -> str:
+        return "none" if number_at(image, 0.5) in (0, 11) else knows(image, text)
+
+    found = results(Chatter(speaks), "paired")
+    assert found.examples == 10
+    assert found.metrics["accuracy"].value == pytest.approx(9 / 10)
+    assert found.metrics["pair"].value == pytest.approx(4 / 5)
+    assert found.metrics["pair"].chance == pytest.approx(1 / 9)
+    (run,) = evaluate_models([Chatter(speaks)], request("paired", protocol="official"))
+    assert run.results.metrics["pair"].value == pytest.approx(4 / 6)
+    assert run.results.strict["pair"].value == pytest.approx(4 / 5)

@@ -17,6 +17,7 @@ from contrapose.engine import NoiseImages, ScoringContext, score_examples
 from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
+from contrapose.models import QuestionTemplate
 from contrapose.report import Table
 from contrapose.report.evaluation import evaluation_tables
 from contrapose.results import Evaluation, compare_runs, read_run, write_run
@@ -416,3 +417,19 @@ def test_cut_captions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         (run,) = evaluate_models([Reading(cuts=True)], request("some", scores=(score,)))
         assert "1 of 25 captions was cut to 6 tokens" in run.results.notes
         assert run.results.skipped is None
+
+
+def test_a_benchmark_of_questions_is_asked_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    benchmark = made("plain", "pairs", "2 × 2", pairs(2))
+    card = replace(benchmark.card, question="{} Please answer yes or no.")
+    monkeypatch.setattr(registry, "_plugins", lambda: {"plain": replace(benchmark, card=card)})
+    model = Seeing()
+    (run,) = evaluate_models([model], request("plain", scores=("vqa",)))
+    assert {text for _, text in model.pairs} == {
+        f"{caption} Please answer yes or no." for example in pairs(2) for caption in example.texts
+    }
+    assert any("'{} Please answer yes or no.'" in note for note in run.results.notes)
+    model = Seeing()
+    given = QuestionTemplate("Is it {}?", "Yes")
+    evaluate_models([model], request("plain", scores=("vqa",), question=given))
+    assert all(text.startswith("Is it ") for _, text in model.pairs)

@@ -46,11 +46,12 @@ SCORES: Mapping[str, str] = {
     "without seeing anything",
     "blind": "mean over caption tokens of log P(token | tokens before) of a language model that "
     "sees no image",
-    "chat": "multiple choice asked in words, options in every order: chat:eqben for 2 × 2, else "
-    "chat:sugarcrepe",
+    "chat": "multiple choice asked in words, options in every order: chat:eqben for 2 × 2, "
+    "chat:yes-no for 1 × 1, else chat:sugarcrepe",
     "chat:eqben": "two images side by side, two captions: which belongs to which? Both caption "
     "orders and both image orders",
     "chat:sugarcrepe": "one image: which of its captions describes it best? Every cyclic order",
+    "chat:yes-no": "one image, one caption or question: yes or no",
     **EDIT_SCORES,
     **FUSION_SCORES,
     **{

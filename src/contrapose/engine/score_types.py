@@ -49,6 +49,7 @@ REQUIRED_CAPABILITY: Mapping[str, type] = {
     "chat": Chat,
     "chat:eqben": Chat,
     "chat:sugarcrepe": Chat,
+    "chat:yes-no": Chat,
     **dict.fromkeys((*EDIT_SCORES, *FUSION_SCORES), Encoder),
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,13 +11,16 @@ from contrapose import metrics
 from contrapose.data import Card, Example
 from contrapose.engine import ScoringContext
 from contrapose.engine.chat import ReplyTable, collect_replies
-from contrapose.engine.chat_prompts import ChatTemplate, find_template
+from contrapose.engine.chat_prompts import YES_NO, ChatTemplate, find_template
 from contrapose.evaluation.skips import NothingLeftError, SkipReasons
 from contrapose.metrics import Choices, IntArray
 from contrapose.results.measures import Measure, Measurements, measure_from_outcome, place_measures
 from contrapose.results.schema import UsageReport
-from contrapose.results.shapes import find_shape
+from contrapose.results.shapes import MeasureInput, Protocol, find_shape, measure
+from contrapose.results.shapes.judgement import NO_ANSWER
+from contrapose.results.shapes.protocols import drop_disputed
 from contrapose.results.tables import ScoreTable
+from contrapose.scores import Answers
 
 PAIRINGS = (
     "captions_12_images_12",
@@ -44,11 +47,17 @@ class ChatTranscript:
 
 
 def measure_chat(
-    context: ScoringContext, card: Card, examples: Sequence[Example], score: str, prefix: str = ""
-) -> tuple[Measurements, ChatTranscript, SkipReasons]:
+    context: ScoringContext,
+    card: Card,
+    examples: Sequence[Example],
+    score: str,
+    prefix: str = "",
+    protocol: Protocol = "strict",
+) -> tuple[Measurements, Measurements | None, ChatTranscript, SkipReasons]:
     """Question a chat model about examples, and measure its answers.
 
-    Ids of the table of replies get the prefix.
+    Ids of the table of replies get the prefix. Under the official protocol the strict measures
+    come second.
 
     Raises:
         NothingLeftError: all examples were skipped.
@@ -60,20 +69,45 @@ def measure_chat(
         raise NothingLeftError(card.name, sheet.skipped)
     usage = UsageReport.model_validate(sheet.usage, from_attributes=True)
     transcript = ChatTranscript(template, usage, replies_table(sheet, prefix))
-    return measure_replies(sheet, card, template), transcript, sheet.skipped
+    measured = measure_replies(sheet, card, template, protocol)
+    strict = None if protocol == "strict" else measure_replies(sheet, card, template)
+    return measured, strict, transcript, sheet.skipped
 
 
-def measure_replies(sheet: ReplyTable, card: Card, template: ChatTemplate) -> Measurements:
-    """Measure the answers of every example."""
+def measure_replies(
+    sheet: ReplyTable, card: Card, template: ChatTemplate, protocol: Protocol = "strict"
+) -> Measurements:
+    """Measure the answers of every example; disputed ones count by the official protocol alone."""
+    if template is YES_NO:
+        return _measure_yes_no(sheet, card, protocol)
     frame, chat = sheet.frame, find_shape(card).chat
     parts: list[tuple[IntArray, dict[str, Measure]]] = []
     for positions, answers, right, options in _group_by_shape(sheet):
         choices = metrics.joint_choice(answers, right, options)
         named = _name_measures(choices, chat.metrics[template.name], template.name)
         parts.append((positions, chat.more(named, answers, right) if chat.more else named))
-    measures = place_measures(parts, len(frame))
-    note = f"asked with the prompt of {template.source} (chat:{template.name})"
-    return Measurements(frame.ids, frame.tags, frame.clusters, measures, notes=(note,))
+    measures, clusters = place_measures(parts, len(frame)), frame.clusters
+    if chat.join is not None:
+        measures, clusters = chat.join(frame, measures)
+    notes = (f"asked with the prompt of {template.source} (chat:{template.name})",)
+    measured = Measurements(frame.ids, frame.tags, clusters, measures, notes=notes)
+    return measured if protocol == "official" else drop_disputed(measured, card)
+
+
+def _measure_yes_no(sheet: ReplyTable, card: Card, protocol: Protocol) -> Measurements:
+    """Measure replies of yes and no as scores of 1 and 0, and ½ where they are neither."""
+    said = np.array([1.0, 0.0, NO_ANSWER])[sheet.chosen]
+    answers = Answers(sheet.frame, said[:, None, None])
+    measured = measure(MeasureInput(answers, card, protocol=protocol, threshold=NO_ANSWER))
+    parsed = {name: said[i] != NO_ANSWER for i, name in enumerate(sheet.frame.ids)}
+    rate = np.array([parsed[name] for name in measured.ids], dtype=np.float64)
+    everywhere = np.ones(len(measured), dtype=np.bool_)
+    note = f"asked {YES_NO.source} (chat:{YES_NO.name})"
+    return replace(
+        measured,
+        measures={**measured.measures, "parse_rate": Measure(rate, everywhere)},
+        notes=(*measured.notes, note),
+    )
 
 
 def replies_table(sheet: ReplyTable, prefix: str = "") -> ScoreTable:

@@ -35,6 +35,7 @@ from contrapose.evaluation.parts import (
     DEBIASED,
     EvalRequest,
     PartRun,
+    ask_own_question,
     find_misfit,
     run_part,
     score_parts,
@@ -219,7 +220,7 @@ def _evaluate_selections(
     contexts: Sequence[ScoringContext], selections: Sequence[Selection], request: EvalRequest
 ) -> list[RunRecord]:
     return [
-        _evaluate_selection(context, selection, score, request)
+        _evaluate_selection(ask_own_question(context, selection, score), selection, score, request)
         for context in contexts
         for selection in selections
         for score in _list_scores(context.model, selection, request)

@@ -61,7 +61,7 @@ QUERY_SCORES = {**EDIT_SCORES, **FUSION_SCORES}
 TOKENS = ("lm", "blind")
 """Scores with token log-probabilities."""
 
-JUDGED = ("judgement", "questions", "probes")
+JUDGED = ("judgement", "question_groups", "questions", "probes")
 """Families whose scores say yes or no: a match logit above 0 says yes."""
 
 HALF = math.log(0.5)
@@ -148,6 +148,16 @@ def score_parts(
     return dict(zip(parts, answers, strict=True))
 
 
+def ask_own_question(context: ScoringContext, selection: Selection, score: str) -> ScoringContext:
+    """Context in which `vqa` asks the benchmark's question, unless the user gave another."""
+    questions = {benchmark.card.question for benchmark, _ in selection.parts.values()}
+    default = context.question.text == QuestionTemplate().text
+    if DEBIASED.get(score, score) != "vqa" or not default or len(questions) != 1:
+        return context
+    (text,) = questions
+    return replace(context, question=replace(context.question, text=text)) if text else context
+
+
 def find_misfit(
     benchmark: Benchmark, data: PartData, model: Model, score: str, *, named: bool
 ) -> str:
@@ -214,9 +224,11 @@ def run_part(
     if isinstance(data, ComposedSet):
         return _run_composed(context, card, data, score, request, prefix)
     if answers is None:
-        measured, chat, skipped = measure_chat(context, card, data, score, prefix)
+        measured, other, chat, skipped = measure_chat(
+            context, card, data, score, prefix, request.protocol
+        )
+        strict = None if other is None else MeasuredPart(card, other)
         part = MeasuredPart(card, measured)
-        strict = None if request.protocol == "strict" else part
         return PartRun(part, None, skipped=skipped, chat=chat, strict=strict)
     kept = _require_answers(answers, card.name)
     if score not in DEBIASED:

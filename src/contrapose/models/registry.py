@@ -81,7 +81,7 @@ _FAMILIES = (
     FamilyCard(
         "chat endpoints",
         "openai:MODEL?url=URL",
-        ("chat", "chat:eqben", "chat:sugarcrepe", "vqa"),
+        ("chat", "chat:eqben", "chat:sugarcrepe", "chat:yes-no", "vqa"),
         "",
         "openai:gpt-4o-mini",
     ),

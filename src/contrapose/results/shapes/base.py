@@ -164,11 +164,13 @@ class ChatMeasures:
             image with all its captions.
         more: adds metrics to those of all shapes, from the answers (examples × questions × orders)
             and the right options (examples × questions).
+        join: adds metrics of examples that count together, and gives the clusters of all.
     """
 
     metrics: Mapping[str, str] = field(default_factory=dict)
     options: tuple[tuple[int, int], ...] = ()
     more: Callable[[dict[str, Measure], IntArray, IntArray], dict[str, Measure]] | None = None
+    join: Callable[[Frame, dict[str, Measure]], tuple[dict[str, Measure], IntArray]] | None = None
 
 
 MistakeRule = Callable[[FloatArray, BoolArray], tuple[float, IntArray]]

@@ -19,7 +19,7 @@ from contrapose.errors import InputError, option
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.metrics.judgement import best_threshold, cross_fit
 from contrapose.results.measures import MARGIN, DerivedMetric, Measure
-from contrapose.results.shapes.base import MeasureInput, Shape, ShapeMeasures
+from contrapose.results.shapes.base import ChatMeasures, MeasureInput, Shape, ShapeMeasures
 from contrapose.scores import Frame
 
 NO_ANSWER = 0.5
@@ -169,4 +169,5 @@ SHAPE = Shape(
     measure=_measure,
     main=BEST,
     contains=("accuracy",),
+    chat=ChatMeasures({"yes-no": "accuracy"}),
 )

@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from contrapose.data import Card, Example, TagValue
+from contrapose.data import Card, TagValue
 from contrapose.metrics import BoolArray
+from contrapose.results.measures import Measurements
 
 if TYPE_CHECKING:
     from contrapose.results.shapes.base import MeasureInput, Shape
+
+
+DISPUTED = (
+    "{} examples whose released answers are reported to be wrong are left out; the official "
+    "protocol counts them"
+)
+"""Note of the strict protocol."""
 
 
 def keep_counted_examples(question: MeasureInput, shape: Shape) -> MeasureInput:
@@ -23,10 +31,7 @@ def keep_counted_examples(question: MeasureInput, shape: Shape) -> MeasureInput:
     else:
         keep = ~disputed_mask(question.card, answers.frame.tags.get(_disputed_tag(question), ()))
         keep = keep if len(keep) and keep.any() else np.ones(len(answers.frame), dtype=np.bool_)
-        note = (
-            "{} examples whose released answers are reported to be wrong are left out; the "
-            "official protocol counts them"
-        )
+        note = DISPUTED
     if keep.all():
         return question
     chosen = np.flatnonzero(keep)
@@ -49,13 +54,15 @@ def disputed_mask(card: Card, values: Sequence[TagValue]) -> BoolArray:
     return np.array([value == wrong for value in values], dtype=np.bool_)
 
 
-def without_disputed(card: Card, examples: Sequence[Example]) -> list[Example]:
-    """Examples whose answers are not disputed; all, where there would be none."""
+def drop_disputed(measured: Measurements, card: Card) -> Measurements:
+    """Drop the units whose released answers are reported to be wrong, and note how many."""
     if card.disputed is None:
-        return list(examples)
-    tag, wrong = card.disputed
-    kept = [example for example in examples if example.tags.get(tag) != wrong]
-    return kept or list(examples)
+        return measured
+    wrong = disputed_mask(card, measured.tags.get(card.disputed[0], ()))
+    if not wrong.any() or wrong.all():
+        return measured
+    kept = measured.take(np.flatnonzero(~wrong))
+    return replace(kept, notes=(*kept.notes, DISPUTED.format(f"{int(wrong.sum()):,}")))
 
 
 def _official_mask(question: MeasureInput, shape: Shape) -> BoolArray:

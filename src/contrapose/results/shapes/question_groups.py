@@ -69,5 +69,5 @@ SHAPE = Shape(
     family="question_groups",
     measure=_measure,
     main="accuracy",
-    chat=ChatMeasures(),
+    chat=ChatMeasures({"yes-no": "accuracy"}),
 )

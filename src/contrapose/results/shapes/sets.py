@@ -81,11 +81,26 @@ def measure_union(single: Measure, codes: IntArray) -> Measure:
     return Measure(right[codes] * first, first, tied[codes] & first, chance[codes])
 
 
+def _join_orders(frame: Frame, measures: dict[str, Measure]) -> tuple[dict[str, Measure], IntArray]:
+    """Add pairs and sets of chat replies: all right in an order of the options, mean of orders."""
+    orders = [m for name, m in measures.items() if name.startswith("right_at_") and m.where.all()]
+    more: dict[str, Measure] = {}
+    for tag in UNIONS if orders else ():
+        codes = group_codes(frame, tag, least=2)
+        if codes is not None:
+            unions = [measure_union(order, codes) for order in orders]
+            values = np.mean([union.values for union in unions], axis=0)
+            more[tag] = Measure(values, unions[0].where, chance=unions[0].chance)
+    first = next(iter(measures), "")
+    added = {name: m for name, m in measures.items() if name == first} | more
+    return {**added, **measures}, union_clusters(frame, UNIONS)
+
+
 SHAPE = Shape(
     family="sets",
     measure=_measure,
     main="accuracy",
     debiasing=caption_debiasing("accuracy"),
     blind=("accuracy",),
-    chat=ChatMeasures({"sugarcrepe": "accuracy"}),
+    chat=ChatMeasures({"sugarcrepe": "accuracy"}, join=_join_orders),
 )
