@@ -1,5 +1,6 @@
 # make demo   installs Contrapose into .venv and runs its main job
 # make test   installs the tools too and runs every check that CI runs
+# make docs   builds the documentation site into site/, strictly
 # make quick  runs the checks that need no model, in about a minute
 PYTHON ?= python3
 VENV   := .venv
@@ -9,12 +10,12 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 # Packages whose tests load no model and no real annotations.
 QUICK  := $(addprefix tests/,test_arrays.py data files metrics report results scores)
 
-.PHONY: demo test quick lint types imports tree unit format clean
+.PHONY: demo test quick lint types imports tree unit docs format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/contrapose demo
 
-test: lint types imports tree unit
+test: lint types imports tree unit docs
 
 quick: lint tree
 	$(BIN)/pytest -q -n 2 --dist worksteal -m 'not real_data' $(QUICK)
@@ -34,6 +35,10 @@ tree: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	$(BIN)/pytest -q -n 2 --dist worksteal
+
+# The site's own notice on a later version is no concern of a build.
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
@@ -56,4 +61,4 @@ $(VENV)/.dev: $(VENV)/.created pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
