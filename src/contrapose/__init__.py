@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from contrapose.api.serve import serve
     from contrapose.api.tune import tune
     from contrapose.api.tune_heads import tune_heads
+    from contrapose.api.view import view
     from contrapose.data.examples import Example
 
 __version__ = "0.1.0"
@@ -82,6 +83,7 @@ __all__ = [
     "serve",
     "tune",
     "tune_heads",
+    "view",
 ]
 
 _MODULES = {
@@ -120,6 +122,7 @@ _MODULES = {
     "serve": "api.serve",
     "tune": "api.tune",
     "tune_heads": "api.tune_heads",
+    "view": "api.view",
 }
 """Public name → the module that defines it."""
 

@@ -30,6 +30,7 @@ VERBS = {
     "metrics": "metrics",
     "compare": "compare",
     "rank": "rank",
+    "view": "view",
     "audit": "audit",
     "diagnose": "diagnose",
     "explain": "explain",

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from contrapose.data import ImageRef
 from contrapose.data.images import bytes_id, decode_image, read_bytes
-from contrapose.errors import ContraposeError, InputError
+from contrapose.errors import InputError
 from contrapose.files import is_valid_unicode
+from contrapose.files.local_server import RequestError
 from contrapose.metrics.fusion import FUSIONS
 from contrapose.search.index import Index, open_index, read_stamp
 from contrapose.search.queries import SearchQuery, SearchResult, parse_edits
@@ -56,14 +57,6 @@ MAX_SCALES = {"weicom": 1.0}
 
 MAX_STATES = 4
 """States of the index whose images are still served, for pages that were loaded before."""
-
-
-class RequestError(ContraposeError):
-    """Request that cannot be answered; `status` is its HTTP status."""
-
-    def __init__(self, status: int, message: str):
-        self.status = status
-        super().__init__(message)
 
 
 class ByteCache:

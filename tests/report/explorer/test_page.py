@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from contrapose.report.explorer.queries import ExampleQuery, find_rows
+from contrapose.report.explorer.server import ExplorerServer
 from contrapose.report.explorer.table import ExampleTable
 from contrapose.report.html import build_report
 from tests.report.explorer.browser import BROWSER, HOSTILE, SIZE, Tab, make_runs, start_browser
@@ -188,6 +189,33 @@ def test_hostile_texts_run_nothing(tab: Tab) -> None:
     )
     page.wait_for_timeout(100)
     assert page.title() not in ("taken", "1")
+
+
+def test_page_of_the_server_agrees_with_the_table(browser: Any) -> None:
+    with ExplorerServer(RUNS) as server:
+        visit = Tab(browser, server.url, viewport={"width": 1100, "height": 800})
+        page = visit.page
+        assert f"{SIZE + 6} of {SIZE + 6} examples" in visit.status()
+        assert visit.ids() == wanted()
+        assert page.locator("#x-b").input_value() == "1"  # two runs stand side by side
+        page.locator("#x-more").click()
+        expect(page.locator("article.example")).to_have_count(48)
+        with page.expect_response("**/api/examples?*"):
+            page.select_option("#x-outcome", "right-wrong")
+        expect(page.locator("#x-status")).to_contain_text(
+            f"{len(wanted(100, b=1, outcome='right-wrong'))} of"
+        )
+        assert visit.ids() == wanted(b=1, outcome="right-wrong")
+        page.locator("article.example").first.click()
+        image = page.locator("#x-detail img").first
+        expect(image).to_have_js_property("complete", True)
+        assert image.evaluate("image => image.naturalWidth") > 0
+        assert "/image/" in str(image.get_attribute("src"))
+        page.keyboard.press("Escape")
+        page.keyboard.press("Escape")
+        page.fill("#x-text", "<img SRC")
+        expect(page.locator("article.example")).to_have_count(1)
+        visit.close()
 
 
 def test_a_phone_shows_all_without_scrolling_sideways(browser: Any, address: str) -> None:

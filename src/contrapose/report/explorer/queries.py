@@ -116,19 +116,6 @@ def find_rows(table: ExampleTable, query: ExampleQuery) -> QueryAnswer:
     return QueryAnswer(rows[_order(table, query, rows)], counts)
 
 
-def answer_query(
-    table: ExampleTable, query: ExampleQuery, offset: int = 0, count: int = 24
-) -> dict[str, Any]:
-    """Answer of a query as JSON values: its number of rows, counts, and some of the rows."""
-    answer = find_rows(table, query)
-    some = answer.rows[offset : offset + min(count, MAX_PAGE)].tolist()
-    return {
-        "count": len(answer.rows),
-        "counts": answer.counts,
-        "rows": [table.row(row) | {"row": row} for row in some],
-    }
-
-
 def _codes(table: ExampleTable, run: int, metric: str) -> Codes:
     outcomes = table.runs[run].outcomes
     absent = np.full(len(table), ABSENT, dtype=np.uint8)
