@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from contrapose.data import Example, find_single_benchmark, open_image
+from contrapose.data import Example, content_id, find_single_benchmark, open_image
 from contrapose.errors import InputError
 from contrapose.files import ProblemList, Problems, StrictProblems
 
@@ -54,8 +54,11 @@ def test_malformed_polls(change: dict[str, Any], words: str, tmp_path: Path) -> 
 
 def test_figures(tmp_path: Path) -> None:
     without = {**FIGURE, "figure_id": "0", "visual_input": "0", "filename": None, "gt_answer": "0"}
-    (tmp_path / "HallusionBench.json").write_text(json.dumps([without, FIGURE]))
-    first, second = read("hallusionbench", tmp_path)
+    other = {**without, "set_id": "1"}
+    (tmp_path / "HallusionBench.json").write_text(json.dumps([without, FIGURE, other]))
+    first, second, third = read("hallusionbench", tmp_path)
+    assert first.images[0].key != third.images[0].key  # no cluster of all that have no figure
+    assert content_id(first.images[0]) == content_id(third.images[0])
     assert (first.id, second.id) == ("VS_chart_0_0_2", "VS_chart_0_1_2")
     assert (first.match, second.match) == (((False,),), ((True,),))
     assert (first.tags["figure"], second.tags["figure"]) == ("", "VS_chart_0_1")

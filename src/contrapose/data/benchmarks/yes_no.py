@@ -195,7 +195,8 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
         if answer not in ("0", "1"):
             raise MalformedError(f"record {record.key}: 'gt_answer' must be 0 or 1.")
         text = record.text("question").strip()
-        image = ImageRef("no figure", source=BlankImage())
+        # Questions without a figure share no photograph: only those of one set are a cluster.
+        image = ImageRef(f"{tags['question']} without figure", source=BlankImage())
         if tags["visual_input"] != "0":
             category, subcategory, group, figure, _ = (record.name(key).strip() for key in KEYS)
             file = f"{category}/{subcategory}/{group}_{figure}.png"
