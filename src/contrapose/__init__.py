@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from contrapose.api.build_video import build_boundaries, build_graph, build_steps
     from contrapose.api.catalog import benchmarks, load_benchmark, load_model, models, scores
     from contrapose.api.check import check_data, check_model
-    from contrapose.api.compare import compare
+    from contrapose.api.compare import compare, compare_all
     from contrapose.api.diagnose import diagnose
     from contrapose.api.evaluate import evaluate
     from contrapose.api.explain import explain
@@ -62,6 +62,7 @@ __all__ = [
     "check_data",
     "check_model",
     "compare",
+    "compare_all",
     "diagnose",
     "evaluate",
     "explain",
@@ -103,6 +104,7 @@ _MODULES = {
     "check_data": "api.check",
     "check_model": "api.check",
     "compare": "api.compare",
+    "compare_all": "api.compare",
     "diagnose": "api.diagnose",
     "evaluate": "api.evaluate",
     "explain": "api.explain",

@@ -134,3 +134,22 @@ def test_few_clusters_give_no_verdict(cli: Cli, tmp_path: Path, images: int, few
     measured = cli("metrics", examples, "--scores", b)
     assert ("fewer than 10 clusters" in measured.out) == few
     assert measured.status == 0
+
+
+def test_several_candidates_share_one_correction(cli: Cli, shared: Path) -> None:
+    files = [shared / f"winoground_scores/{name}.jsonl" for name in ("human", "clip", "vilt")]
+    said = cli("compare", *files, "--json", "--resamples", 100)
+    assert said.status == 0, said
+    first, second = json.loads(said.out)["comparisons"]
+    assert (first["a"], second["a"]) == (str(files[0]), str(files[0]))
+    alone = compared(cli, files[0], files[1], "--resamples", 100)
+    for name, change in first["metrics"].items():
+        assert change["p"] == alone["metrics"][name]["p"]
+        assert change["p_holm"] >= alone["metrics"][name]["p_holm"]
+        assert change["verdict"] == "worse"
+    table = cli("compare", *files, "--resamples", 100).out
+    assert table.count("▼") > 6
+    assert cli("compare", files[1], files[2], files[0], "--gate", "--resamples", 100).status == 0
+    assert cli("compare", *files, "--gate", "--resamples", 100).status == 1
+    rows = cli("compare", *files, "--format", "csv", "--resamples", 100).out.splitlines()
+    assert len(rows) == 1 + sum(len(one["metrics"]) for one in (first, second))

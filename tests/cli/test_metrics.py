@@ -194,9 +194,21 @@ def test_official_protocol_counts_as_the_official_script(cli: Cli, tmp_path: Pat
     assert (official["value"], official["ties"]) == (1.0, 1.0)
 
 
-def test_a_second_score_file_is_refused(cli: Cli) -> None:
-    """Only the last of several was measured once, without a word."""
-    file = SHAPES / "bag-of-words.csv"
-    said = cli("metrics", SHAPES / "examples.jsonl", "--scores", file, "--scores", file)
-    assert "--scores" in said.refused()
-    assert "2 times" in said.refused()
+def test_several_files_stand_side_by_side(cli: Cli, shared: Path, tmp_path: Path) -> None:
+    files = [shared / f"winoground_scores/{name}.jsonl" for name in ("clip", "vilt")]
+    arguments = ["metrics", "winoground", "--scores", files[0], "--scores", files[1]]
+    said = cli(*arguments, "--resamples", 100, "--out", tmp_path / "both")
+    assert said.status == 0, said
+    header = said.out.splitlines()[1]
+    assert header.index("clip") < header.index("vilt")
+    row = next(line for line in said.out.splitlines() if line.split()[:2] == ["all", "text"])
+    assert "30.75" in row
+    assert "34.75" in row
+    runs = json.loads(cli(*arguments, "--resamples", 100, "--json").out)["runs"]
+    assert [run["metrics"]["text"]["value"] for run in runs] == [0.3075, 0.3475]
+    folder = tmp_path / "both"
+    both = cli("compare", f"{folder}@clip", f"{folder}@vilt", "--json", "--resamples", 100)
+    assert json.loads(both.out)["metrics"]["text"]["difference"] == pytest.approx(0.04)
+    assert "--prior" in cli(*arguments, "--prior", files[0]).refused()
+    twice = ["metrics", "winoground", "--scores", files[0], "--scores", files[0]]
+    assert "twice" in cli(*twice, "--resamples", 100).refused()

@@ -1,16 +1,16 @@
-"""`compare`: paired comparison of two runs on the same examples."""
+"""`compare`: paired comparison of runs with a baseline, on the same examples."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from contrapose.api.inputs import PathLike, Words, list_words, one_path, require_choice
 from contrapose.api.runs import Run, Runs
 from contrapose.errors import InputError
 from contrapose.files import local_path
-from contrapose.results.compare import compare_runs
-from contrapose.results.schema import Comparison
+from contrapose.results.compare import compare_runs, correct_together
+from contrapose.results.schema import BaselineComparisons, Comparison
 
 if TYPE_CHECKING:
     from contrapose.results.score_files import RunRecord
@@ -79,6 +79,30 @@ def compare(
     )
 
 
+def compare_all(a: RunLike, *candidates: RunLike, **options: Any) -> BaselineComparisons:
+    """Compare several runs with one baseline; p-values are corrected over the tests of all.
+
+    `rank` compares every pair of runs instead.
+
+    Args:
+        a: the baseline: a run, a run folder, or a score file.
+        candidates: runs of the same examples.
+        options: as those of `compare`.
+
+    Raises:
+        InputError: they are not of the same benchmark and examples, or there is no candidate.
+
+    Example:
+        >>> import contrapose as cp
+        >>> runs = cp.evaluate("tiny", on="scenes/swap-relation", limit=20)
+        >>> [one.b for one in cp.compare_all(*runs, metric="accuracy").comparisons]
+        ['tiny itm', 'tiny lm']
+    """
+    if not candidates:
+        raise InputError("a baseline is compared with one run at least, and there is none.")
+    return correct_together([compare(a, candidate, **options) for candidate in candidates])
+
+
 def _side(run: RunLike) -> Path | RunRecord:
     if isinstance(run, Runs):
         if len(run) != 1:
@@ -95,3 +119,13 @@ def _render_html(comparison: Comparison) -> str:
 
 
 Comparison.render_html = _render_html
+
+
+def _render_all(comparisons: BaselineComparisons) -> str:
+    from contrapose.api.display import render_parts
+    from contrapose.report.comparison import comparisons_tables
+
+    return render_parts(comparisons_tables(comparisons))
+
+
+BaselineComparisons.render_html = _render_all

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from contrapose.api.inputs import PathLike
-from contrapose.api.runs import Run, Runs
+from contrapose.api.runs import Run, Runs, load_runs
 from contrapose.files import local_path
 
 
@@ -16,7 +16,7 @@ def export(
     run: Run | Runs | PathLike,
     *,
     out: PathLike,
-    format: Literal["lm-eval", "mteb", "cirr", "circo", "eqben"] | str,  # noqa: A002 - the option's name
+    format: Literal["lm-eval", "mteb", "model-index", "fiftyone", "cirr", "circo", "eqben"] | str,  # noqa: A002 - the option's name
     time: str | datetime | None = None,
     overwrite: bool = False,
     root: PathLike | None = None,
@@ -26,8 +26,9 @@ def export(
     Args:
         run: a run, runs, or a run folder.
         out: the folder to write.
-        format: `lm-eval` or `mteb`, for programs that read those; `cirr`, `circo` or
-            `eqben`, the submission of a run of that benchmark.
+        format: `lm-eval` or `mteb`, for programs that read those; `model-index`, the YAML of a
+            model card; `fiftyone`, a dataset of images with captions and outcomes; `cirr`, `circo`
+            or `eqben`, the submission of a run of that benchmark.
         time: when the run was, such as `2026-01-31T12:00:00` (UTC), for names and dates; None is
             when the run folder was written.
         overwrite: let `out` take the place of an earlier export.
@@ -46,22 +47,29 @@ def export(
         >>> len(cp.export(run, out="exported", format="mteb")) > 0
         True
     """
-    from contrapose.results.exports import export_run, parse_time
+    from contrapose.results.exports import export_run, parse_time, require_export_target
 
     moment = parse_time(time) if isinstance(time, str) else time
     annotations = None if root is None else local_path(root)
-    if isinstance(run, str | Path):
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "run"
+        if isinstance(run, str | Path):
+            folder = local_path(run)
+        else:
+            run.save(folder)
+        beside = None
+        if format == "fiftyone":
+            from contrapose.report.fiftyone import fiftyone_files
+
+            require_export_target(local_path(out), overwrite=overwrite)
+            records = load_runs(folder) if isinstance(run, str | Path) else run
+            beside = fiftyone_files([one.record for one in records])
         return export_run(
-            local_path(run),
+            folder,
             local_path(out),
             format,
             time=moment,
             overwrite=overwrite,
             root=annotations,
-        )
-    with TemporaryDirectory() as folder:
-        saved = Path(folder) / "run"
-        run.save(saved)
-        return export_run(
-            saved, local_path(out), format, time=moment, overwrite=overwrite, root=annotations
+            beside=beside,
         )

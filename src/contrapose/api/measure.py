@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from contrapose.api.inputs import (
 )
 from contrapose.api.runs import Run, Runs
 from contrapose.data import Suite
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.evaluation.selection import resolve_benchmark
 from contrapose.files import local_path
 from contrapose.results.score_files import MetricsRequest, measure_score_file
@@ -116,6 +117,59 @@ def measure(
     if target is not None:
         run.save(target, overwrite=overwrite)
     return run
+
+
+def measure_files(
+    scores: Sequence[PathLike],
+    examples: BenchmarkInput,
+    *,
+    prior: PathLike | None = None,
+    out: PathLike | None = None,
+    overwrite: bool = False,
+    **options: Any,
+) -> Runs:
+    """Metrics of several score files of one benchmark, with the options of `measure`.
+
+    Args:
+        scores: the files.
+        examples: as in `measure`.
+        prior: of one file alone.
+        out: one run folder for all.
+        overwrite: let `out` take the place of an earlier run.
+        options: of `measure`.
+
+    Raises:
+        InputError: as `measure` does, or a prior is given for several files.
+    """
+    if prior is not None and len(scores) > 1:
+        raise InputError(
+            f"{option('prior')} belongs to the captions of one file: measure the "
+            f"{len(scores)} files of {option('scores')} one by one."
+        )
+    target = one_path(out)
+    if target is not None:
+        Runs.require_target(target, overwrite=overwrite)
+    runs = Runs(measure(file, examples, prior=prior, **options) for file in scores)
+    if len(runs) > 1:
+        names = _file_names([Path(file) for file in scores])
+        runs = Runs(_name_run(run, name) for run, name in zip(runs, names, strict=True))
+    if target is not None:
+        runs.save(target, overwrite=overwrite)
+    return runs
+
+
+def _file_names(files: Sequence[Path]) -> list[str]:
+    """Names of score files, distinct: the stem, or as much of the path as tells them apart."""
+    for parts in range(1, max(len(file.parts) for file in files) + 1):
+        names = ["/".join((*file.parts[-parts:-1], file.stem)) for file in files]
+        if len(set(names)) == len(names):
+            return names
+    raise InputError(f"{option('scores')} names one file twice.")
+
+
+def _name_run(run: Run, name: str) -> Run:
+    results = run.results.model_copy(update={"model": name})
+    return Run(replace(run.record, results=results))
 
 
 def _tag_files(tags: Mapping[str, PathLike] | Words) -> Iterable[tuple[str, Path]]:

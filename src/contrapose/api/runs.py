@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -202,9 +202,7 @@ class Runs(Sequence[Run]):
             if matches_choice((run.model, run.benchmark, run.score), words)
         ]
         if len(fits) != 1:
-            names = "; ".join(
-                ", ".join(filter(None, (run.model, run.benchmark, run.score))) for run in self._runs
-            )
+            names = "; ".join(_run_label(run) for run in self._runs)
             raise InputError(f"{len(fits)} runs are of {', '.join(words)}; there are: {names}.")
         return fits[0]
 
@@ -223,7 +221,9 @@ class Runs(Sequence[Run]):
         except ImportError:
             raise MissingExtraError("pandas", "pandas", "A data frame") from None
         if of == "metrics":
-            return pd.DataFrame([row for run in self._runs for row in _metric_rows(run)])
+            from contrapose.report.formats import result_rows
+
+            return pd.DataFrame(list(result_rows(self.results)))
         if of != "examples":
             raise InputError(f"a frame is of metrics or of examples, not of {of!r}.")
         return pd.DataFrame([row for run in self._runs for row in _example_rows(run)])
@@ -292,9 +292,7 @@ def load_run(folder: PathLike) -> Run:
     if len(runs) == 1 and not words:
         return runs[0]
     if not words:
-        names = "; ".join(
-            ",".join(filter(None, (run.model, run.benchmark, run.score))) for run in runs
-        )
+        names = "; ".join(_run_label(run) for run in runs)
         raise InputError(f"holds several runs; pass {path}@ and one of: {names}.", file=path)
     return runs.choose(*words)
 
@@ -318,29 +316,12 @@ def load_runs(folder: PathLike) -> Runs:
     return Runs(Run(record) for record in read_runs(path))
 
 
+def _run_label(run: Run) -> str:
+    return ",".join(filter(None, _run_names(run).values()))
+
+
 def _run_names(run: Run) -> dict[str, str | None]:
     return {"model": run.model, "benchmark": run.benchmark, "score": run.score}
-
-
-def _metric_rows(run: Run) -> Iterator[dict[str, Any]]:
-    parts: Iterable[tuple[str, Mapping[str, MetricValue]]] = (
-        ("all", run.metrics),
-        *run.subsets.items(),
-    )
-    for part, metrics in parts:
-        for name, metric in metrics.items():
-            low, high = metric.ci95 or (None, None)
-            yield {
-                **_run_names(run),
-                "part": part,
-                "metric": name,
-                "value": metric.value,
-                "low": low,
-                "high": high,
-                "n": metric.n,
-                "chance": metric.chance,
-                "ties": metric.ties,
-            }
 
 
 def _example_rows(run: Run) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from contrapose.cli import options
-from contrapose.cli.console import echo_json, output_console, say_written, show, show_progress
+from contrapose.cli.console import echo_json, say_written, show_as, show_progress
 
 app = typer.Typer(add_completion=False)
 
@@ -71,13 +71,16 @@ def audit(
     ] = False,
     resamples: options.Resamples = 10_000,
     seed: options.Seed = 0,
+    form: options.Format = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the audit as JSON.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Solve a benchmark without its images: by a language model, priors, length and n-grams."""
     from contrapose.api.audit import audit as audit_benchmark
     from contrapose.report.audit import audit_tables
+    from contrapose.report.formats import audit_rows
 
+    options.require_one_format(as_json, form)
     options.include_files(include)
     with show_progress(quiet=quiet) as progress:
         report = audit_benchmark(
@@ -106,5 +109,5 @@ def audit(
     if as_json:
         echo_json(report.model_dump_json(indent=2))
     else:
-        show(output_console(), audit_tables(report))
+        show_as(form, audit_tables(report), lambda: audit_rows(report))
     say_written(out, quiet=quiet)

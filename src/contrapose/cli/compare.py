@@ -1,4 +1,4 @@
-"""`contrapose compare`: paired comparison of two runs on the same examples."""
+"""`contrapose compare`: paired comparison of runs with a baseline, on the same examples."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from contrapose.cli.console import echo_json, output_console, show
+from contrapose.cli.console import echo_json, show_as
+from contrapose.cli.options import Format, Resamples, Seed, require_one_format
 
 GATE_FAILED = 1
 
@@ -17,7 +18,12 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def compare(
     a: Annotated[Path, typer.Argument(help="The first score file or run folder: the baseline.")],
-    b: Annotated[Path, typer.Argument(help="The second, of the same examples: the candidate.")],
+    b: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="B…", help="The candidates, of the same examples: each is compared with A."
+        ),
+    ],
     on: Annotated[
         str | None,
         typer.Option(help="The benchmark, where the files do not tell: a name, or your own file."),
@@ -26,7 +32,7 @@ def compare(
         Path | None, typer.Option(help="The benchmark's folder, for clusters by image.")
     ] = None,
     gate: Annotated[
-        bool, typer.Option("--gate", help="Exit with 1 when B is significantly worse.")
+        bool, typer.Option("--gate", help="Exit with 1 when a candidate is significantly worse.")
     ] = False,
     metric: Annotated[
         list[str] | None,
@@ -45,17 +51,20 @@ def compare(
     partial: Annotated[
         bool, typer.Option("--partial", help="Compare on the examples that both have.")
     ] = False,
-    resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    resamples: Resamples = 10_000,
+    seed: Seed = 0,
+    form: Format = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
-    """Compare two score files or runs of the same examples, pair by pair."""
-    from contrapose.api.compare import compare as compare_runs
-    from contrapose.report.comparison import comparison_table
+    """Compare score files or runs of the same examples with a baseline, pair by pair."""
+    from contrapose.api.compare import compare_all
+    from contrapose.report.comparison import comparison_table, comparisons_tables
+    from contrapose.report.formats import comparison_rows
 
-    comparison = compare_runs(
+    require_one_format(as_json, form)
+    result = compare_all(
         a,
-        b,
+        *b,
         on=on,
         root=root,
         metric=metric,
@@ -67,9 +76,12 @@ def compare(
         resamples=resamples,
         seed=seed,
     )
+    one, *others = result.comparisons
     if as_json:
-        echo_json(comparison.model_dump_json(indent=2))
+        echo_json((result if others else one).model_dump_json(indent=2))
     else:
-        show(output_console(), comparison_table(comparison))
-    if gate and any(change.verdict == "worse" for change in comparison.metrics.values()):
+        tables = comparisons_tables(result) if others else comparison_table(one)
+        show_as(form, tables, lambda: comparison_rows(result.comparisons))
+    verdicts = {change.verdict for some in result.comparisons for change in some.metrics.values()}
+    if gate and "worse" in verdicts:
         raise typer.Exit(GATE_FAILED)

@@ -11,12 +11,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from contrapose.errors import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -82,6 +82,29 @@ def show(console: Console, parts: Sequence[Table | str]) -> None:
     from contrapose.report.terminal import show
 
     show(console, parts)
+
+
+def show_as(
+    form: str | None, parts: Sequence[Table | str], rows: Callable[[], Iterable[Mapping[str, Any]]]
+) -> None:
+    """Print results in a format of `options.Format`.
+
+    Args:
+        form: None for tables of the terminal.
+        parts: tables and sentences.
+        rows: the values, for CSV.
+    """
+    if form is None:
+        show(output_console(), parts)
+        return
+    import typer
+
+    from contrapose.report.formats import render_csv, render_text
+
+    if form == "csv":
+        typer.echo(printable(render_csv(rows())))
+    else:
+        typer.echo(render_text(parts, "latex" if form == "latex" else "markdown"))
 
 
 def echo_json(text: str) -> None:

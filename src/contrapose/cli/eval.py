@@ -10,7 +10,7 @@ import typer
 
 from contrapose import __version__
 from contrapose.cli import options
-from contrapose.cli.console import echo_json, output_console, say_written, show, show_progress
+from contrapose.cli.console import echo_json, say_written, show_as, show_progress
 
 
 class LongCaptions(StrEnum):
@@ -117,14 +117,17 @@ def evaluate(
     resamples: options.Resamples = 10_000,
     seed: options.Seed = 0,
     every: options.Every = False,
+    form: options.Format = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Ask models about benchmarks: scores, accuracies, intervals. Nothing is asked twice."""
     from contrapose.api.evaluate import evaluate as evaluate_models
     from contrapose.report.evaluation import evaluation_tables
+    from contrapose.report.formats import result_rows
     from contrapose.results.schema import Evaluation
 
+    options.require_one_format(as_json, form)
     options.include_files(include)
     with show_progress(quiet=quiet) as progress:
         runs = evaluate_models(
@@ -162,5 +165,5 @@ def evaluate(
     if as_json:
         echo_json(Evaluation(contrapose=__version__, runs=results).model_dump_json(indent=2))
     else:
-        show(output_console(), evaluation_tables(results, every=every))
+        show_as(form, evaluation_tables(results, every=every), lambda: result_rows(results))
     say_written(out, quiet=quiet)

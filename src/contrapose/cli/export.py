@@ -18,7 +18,9 @@ def export(
         Path, typer.Argument(help="A run folder, as --out of eval and metrics writes it.")
     ],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
-    format: Annotated[str, typer.Option(help="lm-eval, mteb, cirr, circo or eqben.")],  # noqa: A002 - the option's name
+    format: Annotated[  # noqa: A002 - the option's name
+        str, typer.Option(help="lm-eval, mteb, model-index, fiftyone, cirr, circo or eqben.")
+    ],
     time: Annotated[
         str | None,
         typer.Option(

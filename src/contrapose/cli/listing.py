@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import echo_json, output_console, show
+from contrapose.cli.console import echo_json, output_console, show, show_as
+from contrapose.cli.options import Format, require_one_format
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="List what there is.")
 
@@ -24,6 +25,7 @@ MODULES = {
 @app.command("benchmarks")
 def benchmarks(
     name: Annotated[str | None, typer.Argument(help="Show this benchmark's whole card.")] = None,
+    form: Format = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the cards as JSON.")] = False,
 ) -> None:
     """Benchmarks: shape, examples, chance, licence, download, errata; NAME shows one card."""
@@ -36,20 +38,24 @@ def benchmarks(
         card_lines,
         suite_lines,
     )
+    from contrapose.report.formats import table_rows
 
+    require_one_format(as_json, form)
     names = benchmark_names() if name is None else (name,)
     chosen = [load_benchmark(one) for one in names]
     if as_json:
         listed = {key: benchmark_json(one) for key, one in zip(names, chosen, strict=True)}
         echo_json(json.dumps(listed, indent=2, default=sorted, ensure_ascii=False))
     elif name is None:
-        show(
-            output_console(),
+        tables = benchmarks_table(chosen)
+        show_as(
+            form,
             [
-                *benchmarks_table(chosen),
+                *tables,
                 "contrapose list benchmarks NAME shows the whole card. Your own examples are a "
                 "benchmark too: use the name of a .jsonl, .csv or .parquet file.",
             ],
+            lambda: table_rows(*(part for part in tables if not isinstance(part, str))),
         )
     elif isinstance(chosen[0], Suite):
         show(output_console(), suite_lines(chosen[0]))
@@ -63,13 +69,16 @@ def models(
         list[str] | None,
         typer.Option("--include", help="A Python file that adds models; may be repeated."),
     ] = None,
+    form: Format = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the families as JSON.")] = False,
 ) -> None:
     """Families of models: how they are named, what they give, what they need."""
     from contrapose.api.catalog import models as list_families
     from contrapose.files import include
     from contrapose.report.catalog import families_json, families_table
+    from contrapose.report.formats import table_rows
 
+    require_one_format(as_json, form)
     for file in include_files or ():
         include(file)
     every = list_families()
@@ -82,19 +91,22 @@ def models(
     if as_json:
         echo_json(families_json(known, installed, plugins))
         return
-    show(
-        output_console(),
+    table = families_table(known, installed)
+    show_as(
+        form,
         [
-            families_table(known, installed),
+            table,
             f"Plug-ins: {', '.join(plugins) or 'none'}.",
             "After a name may stand ?dtype=bf16&long=cut. contrapose check model NAME says whether "
             "a model does what it must; docs/adding-a-model.md how to add one.",
         ],
+        lambda: table_rows(table),
     )
 
 
 @app.command("scores")
 def scores(
+    form: Format = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Scores: what each number is, which capability it needs, and which models have it."""
@@ -102,7 +114,9 @@ def scores(
     from contrapose.api.catalog import scores as list_scores
     from contrapose.engine import REQUIRED_CAPABILITY
     from contrapose.report.catalog import scores_json, scores_table
+    from contrapose.report.formats import table_rows
 
+    require_one_format(as_json, form)
     listed = [
         {
             "name": name,
@@ -115,10 +129,12 @@ def scores(
     if as_json:
         echo_json(scores_json(listed))
     else:
-        show(
-            output_console(),
+        table = scores_table(listed)
+        show_as(
+            form,
             [
-                scores_table(listed),
+                table,
                 "lm-alpha is lm with the prior taken out (--prior noise:3): lm − α · prior.",
             ],
+            lambda: table_rows(table),
         )

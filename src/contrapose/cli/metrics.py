@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from contrapose import __version__
 from contrapose.cli import options
-from contrapose.cli.console import echo_json, output_console, say_written, show
-from contrapose.errors import InputError
+from contrapose.cli.console import echo_json, say_written, show_as
 
 LikelihoodScale = Literal["log", "probability", "inverse-nll"]
 
@@ -26,7 +26,8 @@ def metrics(
         typer.Option(
             metavar="PATH",
             help="Score file in the benchmark's own layout, a general table (example, "
-            "image, text, score), an .npy array, a folder of arrays, or a log as import reads it.",
+            "image, text, score), an .npy array, a folder of arrays, or a log as import reads it; "
+            "may be repeated, which shows the files side by side.",
         ),
     ],
     root: Annotated[
@@ -82,9 +83,10 @@ def metrics(
     partial: Annotated[
         bool, typer.Option("--partial", help="Allow examples without scores.")
     ] = False,
-    resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    resamples: options.Resamples = 10_000,
+    seed: options.Seed = 0,
     every: options.Every = False,
+    form: options.Format = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
     overwrite: Annotated[
@@ -92,16 +94,15 @@ def metrics(
     ] = False,
 ) -> None:
     """Say what a file of scores means: accuracies, intervals, chance, ties, and the parts."""
-    from contrapose.api.measure import measure
+    from contrapose.api.measure import measure_files
+    from contrapose.report.evaluation import evaluation_tables
+    from contrapose.report.formats import result_rows
     from contrapose.report.results import results_tables
+    from contrapose.results import Evaluation
 
-    if len(scores) > 1:
-        raise InputError(
-            f"--scores was given {len(scores)} times, and metrics measures one file: run it once "
-            "for each, or compare two of them with `contrapose compare A B`."
-        )
-    run = measure(
-        scores[0],
+    options.require_one_format(as_json, form)
+    runs = measure_files(
+        scores,
         benchmark,
         root=root,
         prior=prior,
@@ -119,8 +120,14 @@ def metrics(
         out=out,
         overwrite=overwrite,
     )
-    if as_json:
-        echo_json(run.results.model_dump_json(indent=2))
+    results = runs.results
+    if as_json and len(results) == 1:
+        echo_json(results[0].model_dump_json(indent=2))
+    elif as_json:
+        evaluation = Evaluation(contrapose=__version__, runs=tuple(results))
+        echo_json(evaluation.model_dump_json(indent=2))
+    elif len(results) == 1:
+        show_as(form, results_tables(results[0], every=every), lambda: result_rows(results))
     else:
-        show(output_console(), results_tables(run.results, every=every))
+        show_as(form, evaluation_tables(results, every=every), lambda: result_rows(results))
     say_written(out)

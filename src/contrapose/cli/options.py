@@ -20,6 +20,14 @@ class CacheUse(StrEnum):
     only = "only"
 
 
+class OutputFormat(StrEnum):
+    """Formats of printed results."""
+
+    markdown = "markdown"
+    latex = "latex"
+    csv = "csv"
+
+
 class HeadOption(StrEnum):
     """Kinds of heads."""
 
@@ -76,7 +84,21 @@ Styles = Annotated[
 Every = Annotated[
     bool, typer.Option("--all", help="Every row: all metrics of all parts, not the main ones.")
 ]
+Format = Annotated[
+    OutputFormat | None,
+    typer.Option("--format", help="Print tables for a document, or every value as CSV."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+
+
+def require_one_format(as_json: bool, form: OutputFormat | None) -> None:
+    """Require that JSON and another format are not both asked for.
+
+    Raises:
+        InputError: both are.
+    """
+    if as_json and form is not None:
+        raise InputError("--json and --format do not go together.")
 
 
 def include_files(files: Sequence[Path] | None) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from contrapose.cli.console import echo_json, output_console, say_written, show
-from contrapose.cli.options import Quiet, Resamples, Seed
+from contrapose.cli.console import echo_json, say_written, show_as
+from contrapose.cli.options import Format, Quiet, Resamples, Seed, require_one_format
 
 app = typer.Typer(add_completion=False)
 
@@ -57,13 +57,16 @@ def rank(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let --out take the place of an earlier ranking.")
     ] = False,
+    form: Format = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the ranking as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Rank models in tiers of significance, and tell which differences are noise."""
     from contrapose.api.rank import rank as rank_runs
+    from contrapose.report.formats import ranking_rows
     from contrapose.report.ranking import ranking_tables
 
+    require_one_format(as_json, form)
     ranking = rank_runs(
         *({name: run} if name else run for name, run in map(_split_name, runs)),
         on=on,
@@ -82,7 +85,7 @@ def rank(
     if as_json:
         echo_json(ranking.model_dump_json(indent=2))
     else:
-        show(output_console(), ranking_tables(ranking))
+        show_as(form, ranking_tables(ranking), lambda: ranking_rows(ranking))
     say_written(out, quiet=quiet)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contrapose.report.tables import Mark, Table, format_interval, format_p_value, format_value
 from contrapose.results import Comparison
 from contrapose.results.compare import TOO_FEW
+from contrapose.results.schema import BaselineComparisons
 
 NO_DIFFERENCE = "no significant difference"
 
@@ -54,3 +55,26 @@ def comparison_table(comparison: Comparison) -> list[Table | str]:
     }
     drop = ("test", "p", "n", "A", "B")
     return [Table(title, header, rows, marks=marks, drop=drop), sentence, *notes]
+
+
+def comparisons_tables(comparisons: BaselineComparisons) -> list[Table | str]:
+    """Output of `contrapose compare` with several candidates: a summary, then a table of each."""
+    some = comparisons.comparisons
+    names = list(dict.fromkeys(name for one in some for name in one.metrics))
+    rows: list[tuple[str, ...]] = []
+    marks: dict[tuple[int, int], Mark] = {}
+    for i, one in enumerate(some):
+        cells = [one.b]
+        for k, name in enumerate(names, 1):
+            change = one.metrics.get(name)
+            difference = change.difference if change else None
+            cells.append(format_value(difference, share=bool(change and change.share), signed=True))
+            if change and change.verdict in ("worse", "better"):
+                marks[i, k] = change.verdict
+        rows.append(tuple(cells))
+    title = (
+        f"{some[0].benchmark} · differences from A = {some[0].a} · ▲ better and ▼ worse at the "
+        f"{some[0].level:g} level, after Holm's correction over all tests"
+    )
+    summary = Table(title, ("<candidate", *names), tuple(rows), marks=marks)
+    return [summary, *(part for one in some for part in comparison_table(one))]

@@ -78,7 +78,8 @@ def _evaluation_rows(runs: Sequence[Results], *, every: bool) -> tuple[list[Eval
         for part, metrics in (("all", run.metrics), *beside, *_top_parts(run)):
             main = mains.setdefault(part, row_metric(metrics))
             shares = [name for name, value in metrics.items() if is_share(value)]
-            names = metrics if run.scores else shares or metrics  # a log's are all its own
+            log = run.scores and run.score  # whose metrics are all its own
+            names = metrics if log else shares or metrics
             for name in sorted(names, key=lambda name: name != main):
                 cells.setdefault((part, name), {})[i] = metrics[name]
     rows = [

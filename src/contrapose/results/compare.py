@@ -24,7 +24,7 @@ from contrapose.results.measures import (
     known_interval,
 )
 from contrapose.results.runs import is_run, read_run, split_choice
-from contrapose.results.schema import Comparison, Difference, Verdict
+from contrapose.results.schema import BaselineComparisons, Comparison, Difference, Verdict
 from contrapose.results.score_files import (
     MetricsRequest,
     RunRecord,
@@ -292,6 +292,22 @@ def compare(
             "difference from chance"
         )
     return compared, tuple(notes)
+
+
+def correct_together(comparisons: Sequence[Comparison]) -> BaselineComparisons:
+    """Comparisons whose p-values are corrected over the tests of all of them, by Holm's method."""
+    pairs = [(i, name) for i, one in enumerate(comparisons) for name in one.metrics]
+    adjusted = metrics.holm([comparisons[i].metrics[name].p for i, name in pairs])
+    changed: list[dict[str, Difference]] = [{} for _ in comparisons]
+    for (i, name), p in zip(pairs, map(float, adjusted), strict=True):
+        change = comparisons[i].metrics[name]
+        verdict = decide_verdict(change.difference, p, comparisons[i].level, change.better)
+        changed[i][name] = change.model_copy(update={"p_holm": p, "verdict": verdict})
+    corrected = tuple(
+        one.model_copy(update={"metrics": some})
+        for one, some in zip(comparisons, changed, strict=True)
+    )
+    return BaselineComparisons(contrapose=__version__, comparisons=corrected)
 
 
 @dataclass(frozen=True, slots=True)

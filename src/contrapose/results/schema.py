@@ -231,6 +231,14 @@ class Comparison(NotebookView, SchemaModel):
     notes: tuple[str, ...] = ()
 
 
+class BaselineComparisons(NotebookView, SchemaModel):
+    """Comparisons of several runs with one baseline, corrected over all their tests."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    contrapose: str
+    comparisons: tuple[Comparison, ...]
+
+
 AUDIT_VERSION: Literal[1] = 1
 
 WHOLE = "all"

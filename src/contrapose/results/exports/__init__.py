@@ -1,4 +1,4 @@
-"""Export of a run folder: files of lm-eval and mteb, submissions to CIRR, CIRCO and EqBen."""
+"""Export of a run folder: files of lm-eval and mteb, model cards, FiftyOne, and submissions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from contrapose import __version__
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean, new_folder, require_free, write_bytes
 from contrapose.results.exports.lm_eval import LmEvalExport, lm_eval_exports
+from contrapose.results.exports.model_index import model_index_files
 from contrapose.results.exports.mteb import mteb_exports
 from contrapose.results.exports.submissions import SUBMISSIONS, submission_files
 from contrapose.results.exports.tasks import FolderRun, RunFolder, parse_time, read_run_folder
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 
-ExportFormat = Literal["lm-eval", "mteb", "cirr", "circo", "eqben"]
+ExportFormat = Literal["lm-eval", "mteb", "model-index", "fiftyone", "cirr", "circo", "eqben"]
 FORMATS: tuple[str, ...] = get_args(ExportFormat)
 
 MARK = "export.json"
@@ -46,16 +47,19 @@ def export_run(
     time: datetime | None = None,
     overwrite: bool = False,
     root: Path | None = None,
+    beside: Mapping[str, bytes] | None = None,
 ) -> list[Path]:
     """Export a run folder's results to the format of another program.
 
     Args:
         folder: the run folder.
         out: the folder to write.
-        format: `lm-eval` or `mteb`; `cirr`, `circo` or `eqben` for the submission to its server.
+        format: `lm-eval`, `mteb`, `model-index` or `fiftyone`; `cirr`, `circo` or `eqben` for the
+            submission to its server.
         time: when the run was, for names and dates; left out, when the run folder was written.
         overwrite: let it take the place of an earlier export.
         root: folder of EqBen's annotations; None takes the one that the run was made with.
+        beside: files of a format that needs the images, which a higher layer makes.
 
     Returns:
         The files, sorted.
@@ -68,9 +72,13 @@ def export_run(
     source = read_run_folder(folder, time)
     if wanted in SUBMISSIONS:
         files = submission_files(folder, wanted, root)
+    elif beside is not None:
+        files = dict(beside)
     else:
-        texts = _lm_eval_files(source) if wanted == "lm-eval" else _mteb_files(source)
-        files = {name: text.encode() for name, text in texts.items()}
+        makers = {
+            "lm-eval": _lm_eval_files, "mteb": _mteb_files, "model-index": model_index_files,
+        }  # fmt: skip
+        files = {name: text.encode() for name, text in makers[wanted](source).items()}
     mark = {"format": wanted, "contrapose": __version__, "time": source.time.isoformat()}
     files[MARK] = _dump_json(mark).encode()
     with new_folder(out, overwrite=overwrite) as target:
