@@ -118,7 +118,7 @@ def test_list_fits_the_terminal(cli: Cli) -> None:
     narrow, *sentences = fit_table(table, 80)
     assert isinstance(narrow, Table)
     assert table_width(narrow) <= 80
-    assert {"shape", "n", "chance %", "<files"} <= set(narrow.header)
+    assert {"<shape", "n", "chance %", "<files"} <= set(narrow.header)
     assert any("licence" in str(sentence) for sentence in sentences)
 
 
