@@ -61,6 +61,6 @@ def test_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cell(run.metrics["text"]).startswith("100.00 (99.")
     assert table(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
     assert atlas_tables.side(run.metrics["text"]) == "above"
-    monkeypatch.setitem(atlas.SECTIONS, "toy", lambda data, charts: "a\n\n- b\n\n- c\n\n- d")  # type: ignore[index]
+    monkeypatch.setitem(atlas.SECTIONS, "toy", lambda data, charts: "a\n\n- b\n\n- c\n\n- d")
     assert atlas.build_section("toy", Path()) == "a\n\n- b\n- c\n- d"
     assert atlas_sections.VALSE_ROWS[0] == "existence"
