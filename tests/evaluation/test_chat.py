@@ -273,6 +273,8 @@ def test_groups_of_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     found = results(Chatter(looks), "judged").metrics
     assert found["figure"].value == pytest.approx(5 / 6)
     assert found["question"].value == pytest.approx(2 / 3)
+    with pytest.raises(InputError, match="itc says neither"):
+        evaluate_models([Tower()], request("judged", "itc"))  # a cosine is no yes
 
 
 def test_pairs_of_choices_and_disputed_answers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -305,7 +305,10 @@ def _evaluate_selection(
     notes = [f"{name} is not asked with {score}: {why}" for name, why in misfits.items() if why]
     names = [name for name, why in misfits.items() if not why]
     if not names:
-        raise InputError(f"{selection.name} cannot be asked with {score}: {notes[0]}.")
+        raise InputError(
+            f"{selection.name} cannot be asked with {score}: "
+            f"{notes[0] if selection.suite else next(iter(misfits.values()))}."
+        )
     answers = score_parts(context, selection, score, names)
     parts: dict[str, PartRun] = {}
     skipped: dict[str, Skip] = {}

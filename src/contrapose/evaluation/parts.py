@@ -64,6 +64,9 @@ TOKENS = ("lm", "blind")
 JUDGED = ("judgement", "question_groups", "questions", "probes")
 """Families whose scores say yes or no: a match logit above 0 says yes."""
 
+ANSWERED = ("question_groups", "questions")
+"""Families of questions, which only a score that says yes or no answers."""
+
 HALF = math.log(0.5)
 """Threshold of `vqa`: above it a yes is likelier than not."""
 
@@ -167,13 +170,21 @@ def find_misfit(
         return explain_unfit(score, find_template(score, templates), templates)
     if isinstance(data, ComposedSet | EditSet) or base_score(score) in QUERY_SCORES:
         return _find_query_misfit(data, model, score)
-    if score in TEXT_ONLY_SCORES and isinstance(data, Gallery):
-        return "there is no choice among a few captions"
-    compares_captions = find_shape(benchmark.card).debiasing is not None
+    if isinstance(data, Gallery):
+        if score in TEXT_ONLY_SCORES:
+            return "there is no choice among a few captions"
+        why = "a gallery needs every image with every caption; name the subset to ask all the same"
+        return why * (score != "itc" and not named)
+    return _find_example_misfit(benchmark.card, score)
+
+
+def _find_example_misfit(card: Card, score: str) -> str:
+    """Reason why examples cannot be evaluated with a score."""
+    compares_captions = find_shape(card).debiasing is not None
     if (score in TEXT_ONLY_SCORES or score in DEBIASED) and not compares_captions:
         return "there is no choice among captions"
-    if isinstance(data, Gallery) and score != "itc" and not named:
-        return "a gallery needs every image with every caption; name the subset to ask all the same"
+    if card.family in ANSWERED and score in ("itc", "lm"):
+        return f"its questions need a yes or a no, and {score} says neither: ask vqa, itm or chat"
     return ""
 
 
