@@ -53,6 +53,9 @@ MAX_SPARE = 256
 TINY = 1e-30
 """Added to the rounding error, so that a query of zeros has one too."""
 
+SAFE_SQUARES = (1e-20, 1e30)
+"""Squared lengths between these lose nothing by the range of float32."""
+
 FEW = 4
 """Queries up to which a gallery is multiplied one by one."""
 
@@ -220,13 +223,18 @@ class _Tiles:
                 # Unit vectors in float32 or float16 may be longer by rounding.
                 self.longest.append(1.01 * self.given)
             elif number == len(self.longest):
-                calls = [partial(_measure_longest, block[part]) for part in pool.split(len(block))]
-                self.longest.append(max([*pool.run(calls), *self.longest[-1:]]))
+                calls = [partial(_measure_lengths, block[part]) for part in pool.split(len(block))]
+                longest = max(float(lengths.max()) for lengths in pool.run(calls))
+                self.longest.append(max([longest, *self.longest[-1:]]))
             yield start, block, self.longest[number]
 
 
-def _measure_longest(vectors: NDArray[np.float32]) -> float:
-    return float(np.sqrt(np.einsum("nd,nd->n", vectors, vectors).max()))
+def _measure_lengths(vectors: NDArray[np.float32]) -> FloatArray:
+    """Upper bounds on the lengths of (n, d) vectors, by float32 where its range allows."""
+    squares = np.vecdot(vectors, vectors).astype(np.float64)
+    outside = np.flatnonzero(~((squares > SAFE_SQUARES[0]) & (squares < SAFE_SQUARES[1])))
+    squares[outside] = (vectors[outside].astype(np.float64) ** 2).sum(axis=1)
+    return np.asarray(np.sqrt(squares) * (1 + 2.0**-24 * vectors.shape[1]))
 
 
 class _Selection:
@@ -236,7 +244,7 @@ class _Selection:
         self.queries, self.k, self.exclude = queries, k, exclude
         count, width = queries.shape
         # Two float32 products of d terms can be wrong by this much, times the gallery's lengths.
-        self.rounding = 2.0**-23 * width * np.sqrt((queries.astype(np.float64) ** 2).sum(axis=1))
+        self.rounding = 2.0**-23 * width * _measure_lengths(queries)
         self.slack = np.zeros(count, dtype=np.float32)
         self.best = np.full((count, k), -np.inf, dtype=np.float32)
         self.held = _Candidates(
@@ -281,19 +289,20 @@ class _Selection:
     def rank(self, gallery: FloatArray) -> _Candidates:
         """Rank what is held: the k best candidates of each query, best first.
 
-        Where two of a query are closer than float32 can tell, all of the query are scored again.
+        Those that are closer to a neighbor than float32 can tell are scored again.
         """
-        order = _order_by_score(self.held.queries, self.held.scores)
-        chosen = self.held.take(order)
-        number, scores = chosen.queries, chosen.scores.astype(np.float64)
+        chosen = self.held.take(_order_by_score(self.held.queries, self.held.scores))
+        number, rows, scores = chosen.queries, chosen.rows, chosen.scores.astype(np.float64)
         close = (number[1:] == number[:-1]) & (scores[:-1] - scores[1:] <= self.slack[number[1:]])
-        unsure = np.zeros(len(self.queries), dtype=np.bool_)
-        unsure[number[1:][close]] = True
-        again = np.flatnonzero(unsure[number])
-        rows = chosen.rows
+        unsure = np.zeros(len(number), dtype=np.bool_)
+        unsure[1:] = close
+        unsure[:-1] |= close
+        again = np.flatnonzero(unsure)
         scores[again] = _score_pairs(self.queries, gallery, number[again], rows[again])
         order = np.arange(len(number))
-        order[again] = again[np.lexsort((rows[again], -scores[again], number[again]))]
+        # Runs of close scores stay where they are; inside a run the exact scores decide.
+        run = np.cumsum(~np.concatenate([[False], close]))[again]
+        order[again] = again[np.lexsort((rows[again], -scores[again], run))]
         order = order[_rank_within(number) < self.k]
         return _Candidates(number[order], rows[order], scores[order])
 
