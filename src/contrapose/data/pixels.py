@@ -126,7 +126,7 @@ def to_rgb(image: Image) -> Image:
     from PIL import Image
 
     if not image.mode.endswith(("A", "a")) and "transparency" not in image.info:
-        return image.convert("RGB")
+        return image if image.mode == "RGB" else image.convert("RGB")
     result = Image.new("RGB", image.size)
     for top, bottom in _strips(image):
         rgba = image.crop((0, top, image.width, bottom)).convert("RGBA")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -274,7 +275,9 @@ class OpenClip:
         self._options = options
         self._steps = build_transform(network.visual.preprocess_cfg)
         self._transform = (
-            self._steps.resize_to_bytes if self._steps else _library_transform(network)
+            partial(self._steps.resize_to_bytes, device=options.device)
+            if self._steps
+            else _library_transform(network)
         )
         self._added = self.token_counts([""])[0]
         self._word_embedding = find_word_embedding(getattr(network, "text", network))

@@ -95,7 +95,7 @@ class HFModel:
 
     def prepare_image(self, image: Image) -> PreparedImage:
         """Preprocess an image as the library does; bytes may be normalized on the device."""
-        return self.image_inputs.prepare(image)
+        return self.image_inputs.prepare(image, self._device)
 
     def normalize_image(self, prepared: PreparedImage) -> PreparedImage:
         """Normalize a prepared image."""

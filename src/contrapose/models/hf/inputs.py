@@ -130,7 +130,7 @@ class TextInputs(_Tokens):
         longest = max(map(len, rows))
         width = longest if self._padding == "longest" else self.context
         return {
-            name: torch.tensor([self._pad(name, row, width) for row in rows], device=device)
+            name: torch.tensor(self._pad(name, rows, width), device=device)
             for name, rows in columns.items()
         }
 
@@ -159,13 +159,16 @@ class TextInputs(_Tokens):
         """Text given to the tokenizer, and the spans of masked words in it."""
         return text.caption, text.hidden
 
-    def _pad(self, name: str, row: list[int], width: int) -> list[int]:
+    def _pad(self, name: str, rows: Sequence[list[int]], width: int) -> list[list[int]]:
+        tokenizer = self._tokenizer
         fills = {
-            "input_ids": self._tokenizer.pad_token_id,
-            "token_type_ids": self._tokenizer.pad_token_type_id,
+            "input_ids": tokenizer.pad_token_id,
+            "token_type_ids": tokenizer.pad_token_type_id,
         }
-        padding = [fills.get(name, 0)] * (width - len(row))
-        return padding + row if self._tokenizer.padding_side == "left" else row + padding
+        fill = [fills.get(name, 0)]
+        if tokenizer.padding_side == "left":
+            return [fill * (width - len(row)) + row for row in rows]
+        return [row + fill * (width - len(row)) for row in rows]
 
 
 class CausalTextInputs(_Tokens):
@@ -321,13 +324,13 @@ class ImageInputs:
         self.arguments = arguments
         self.steps = None if arguments else build_transform(processor)
 
-    def prepare(self, image: Image) -> PreparedImage:
+    def prepare(self, image: Image, device: torch.device | str = "cpu") -> PreparedImage:
         """Preprocess one image to (c, h, w), or to named tensors.
 
         The result is bytes where `stack` normalizes them, and normalized pixels otherwise.
         """
         if self.steps is not None:
-            return self.steps.resize_to_bytes(image)
+            return self.steps.resize_to_bytes(image, device)
         columns = self.processor(image.convert("RGB"), return_tensors="pt", **self.arguments)
         tensors = {name: values[0] for name, values in columns.items()}
         return tensors["pixel_values"] if tensors.keys() == {"pixel_values"} else tensors
@@ -336,7 +339,9 @@ class ImageInputs:
         self, images: Sequence[ImageLike], device: torch.device | str, dtype: torch.dtype
     ) -> dict[str, Tensor]:
         """Batch of decoded or prepared images; smaller ones are zero-padded."""
-        rows = [self.prepare(image) if isinstance(image, Image) else image for image in images]
+        rows = [
+            self.prepare(image, device) if isinstance(image, Image) else image for image in images
+        ]
         named = [row if isinstance(row, Mapping) else {"pixel_values": row} for row in rows]
         return {
             name: batch_images([row[name] for row in named], self.steps, device, dtype)

@@ -147,7 +147,7 @@ class TimmImageEncoder:
 
     def prepare(self, image: Image) -> Tensor:
         """Preprocess one image; normalization is left to the device."""
-        return self._steps.resize_to_bytes(image)
+        return self._steps.resize_to_bytes(image, self._options.device)
 
     def normalize(self, prepared: Any) -> Tensor:
         """Normalize a prepared image."""
