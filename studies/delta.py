@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run.add_argument("--seeds", type=int, default=SEEDS)
     run.add_argument("--jobs", type=int, default=1, help="seeds that run side by side")
     run.add_argument("--workers", type=int, default=1, help="processes of a seed for captions")
-    run.add_argument("--threads", type=int, default=2, help="threads of a seed")
+    run.add_argument("--threads", type=int, help="threads of a seed; default: torch's own")
     run.add_argument("--stop-after", type=float, default=1e9, help="seconds; no arm begins later")
     run.add_argument("--smoke", action="store_true", help="tiny sizes, to try the code")
     run.add_argument("--pack", type=Path, help="write all answers into this file at the end")
@@ -84,7 +84,8 @@ def run_seed(seed: int, options: argparse.Namespace, stop_at: float) -> list[str
     from studies.delta_photos import run_photos
     from studies.delta_scenes import Sizes, run_scenes
 
-    torch.set_num_threads(options.threads)
+    if options.threads:
+        torch.set_num_threads(options.threads)
     kept, failures = KeptAnswers(options.keep), []
     if "photos" in options.parts and options.features is not None:
         failures += run_photos(

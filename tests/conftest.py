@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,16 @@ if not Path("/proc/driver/nvidia").exists():
 # Slow machines are no failures: no property test has a time limit.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Fail a test that leaves torch with more threads: all later ones would wait for each other."""
+    yield
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.get_num_threads() > 1 == int(os.environ["OMP_NUM_THREADS"]):
+        torch.set_num_threads(1)
+        pytest.fail("the test left torch with more than one thread")
 
 
 def pytest_collection_finish() -> None:
