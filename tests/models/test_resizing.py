@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from PIL import Image
 from PIL.Image import Resampling
 
@@ -15,7 +16,7 @@ from contrapose.models.image_transform import ImageTransform, batch_images
 from contrapose.models.resizing import KERNELS, resize_like_pillow
 
 
-def noise(height: int, width: int, seed: int) -> np.ndarray:  # type: ignore[type-arg]
+def noise(height: int, width: int, seed: int) -> NDArray[np.uint8]:
     """Random bytes with black and white among them, so that sums leave the range of bytes."""
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)

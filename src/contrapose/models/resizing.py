@@ -181,7 +181,7 @@ def _own_stream(device: torch.device) -> Iterator[None]:
         yield
         return
     if getattr(_streams, "device", None) != device:
-        _streams.device, _streams.stream = device, torch.cuda.Stream(device)
+        _streams.device, _streams.stream = device, torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     with torch.cuda.stream(_streams.stream):
         yield
     _streams.stream.synchronize()
