@@ -257,6 +257,12 @@ BENCHMARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "visla": ("visla", {"Generic_VISLA.tsv": [{"filename": "1.jpg", "caption": "a",
         "second positive": "b", "negative_caption": "c"}]}),
     "rococo": ("rococo/danger", {"danger.json": [{"image": "1.jpg", "caption": ["a"] * 10}]}),
+    "vilma": ("vilma/relations", {"relations.json": {"0": {"dataset": "QUVA", "youtube_id": "a",
+        "video_file": "a.mp4", "start_time": 1, "end_time": 2.5, "time_unit": "pts", "caption": "a",
+        "foils": ["b"], "proficiency": {"caption": "c", "foils": ["d"], "human": {"caption": 1}},
+        "mturk": {"caption": 3}}}}),
+    "vitatecs": ("vitatecs/type", {"Type.jsonl": [{"src_dataset": "VATEX", "video_name": "a.mp4",
+        "caption": "a", "counterfactual": "b"}]}),
     "classes": ("class-folders", {"a/1.png": b"x", "classnames.txt": b"a\tcat\n",
                                   "templates.txt": b"a {}\n"}),
 }  # fmt: skip

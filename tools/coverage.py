@@ -30,19 +30,23 @@ SHAPES = {
     "triple": "one image; a caption, a paraphrase and a hard negative",
     "pairs": "2 images × 2 captions",
     "images": "one caption, n images",
+    "probes": "one caption, n images",
     "judgement": "one image, one caption: yes or no",
     "questions": "questions on images: yes or no, A or B",
     "question_groups": "questions on images: yes or no, A or B",
-    "probes": "one caption, n images",
-    "adversarial": "galleries and classes",
     "retrieval": "galleries and classes",
+    "adversarial": "galleries and classes",
     "classes": "galleries and classes",
     "edits": "an image and a change → an image",
     "composed": "an image and a change → an image",
     "boundaries": "videos",
+    "proficiency": "videos",
     "ratings": "human ratings",
 }
 """Row of the README's table for each family of benchmarks; others stand under their own names."""
+
+ON_VIDEOS = ("vitatecs",)
+"""Benchmarks of a shape of images whose images are videos."""
 
 
 class Missing(NamedTuple):
@@ -137,6 +141,7 @@ def shapes_table() -> str:
         card = next(iter(entry.parts.values())).card if isinstance(entry, Suite) else entry.card
         made = isinstance(entry, Suite) and all(part.generated for part in entry.parts.values())
         row = "built in, 17 kinds of change" if made else SHAPES.get(card.family, card.family)
+        row = "videos" if name in ON_VIDEOS else row
         by_shape.setdefault(row, []).append(f"`{name}`")
     order = list(dict.fromkeys([*SHAPES.values(), *by_shape]))
     lines = ["| shape | benchmarks |", "|---|---|"]

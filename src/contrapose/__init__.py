@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from contrapose.api.tune_heads import tune_heads
     from contrapose.api.view import view
     from contrapose.data.examples import Example
+    from contrapose.data.video_clips import VideoRef
 
 __version__ = "0.1.0"
 
@@ -49,6 +50,7 @@ __all__ = [
     "Example",
     "Run",
     "Runs",
+    "VideoRef",
     "audit",
     "benchmarks",
     "build_boundaries",
@@ -91,6 +93,7 @@ _MODULES = {
     "Example": "data.examples",
     "Run": "api.runs",
     "Runs": "api.runs",
+    "VideoRef": "data.video_clips",
     "audit": "api.audit",
     "benchmarks": "api.catalog",
     "build_boundaries": "api.build_video",

@@ -21,6 +21,7 @@ from contrapose.api.inputs import (
     scoring_options,
 )
 from contrapose.api.runs import Run, Runs
+from contrapose.data.video_clips import parse_frames
 from contrapose.engine import Progress, parse_prior, parse_question_template
 from contrapose.errors import InputError, option
 from contrapose.evaluation.evaluate import evaluate_models
@@ -58,6 +59,7 @@ def evaluate(
     prompt: str | None = None,
     oracle: ModelLike | None = None,
     protocol: Literal["strict", "official"] = "strict",
+    frames: int | str | None = None,
     out: PathLike | None = None,
     overwrite: bool = False,
     resamples: int = 10_000,
@@ -101,6 +103,8 @@ def evaluate(
             benchmark's own.
         protocol: `strict`, where ties are never wins, or `official`, as each benchmark's own script
             counts; the strict figures then stand beside its.
+        frames: frames of each video of a benchmark of videos; `8:mean` scores every frame by
+            itself also where a model reads several at once. None takes the benchmark's own.
         out: a run folder to write.
         overwrite: let `out` take the place of an earlier run.
         resamples: of the bootstrap.
@@ -145,6 +149,7 @@ def evaluate(
         oracle=None if oracle is None else one_model(oracle),
         protocol=require_choice("protocol", protocol, ("strict", "official")),
         tokens=True,
+        frames=None if frames is None else parse_frames(frames),
         **shared,
     )
     target = one_path(out)

@@ -110,6 +110,13 @@ def evaluate(
             "with the strict figures beside."
         ),
     ] = "strict",
+    frames: Annotated[
+        str | None,
+        typer.Option(
+            help="Frames of each video, spread evenly; 8:mean scores every frame by itself also "
+            "where the model reads several at once. Left out: 8."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Let --out take the place of an earlier run.")
@@ -155,6 +162,7 @@ def evaluate(
             prompt=prompt,
             oracle=oracle,
             protocol=protocol,
+            frames=frames,
             out=out,
             overwrite=overwrite,
             resamples=resamples,

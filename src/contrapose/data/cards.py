@@ -24,7 +24,7 @@ SIMAT.
 composed: an image and a text to retrieve an image by. boundaries: frames of a video × 2 captions.
 judgement: 1 × 1, yes or no. questions: 2 images × 2 questions with one of two answers.
 sets: choices that count together in pairs and sets. question_groups: 1 × 1, yes or no, that count
-together by figure and by question.
+together by figure and by question. proficiency: a choice and a simpler one that it rests on.
 """
 
 ScoreLayout = Literal[
@@ -39,6 +39,7 @@ ScoreLayout = Literal[
     "mmvp",
     "pope",
     "hallusionbench",
+    "vilma",
 ]
 """Native layout of its score files, beside the general table, which is always understood."""
 

@@ -12,6 +12,7 @@ from contrapose.data.cards import Benchmark, BenchmarkData, Card
 from contrapose.data.examples import ComposedSet, EditSet, Example, Gallery, TagValue
 from contrapose.data.images import ImageRef, open_image
 from contrapose.data.video import iterate_frames
+from contrapose.data.video_clips import VideoClip
 from contrapose.data.video_frames import FrameImage
 from contrapose.errors import InputError
 from contrapose.files import MalformedError, Problem, ProblemList, resolve_name
@@ -240,6 +241,8 @@ def _find_fault(group: RefGroup) -> Problem | None:
     ref = group[0]
     if isinstance(ref.source, FrameImage):
         return _find_video_fault(ref.source.path, group)
+    if isinstance(ref.source, VideoClip):
+        return _find_clip_fault(ref.source, ref.key)
     if ref.path is not None and ref.cell is None and resolve_name(ref.path) is None:
         return Problem("missing image", "the image is not there.", ref.path)
     try:
@@ -247,6 +250,15 @@ def _find_fault(group: RefGroup) -> Problem | None:
     except InputError as error:
         return Problem("unreadable image", error.message, ref.path)
     return None
+
+
+def _find_clip_fault(clip: VideoClip, key: str) -> Problem | None:
+    if not clip.path.exists():
+        return Problem("missing video", "the video is not there.", clip.path)
+    try:
+        return _find_video_fault(clip.path, clip.list_frames(key))
+    except InputError as error:
+        return Problem("unreadable video", error.message, clip.path)
 
 
 def _find_video_fault(path: Path, group: RefGroup) -> Problem | None:

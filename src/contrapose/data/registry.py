@@ -59,6 +59,8 @@ BUILT_IN_MODULES: dict[str, str] = {
     "countbench": "countbench",
     "pope": "yes_no",
     "hallusionbench": "yes_no",
+    "vilma": "video_foils",
+    "vitatecs": "video_foils",
     "boundaries": "boundaries",
     "boundaries-segment": "boundaries",
     "coco-retrieval": "retrieval",

@@ -121,8 +121,11 @@ class VideoFolder:
             MalformedError: the name is no name of a file in the folder.
         """
         exact = safe_join(self.root, name)
-        if exact.is_file():
-            return [exact]
+        try:
+            if exact.is_file():
+                return [exact]
+        except OSError:  # no name of a file: too long, say
+            return []
         stem = name.replace("\\", "/").rpartition("/")[2]
         if stem.lower().endswith(VIDEO_SUFFIXES):
             stem = stem.rpartition(".")[0]
@@ -134,7 +137,8 @@ class VideoFolder:
         Raises:
             MalformedError: the name is no name of a file in the folder.
         """
-        return next(iter(self.candidates(name)), safe_join(self.root, f"{name}{VIDEO_SUFFIXES[0]}"))
+        suffix = "" if name.lower().endswith(VIDEO_SUFFIXES) else VIDEO_SUFFIXES[0]
+        return next(iter(self.candidates(name)), safe_join(self.root, f"{name}{suffix}"))
 
     @cached_property
     def _paths(self) -> dict[str, list[Path]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from contrapose import __version__
 from contrapose.data import Example
 from contrapose.data.tagging import Tagger
+from contrapose.data.video_clips import has_videos
 from contrapose.diagnose.games import choose_score, play_games
 from contrapose.diagnose.metrics import FAMILIES
 from contrapose.diagnose.model_diagnosis import (
@@ -111,13 +112,20 @@ def choose_baseline(text: str | None, preset: str | None, seed: int) -> Baseline
 
 
 def select_parts(request: DiagnoseRequest) -> Selection:
-    """Select the parts that the user named, or the default ones."""
-    return select(
+    """Select the parts that the user named, or the default ones.
+
+    Raises:
+        InputError: they hold videos.
+    """
+    selection = select(
         request.benchmark,
         root=request.root,
         subsets=request.subsets or DEFAULT_PARTS.get(resolve_benchmark(request.benchmark)[0], ()),
         limit=request.limit,
     )
+    if any(isinstance(data, list) and has_videos(data) for _, data in selection.parts.values()):
+        raise InputError(f"{selection.name} holds videos, and only images can be diagnosed.")
+    return selection
 
 
 def select_examples(selection: Selection) -> tuple[list[Example], list[str]]:

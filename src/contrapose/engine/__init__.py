@@ -61,6 +61,7 @@ from contrapose.engine.score_types import (
 )
 from contrapose.engine.storage import default_store_folder
 from contrapose.engine.store import AnswerStore
+from contrapose.engine.videos import describe_videos, expand_videos
 
 __all__ = [
     "ALL_EDIT_SCORES",
@@ -96,9 +97,11 @@ __all__ = [
     "describe_fusion",
     "describe_gallery_prior",
     "describe_prior",
+    "describe_videos",
     "distinct_images",
     "edit_vectors",
     "embed_distinct",
+    "expand_videos",
     "has_pooling",
     "load_prior_folder",
     "parse_prior",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from contrapose.data import ImageRef
+from contrapose.data.video_clips import VideoClip
 from contrapose.engine.executor import Executor, LocalExecutor, free_memory, is_out_of_memory
 from contrapose.engine.images import EncodedImageCache, ImageCache, prepare_image
 from contrapose.engine.plan import ScoringPlan, compute_caption_ids, text_only_pairs
@@ -34,6 +35,7 @@ from contrapose.engine.score_types import (
     store_key,
 )
 from contrapose.engine.store import AnswerStore, AnswerTable
+from contrapose.engine.videos import prepare_video
 from contrapose.errors import InputError, option
 from contrapose.metrics import IntArray
 from contrapose.models import Model, QuestionTemplate
@@ -182,6 +184,8 @@ class ScoreRequest:
         if known is not None:
             return known
         try:
+            if isinstance(ref.source, VideoClip):
+                return prepare_video(self.context.model, ref.source)
             image = self.context.images.open(name, ref)
             return prepare_image(self.context.model, ref, image)
         except InputError as error:

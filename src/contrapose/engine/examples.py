@@ -22,6 +22,7 @@ from contrapose.engine.context import (
 from contrapose.engine.plan import ScoringPlan, compute_caption_ids, plan_examples, truncation_notes
 from contrapose.engine.priors import compute_priors
 from contrapose.engine.score_types import LIKELIHOOD_SCORES, NoiseImages, OtherImages, require_score
+from contrapose.engine.videos import FrameExamples, expand_videos
 from contrapose.errors import InputError
 from contrapose.files import gc_paused
 from contrapose.metrics import FloatArray, IntArray
@@ -115,13 +116,14 @@ def score_example_parts(
         return [score_examples(context, score, examples) for examples in parts]
     with gc_paused():
         frames = [build_frame(examples) for examples in parts]
-        plan = plan_examples([example for examples in parts for example in examples])
+        expanded = [expand_videos(context.model, examples) for examples in parts]
+        plan = plan_examples([example for part in expanded for example in part.examples])
     values = score_pairs(context, score, plan)
     answers, start = [], 0
-    for frame in frames:
-        _, images, texts = frame.match.shape
-        index = plan.pair_index[start : start + len(frame), :images, :texts]
-        answers.append(_fill_answers(context, score, plan, frame, index, values))
+    for frame, part in zip(frames, expanded, strict=True):
+        texts = frame.match.shape[2]
+        index = plan.pair_index[start : start + len(frame), : part.width, :texts]
+        answers.append(_fill_answers(context, score, plan, frame, part, index, values))
         start += len(frame)
     return answers
 
@@ -131,19 +133,21 @@ def _fill_answers(
     score: str,
     plan: ScoringPlan,
     frame: Frame,
+    expanded: FrameExamples,
     pair_index: IntArray,
     values: FloatArray,
 ) -> Answers:
     """Lay out the plan's values in the shape of some of its examples, with skips and notes."""
     scores = np.where(pair_index >= 0, values[pair_index], np.nan)
     skipped: dict[str, Skip] = {}
-    holes = np.isnan(scores) & frame.present
+    holes = np.isnan(scores) & (pair_index >= 0)
     if holes.any():
         text_ids = compute_caption_ids(context, plan.texts, plan.text_ids)
         for example, i, j in np.argwhere(holes).tolist():
             image, text = plan.pairs[pair_index[example, i, j]].tolist()
             why = context.skips.why(score, plan.image_ids[image], text_ids[text])
             skipped.setdefault(frame.ids[example], why or UNKNOWN_SKIP)
+    scores = expanded.average(scores, frame.match.shape[1])
     captions = [text for texts in frame.texts or () for text in texts]
     return Answers(frame, scores, truncation_notes(context, captions), skipped)
 
@@ -158,7 +162,7 @@ def score_priors_ahead(context: ScoringContext, examples: Sequence[Example]) -> 
         captions, _ = find_distinct([text for example in examples for text in example.texts])
         compute_priors(context, captions)
     elif not isinstance(context.prior, OtherImages):
-        plan = plan_examples(examples)
+        plan = plan_examples(expand_videos(context.model, examples).examples)
         compute_priors(context, plan.texts, examples=plan)
 
 
@@ -222,7 +226,7 @@ def score_priors(
         flat = compute_priors(context, captions, score)[index]
     else:
         with gc_paused():
-            plan = plan_examples(examples)
+            plan = plan_examples(expand_videos(context.model, examples).examples)
         context.skips.images.update(plan.unreadable)
         priors = compute_priors(context, plan.texts, score, plan)
         position = {text: i for i, text in enumerate(plan.texts)}

@@ -23,6 +23,7 @@ from contrapose.engine import (
     base_score,
     default_scores,
     describe_prior,
+    describe_videos,
     load_prior_folder,
     require_known_score,
     require_score,
@@ -40,7 +41,7 @@ from contrapose.evaluation.parts import (
     run_part,
     score_parts,
 )
-from contrapose.evaluation.selection import PartData, Selection, select
+from contrapose.evaluation.selection import PartData, Selection, select, with_frames
 from contrapose.evaluation.skips import (
     NothingLeftError,
     count_units,
@@ -60,9 +61,9 @@ from contrapose.scores import Skip
 
 
 def provenance(
-    context: ScoringContext, score: str, alphas: Iterable[AlphaReport]
+    context: ScoringContext, score: str, alphas: Iterable[AlphaReport], videos: str = ""
 ) -> dict[str, Any]:
-    """Provenance of a score: the model, the score's name in the store, the images of its prior."""
+    """Provenance of a score: model, name of the score in the store, videos, images of its prior."""
     base = DEBIASED.get(score, "lm" if score == "prior" else score)
     spec: dict[str, Any] = {
         "fingerprint": context.model.fingerprint,
@@ -71,6 +72,8 @@ def provenance(
     }
     if base_score(base) in SCORES:
         spec["stored_as"] = store_key(context.model, base, context.question)
+    if videos:
+        spec["videos"] = videos
     prior = _describe_prior(context, score, alphas)
     return {**spec, "prior": prior} if prior else spec
 
@@ -122,6 +125,9 @@ def evaluate_models(
             select(benchmark, root=request.root, subsets=request.subsets, limit=request.limit)
             for benchmark in request.benchmarks
         ]
+    if request.frames is not None:
+        count, alone = request.frames
+        selections = [with_frames(selection, count, alone=alone) for selection in selections]
     request = replace(request, benchmarks=tuple(selection.name for selection in selections))
     loaded = [
         load_for_request(model, request) if isinstance(model, str) else model for model in models
@@ -332,6 +338,7 @@ def _evaluate_selection(
         require_no_skips(skipped, selection.name)
     if not parts:
         raise InputError(f"{selection.name}: {notes[0]}.")
+    videos = describe_videos(context.model, list(selection.cases().values()))
     alphas = {name: part.alpha for name, part in parts.items() if part.alpha is not None}
     chats = {name: part.chat for name, part in parts.items() if part.chat is not None}
     summary = summarize_parts(
@@ -364,6 +371,7 @@ def _evaluate_selection(
         notes=(
             *official_notes(request.protocol, (part.part.card for part in parts.values())),
             *provenance_notes(context, score, alphas.values()),
+            *filter(None, (videos,)),
             *measured.notes,
             *summary.notes,
             *usage_note(usage),
@@ -371,7 +379,7 @@ def _evaluate_selection(
             *skip_note(skipped, len(measured)),
         ),
     )
-    spec = provenance(context, score, alphas.values())
+    spec = provenance(context, score, alphas.values(), videos)
     if scales := {name or "all": dict(part.spec) for name, part in parts.items() if part.spec}:
         spec["edits"] = scales
     if skipped:
@@ -387,5 +395,6 @@ def _evaluate_selection(
         spec["prompts"] = {name or "all": asdict(chat.template) for name, chat in chats.items()}
     tables = [part.table for part in parts.values() if part.table is not None]
     scores = stack_tables(tables) if tables else None
-    replies = stack_replies(chats.values())
-    return RunRecord(request, scores, measured, results, spec, replies, selection.cases())
+    return RunRecord(
+        request, scores, measured, results, spec, stack_replies(chats.values()), selection.cases()
+    )

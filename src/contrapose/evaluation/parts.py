@@ -11,6 +11,7 @@ import numpy as np
 
 from contrapose.arrays import Ragged
 from contrapose.data import Benchmark, Card, ComposedSet, EditSet, Example, Gallery
+from contrapose.data.video_clips import has_videos
 from contrapose.engine import (
     EDIT_SCORES,
     FUSION_SCORES,
@@ -92,6 +93,8 @@ class EvalRequest(ScoringOptions):
         protocol: "strict", or the rules of each benchmark's official script, with strict ones
             beside.
         tokens: also put the token log-probabilities of `lm` and `blind` into the score tables.
+        frames: frames of each video, and whether each is scored by itself; None takes the
+            benchmark's own.
     """
 
     benchmarks: tuple[BenchmarkLike, ...]
@@ -107,6 +110,7 @@ class EvalRequest(ScoringOptions):
     oracle: str | Model | None = None
     protocol: Protocol = "strict"
     tokens: bool = False
+    frames: tuple[int, bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,8 +170,7 @@ def find_misfit(
 ) -> str:
     """Reason why a part cannot be evaluated with a score; empty when it can."""
     if is_chat(score):
-        templates = tuple(find_shape(benchmark.card).chat.metrics)
-        return explain_unfit(score, find_template(score, templates), templates)
+        return _find_chat_misfit(benchmark, data, score)
     if isinstance(data, ComposedSet | EditSet) or base_score(score) in QUERY_SCORES:
         return _find_query_misfit(data, model, score)
     if isinstance(data, Gallery):
@@ -186,6 +189,14 @@ def _find_example_misfit(card: Card, score: str) -> str:
     if card.family in ANSWERED and score in ("itc", "lm"):
         return f"its questions need a yes or a no, and {score} says neither: ask vqa, itm or chat"
     return ""
+
+
+def _find_chat_misfit(benchmark: Benchmark, data: PartData, score: str) -> str:
+    """Reason why a part cannot be evaluated with chat; empty when it can."""
+    if isinstance(data, list) and has_videos(data):
+        return "chat is asked about images, and not about videos"
+    templates = tuple(find_shape(benchmark.card).chat.metrics)
+    return explain_unfit(score, find_template(score, templates), templates)
 
 
 def _find_query_misfit(data: PartData, model: Model, score: str) -> str:
@@ -362,7 +373,7 @@ def _score_tokens(
     context: ScoringContext, score: str, data: list[Example], answers: Answers, request: EvalRequest
 ) -> tuple[Ragged, IntArray] | None:
     """Token log-probabilities of the examples not skipped, if the request wants them."""
-    if not request.tokens or score not in TOKENS:
+    if not request.tokens or score not in TOKENS or has_videos(data):
         return None
     lists, positions = score_tokens(context, score, data)
     kept = [name not in answers.skipped for name in answers.frame.ids]

@@ -22,6 +22,7 @@ from contrapose.data import (
     in_memory_benchmark,
     is_user_file,
 )
+from contrapose.data.video_clips import has_videos, set_frames
 from contrapose.engine import CachePolicy
 from contrapose.errors import InputError, option
 from contrapose.files import StrictProblems, did_you_mean
@@ -224,6 +225,24 @@ def _truncate(data: Gallery | EditSet, limit: int) -> Gallery | EditSet:
         pairs=tuple((i, position[text]) for i, text in data.pairs if i < limit),
         distractors=tuple((i, position[text]) for i, text in data.distractors if i < limit),
     )
+
+
+def with_frames(selection: Selection, frames: int, *, alone: bool) -> Selection:
+    """Selection whose videos have so many frames; see `set_frames`.
+
+    Raises:
+        InputError: it has no videos.
+    """
+    parts = {
+        name: (
+            benchmark,
+            set_frames(data, frames, alone=alone) if isinstance(data, list) else data,
+        )
+        for name, (benchmark, data) in selection.parts.items()
+    }
+    if not any(isinstance(data, list) and has_videos(data) for _, data in parts.values()):
+        raise InputError(f"{option('frames')} is for videos, and {selection.name} has none.")
+    return replace(selection, parts=parts)
 
 
 def sample_selection(selection: Selection, count: int, seed: int) -> Selection:

@@ -23,6 +23,7 @@ from contrapose.models.capabilities import (
     QuestionTemplate,
     Reply,
     TokenCounter,
+    VideoReader,
 )
 from contrapose.models.function import FunctionModel
 from contrapose.models.masking.text import MaskedText, TextMasker
@@ -59,6 +60,7 @@ __all__ = [
     "Reply",
     "TextMasker",
     "TokenCounter",
+    "VideoReader",
     "check_model",
     "families",
     "include",

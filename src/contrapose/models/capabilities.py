@@ -197,6 +197,27 @@ class ImageCacher(Protocol):
         """
 
 
+@runtime_checkable
+class VideoReader(Protocol):
+    """A model that can be given several frames of a video at once.
+
+    Videos are otherwise scored frame by frame, and the scores averaged.
+    """
+
+    @property
+    def max_frames(self) -> int:
+        """Most frames that it reads at once; 0 or 1 where it is made for single images."""
+
+    def prepare_video(self, frames: Sequence[Image]) -> PreparedImage:
+        """Preprocess the frames of a video on the CPU; thread-safe.
+
+        The result may be given wherever an image may.
+
+        Raises:
+            InputError: they are too many or too large.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class QuestionTemplate:
     """A yes-or-no question about a caption.

@@ -26,7 +26,7 @@ from contrapose.files import (
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.scores.answers import Answers, Frame, build_frame_from_card
 from contrapose.scores.arrays import read_subset_arrays
-from contrapose.scores.layouts import LAYOUTS, detect_layout, resolve_replies
+from contrapose.scores.layouts import LAYOUTS, detect_layout, drop_unknown, resolve_replies
 from contrapose.scores.rows import ScoreRows, fill_scores, find_complete
 
 MOST_PEEKED = 1 << 20
@@ -111,6 +111,8 @@ def read_scores(path: Path, card: Card, frame: Frame | None, *, partial: bool = 
 def answers_from_rows(rows: ScoreRows, card: Card, frame: Frame | None, partial: bool) -> Answers:
     """Score table of rows; see `read_scores`."""
     rows, notes = resolve_replies(rows, frame)
+    if frame is not None and card.scores == "vilma":
+        rows, notes = drop_unknown(rows, frame)
     if frame is None:
         ids, tags = rows.examples()
         if card.match is not None:

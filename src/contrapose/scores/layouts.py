@@ -225,6 +225,43 @@ def resolve_replies(rows: ScoreRows, frame: Frame | None) -> tuple[ScoreRows, li
     return ScoreRows(rows.file, resolved), [note] if silent else []
 
 
+LIST_FIELDS = {"scores": "", "proficiency": "/proficiency"}
+"""Field of a list of scores → ending of the example's id."""
+
+
+def parse_list_rows(records: Iterable[Record], problems: Problems) -> list[ScoreRow]:
+    """Parse `{"<id>": {"scores": [caption, foil, …]}}`, as ViLMA's models write them.
+
+    The scores of the proficiency test stand in a list `proficiency` of the same id.
+    """
+
+    def build(record: Record) -> list[ScoreRow]:
+        rows = []
+        for field, ending in LIST_FIELDS.items():
+            if field not in record.value:
+                continue
+            scores = record.value[field]
+            if not isinstance(scores, list) or not scores:
+                raise MalformedError(f"record {record.key}: {field!r} must be a list of scores.")
+            for i, score in enumerate(scores):
+                number = replace(record, value={field: score}).number(field)
+                rows.append(ScoreRow(f"{record.key}{ending}", None, i, number, record.line))
+        if not rows:
+            record.field("scores")
+        return rows
+
+    return [row for rows in parse_records(records, build, problems) for row in rows]
+
+
+def drop_unknown(rows: ScoreRows, frame: Frame) -> tuple[ScoreRows, list[str]]:
+    """Drop rows of examples that a frame has not, with a note on how many examples they are."""
+    known = set(frame.ids)
+    kept = [row for row in rows.rows if row.example in known]
+    lost = {row.example for row in rows.rows} - known
+    note = f"{len(lost):,} examples of the score file do not count: people found them invalid"
+    return ScoreRows(rows.file, kept), [note] if lost and kept else []
+
+
 OUTCOME_COLUMNS = ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1")
 
 
@@ -307,6 +344,11 @@ LAYOUTS = {
         lambda row: NATURALBENCH_FIELDS[0] in row or any(name in row for name in REPLY_FIELDS),
         parse_naturalbench_rows,
         lambda row: "naturalbench" if NATURALBENCH_FIELDS[0] in row else None,
+    ),
+    "vilma": Layout(
+        "lists of scores (scores, proficiency)",
+        lambda row: any(isinstance(row.get(field), list) for field in LIST_FIELDS),
+        parse_list_rows,
     ),
     "judgement": Layout(
         "rows with a label of 0 or 1 (id, label, score)",

@@ -21,6 +21,8 @@ from contrapose.data.benchmarks.common import require_folder
 from contrapose.data.cards import Benchmark, examples_card
 from contrapose.data.examples import Example, Match, TagValue, single_match
 from contrapose.data.images import Cell, ImageRef
+from contrapose.data.video import VIDEO_SUFFIXES
+from contrapose.data.video_clips import VideoRef
 from contrapose.files import (
     DoubledKeyError,
     MalformedError,
@@ -84,7 +86,10 @@ class PlainReader:
         if ref is None:
             if not isinstance(name, str):
                 raise MalformedError("an image path is no text.")
-            ref = self._images[name] = ImageRef(name, safe_join(self.root, name))
+            path = safe_join(self.root, name)
+            video = name.lower().endswith(VIDEO_SUFFIXES)
+            ref = VideoRef(path, key=name) if video else ImageRef(name, path)
+            self._images[name] = ref
         return ref
 
     def _refs(self, names: list[str]) -> tuple[ImageRef, ...]:
@@ -132,7 +137,8 @@ match has a row an image and a column a caption; with one image "right": 0 says 
 CSV, TSV: the same names as columns, lists as JSON in a cell; or image, image_0, …, text_0, …,
   tag_<name> with one value each. Parquet: lists as lists; images may also be stored in columns
   image, image_0, … as the hub stores them
-images are relative to the file's folder, or to the root folder"""
+images are relative to the file's folder, or to the root folder; a video (.mp4, .webm, …) may stand
+  in the place of an image: its score is the mean of its frames' scores"""
 
 
 IMAGE_COLUMN = re.compile(r"image(_\d+)?")

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers.models.smolvlm import processing_smolvlm
 
+from contrapose.errors import InputError
 from contrapose.models.capabilities import (
     Answerer,
     Captioner,
@@ -20,7 +21,9 @@ from contrapose.models.capabilities import (
     ImagePreparer,
     QuestionTemplate,
     TokenCounter,
+    VideoReader,
 )
+from contrapose.models.hf.vlm import model as vlm_model
 from tests.models.hf.vlm.small_vlm import CAPTIONS, FAMILIES, WHOLE, opened, picture
 
 QUESTION = QuestionTemplate()
@@ -42,8 +45,9 @@ def images() -> list[Any]:
 
 def whole(model: Any, image: Any, text: str, counted: int) -> tuple[Tensor, float]:
     """Log-probabilities of the last tokens of a text by the library alone, and its own loss."""
+    images = image if isinstance(image, list) else [image]
     inputs = model._processor(
-        images=[image], text=[text], return_tensors="pt", add_special_tokens=not model.prompts.bare
+        images=images, text=[text], return_tensors="pt", add_special_tokens=not model.prompts.bare
     )
     labels = inputs["input_ids"].clone()
     labels[:, :-counted] = -100
@@ -77,6 +81,28 @@ def test_lm_is_minus_the_loss_of_the_library(model: Any, images: list[Any]) -> N
         torch.testing.assert_close(values, wanted, atol=1e-4, rtol=1e-4)
         assert float(values.mean()) == pytest.approx(-loss, abs=1e-4)
         assert (values < 0).all()
+
+
+def test_frames_of_a_video_stand_in_one_turn(
+    model: Any, images: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vlm_model, "VIDEO_CAPTION_TOKENS", 24)
+    reads: bool = isinstance(model, VideoReader)
+    assert reads
+    assert (model.max_frames > 1) == (model.card.family in vlm_model.SEVERAL_IMAGES)
+    if model.max_frames < 2:
+        return
+    frames = [images[0], images[2]]
+    ready = model.prepare_video(frames)
+    asked = model.prompts.render_question(model.prompts.prompt, len(frames))
+    for text, values in zip(
+        CAPTIONS[:2], each(model.token_logprobs([ready] * 2, CAPTIONS[:2])), strict=True
+    ):
+        said = replied(model, asked, text) + model.prompts.end_text
+        wanted, _ = whole(model, frames, said, len(values))
+        torch.testing.assert_close(values, wanted, atol=1e-4, rtol=1e-4)
+    with pytest.raises(InputError, match="50 frames take"):
+        model.prepare_video(images[:1] * 50)
 
 
 def test_vqa_is_the_library_s_probability_of_the_answer(model: Any, images: list[Any]) -> None:

@@ -167,10 +167,21 @@ def _prepare_inputs(prompt: Prompt, processor: Any, prompts: ChatPrompts) -> dic
             f"{prompts.name} takes several images in a chat as images only, not prepared ones."
         )
     images = [cast(Image, image).convert("RGB") for image in prompt.images]
+    return prepare_turn(images, text, processor, prompts)
+
+
+def prepare_turn(
+    images: Sequence[Image], text: str, processor: Any, prompts: ChatPrompts
+) -> dict[str, Tensor]:
+    """Network inputs of a rendered turn with several images.
+
+    Raises:
+        InputError: the processor does not take them.
+    """
     try:
         with prompts.lock:
             columns = processor(
-                images=images or None,
+                images=list(images) or None,
                 text=[text],
                 return_tensors="pt",
                 add_special_tokens=not prompts.bare,

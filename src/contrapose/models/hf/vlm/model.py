@@ -20,7 +20,12 @@ from contrapose.models.encoded_images import deduplicate
 from contrapose.models.exact import exact_inference
 from contrapose.models.hf.inputs import find_pixel_mean
 from contrapose.models.hf.vlm.decoder import Decoder
-from contrapose.models.hf.vlm.forward import generate_reply, replace_tail, score_unpacked
+from contrapose.models.hf.vlm.forward import (
+    generate_reply,
+    prepare_turn,
+    replace_tail,
+    score_unpacked,
+)
 from contrapose.models.hf.vlm.prefix_scoring import (
     CachedPrefix,
     Continuation,
@@ -52,6 +57,10 @@ NOISE_SIDE = 448
 """Side of noise images in pixels, where the preprocessing has no fixed size."""
 BATCH_TOKENS = {"cuda": 16384}
 """Tokens per pass; 4096 on other devices."""
+SEVERAL_IMAGES = ("idefics2", "idefics3", "llava_onevision", "qwen2_5_vl", "qwen2_vl", "smolvlm")
+"""Model types trained with several images in one turn: they are given the frames of a video so."""
+VIDEO_CAPTION_TOKENS = 256
+"""Tokens that the frames of a video leave for a caption, or all that one may have."""
 CACHE_THRESHOLD = 768
 """Tokens of one image's captions above which its prefix is cached and they are packed into rows."""
 
@@ -103,7 +112,7 @@ class Vlm:
         self._device = torch.device(options.device)
         self._dtype = options.torch_dtype
         self.batch_size = 32 if self._device.type == "cuda" else 8
-        self.prompts.context = self._caption_context(checkpoint.config)
+        self.prompts.context = self._caption_context()
         self.lm_tokens = f"caption+end|{prompts.identity}"
         self.card = ModelCard(
             family=str(checkpoint.config.model_type),
@@ -155,6 +164,32 @@ class Vlm:
                 add_special_tokens=not self.prompts.bare,
             )
         return {name: torch.as_tensor(values) for name, values in columns.items()}
+
+    @property
+    def max_frames(self) -> int:
+        """Most frames of a video in one prompt; 0 where the model is made for single images."""
+        config = self._checkpoint.config
+        if str(config.model_type) not in SEVERAL_IMAGES:
+            return 0
+        room = self._most_tokens() - self._caption_room() - len(self.prompts.tail)
+        return max(0, room // max(1, self._image_tokens))
+
+    def prepare_video(self, frames: Sequence[Image]) -> PreparedImage:
+        """Preprocess the frames of a video as the images of one turn, with the caption prompt.
+
+        Raises:
+            InputError: the processor does not take them, or they leave no room for a caption.
+        """
+        images = tuple(frame.convert("RGB") for frame in frames)
+        text = self.prompts.render_question(self.prompts.prompt, len(images))
+        prepared = prepare_turn(images, text, self._processor, self.prompts)
+        length = prepared["input_ids"].shape[1]
+        if length + self._caption_room() > self._most_tokens():
+            raise InputError(
+                f"{len(images)} frames take {length:,} tokens, and {self.name} reads "
+                f"{self._most_tokens():,} with the caption."
+            )
+        return prepared
 
     def noise_images(self, count: int, seed: int) -> list[dict[str, Tensor]]:
         """Gaussian noise in normalized pixels, in the shape of a square image."""
@@ -296,14 +331,22 @@ class Vlm:
                 return int(max(sides))
         return NOISE_SIDE
 
-    def _caption_context(self, config: Any) -> int:
+    def _caption_room(self) -> int:
+        return min(self.context, VIDEO_CAPTION_TOKENS)
+
+    def _most_tokens(self) -> int:
+        """Tokens that the language model reads."""
+        return int(self._checkpoint.config.get_text_config().max_position_embeddings)
+
+    def _caption_context(self) -> int:
         """Number of caption tokens that fit after an image and the prompt.
 
         Raises:
             InputError: there is no room for a caption.
         """
-        most = int(config.get_text_config().max_position_embeddings)
+        most = self._most_tokens()
         used = int(self.noise_images(1, 0)[0]["input_ids"].shape[1])
+        self._image_tokens = used - len(self.prompts.tail)
         if most - used < 2:
             raise InputError(
                 f"{self.name} reads {most} tokens, and an image with the prompt takes {used}."

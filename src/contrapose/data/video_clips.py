@@ -1,0 +1,248 @@
+"""Videos in the place of images: n frames spread evenly over a clip, or frames at given times.
+
+A reader names the file and the span; the times are found when the video is scored, from its own
+duration. Where one picture must stand for the video, such as on a failure card, it is a strip of
+its frames.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self
+
+from contrapose.data.examples import Example
+from contrapose.data.images import ImageRef
+from contrapose.data.video import VideoInfo, frame_time, probe_video, read_frames, uniform_times
+from contrapose.data.video_frames import frame_ref, missing_frame, video_digest
+from contrapose.errors import InputError, option
+from contrapose.files import MalformedError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+DEFAULT_FRAMES = 8
+"""Frames of a video where nobody says how many."""
+
+STRIP_FRAMES = 8
+STRIP_SIDE = 160
+"""Frames of a strip at the most, and pixels of their shorter side."""
+
+ALONE = "mean"
+"""Word of the option `frames` by which every frame is scored by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class VideoClip:
+    """Image source: frames of a video or of a span of it.
+
+    Attributes:
+        path: the video.
+        frames: number of frames, the middles of as many equal parts of the span.
+        times: seconds of the frames from the first frame of the video; these and no others, where
+            there are any.
+        start: beginning of the span.
+        end: end of the span; None is the end of the video.
+        unit: whether the span is in seconds or in numbers of frames from 0.
+        alone: whether every frame is scored by itself, also by models that read several at once.
+    """
+
+    path: Path
+    frames: int = DEFAULT_FRAMES
+    times: tuple[float, ...] = ()
+    start: float = 0.0
+    end: float | None = None
+    unit: Literal["seconds", "frames"] = "seconds"
+    alone: bool = False
+
+    def __post_init__(self) -> None:
+        bounds = [self.start, *([] if self.end is None else [self.end]), *self.times]
+        if not all(math.isfinite(bound) and bound >= 0 for bound in bounds):
+            raise MalformedError("the times of a video must be numbers from 0 on.")
+        if self.end is not None and self.end <= self.start:
+            raise MalformedError(
+                f"the span of a video must end after its beginning, found {self.start:g} to "
+                f"{self.end:g}."
+            )
+        if self.frames < 1:
+            raise MalformedError(f"a video needs at least one frame, found {self.frames}.")
+
+    @property
+    def content(self) -> str:
+        """Content name: digest of the video, and the times.
+
+        Raises:
+            InputError: the video is missing or cannot be read.
+        """
+        return f"{video_digest(self.path)}@{','.join(map(repr, self.frame_times()))}"
+
+    def frame_times(self) -> tuple[float, ...]:
+        """Seconds of the frames from the first frame of the video.
+
+        Raises:
+            InputError: the video is missing or cannot be read, or ends before the span.
+        """
+        return self.times or self._spread(_probe(self.path))
+
+    def _spread(self, info: VideoInfo) -> tuple[float, ...]:
+        last = info.frames if self.unit == "frames" else info.duration
+        end = last if self.end is None else min(self.end, last)
+        if self.start >= end:
+            raise InputError(
+                f"the video ends before the clip (it has {last:g} {self.unit}, and the clip begins "
+                f"at {self.start:g}).",
+                file=self.path,
+            )
+        middles = [self.start + time for time in uniform_times(end - self.start, count=self.frames)]
+        if self.unit == "seconds":
+            return tuple(middles)
+        return tuple(frame_time(int(middle), info.fps) for middle in middles)
+
+    def list_frames(self, key: str) -> tuple[ImageRef, ...]:
+        """References to the frames, with the key of the video.
+
+        Raises:
+            InputError: the video is missing or cannot be read, or ends before the span.
+        """
+        info = _probe(self.path)
+        pixels = info.width * info.height
+        return tuple(frame_ref(key, self.path, time, pixels) for time in self.frame_times())
+
+    def read(self, side: int | None = None) -> list[Image]:
+        """Decode the frames.
+
+        Raises:
+            InputError: the video cannot be read, or has no frame at a time.
+        """
+        try:
+            return read_frames(self.path, self.frame_times(), side=side)
+        except InputError as error:
+            if error.message.startswith("the video"):
+                raise
+            raise missing_frame(error, self.path) from None
+
+    @classmethod
+    def open_many(cls, sources: Sequence[Self]) -> Sequence[Image]:
+        """Draw the strip of each clip, a few of its frames side by side."""
+        return [_draw_strip(source.read(STRIP_SIDE)) for source in sources]
+
+
+class VideoRef(ImageRef):
+    """Reference to a video that stands in the place of an image of an example.
+
+    Its score is the mean of its frames' scores, or that of all frames at once where the model reads
+    several.
+
+    Example:
+        >>> clip = VideoRef("videos/jump.mp4", frames=4, start=2.0, end=6.0)
+        >>> Example("1", (clip,), ("a man jumps", "a man falls"), ((True, False),)).shape
+        (1, 2)
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        key: str = "",
+        frames: int = DEFAULT_FRAMES,
+        times: Iterable[float] = (),
+        start: float = 0.0,
+        end: float | None = None,
+        unit: Literal["seconds", "frames"] = "seconds",
+    ):
+        """Refer to a video.
+
+        Args:
+            path: the file.
+            key: its name; videos of the same key are one cluster. Empty takes the file's name.
+            frames: number of frames, spread evenly over the span.
+            times: seconds of the frames instead.
+            start: beginning of the span.
+            end: end of the span; None is the end of the video.
+            unit: whether the span is in seconds or in numbers of frames.
+
+        Raises:
+            MalformedError: a time or number is not possible.
+        """
+        clip = VideoClip(Path(path), frames, tuple(times), start, end, unit)
+        super().__init__(key or Path(path).name, source=clip)
+
+
+def has_videos(examples: Iterable[Example]) -> bool:
+    """Whether an image of the examples is a video."""
+    return any(isinstance(ref.source, VideoClip) for example in examples for ref in example.images)
+
+
+def set_frames(examples: Sequence[Example], frames: int, *, alone: bool) -> list[Example]:
+    """Examples whose videos have so many frames; given times stay as they are.
+
+    Args:
+        examples: the examples.
+        frames: number of frames.
+        alone: whether every frame is scored by itself.
+    """
+
+    def change(ref: ImageRef) -> ImageRef:
+        if not isinstance(ref.source, VideoClip):
+            return ref
+        return ImageRef(ref.key, source=replace(ref.source, frames=frames, alone=alone))
+
+    return [replace(example, images=tuple(map(change, example.images))) for example in examples]
+
+
+def parse_frames(frames: int | str) -> tuple[int, bool]:
+    """Number of frames, and whether each is scored by itself: `8`, or `8:mean`.
+
+    Raises:
+        InputError: it has another form.
+    """
+    count, colon, word = str(frames).partition(":")
+    digits = count.isascii() and count.isdecimal() and len(count) < 5
+    if not digits or int(count) < 1 or word != (ALONE if colon else ""):
+        raise InputError(
+            f"{option('frames')} must be a number from 1 to 9999, or such as 8:mean; "
+            f"found {frames!r}."
+        )
+    return int(count), word == ALONE
+
+
+def _probe(path: Path) -> VideoInfo:
+    """Properties of a video; a file that has not changed is opened once.
+
+    Raises:
+        InputError: it is missing or cannot be read.
+    """
+    try:
+        status = path.stat()
+        return _probe_once(path, status.st_mtime_ns, status.st_size)
+    except FileNotFoundError:
+        raise InputError("the video is not there.", file=path) from None
+    except OSError as error:
+        raise InputError(f"the video cannot be read ({error.strerror}).", file=path) from None
+    except InputError as error:
+        subject = "" if error.message.startswith("the ") else "the video "
+        raise InputError(f"{subject}{error.message}", file=path) from None
+
+
+@lru_cache(maxsize=1 << 14)
+def _probe_once(path: Path, changed: int, size: int) -> VideoInfo:
+    """Properties of a file; time of change and size tell whether it is still the same."""
+    return probe_video(path)
+
+
+def _draw_strip(frames: Sequence[Image]) -> Image:
+    from PIL import Image as ImageModule
+
+    step = max(1, math.ceil(len(frames) / STRIP_FRAMES))
+    shown = frames[::step]
+    strip = ImageModule.new("RGB", (sum(f.width for f in shown), max(f.height for f in shown)))
+    left = 0
+    for frame in shown:
+        strip.paste(frame, (left, 0))
+        left += frame.width
+    return strip
