@@ -161,3 +161,28 @@ def test_damaged_spreadsheets_are_refused(tmp_path: Path) -> None:
     entities = '<!DOCTYPE a [<!ENTITY b "bbbb">]>'
     with pytest.raises(InputError, match="damaged spreadsheet"):
         read_logs(write_sheet(good, [choice_row(0, right=True)], extra=entities))
+
+
+def test_naturalbench_in_groups_of_four(tmp_path: Path) -> None:
+    """Replies of VLMEvalKit and answers of lmms-eval give group metrics, not a mean of yes."""
+    replies = ["Yes", "No", "no", "yes, it is", "A", "B", "A", "B"]
+    kinds = ["yes_no"] * 4 + ["multiple_choice"] * 4
+    rows = [
+        {"index": i, "question": "?", "answer": "x", "type": kind, "prediction": reply}
+        for i, (reply, kind) in enumerate(zip(replies, kinds, strict=True))
+    ]
+    table = write_sheet(tmp_path / "m_NaturalBenchDataset.xlsx", rows[::-1])
+    run = cp.measure(table, "naturalbench", partial=True, resamples=100)
+    values = {name: run.metrics[name].value for name in ("question", "image", "single", "group")}
+    assert values == {"question": 0.75, "image": 0.5, "single": 0.75, "group": 0.5}
+    answers = [1, 0, 0, 1, 1, 0, 1, 0]
+    lines = [
+        {"doc_id": i, "resps": [["?"]], "naturalbench_G_ACC": {"id": str(i), "score": answer}}
+        for i, answer in enumerate(answers)
+    ]
+    samples = tmp_path / "1_samples_naturalbench.jsonl"
+    samples.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    same = cp.measure(samples, "naturalbench", partial=True, resamples=100)
+    assert {name: same.metrics[name].value for name in values} == values
+    with pytest.raises(InputError, match="groups of four"):
+        cp.import_logs(samples)

@@ -47,6 +47,7 @@ from contrapose.scores import (
     read_scores,
     read_submission,
 )
+from contrapose.scores.logs import read_group_answers
 from contrapose.scores.memory import (
     describe_scores,
     read_memory_matrix,
@@ -182,6 +183,8 @@ def measure_outcomes(
     if isinstance(data, Gallery | EditSet | ComposedSet):
         given = _read_galleries(request, benchmark, data)
         return None, measure(MeasureInput(given, card, request.protocol)), None
+    if card.scores == "naturalbench" and isinstance(scores, Path):
+        scores = read_group_answers(scores) or scores
     log = read_benchmark_log(scores, card, partial=request.partial)
     if log is not None and log.pairs is None:
         _refuse_options(request, "a log of outcomes", official=True)

@@ -19,7 +19,7 @@ from contrapose.errors import InputError, printable
 from contrapose.files import StrictProblems, read_json, read_jsonl_records
 from contrapose.metrics import FloatArray
 from contrapose.scores.inspect_logs import is_inspect_log, read_inspect_log
-from contrapose.scores.vlmevalkit import is_result_table, read_result_table
+from contrapose.scores.vlmevalkit import is_result_table, read_replies, read_result_table
 
 MOST_NOTES = 5
 
@@ -109,6 +109,40 @@ def read_logs(path: Path, model: str | None = None) -> list[ItemLog]:
     return logs
 
 
+LMMS_ANSWERS = "naturalbench_G_ACC"
+"""Metric of lmms-eval's NaturalBench, whose `score` is the answer: 1 for yes or A, 0, or −1."""
+
+
+def read_group_answers(path: Path) -> list[dict[str, Any]] | None:
+    """Answers to NaturalBench in a log, as rows of a score file; None where it is no such log.
+
+    Samples of lmms-eval hold answers by their index, tables of VLMEvalKit replies: four items to a
+    group, question 0 with both images, then question 1.
+
+    Raises:
+        InputError: an index is no number or there twice.
+    """
+    if is_result_table(path):
+        replies = read_replies(path)
+        return [
+            {"id": i, "reply": reply, **({"type": kind} if kind else {})}
+            for i, (reply, kind) in enumerate(replies)
+        ]
+    if path.suffix.lower() != ".jsonl" or not is_log(path):
+        return None
+    groups: dict[int, dict[str, Any]] = {}
+    for record in read_jsonl_records(path, StrictProblems()):
+        value = record.value.get(LMMS_ANSWERS) if isinstance(record.value, dict) else None
+        if not isinstance(value, dict) or not str(value.get("id", "")).isdecimal():
+            return None
+        group, position = divmod(int(value["id"]), 4)
+        name = f"q{position // 2}_i{position % 2}"
+        if name in groups.setdefault(group, {"id": str(group)}):
+            raise InputError(f"index {value['id']} is there twice.", file=path, line=record.line)
+        groups[group][name] = value.get("score")
+    return list(groups.values())
+
+
 def _from_samples(path: Path) -> list[ItemLog]:
     """Samples of lm-eval or lmms-eval, one JSON object a line."""
     rows: list[tuple[int, Mapping[str, Any]]] = []
@@ -123,6 +157,12 @@ def _from_samples(path: Path) -> list[ItemLog]:
     if not rows:
         raise InputError("is empty.", file=path)
     first = rows[0][1]
+    if LMMS_ANSWERS in first:
+        raise InputError(
+            "holds answers to NaturalBench, which count in groups of four: "
+            "`contrapose metrics naturalbench` measures them.",
+            file=path,
+        )
     lm_eval = "arguments" in first and "filter" in first
     results = _results_beside(path, lm_eval=lm_eval)
     task = _task_name(path, lm_eval=lm_eval)

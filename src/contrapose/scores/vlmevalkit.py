@@ -71,7 +71,7 @@ def is_result_table(path: Path) -> bool:
         return start.lstrip()[:1] == b"[" and b'"index"' in start and b'"prediction"' in start
     header = start.split(b"\n", 1)[0].decode("utf-8-sig", errors="replace").replace('"', "")
     names = re.split(r"[,\t]", header.strip())
-    return "index" in names and "prediction" in names
+    return {"index", "prediction"} <= set(names) and not {"image", "text"} <= set(names)
 
 
 def read_result_table(path: Path) -> ResultTable:
@@ -106,6 +106,22 @@ def read_result_table(path: Path) -> ResultTable:
         if any(_text(row.get(name, "")) for _, row in rows)
     }
     return ResultTable(task, model, ids, values, tags, _chance([row for _, row in rows]), notes)
+
+
+def read_replies(path: Path) -> list[tuple[str, str]]:
+    """Replies in the order of their index, each with the type of its question, if it has one.
+
+    Raises:
+        InputError: the table is damaged, or an index is no number or there twice.
+    """
+    replies: dict[int, tuple[str, str]] = {}
+    for line, row in _read_rows(path):
+        number = _text(row.get("index", ""))
+        if not number.isdecimal() or int(number) in replies:
+            word = "is there twice" if number.isdecimal() else "is no number"
+            raise InputError(f"the index {printable(number)!r} {word}.", file=path, line=line)
+        replies[int(number)] = _text(row.get("prediction", "")), _text(row.get("type", ""))
+    return [replies[number] for number in sorted(replies)]
 
 
 def _read_outcomes(
