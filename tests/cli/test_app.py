@@ -45,7 +45,7 @@ def test_an_unexpected_error_is_one_sentence(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("contrapose.cli.listing.output_console", fail)
+    monkeypatch.setattr("contrapose.cli.console.output_console", fail)
     said = cli("list", "benchmarks")
     assert said.status == status
     assert said.err.startswith("contrapose: ")
@@ -62,7 +62,7 @@ def test_debug_raises_it(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
     def fail(*_: object) -> None:
         raise KeyError("players")
 
-    monkeypatch.setattr("contrapose.cli.listing.output_console", fail)
+    monkeypatch.setattr("contrapose.cli.console.output_console", fail)
     with pytest.raises(KeyError):
         main(words)
 
