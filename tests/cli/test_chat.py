@@ -51,7 +51,7 @@ def test_right_answers_tokens_and_costs(cli: Cli, tmp_path: Path) -> None:
         "questions": 48, "uncounted": 0, "tokens_in": 4800, "tokens_out": 144,
         "cost": pytest.approx((4800 * 2.5 + 144 * 10) / 1e6),
     }  # fmt: skip
-    assert found["model"] == f"openai:m?url={server.url}"
+    assert found["model"] == f"openai:m,url={server.url}"
     assert any("0.0134 at the prices given" in note for note in found["notes"])
     assert pq.read_table(tmp_path / "run" / "replies.parquet").num_rows == 48
     written = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
@@ -80,7 +80,7 @@ def test_a_taste_for_a_position(cli: Cli) -> None:
 
 def test_the_table(cli: Cli) -> None:
     with serving(speaking(knows)) as server:
-        said = cli("eval", f"openai:m?url={server.url}", "--on", "patches", "--no-cache")
+        said = cli("eval", f"openai:m?url={server.url}", "--on", "patches", "--no-cache", "--all")
     assert said.status == 0, said
     rows = [line.split()[:2] for line in said.out.splitlines()]
     for row in (["pairs", "group"], ["pairs", "consistency"], ["choices", "parse_rate"]):
@@ -193,5 +193,5 @@ def test_vqa_from_log_probabilities(cli: Cli) -> None:
 
 
 def test_list(cli: Cli) -> None:
-    assert "openai:MODEL?url=URL" in cli("list", "models").out
+    assert "openai:MODEL,url=URL" in cli("list", "models").out
     assert "chat:sugarcrepe" in cli("list", "scores").out

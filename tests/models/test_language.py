@@ -92,14 +92,14 @@ def test_counts_limits_and_cuts(gpt2: Path) -> None:
     assert list(model.token_counts(("a dog", "the"))) == [3, 2]
     with pytest.raises(InputError, match="reads 24"):
         model.text_logprobs((LONG,))
-    cut = language(gpt2, "?long=cut")
+    cut = language(gpt2, ",long=cut")
     whole = " ".join(LONG.split()[: small.CONTEXT - 1])
     ((total, count),) = sums(cut, (LONG,))
     assert total == pytest.approx(sums(model, (whole,))[0][0], abs=1e-5)
     assert count == small.CONTEXT - 1
     assert cut.fingerprint != model.fingerprint
     assert isinstance(cut, Model)
-    assert cut.name.endswith("?long=cut")
+    assert cut.name.endswith(",long=cut")
 
 
 @pytest.mark.parametrize("text", ["", "  "])
@@ -122,7 +122,7 @@ def test_a_model_that_looks_ahead_is_refused(tmp_path: Path) -> None:
 def test_fingerprints_tell_weights_and_dtypes_apart(tmp_path: Path, gpt2: Path) -> None:
     other = small.gpt2(tmp_path, seed=5)
     found = {language(gpt2).fingerprint, language(other).fingerprint}
-    found.add(language(gpt2, "?dtype=bf16").fingerprint)
+    found.add(language(gpt2, ",dtype=bf16").fingerprint)
     assert len(found) == 3
     assert language(gpt2).fingerprint in found
 

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contrapose.errors import InputError
-from contrapose.models.names import SETTINGS, ModelName, file_digest, fingerprint, parse_name
+from contrapose.models.names import (
+    SETTINGS,
+    ModelName,
+    file_digest,
+    fingerprint,
+    parse_name,
+    split_models,
+)
 
 KNOWN = ("tiny", "tiny-clip", "mine")
 
@@ -41,7 +48,7 @@ def canonical(text: str) -> str:
         ("openclip:ViT-B-32//abs/negclip.pth", "openclip:ViT-B-32//abs/negclip.pth"),
         ("ViT-B/32", "openclip:ViT-B-32/openai"),
         ("lm:smollm2", "lm:smollm2"),
-        ("lm:org/name@v2?dtype=bfloat16", "lm:org/name@v2?dtype=bf16"),
+        ("lm:org/name@v2?dtype=bfloat16", "lm:org/name@v2,dtype=bf16"),
         ("lm:some/where/model.gguf", "lm:some/where/model.gguf"),
         ("ViT-L/14@336px", "openclip:ViT-L-14-336/openai"),
         ("RN50x4", "openclip:RN50x4/openai"),
@@ -50,9 +57,12 @@ def canonical(text: str) -> str:
         ("my_pkg.models:load", "my_pkg.models:load"),
         ("some/where/my file.py:MyModel", "some/where/my file.py:MyModel"),
         ("local-dir:some/where", "some/where"),
-        ("tiny?dtype=bfloat16", "tiny?dtype=bf16"),
-        ("org/name@v2?long=cut&dtype=BF16", "hf:org/name@v2?dtype=bf16&long=cut"),
-        ("ViT-B-32,x.pt?activation=QuickGELU", "openclip:ViT-B-32/x.pt?activation=quickgelu"),
+        ("tiny?dtype=bfloat16", "tiny,dtype=bf16"),
+        ("tiny,long=cut,dtype=bfloat16", "tiny,dtype=bf16,long=cut"),
+        ("ViT-B-32,openai,dtype=bf16", "openclip:ViT-B-32/openai,dtype=bf16"),
+        ("hf:org/name@v2,dtype=bf16", "hf:org/name@v2,dtype=bf16"),
+        ("org/name@v2?long=cut&dtype=BF16", "hf:org/name@v2,dtype=bf16,long=cut"),
+        ("ViT-B-32,x.pt?activation=QuickGELU", "openclip:ViT-B-32/x.pt,activation=quickgelu"),
     ],
 )
 def test_what_people_type(typed: str, means: str) -> None:
@@ -70,7 +80,7 @@ def test_folders_come_first() -> None:
 
 
 @pytest.mark.parametrize("folder", ["./b", "../b", "/a/b", "~/b", "org/name"])
-@pytest.mark.parametrize("settings", ["", "?dtype=bf16"])
+@pytest.mark.parametrize("settings", ["", ",dtype=bf16"])
 def test_a_folder_behind_hf_is_that_folder(folder: str, settings: str) -> None:
     there = {folder}.__contains__
     found = parse_name(f"hf:{folder}{settings}", KNOWN, is_folder=there)
@@ -94,6 +104,8 @@ def test_a_folder_behind_hf_is_that_folder(folder: str, settings: str) -> None:
         ("openclip:ViT-B-32", "names no weights: write openclip:ViT-B-32/openai"),
         ("tiny?dtpye=bf16", "unknown setting 'dtpye': did you mean dtype"),
         ("tiny?dtype=int8", "there is no dtype 'int8'; there are fp32, bf16, fp16"),
+        ("tiny,dtpye=bf16", "unknown setting 'dtpye': did you mean dtype"),
+        ("tiny,dtype=bf16,dtype=fp16", "says dtype twice"),
         ("tiny?long=cutt", "has long=cutt: did you mean cut"),
         ("tiny?dtype=bf16&dtype=fp16", "says dtype twice"),
     ],
@@ -101,6 +113,12 @@ def test_a_folder_behind_hf_is_that_folder(folder: str, settings: str) -> None:
 def test_what_is_none(typed: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
         canonical(typed)
+
+
+def test_several_models_of_one_option() -> None:
+    assert split_models("tiny,hf:a/b,dtype=bf16,long=cut, c/d ,") == [
+        "tiny", "hf:a/b,dtype=bf16,long=cut", "c/d",
+    ]  # fmt: skip
 
 
 WORD = st.from_regex(r"[A-Za-z][A-Za-z0-9_.-]{0,8}[A-Za-z0-9]", fullmatch=True)

@@ -102,7 +102,7 @@ def test_the_tag_s_activation_is_forced(library: Any) -> None:
     assert plain.fingerprint == named.fingerprint
     assert plain.fingerprint != load_model("openclip:Small/laion").fingerprint
     with pytest.raises(InputError, match="its activation is known; leave out activation=gelu"):
-        load_model("openclip:Small/openai?activation=gelu")
+        load_model("openclip:Small/openai,activation=gelu")
 
 
 def test_a_file_must_have_its_activation_said(
@@ -112,18 +112,18 @@ def test_a_file_must_have_its_activation_said(
     file = tmp_path / "negclip.pth"
     state = {f"module.{name}": weight for name, weight in weights.items()}
     torch.save({"epoch": 3, "name": "negclip", "state_dict": state}, file)
-    with pytest.raises(InputError, match=r"negclip.pth does not say.*\?activation=quickgelu"):
+    with pytest.raises(InputError, match=r"negclip.pth does not say.*,activation=quickgelu"):
         load_model(f"openclip:Small/{file}")
-    quick = load_model(f"openclip:Small/{file}?activation=quickgelu")
-    plain = load_model(f"openclip:Small/{file}?activation=gelu")
+    quick = load_model(f"openclip:Small/{file},activation=quickgelu")
+    plain = load_model(f"openclip:Small/{file},activation=gelu")
     torch.testing.assert_close(scores(quick), direct(library, quick=True), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(scores(plain), direct(library, quick=False), rtol=1e-4, atol=1e-5)
-    assert quick.name == f"openclip:Small/{file}?activation=quickgelu"
+    assert quick.name == f"openclip:Small/{file},activation=quickgelu"
     assert quick.fingerprint != plain.fingerprint
     said = load_model(f"openclip:Small-quickgelu/{file}")
     assert said.fingerprint == quick.fingerprint
     with pytest.raises(InputError, match="has QuickGELU: leave out activation=gelu"):
-        load_model(f"openclip:Small-quickgelu/{file}?activation=gelu")
+        load_model(f"openclip:Small-quickgelu/{file},activation=gelu")
 
 
 @pytest.mark.parametrize("quick", [True, False])
@@ -163,7 +163,7 @@ def test_a_pickle_is_not_run(library: Any, weights: dict[str, Tensor], tmp_path:
     file = tmp_path / "evil.pt"
     torch.save({"state_dict": weights, "x": Evil()}, file)
     with pytest.raises(InputError, match="cannot be loaded"):
-        load_model(f"openclip:Small/{file}?activation=gelu")
+        load_model(f"openclip:Small/{file},activation=gelu")
     assert not (tmp_path / "evil").exists()
 
 
@@ -203,7 +203,7 @@ def test_long_and_empty_captions(library: Any) -> None:
         model.embed_texts([LONG])
     with pytest.raises(InputError, match="a caption is empty"):
         cutting.embed_texts([" "])
-    assert cutting.name == "openclip:Small/openai?long=cut"
+    assert cutting.name == "openclip:Small/openai,long=cut"
     pair = cutting.embed_texts([LONG, LONG + "a cat"])
     torch.testing.assert_close(pair[0], pair[1])
 
@@ -216,7 +216,7 @@ def test_it_conforms(library: Any) -> None:
 def test_half_precision(library: Any) -> None:
     fine, rough = (
         load_model("openclip:Small/openai"),
-        load_model("openclip:Small/openai?dtype=bf16"),
+        load_model("openclip:Small/openai,dtype=bf16"),
     )
     difference = (scores(fine) - scores(rough)).abs().max()
     assert 0 < difference < 0.05

@@ -109,7 +109,7 @@ def test_registering(plugged: list[Entry]) -> None:
 def test_code_of_one_s_own(own: Path, plugged: list[Entry]) -> None:
     assert isinstance(load_model(f"{own}:Mine"), Tower)
     assert load_model(f"{own}:load").name == "cpu fp32 False"
-    assert load_model(f"{own}:load?dtype=bf16&long=cut").name == "cpu bf16 True"
+    assert load_model(f"{own}:load,dtype=bf16,long=cut").name == "cpu bf16 True"
     assert load_model(f"{own}:load", dtype="float16", cut=True).name == "cpu fp16 True"
     assert load_model(f"{own}:instance").name == "made already"
     assert load_model(f"{own}:named").name == f"{own}:named"
@@ -122,9 +122,9 @@ def test_code_of_one_s_own(own: Path, plugged: list[Entry]) -> None:
         ("own.py:Mien", "has no 'Mien': did you mean Mine"),
         ("own.py:strange", "takes 'what', and loaders are given name, device, dtype"),
         ("own.py:number", "neither a model nor a function"),
-        ("own.py:Mine?dtype=bf16", "has no choice of dtype: leave out bf16"),
-        ("own.py:Mine?long=cut", "cannot cut captions: leave out long=cut"),
-        ("own.py:load?activation=gelu", "that is for open_clip models"),
+        ("own.py:Mine,dtype=bf16", "has no choice of dtype: leave out bf16"),
+        ("own.py:Mine,long=cut", "cannot cut captions: leave out long=cut"),
+        ("own.py:load,activation=gelu", "that is for open_clip models"),
         ("nowhere.py:Mine", "nowhere.py: there is no such file to include"),
     ],
 )
@@ -144,10 +144,10 @@ def test_packages_that_are_not_there() -> None:
 
 
 def test_built_in_models_and_their_settings() -> None:
-    assert load_model("tiny?long=cut&dtype=bf16").name == "tiny?dtype=bf16&long=cut"
+    assert load_model("tiny,long=cut,dtype=bf16").name == "tiny,dtype=bf16,long=cut"
     assert load_model("tiny", dtype="fp32").name == "tiny"
     with pytest.raises(InputError, match="tiny has no choice of activation"):
-        load_model("tiny?activation=gelu")
+        load_model("tiny,activation=gelu")
     with pytest.raises(InputError, match="there is no device 'gpu'"):
         load_model("tiny", device="gpu")
     assert load_model("tiny-clip", device="auto").name == "tiny-clip"

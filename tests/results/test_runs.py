@@ -95,7 +95,7 @@ def test_damaged_runs_are_refused(finished: RunRecord, tmp_path: Path) -> None:
     "model",
     [
         "hf:openai/clip-vit-base-patch32",
-        "hf:org/name@main?dtype=bf16",
+        "hf:org/name@main,dtype=bf16",
         "openclip:ViT-B-32,laion2b_s34b_b79k",
         "joined:models/pair",
         "openai:gpt?url=http://localhost:8000/v1",

@@ -140,7 +140,7 @@ def test_a_built_in_one_loads_by_its_folder(fusion: bool, tmp_path: Path) -> Non
     loaded: Any = load_model(str(tmp_path))
     for name, weight in loaded.network.state_dict().items():
         torch.testing.assert_close(weight, weights(student)[name], rtol=1e-3, atol=1e-4)
-    cut: Any = load_model(f"{tmp_path}?long=cut")
+    cut: Any = load_model(f"{tmp_path},long=cut")
     assert cut.cuts
     again = load_student(str(tmp_path))
     assert again.matches == fusion
@@ -159,7 +159,7 @@ def test_images_of_another_size_are_prepared() -> None:
 
 def test_models_that_cannot_be_trained_are_refused(folders: dict[str, Path]) -> None:
     with pytest.raises(InputError, match="float32"):
-        load_student("tiny-clip?dtype=bf16")
+        load_student("tiny-clip,dtype=bf16")
     with pytest.raises(InputError, match="cannot be tuned here"):
         load_student("tests.tune.test_students:Strange")
 

@@ -57,7 +57,7 @@ def build_pairs(
             negate), `aro` (its four shuffles); None is all.
         seed: same seed, same pairs.
         per_caption: most positives of a caption, and most negatives.
-        rewriter: a language model that rewrites too: `openai:MODEL?url=http://host/v1`.
+        rewriter: a language model that rewrites too: `openai:MODEL,url=http://host/v1`.
         attempts: how often a rewriter is asked for one change.
         cache: where a rewriter's replies are stored, as in `evaluate`.
         caption_field: the table's column of captions, if it has another name.

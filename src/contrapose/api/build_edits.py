@@ -62,7 +62,7 @@ def build_edits(
     that was stopped goes on with the pairs that it lacks.
 
     Args:
-        generator: `diffusers:FOLDER_OR_ID`, `http://…`, `openai:MODEL?url=…` or `scenes`; or a
+        generator: `diffusers:FOLDER_OR_ID`, `http://…`, `openai:MODEL,url=…` or `scenes`; or a
             function `f(prompt, seed)` that returns an image, `f(prompts, seed, size)` that returns
             two, or an object with `name`, `lists`, `workers` and `generate`.
         out: the folder to write: images, `eqbensd.json`, which the benchmark `eqben` reads, and a

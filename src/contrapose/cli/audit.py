@@ -85,7 +85,7 @@ def audit(
     with show_progress(quiet=quiet) as progress:
         report = audit_benchmark(
             benchmark,
-            model=options.words_option(model),
+            model=options.models_option(model),
             lm=lm,
             root=root,
             subset=options.words_option(subset),

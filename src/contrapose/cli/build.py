@@ -47,7 +47,7 @@ def pairs(
     ] = 4,
     rewriter: Annotated[
         str | None,
-        typer.Option(help="A language model that rewrites too: openai:MODEL?url=http://host/v1."),
+        typer.Option(help="A language model that rewrites too: openai:MODEL,url=http://host/v1."),
     ] = None,
     attempts: Annotated[
         int, typer.Option(min=1, help="How often a rewriter is asked for one change.")

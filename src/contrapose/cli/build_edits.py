@@ -59,7 +59,7 @@ def edits(
     generator: Annotated[
         str,
         typer.Argument(
-            help="diffusers:FOLDER_OR_ID, http://host/path, openai:MODEL?url=http://host/v1, or "
+            help="diffusers:FOLDER_OR_ID, http://host/path, openai:MODEL,url=http://host/v1, or "
             "scenes, the built-in renderer."
         ),
     ],

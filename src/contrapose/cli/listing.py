@@ -97,7 +97,7 @@ def models(
         [
             table,
             f"Plug-ins: {', '.join(plugins) or 'none'}.",
-            "After a name may stand ?dtype=bf16&long=cut. contrapose check model NAME says whether "
+            "After a name may stand ,dtype=bf16,long=cut. contrapose check model NAME says whether "
             "a model does what it must; docs/adding-a-model.md how to add one.",
         ],
         lambda: table_rows(table),

@@ -120,6 +120,13 @@ def cache_option(cache: str | Path | None, none: bool) -> str | Path | bool:
     return False if none else cache or True
 
 
+def models_option(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Model strings of an option that may be repeated or separated by commas."""
+    from contrapose.models.names import split_models
+
+    return tuple(dict.fromkeys(name for text in given or () for name in split_models(text)))
+
+
 def words_option(given: Sequence[str] | None) -> tuple[str, ...]:
     """Values of an option that may be repeated or separated by commas."""
     words = [word.strip() for text in given or () for word in text.split(",")]

@@ -92,6 +92,6 @@ def rank(
 def _split_name(word: str) -> tuple[str, str]:
     """Name and run of `NAME=RUN`; the name is empty for a path, even one that holds `=`."""
     name, equals, run = word.partition("=")
-    if not equals or not name or not run or "/" in name or Path(word).exists():
+    if not equals or not name or not run or set("/@") & set(name) or Path(word).exists():
         return "", word
     return name, run

@@ -3,7 +3,7 @@
 Every model has a name and a fingerprint, and one or more scoring methods. Scores must not depend on
 the batch: the same pair in another batch gets the same number to 1e-4. A model refuses an empty
 caption with an `InputError`, and one beyond its context length unless it was loaded with
-`?long=cut`.
+`,long=cut`.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ def check_caption(name: str, text: str, count: int, added: int, context: int | N
     if context is not None and count > context:
         raise InputError(
             f"the caption {text[:PREVIEW_LENGTH]!r}… has {count} tokens and {name} reads "
-            f"{context}: shorten it, or load the model with ?long=cut."
+            f"{context}: shorten it, or load the model with ,long=cut."
         )
 
 

@@ -10,11 +10,12 @@
 | `openclip:hf-hub:org/name` | the same | open_clip, from the hub |
 | `joined:folder` | the same | two encoders and trained heads |
 | `lm:smollm2`, `lm:org/name@revision`, `lm:folder`, `lm:file.gguf` | the same | a language model |
-| `openai:MODEL?url=http://host:port/v1` | the same | a chat endpoint |
+| `openai:MODEL,url=http://host:port/v1` | the same | a chat endpoint |
 | `my_pkg:MyModel`, `my_file.py:MyModel` | the same | your class or function |
 | `path/to/folder`, `hf:./folder`, `hf:/folder` | the path | the model in the folder |
 
-Any of them may end with `?dtype=bf16&long=cut`. Settings with their default value are left out.
+Any of them may end with settings, `,dtype=bf16,long=cut`; `?dtype=bf16&long=cut` means the same,
+and has to be quoted in a shell. Settings with their default value are left out.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import Literal
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean, require_regular, restore_folder
 from contrapose.models.endpoint.settings import PREFIX, parse_settings
-from contrapose.models.options import parse_dtype
+from contrapose.models.options import join_settings, parse_dtype
 
 
 def file_digest(file: Path) -> str:
@@ -73,7 +74,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "long": ("refuse", "cut"),
     "activation": ("gelu", "quickgelu"),
 }
-"""Settings after the `?`, with their values."""
+"""Settings behind a model's name, with their values."""
 _PREFIXES = {
     "hf": "hf",
     "hf-hub": "hf",
@@ -88,7 +89,9 @@ _PREFIXES = {
 _PREFIXED_SCHEMES = ("hf", "openclip", "joined", "lm", "openai")
 _OPENAI_NAME = re.compile(r"RN50|RN101|RN50x4|RN50x16|RN50x64|ViT-B/32|ViT-B/16|ViT-L/14(@336px)?")
 _ARCHITECTURE = re.compile(r"ViT-|RN\d|EVA0|convnext_|coca_|PE-Core|MobileCLIP")
-_WITH_SETTINGS = re.compile(r"^(?P<body>.*)\?(?P<settings>[^?/]*=[^?/]*)$", re.DOTALL)
+_WITH_SETTINGS = re.compile(
+    r"(?P<body>.*)\?(?P<query>[^?/]*=[^?/]*)|(?P<name>.*?)(?P<list>(?:,\w+=[^,?/=]*)+)", re.DOTALL
+)
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 _PYTHON = re.compile(r"(?:[A-Za-z_][\w.]*|.+\.py):[A-Za-z_]\w*")
 _MODEL_TAG = re.compile(r"[\w.-]+,[\w./~-]+")
@@ -102,7 +105,7 @@ class ModelName:
         scheme: source of the model.
         body: its name in that source.
         revision: a branch, tag or commit on the hub.
-        settings: settings after the `?` that differ from the default.
+        settings: settings that differ from the default.
     """
 
     scheme: Scheme
@@ -113,8 +116,7 @@ class ModelName:
     def __str__(self) -> str:
         prefix = f"{self.scheme}:" if self.scheme in _PREFIXED_SCHEMES else ""
         revision = f"@{self.revision}" if self.revision else ""
-        settings = "&".join(f"{key}={value}" for key, value in sorted(self.settings.items()))
-        return f"{prefix}{self.body}{revision}{f'?{settings}' if settings else ''}"
+        return f"{prefix}{self.body}{revision}{join_settings(self.settings)}"
 
     def without_settings(self) -> str:
         """The canonical string without its settings."""
@@ -155,11 +157,26 @@ def parse_name(
     if text.startswith(PREFIX):  # an endpoint has other settings
         endpoint = parse_settings(text)
         return ModelName("openai", endpoint.model, settings=endpoint.name_settings())
-    match = _WITH_SETTINGS.match(text)
-    body, settings = (
-        (match["body"], _parse_options(match["settings"], text)) if match else (text, {})
-    )
-    return replace(_parse_body(body, known, is_folder), settings=settings)
+    body, settings = split_settings(text)
+    return replace(_parse_body(body, known, is_folder), settings=_parse_options(settings, text))
+
+
+def split_settings(text: str) -> tuple[str, list[str]]:
+    """Split a model string into its name and its settings, `KEY=VALUE`.
+
+    A comma that no `KEY=` follows belongs to the name, as in `ViT-B-32,openai`.
+    """
+    match = _WITH_SETTINGS.fullmatch(text)
+    if match is None:
+        return text, []
+    if match["query"] is not None:
+        return match["body"], match["query"].split("&")
+    return match["name"], match["list"].removeprefix(",").split(",")
+
+
+def split_models(text: str) -> list[str]:
+    """Split model strings that are separated by commas; commas before settings separate none."""
+    return [name for part in re.split(r",(?!\w+=)", text) if (name := part.strip())]
 
 
 def _parse_body(text: str, known: Collection[str], is_folder: Callable[[str], bool]) -> ModelName:
@@ -238,9 +255,9 @@ def _parse_language(rest: str, text: str, is_folder: Callable[[str], bool]) -> M
     return ModelName("lm", name, revision or None)
 
 
-def _parse_options(text: str, model: str) -> dict[str, str]:
+def _parse_options(parts: Iterable[str], model: str) -> dict[str, str]:
     settings: dict[str, str] = {}
-    for part in text.split("&"):
+    for part in parts:
         key, _, value = part.partition("=")
         if key not in SETTINGS:
             raise InputError(

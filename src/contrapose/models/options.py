@@ -45,6 +45,11 @@ class LoadOptions:
         return {**settings, "long": "cut"} if self.cut else settings
 
 
+def join_settings(settings: Mapping[str, str]) -> str:
+    """Settings as they stand behind a model's name, in a form that no shell interprets."""
+    return "".join(f",{key}={value}" for key, value in sorted(settings.items()))
+
+
 def load_options(
     settings: Mapping[str, str],
     device: str = "cpu",

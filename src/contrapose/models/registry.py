@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.files import did_you_mean, include, restore_folder
 from contrapose.models.capabilities import Model
-from contrapose.models.names import ModelName, parse_name
+from contrapose.models.names import ModelName, parse_name, split_settings
 from contrapose.models.options import LoadOptions, find_device, load_options
 
 
@@ -80,7 +80,7 @@ _FAMILIES = (
     ),
     FamilyCard(
         "chat endpoints",
-        "openai:MODEL?url=URL",
+        "openai:MODEL,url=URL",
         ("chat", "chat:eqben", "chat:sugarcrepe", "chat:yes-no", "vqa"),
         "",
         "openai:gpt-4o-mini",
@@ -210,7 +210,7 @@ def _load_folder(folder: Path, name: str, options: LoadOptions) -> Model:
     from contrapose.models.tiny import weights
 
     if (folder / weights.WEIGHT_FILE).is_file():
-        plain = name.partition("?")[0]
+        plain, _ = split_settings(name)
         file, dtype = folder / weights.WEIGHT_FILE, options.dtype
         return weights.load(plain, options.device, file, dtype=dtype, cut=options.cut)
     from contrapose.models import hf

@@ -22,13 +22,17 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("openai:gpt-4o-mini", "openai:gpt-4o-mini"),
         ("openai:gpt-4o?url=https://api.openai.com/v1/", "openai:gpt-4o"),
-        (f"openai:org/vl?url={URL}", f"openai:org/vl?url={URL}"),
-        (f"openai:llava:13b?url={URL}/chat/completions", f"openai:llava:13b?url={URL}"),
-        (f"openai:m?parallel=2&url={URL}&rpm=30&in=1&out=2", f"openai:m?url={URL}"),
+        (f"openai:org/vl?url={URL}", f"openai:org/vl,url={URL}"),
+        (f"openai:llava:13b?url={URL}/chat/completions", f"openai:llava:13b,url={URL}"),
+        (f"openai:m?parallel=2&url={URL}&rpm=30&in=1&out=2", f"openai:m,url={URL}"),
         ("openai:m?tokens=64&temperature=0&seed=0", "openai:m"),
-        ("openai:m?tokens=8&temperature=default", "openai:m?temperature=default&tokens=8"),
-        ("openai:m?url=http://me:secret@host/v1?api-version=2", "openai:m?url=http://host/v1"),
-        ("openai:m?url=http%3A%2F%2Fhost%2Fv1", "openai:m?url=http://host/v1"),
+        ("openai:m?tokens=8&temperature=default", "openai:m,temperature=default,tokens=8"),
+        ("openai:m?url=http://me:secret@host/v1?api-version=2", "openai:m,url=http://host/v1"),
+        ("openai:m?url=http%3A%2F%2Fhost%2Fv1", "openai:m,url=http://host/v1"),
+        (
+            "openai:m,tokens=8,url=http://me:secret@host/v1?v=2,seed=0",
+            "openai:m,tokens=8,url=http://host/v1",
+        ),
     ],
 )
 def test_the_canonical_name(typed: str, means: str) -> None:
@@ -40,8 +44,8 @@ def test_the_canonical_name(typed: str, means: str) -> None:
 
 def test_the_address_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", URL)
-    assert load_model("openai:m").name == f"openai:m?url={URL}"
-    assert load_model("openai:m?url=http://other/v1").name == "openai:m?url=http://other/v1"
+    assert load_model("openai:m").name == f"openai:m,url={URL}"
+    assert load_model("openai:m?url=http://other/v1").name == "openai:m,url=http://other/v1"
 
 
 def test_the_fingerprint_is_of_what_can_change_an_answer() -> None:

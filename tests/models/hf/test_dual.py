@@ -156,10 +156,10 @@ def test_long_captions_are_refused_or_cut(family: Any) -> None:
         with pytest.raises(InputError, match="a caption is empty"):
             model.embed_texts(["a dog", empty])
 
-    cutting: Any = load_model(f"{folder}?long=cut")
+    cutting: Any = load_model(f"{folder},long=cut")
     assert cutting.cuts
     assert cutting.fingerprint != model.fingerprint
-    assert cutting.name == f"{folder}?long=cut"
+    assert cutting.name == f"{folder},long=cut"
     assert cutting.token_counts([LONG]) == [count]
     same = cutting.embed_texts([LONG, LONG + " and a cat", "a dog"])
     torch.testing.assert_close(same[0], same[1])
@@ -171,7 +171,7 @@ def test_half_precision_keeps_scores_in_float32(family: Any) -> None:
     half: Any = load_model(str(family[1]), dtype="bf16")
     assert half.card.dtype == "bf16"
     assert half.fingerprint != model.fingerprint
-    assert half.name.endswith("?dtype=bf16")
+    assert half.name.endswith(",dtype=bf16")
     for ask, what in (("embed_images", pictures()), ("embed_texts", CAPTIONS)):
         rough, fine = getattr(half, ask)(what), getattr(model, ask)(what)
         assert rough.dtype == torch.float32
@@ -190,7 +190,7 @@ def test_the_card_says_what_matters(family: Any) -> None:
     assert model.card.preprocessing
 
 
-@pytest.mark.parametrize("settings", ["", "?long=cut"])
+@pytest.mark.parametrize("settings", ["", ",long=cut"])
 def test_it_conforms(family: Any, settings: str) -> None:
     report = check_model(load_model(f"{family[1]}{settings}"))
     assert report.failed == ()

@@ -24,7 +24,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     found = {"patches": patches(), "plain": made("plain", "pairs", "2 × 2", pairs())}
     monkeypatch.setattr(registry, "_plugins", lambda: found)
     request = EvalRequest(("patches", "plain"), resamples=100, limit=10)
-    models = [Fake(name="hf:acme/fake@v2"), Tower(name="tower?dtype=bf16")]
+    models = [Fake(name="hf:acme/fake@v2"), Tower(name="tower,dtype=bf16")]
     write_run(evaluate_models(models, request), tmp_path / "asked")
     return tmp_path / "asked"
 

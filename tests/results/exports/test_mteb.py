@@ -155,7 +155,7 @@ def test_names_that_mteb_has_too(given: Path, tmp_path: Path) -> None:
     [
         ("tiny", "contrapose/tiny", "f-1"),
         ("hf:openai/clip@3d74acf", "openai/clip", "3d74acf"),
-        ("hf:openai/clip?dtype=bf16", "openai/clip", "f-1"),
+        ("hf:openai/clip,dtype=bf16", "openai/clip", "f-1"),
         ("openclip:ViT-B-32/laion2b", "openclip/ViT-B-32_laion2b", "f-1"),
         ("../../etc/passwd", "contrapose/etc_passwd", "f-1"),
         ("hf:../x", "hf/x", "f-1"),

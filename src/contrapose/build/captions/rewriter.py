@@ -269,13 +269,13 @@ class Rewriter:
 
 
 def load_rewriter(name: str, cache: Path | None = None, attempts: int = ATTEMPTS) -> Rewriter:
-    """Load a rewriter by model name, such as `openai:MODEL?url=http://host:port/v1`.
+    """Load a rewriter by model name, such as `openai:MODEL,url=http://host:port/v1`.
 
     Raises:
         InputError: the model does not chat.
     """
     model = load_model(name)
     if not isinstance(model, Chat):
-        model_name = option("rewriter", "openai:MODEL?url=…")
+        model_name = option("rewriter", "openai:MODEL,url=…")
         raise InputError(f"{name} does not answer in words: pass {model_name}.")
     return Rewriter(model, cache, attempts)

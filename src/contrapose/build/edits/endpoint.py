@@ -1,6 +1,6 @@
 """Image endpoints: servers that draw a prompt, of OpenAI's protocol or any that takes JSON.
 
-`openai:MODEL?url=http://host/v1` has the settings of chat endpoints. Settings of a plain address
+`openai:MODEL,url=http://host/v1` has the settings of chat endpoints. Settings of a plain address
 stand behind its `#`, which is never sent: `http://host/draw#timeout=300&retries=2`. An image comes
 back as its bytes, or in JSON as Base64. An address in its place is not followed: what a server
 names may be any file.
@@ -63,7 +63,7 @@ class ImageEndpoint:
         """Address without credentials, and the model."""
         settings = self.client.settings
         if self.client.path:
-            return f"{PREFIX}{settings.model}?url={settings.url}"
+            return f"{PREFIX}{settings.model},url={settings.url}"
         return settings.url + (f"#model={settings.model}" if settings.model else "")
 
     def draw(self, text: str, seed: int, size: int) -> Image:

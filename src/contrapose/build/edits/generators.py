@@ -2,7 +2,7 @@
 
 diffusers:FOLDER_OR_ID   a pipeline of diffusers, from a folder or the hub
 http://…, https://…      a server that replies with an image, as bytes or in JSON
-openai:MODEL?url=…       a server of OpenAI's image protocol
+openai:MODEL,url=…       a server of OpenAI's image protocol
 scenes                   the built-in renderer, for captions of its grammar
 """
 
@@ -354,7 +354,7 @@ def _load_named(name: str, options: GeneratorOptions) -> PairGenerator | TextToI
         return load_endpoint(name, options.workers)
     raise InputError(
         f"there is no generator {name!r}: write diffusers:FOLDER_OR_ID, http://…, "
-        "openai:MODEL?url=… or scenes."
+        "openai:MODEL,url=… or scenes."
     )
 
 

@@ -1,4 +1,4 @@
-"""Chat endpoints of the OpenAI protocol: `openai:MODEL?url=http://host:port/v1`."""
+"""Chat endpoints of the OpenAI protocol: `openai:MODEL,url=http://host:port/v1`."""
 
 from __future__ import annotations
 

@@ -27,10 +27,12 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean
+from contrapose.models.options import join_settings
 
 PREFIX = "openai:"
 OPENAI_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
+SETTING = re.compile(r"\w+=")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 DEFAULTS: Mapping[str, str] = {
@@ -87,8 +89,7 @@ class EndpointSettings:
     @property
     def name(self) -> str:
         """The canonical model string."""
-        suffix = "&".join(f"{key}={value}" for key, value in sorted(self.name_settings().items()))
-        return f"{PREFIX}{self.model}{f'?{suffix}' if suffix else ''}"
+        return f"{PREFIX}{self.model}{join_settings(self.name_settings())}"
 
     def name_settings(self) -> dict[str, str]:
         """Settings of the canonical name: those that change answers and differ from the default."""
@@ -110,11 +111,11 @@ def split_name(text: str) -> tuple[str, dict[str, str]]:
     Raises:
         InputError: there is no model, or a setting is not known or given twice.
     """
-    body, _, query = text.removeprefix(PREFIX).partition("?")
+    body, pairs = _split_pairs(text.removeprefix(PREFIX))
     if not body.strip():
-        raise InputError("an endpoint's model string lacks the model: write openai:MODEL?url=….")
+        raise InputError("an endpoint's model string lacks the model: write openai:MODEL,url=….")
     settings: dict[str, str] = {}
-    for key, value in parse_qsl(query.replace("+", "%2B"), keep_blank_values=True):
+    for key, value in pairs:
         if key not in DEFAULTS:
             near = did_you_mean(key, DEFAULTS)
             raise InputError(f"the endpoint {body!r} has an unknown setting {key!r}: {near}")
@@ -122,6 +123,16 @@ def split_name(text: str) -> tuple[str, dict[str, str]]:
             raise InputError(f"the endpoint {body!r} says {key} twice.")
         settings[key] = value
     return body.strip(), settings
+
+
+def _split_pairs(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """Model and settings, which follow commas, or a `?` as in the query of a URL."""
+    model, comma, rest = text.partition(",")
+    if comma and "?" not in model and SETTING.match(rest):
+        parts = re.split(rf",(?=(?:{'|'.join(DEFAULTS)})=)", rest)
+        return model, [(key, value) for key, _, value in (part.partition("=") for part in parts)]
+    body, _, query = text.partition("?")
+    return body, parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
 
 
 def parse_settings(text: str) -> EndpointSettings:

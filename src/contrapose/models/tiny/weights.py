@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrapose.errors import InputError, MissingExtraError, first_line
-from contrapose.models.options import Dtype, LoadOptions
+from contrapose.models.options import Dtype, LoadOptions, join_settings
 
 if TYPE_CHECKING:
     from contrapose.models.tiny.model import TinyClip
@@ -55,8 +55,8 @@ def load(
     kind = TinyClip if network.fusion is None else Tiny
     options = LoadOptions(device, dtype, cut)
     if settings := options.settings():
-        suffix = "&".join(f"{key}={value}" for key, value in settings.items())
-        name, fingerprint = f"{name}?{suffix}", f"{fingerprint}-{'-'.join(settings.values())}"
+        name = f"{name}{join_settings(settings)}"
+        fingerprint = f"{fingerprint}-{'-'.join(settings.values())}"
     network = network.to(device, options.torch_dtype).eval()
     return kind(name, network, words, fingerprint, options)
 

@@ -86,7 +86,8 @@ def model_identity(run: FolderRun) -> tuple[str, str]:
     The revision is that of the model's name, or else the fingerprint of the weights.
     """
     family, colon, rest = run.model.partition(":")
-    name, at, revision = (rest if colon else run.model).partition("?")[0].partition("@")
+    plain = re.split(r"\?|,(?=\w+=)", rest if colon else run.model, maxsplit=1)[0]
+    name, at, revision = plain.partition("@")
     name = re.sub(r"[^\w./ -]+", "_", name).strip("/. ") or "unnamed"
     parts = [part for part in name.split("/") if part.strip(". ")]
     if colon and family == "hf" and len(parts) == 2:
