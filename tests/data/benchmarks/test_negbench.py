@@ -11,6 +11,7 @@ import pytest
 
 import contrapose as cp
 from contrapose.data import Gallery, Suite, find_benchmark, find_single_benchmark
+from contrapose.data.video_clips import VideoClip
 from contrapose.errors import InputError
 from contrapose.files import ProblemList, StrictProblems
 
@@ -80,6 +81,15 @@ def test_matrix_of_wrong_choices(tmp_path: Path) -> None:
     assert run.subsets["hybrid"]["wrong_negative"].value == 1 / 2
 
 
+def test_videos(tmp_path: Path) -> None:
+    row = {**ROW, "image_path": "video7.mp4"}
+    write_rows(tmp_path / "videos" / "msr_vtt_mcq_rephrased_llama.csv", [row])
+    (example,) = find_single_benchmark("negbench/msrvtt-mcq").read(tmp_path, StrictProblems())  # type: ignore[misc]
+    (video,) = example.images
+    assert isinstance(video.source, VideoClip)
+    assert (video.key, video.source.path) == ("video7.mp4", tmp_path / "videos" / "video7.mp4")
+
+
 def test_galleries(tmp_path: Path) -> None:
     rows = [
         {"filepath": f"data/val2017/{i}.jpg", "captions": f"['no {i}', \"isn't {i}\"]"}
@@ -101,5 +111,5 @@ def test_parts() -> None:
     suite = find_benchmark("negbench")
     assert isinstance(suite, Suite)
     assert [part for part in suite.parts if part.endswith("mcq")] == [
-        "coco-mcq", "voc-mcq", "syn-mcq",
+        "coco-mcq", "voc-mcq", "syn-mcq", "msrvtt-mcq",
     ]  # fmt: skip
