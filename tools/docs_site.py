@@ -195,32 +195,32 @@ def _describe_items(text: str) -> Iterator[str]:
 
 
 def benchmark_page() -> str:
-    """Table of all benchmarks, with license, source and errata, in Markdown."""
+    """Card of every benchmark: paper, files, license, official scoring and errata, in Markdown."""
     from contrapose.data.registry import benchmark_names, find_benchmark
 
-    rows = []
-    notes = []
+    parts = [
+        "# Benchmark cards",
+        "Papers to cite, files, licenses and errata. [Benchmarks](../benchmarks.md) has the table.",
+    ]
     for name in benchmark_names():
         loaded: Any = find_benchmark(name)
         card = getattr(loaded, "card", None)
+        parts += [f"## {name}", _cell(loaded.title if card is None else card.title)]
         if card is None:
-            parts = ", ".join(f"`{part}`" for part in loaded.parts)
-            rows.append(f"| `{name}` | {_cell(loaded.title)} | {parts} | | |")
+            parts.append("A suite of " + ", ".join(f"`{part}`" for part in loaded.parts) + ".")
             continue
-        count = sum(card.counts.values())
-        rows.append(
-            f"| `{name}` | {_cell(card.title)} | {_cell(card.shape)} | {count:,} | "
-            f"{_cell(card.license)} |"
-        )
-        notes += [f"### {name}", f"{_cell(card.paper)}", f"Files: {_cell(card.source)}"]
-        notes += [f"Official scoring: {_cell(card.official)}"] if card.official else []
-        notes += [f"Errata: {_cell(card.errata)}"] if card.errata else []
-    table = "| name | benchmark | shape | examples | license |\n|---|---|---|---|---|\n"
-    lead = (
-        f"{len(rows)} benchmarks are built in; `contrapose list benchmarks` prints the same. "
-        "[Your own](../own-data.md) need no code."
-    )
-    return "\n\n".join(["# Benchmarks", lead, table + "\n".join(rows), "## Sources", *notes]) + "\n"
+        rows = {
+            "paper": card.paper,
+            "shape": card.shape,
+            "examples": f"{sum(card.counts.values()):,}" if any(card.counts.values()) else "",
+            "files": card.source,
+            "license": card.license,
+            "official scoring": card.official,
+            "errata": card.errata,
+        }
+        lines = [f"| {key} | {_cell(value)} |" for key, value in rows.items() if value]
+        parts.append("| card | |\n|---|---|\n" + "\n".join(lines))
+    return "\n\n".join(parts) + "\n"
 
 
 def _sentence(text: str) -> str:
