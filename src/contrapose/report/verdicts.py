@@ -245,7 +245,9 @@ def _settle(finding: Finding) -> str:
         )
     if not parts:
         return ""
-    return f"Open: {'; '.join(parts)} ({100 * POWER:.0f} % power, at the effect seen)."
+    counted = any("would show" in part for part in parts)
+    power = f" ({100 * POWER:.0f} % power, at the effect seen)" if counted else ""
+    return f"Open: {'; '.join(parts)}{power}."
 
 
 def _count_words(needed: int, finding: Finding) -> str:
