@@ -108,6 +108,8 @@ def write_csv(rows: list[Any], delimiter: str) -> bytes:
     return sink.getvalue().encode(errors="replace")
 
 
+RATED = {"coco_1_mini_dalle": {"text_id": "coco_1", "image_path": "1.jpg", "text": "a cat",
+         "human_scores": [4, 5], "human_avg": 4.5, "bleu": 0.5}}  # fmt: skip
 PAIR = {"caption": "a cat", "negative_caption": "a dog", "caption2": "one cat", "filename": "1.jpg"}
 BOX = {"bbox_x": 1, "bbox_y": 2, "bbox_w": 3, "bbox_h": 4}
 CHOICE = {"image_path": "1.jpg", "true_caption": "a on b", "false_caption": "b on a", **BOX}
@@ -167,6 +169,13 @@ BENCHMARKS: dict[str, tuple[str, dict[str, Any]]] = {
         "private_random_idx.json": [1, 0]}),
     "vsr": ("vsr", {"test.jsonl": [{"image": "1.jpg", "caption": "a", "label": 1, "relation": "on",
         "reference_frame": None}]}),
+    "tifa160": ("tifa160", {"tifa160.json": RATED}),
+    "dsg-tifa160": ("dsg-tifa160", {"tifa160.json": RATED, "tifa160-likert-anns.csv": [
+        {"t2i_model": "mini-dalle", "item_id": "t_1", "source_id": "coco_1", "answer": "3"}]}),
+    "seetrue": ("seetrue", {"SeeTRUE.csv": [
+        {"image": "1.jpg", "text": "a", "label": "1", "dataset_source": "editbench"}]}),
+    "genai-bench": ("genai-bench", {"genai_skills.json": {"counting": [0, 1]},
+        "genai_image.json": {"00000": {"prompt": "a cat", "models": {"DALLE_3": [3, 4]}}}}),
     "predicate-noun": ("predicate-noun", {"eval_set.json": [
         {"img_filename": "1.jpg", "sentence_target": "a", "sentence_distractor": "b", "pos": "x"},
         {"img_filename": "2.jpg", "sentence_target": "b", "sentence_distractor": "a"}]}),
@@ -409,6 +418,8 @@ READERS: dict[str, tuple[dict[str, Any], Callable[[Path], object]]] = {
     "outcomes": ({"bivlc.csv": [{"text_score_i0": "True", "text_score_i1": "True", "type": "add",
                   "image_score_c0": "True", "image_score_c1": "False", "text_score": "True"}]},
                  read_native),
+    "ratings": ({"tifa160.json": RATED}, read_native),
+    "rated rows": ({"tifa160.csv": [{"id": "a", "rating": "3", "score": "0.5"}]}, read_native),
     "submission": ({"a.json": {"version": "rc2", "metric": "recall", "1": ["b", "c"]},
                     "b.json": {"metric": "recall_subset", "1": ["c"]}}, read_submission),
     "regions": ({"regions.jsonl": REGIONS}, read_regions),

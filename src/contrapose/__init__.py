@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from contrapose.api.export import export
     from contrapose.api.import_logs import import_logs
     from contrapose.api.index import index, load_index
-    from contrapose.api.measure import measure
+    from contrapose.api.measure import measure, measure_columns
     from contrapose.api.rank import rank
     from contrapose.api.runs import Run, Runs, load_run, load_runs
     from contrapose.api.search import search
@@ -78,6 +78,7 @@ __all__ = [
     "load_runs",
     "losses",
     "measure",
+    "measure_columns",
     "metrics",
     "models",
     "rank",
@@ -120,6 +121,7 @@ _MODULES = {
     "load_run": "api.runs",
     "load_runs": "api.runs",
     "measure": "api.measure",
+    "measure_columns": "api.measure",
     "models": "api.catalog",
     "rank": "api.rank",
     "scores": "api.catalog",

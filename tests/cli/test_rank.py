@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import contrapose as cp
-from contrapose.results.rank import Ranking
+from contrapose.results.rankings import Ranking
 from tests.conftest import Cli
 
 

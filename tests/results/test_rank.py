@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations, permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +15,9 @@ import contrapose as cp
 from contrapose.errors import InputError
 from contrapose.metrics import holm
 from contrapose.results.measures import Measure, Measurements
-from contrapose.results.rank import OVERALL, Ranking, rank_entries
+from contrapose.results.rank import OVERALL, rank_entries
 from contrapose.results.rank_runs import RankEntry, name_models
+from contrapose.results.rankings import Ranking
 
 
 def outcomes(
@@ -215,3 +218,33 @@ def test_groups_cover_what_does_not_differ() -> None:
     noise = {frozenset((pair.a, pair.b)) for pair in ranking.pairs if pair.noise}
     covered = {frozenset(two) for group in ranking.groups for two in combinations(group, 2)}
     assert noise == covered
+
+
+def test_a_metric_that_is_no_mean_over_examples_is_ranked_by(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 2
+    files = []
+    for name, noise in (("sharp", 0.3), ("blunt", 0.6), ("noise", 9.0)):
+        path = tmp_path / f"{name}.jsonl"
+        scores = np.clip(labels + rng.normal(0, noise, 300), -5, 5)
+        rows = zip(labels.tolist(), scores.tolist(), strict=True)
+        path.write_text(
+            "\n".join(
+                json.dumps({"id": i, "label": label, "score": score})
+                for i, (label, score) in enumerate(rows)
+            )
+        )
+        files.append(path)
+    ranking = cp.rank(files, on="vsr", metric="auroc", common=True, resamples=200).rankings[0]
+    assert [(model.name, model.tier) for model in ranking.models] == [
+        ("sharp", 1),
+        ("blunt", 2),
+        ("noise", 3),
+    ]
+    assert ranking.share
+    runs = [cp.measure(path, "vsr", partial=True, resamples=200) for path in files]
+    assert [model.value for model in ranking.models] == [run.metrics["auroc"].value for run in runs]
+    assert [model.ci95 for model in ranking.models] == [run.metrics["auroc"].ci95 for run in runs]
+    change = cp.compare(files[0], files[1], on="vsr", metric="auroc", partial=True, resamples=200)
+    assert ranking.pairs[0].change.p == change.metrics["auroc"].p
+    assert {pair.change.test for pair in ranking.pairs} == {"paired-bootstrap"}

@@ -25,6 +25,8 @@ from contrapose.evaluation.selection import resolve_benchmark
 from contrapose.files import local_path
 from contrapose.results.score_files import MetricsRequest, measure_score_file
 from contrapose.scores import LikelihoodScale
+from contrapose.scores.files import list_columns
+from contrapose.scores.rating_layouts import split_column
 
 SCALES = ("log", "probability", "inverse-nll")
 
@@ -119,6 +121,41 @@ def measure(
     return run
 
 
+def measure_columns(
+    scores: PathLike, examples: BenchmarkInput, *, out: PathLike | None = None, **options: Any
+) -> Runs:
+    """Metrics of every score in a file that holds several for each example.
+
+    TIFA160's file holds the scores of ten metrics beside people's ratings. A run is named by
+    `FILE@SCORE`, which `measure`, `compare` and `rank` take as well.
+
+    Args:
+        scores: the file.
+        examples: as in `measure`.
+        out: a run folder to write, for all.
+        options: as in `measure`.
+
+    Raises:
+        InputError: as in `measure`.
+
+    Example:
+        >>> import json
+        >>> from pathlib import Path
+        >>> import contrapose as cp
+        >>> rows = {f"image {i}": {"rating": i % 5, "a": i, "b": -i} for i in range(50)}
+        >>> _ = Path("rated.json").write_text(json.dumps(rows))
+        >>> runs = cp.measure_columns("rated.json", "tifa160", partial=True)
+        >>> [run.metrics["kendall"].value > 0 for run in runs]
+        [True, False]
+    """
+    return measure_files([scores], examples, out=out, **options)
+
+
+def _list_scores(file: Path) -> list[Path]:
+    """Scores of a file: the file, or `FILE@SCORE` for each of several."""
+    return [Path(f"{file}@{column}") for column in list_columns(file)] or [file]
+
+
 def measure_files(
     scores: Sequence[PathLike],
     examples: BenchmarkInput,
@@ -131,7 +168,7 @@ def measure_files(
     """Metrics of several score files of one benchmark, with the options of `measure`.
 
     Args:
-        scores: the files.
+        scores: the files; of one with several scores for each example, each is measured.
         examples: as in `measure`.
         prior: of one file alone.
         out: one run folder for all.
@@ -149,9 +186,10 @@ def measure_files(
     target = one_path(out)
     if target is not None:
         Runs.require_target(target, overwrite=overwrite)
-    runs = Runs(measure(file, examples, prior=prior, **options) for file in scores)
+    files = [path for file in scores for path in _list_scores(local_path(file))]
+    runs = Runs(measure(file, examples, prior=prior, **options) for file in files)
     if len(runs) > 1:
-        names = _file_names([Path(file) for file in scores])
+        names = _file_names(files)
         runs = Runs(_name_run(run, name) for run, name in zip(runs, names, strict=True))
     if target is not None:
         runs.save(target, overwrite=overwrite)
@@ -160,8 +198,14 @@ def measure_files(
 
 def _file_names(files: Sequence[Path]) -> list[str]:
     """Names of score files, distinct: the stem, or as much of the path as tells them apart."""
+    columns = [split_column(file)[1] for file in files]
+    if len({name for name in columns if name}) == len(files):
+        return [str(name) for name in columns]
     for parts in range(1, max(len(file.parts) for file in files) + 1):
-        names = ["/".join((*file.parts[-parts:-1], file.stem)) for file in files]
+        names = [
+            "/".join((*file.parts[-parts:-1], file.name if column else file.stem))
+            for file, column in zip(files, columns, strict=True)
+        ]
         if len(set(names)) == len(names):
             return names
     raise InputError(f"{option('scores')} names one file twice.")

@@ -18,8 +18,9 @@ from contrapose.api.inputs import (
 from contrapose.api.runs import Run
 from contrapose.errors import InputError, option
 from contrapose.files import local_path, new_folder, require_free, write_text
-from contrapose.results.rank import Ranking, rank_entries
+from contrapose.results.rank import rank_entries
 from contrapose.results.rank_runs import read_entries
+from contrapose.results.rankings import Ranking
 
 if TYPE_CHECKING:
     from contrapose.results.score_files import RunRecord

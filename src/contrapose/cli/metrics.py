@@ -27,7 +27,8 @@ def metrics(
             metavar="PATH",
             help="Score file in the benchmark's own layout, a general table (example, "
             "image, text, score), an .npy array, a folder of arrays, or a log as import reads it; "
-            "may be repeated, which shows the files side by side.",
+            "may be repeated, which shows the files side by side. Of a file with several scores "
+            "each is measured, or FILE@SCORE.",
         ),
     ],
     root: Annotated[
@@ -97,7 +98,7 @@ def metrics(
     from contrapose.api.measure import measure_files
     from contrapose.report.evaluation import evaluation_tables
     from contrapose.report.formats import result_rows
-    from contrapose.report.results import results_tables
+    from contrapose.report.results import columns_tables, results_tables
     from contrapose.results import Evaluation
 
     options.require_one_format(as_json, form)
@@ -128,6 +129,8 @@ def metrics(
         echo_json(evaluation.model_dump_json(indent=2))
     elif len(results) == 1:
         show_as(form, results_tables(results[0], every=every), lambda: result_rows(results))
+    elif len(scores) == 1:
+        show_as(form, columns_tables(results), lambda: result_rows(results))
     else:
         show_as(form, evaluation_tables(results, every=every), lambda: result_rows(results))
     say_written(out)

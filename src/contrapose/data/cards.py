@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from contrapose.data.downloads import Download, Manual
-from contrapose.data.examples import ComposedSet, EditSet, Example, Gallery, diagonal_match
+from contrapose.data.examples import RATING, ComposedSet, EditSet, Example, Gallery, diagonal_match
 from contrapose.errors import InputError
 from contrapose.files import Problems
 
@@ -22,9 +22,10 @@ negative and hard positive in this order. probes: 2 images × 1 caption, judged 
 retrieval: N × M. adversarial: N × M with captions that fit no image. classes: N × classes. edits:
 SIMAT.
 composed: an image and a text to retrieve an image by. boundaries: frames of a video × 2 captions.
-judgement: 1 × 1, yes or no. questions: 2 images × 2 questions with one of two answers.
-sets: choices that count together in pairs and sets. question_groups: 1 × 1, yes or no, that count
-together by figure and by question. proficiency: a choice and a simpler one that it rests on.
+judgement: 1 × 1, yes or no. ratings: 1 × 1, rated by people. questions: 2 images × 2 questions with
+one of two answers. sets: choices that count together in pairs and sets. question_groups: 1 × 1, yes
+or no, that count together by figure and by question. proficiency: a choice and a simpler one that
+it rests on.
 """
 
 ScoreLayout = Literal[
@@ -40,6 +41,7 @@ ScoreLayout = Literal[
     "pope",
     "hallusionbench",
     "vilma",
+    "ratings",
 ]
 """Native layout of its score files, beside the general table, which is always understood."""
 
@@ -248,7 +250,8 @@ def examples_card(
     """Card of a user's examples: shape, family, chance and tags are read off them.
 
     Without a family, one image with one right caption is a choice, one caption with several images
-    a choice of images, and everything else is measured by text, image and group score.
+    a choice of images, and everything else is measured by text, image and group score. Single pairs
+    are ratings where all have the tag `rating`, else judgements.
     """
     matches = Counter([example.match for example in examples])
     shapes: Counter[tuple[int, int]] = Counter()
@@ -257,7 +260,8 @@ def examples_card(
     if family is None:
         family = "pairs"
         if shapes and shapes.keys() <= {(1, 1)}:
-            family = "judgement"
+            rated = all(example.tags.get(RATING) for example in examples)
+            family = "ratings" if rated else "judgement"
         elif all(len(match) == 1 and sum(match[0]) == 1 for match in matches):
             family = "choice"
         elif all(texts == 1 and images > 1 for images, texts in shapes):

@@ -21,6 +21,9 @@ Match = tuple[tuple[bool, ...], ...]
 DEV = "dev"
 """Value of the tag `split` of edit queries that λ is chosen on."""
 
+RATING = "rating"
+"""Tag of the mean of people's ratings of an example of one image and one caption."""
+
 
 @dataclass(frozen=True, slots=True)
 class Example:

@@ -65,6 +65,14 @@ from contrapose.metrics.pairs import (
     standardized_spread,
     text_score,
 )
+from contrapose.metrics.ratings import (
+    kendall_statistic,
+    kendall_tau,
+    pairwise_statistic,
+    spearman_correlation,
+    spearman_statistic,
+    tie_threshold,
+)
 from contrapose.metrics.retrieval import (
     best_of,
     count_edit_rivals,
@@ -78,14 +86,20 @@ from contrapose.metrics.retrieval import (
     top_k,
 )
 from contrapose.metrics.statistics.bootstrap import (
-    auroc,
-    auroc_interval,
     interval,
     intervals,
     percentile_interval,
     replicates,
 )
 from contrapose.metrics.statistics.correlation import LineFit, correlation_of, fit_line
+from contrapose.metrics.statistics.ranks import (
+    RankStatistic,
+    auroc,
+    auroc_interval,
+    auroc_statistic,
+    rank_interval,
+    rank_replicates,
+)
 from contrapose.metrics.statistics.resampling import clusters_of, has_repeats
 from contrapose.metrics.statistics.shares import FEWEST_UNITS, clopper_pearson
 from contrapose.metrics.statistics.significance import (
@@ -128,6 +142,7 @@ __all__ = [
     "NGram",
     "Outcome",
     "PairedDifference",
+    "RankStatistic",
     "Statistic",
     "acc",
     "accuracy",
@@ -136,6 +151,7 @@ __all__ = [
     "augmented_intervals",
     "auroc",
     "auroc_interval",
+    "auroc_statistic",
     "best_of",
     "boundary_grounding",
     "boundary_scores",
@@ -168,6 +184,8 @@ __all__ = [
     "interval",
     "intervals",
     "joint_choice",
+    "kendall_statistic",
+    "kendall_tau",
     "log_prior",
     "macro_mean",
     "maximal_groups",
@@ -188,10 +206,13 @@ __all__ = [
     "pair_wins",
     "paired_bootstrap",
     "pairwise_accuracy",
+    "pairwise_statistic",
     "percentile_interval",
     "positive_only",
     "predict_boundary",
     "rank_edits",
+    "rank_interval",
+    "rank_replicates",
     "recall_chance",
     "recalls",
     "refuse_own_images",
@@ -199,12 +220,15 @@ __all__ = [
     "significance_tiers",
     "simat_score",
     "solvable_blind",
+    "spearman_correlation",
+    "spearman_statistic",
     "standard_deviation",
     "standardized_spread",
     "sweep",
     "text_chance",
     "text_intervals",
     "text_score",
+    "tie_threshold",
     "token_mean",
     "token_sum",
     "top_k",

@@ -19,6 +19,7 @@ from contrapose.report.tables import (
     mark_values,
 )
 from contrapose.results import MetricValue, Results
+from contrapose.results.measures import CORRELATIONS
 
 STRICT = "all, strict"
 HEADLINES = ("all", STRICT)
@@ -77,7 +78,9 @@ def _evaluation_rows(runs: Sequence[Results], *, every: bool) -> tuple[list[Eval
         beside = [(STRICT, run.strict)] if run.strict else []
         for part, metrics in (("all", run.metrics), *beside, *_top_parts(run)):
             main = mains.setdefault(part, row_metric(metrics))
-            shares = [name for name, value in metrics.items() if is_share(value)]
+            shares = [
+                name for name, value in metrics.items() if is_share(value) or name in CORRELATIONS
+            ]
             log = run.scores and run.score  # whose metrics are all its own
             names = metrics if log else shares or metrics
             for name in sorted(names, key=lambda name: name != main):

@@ -11,7 +11,7 @@ from contrapose.report.tables import (
     metric_words,
 )
 from contrapose.results.compare import TOO_FEW
-from contrapose.results.rank import BenchmarkRanking, RankedPair, Ranking
+from contrapose.results.rankings import BenchmarkRanking, RankedPair, Ranking
 
 NAMED_PAIRS = 6
 """Pairs that a sentence names."""

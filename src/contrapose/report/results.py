@@ -241,6 +241,32 @@ def results_tables(results: Results, *, every: bool = False) -> list[Table | str
     ]
 
 
+def columns_tables(runs: Sequence[Results]) -> list[Table | str]:
+    """Output of `contrapose metrics` for a file with several scores: a row for each score."""
+    names = list(dict.fromkeys(name for run in runs for name in run.metrics))
+    rows = tuple(
+        (
+            (run.scores or "").rpartition("@")[2],
+            *(format_metric(run.metrics.get(name)) for name in names),
+        )
+        for run in runs
+    )
+    first = runs[0]
+    title = f"{first.benchmark} · {first.examples:,} examples · with 95 % intervals"
+    shared = [note for note in first.notes if all(note in run.notes for run in runs)]
+    alone = [
+        f"Note on {(run.scores or '').rpartition('@')[2]}: {note}."
+        for run in runs
+        for note in run.notes
+        if note not in shared and len(run.metrics) < len(names)
+    ]
+    header = ("<score", *map(metric_words, names))
+    more = (
+        f"FILE@{(first.scores or '').rpartition('@')[2]} shows one score with its parts and notes."
+    )
+    return [Table(title, header, rows), *(f"Note: {note}." for note in shared), *alone, more]
+
+
 def _part_tables(
     subsets: Mapping[str, Mapping[str, MetricValue]], *, every: bool
 ) -> list[Table | str]:

@@ -13,12 +13,12 @@ import numpy as np
 from contrapose import __version__, metrics
 from contrapose.data import Aggregation, Macro, Micro, Suite, find_benchmark, find_single_benchmark
 from contrapose.errors import InputError, option
-from contrapose.metrics.statistics.bootstrap import auroc_differences
+from contrapose.metrics import FloatArray, RankStatistic
 from contrapose.metrics.statistics.significance import judge_replicates
 from contrapose.results.measures import (
     ASIDE,
+    CORRELATIONS,
     Better,
-    Grouping,
     Measurements,
     group_units,
     known_interval,
@@ -33,8 +33,8 @@ from contrapose.results.score_files import (
 )
 from contrapose.results.shapes import AVERAGE, Protocol
 from contrapose.results.statistics import (
-    auroc_scores,
     better_direction,
+    build_rank_statistics,
     build_statistics,
     count_units,
     is_share,
@@ -209,16 +209,17 @@ def compare(
     """Compare the headline metrics of two runs, tested and corrected.
 
     McNemar's test where outcomes are 0 or 1, counted alike, and the examples independent; the
-    paired bootstrap, over clusters of examples that share an image, everywhere else. With fewer
-    than `metrics.FEWEST_UNITS` clusters there is no interval, no test and no verdict.
+    paired bootstrap, over clusters of examples that share an image, everywhere else: also for
+    rank correlations and areas, which are no means over examples. With fewer than
+    `metrics.FEWEST_UNITS` clusters there is no interval, no test and no verdict.
 
     Args:
         a: outcomes of the first run.
         b: outcomes of the second, of the same units in the same order.
         aggregation: how the benchmark adds up.
-        names: the metrics to compare; none means every share of examples of which one direction is
-            better, or every such metric where there are no shares. Only these count in the
-            correction for many comparisons.
+        names: the metrics to compare; none means every share of examples and correlation of which
+            one direction is better, or every such metric where there are none. Only these count in
+            the correction for many comparisons.
         method: which of McNemar's tests.
         level: significance level of the verdicts.
         resamples: of the bootstrap.
@@ -230,19 +231,24 @@ def compare(
     over = group_units(a, aggregation) if isinstance(aggregation, Macro) else None
     repeated = a.clusters is not None and metrics.has_repeats(a.clusters)
     ours, theirs = build_statistics(a, over), build_statistics(b, over)
-    changes: dict[str, _Change] = {}
-    areas = [
-        name for name, derived in a.derived.items() if derived.kind == "auroc" and name in b.derived
-    ]
-    known = [name for name in ours if name in theirs] + areas
+    changes: dict[str, MetricChange] = {}
+    our_ranks, their_ranks = build_rank_statistics(a, over), build_rank_statistics(b, over)
+    ranked = [name for name in our_ranks if name in their_ranks]
+    known = [name for name in ours if name in theirs] + ranked
     directed = [
         name for name in known if better_direction(a, name) is not None and name not in ASIDE
     ]
-    for name in names or [name for name in directed if is_share(a, name)] or directed:
+    main = [name for name in directed if is_share(a, name) or name in CORRELATIONS]
+    for name in names or main or directed:
         if name not in known:
             raise InputError(f"{name!r} cannot be compared; metrics here: {', '.join(known)}.")
-        if name in areas:
-            changes[name] = _compare_areas(a, b, name, over, resamples=resamples, seed=seed)
+        if name in ranked:
+            first_rank, second_rank = our_ranks[name], their_ranks[name]
+            draws = [
+                metrics.rank_replicates(one, clusters=a.clusters, resamples=resamples, seed=seed)
+                for one in (first_rank, second_rank)
+            ]
+            changes[name] = compare_ranks(first_rank, second_rank, draws[0], draws[1])
             continue
         drawn = metrics.paired_bootstrap(
             ours[name], theirs[name], clusters=a.clusters, resamples=resamples, seed=seed
@@ -255,26 +261,12 @@ def compare(
             first, second = (side.measures[name].values[where] > 0 for side in (a, b))
             test, p = f"mcnemar-{method}", metrics.mcnemar(first, second, method=method).p
         bounds = known_interval(drawn.ci95)
-        changes[name] = _Change(ours[name].value(), theirs[name].value(), bounds, test, p)
+        changes[name] = MetricChange(ours[name].value(), theirs[name].value(), bounds, test, p)
     if not changes:
         raise InputError("A and B share no metric that can be compared.")
     adjusted = metrics.holm([change.p for change in changes.values()])
     compared = {
-        name: Difference(
-            a=change.a,
-            b=change.b,
-            difference=change.b - change.a,
-            ci95=change.ci95,
-            n=count_units(a, name),
-            share=is_share(a, name),
-            better=better_direction(a, name),
-            test=change.test,
-            p=change.p,
-            p_holm=float(p_holm),
-            verdict=decide_verdict(
-                change.b - change.a, float(p_holm), level, better_direction(a, name)
-            ),
-        )
+        name: describe_change(a, name, change, float(p_holm), level)
         for (name, change), p_holm in zip(changes.items(), adjusted, strict=True)
     }
     notes = []
@@ -283,7 +275,9 @@ def compare(
             f"examples are taken as independent; {option('root', 'DIR')} clusters them by image"
         )
     elif repeated:
-        notes.append("examples share images, so p-values come from the clustered paired bootstrap")
+        notes.append(
+            "examples share images or prompts, so p-values come from the clustered paired bootstrap"
+        )
     few = [name for name, change in changes.items() if change.test == TOO_FEW]
     if few:
         notes.append(
@@ -311,7 +305,17 @@ def correct_together(comparisons: Sequence[Comparison]) -> BaselineComparisons:
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class MetricChange:
+    """Change of one metric from run a to run b, before the correction for many tests.
+
+    Attributes:
+        a: value of the first run.
+        b: value of the second.
+        ci95: interval of the difference, b less a; None with too few clusters.
+        test: name of the test.
+        p: its p-value.
+    """
+
     a: float
     b: float
     ci95: tuple[float, float] | None
@@ -319,33 +323,35 @@ class _Change:
     p: float
 
 
-def _compare_areas(
-    a: Measurements,
-    b: Measurements,
-    name: str,
-    over: Grouping | None,
-    *,
-    resamples: int,
-    seed: int,
-) -> _Change:
-    """Compare two AUROCs by a paired bootstrap of their own, since they are no function of sums."""
-    first, present = auroc_scores(a, name)
-    second, _ = auroc_scores(b, name)
-    groups = None if over is None else over.codes
-    drawn = auroc_differences(
-        first,
-        second,
-        groups,
-        present=present,
-        clusters=a.clusters,
-        resamples=resamples,
-        seed=seed,
+def describe_change(
+    measured: Measurements, name: str, change: MetricChange, p_holm: float, level: float
+) -> Difference:
+    """Difference of a metric as it is reported."""
+    better = better_direction(measured, name)
+    return Difference(
+        a=change.a,
+        b=change.b,
+        difference=change.b - change.a,
+        ci95=change.ci95,
+        n=count_units(measured, name),
+        share=is_share(measured, name),
+        better=better,
+        test=change.test,
+        p=change.p,
+        p_holm=p_holm,
+        verdict=decide_verdict(change.b - change.a, p_holm, level, better),
     )
-    ours, theirs = (metrics.auroc(scores, groups, present=present) for scores in (first, second))
-    result = judge_replicates(theirs - ours, drawn)
+
+
+def compare_ranks(
+    a: RankStatistic, b: RankStatistic, drawn_a: FloatArray, drawn_b: FloatArray
+) -> MetricChange:
+    """Compare two rank statistics by their replicates in the same resamples."""
+    ours, theirs = a.value(), b.value()
+    result = judge_replicates(theirs - ours, drawn_b - drawn_a)
     bounds = known_interval(result.ci95)
     test = TOO_FEW if bounds is None else "paired-bootstrap"
-    return _Change(ours, theirs, bounds, test, result.p)
+    return MetricChange(ours, theirs, bounds, test, result.p)
 
 
 def _is_binary(measured: Measurements, name: str) -> bool:

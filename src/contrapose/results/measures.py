@@ -21,6 +21,9 @@ ASIDE = ("group_match", "precision", "recall", "f1")
 """Metrics beside those of the papers: resampled by themselves, and compared only where they are
 named, so that they change no interval and no corrected p-value of the others."""
 
+CORRELATIONS = ("pearson", "spearman", "kendall")
+"""Metrics from −1 to 1, which are reported beside shares."""
+
 MARGIN = "margin"
 """Name of a hidden measure: by how much a unit is wrong, negative where it is right."""
 
@@ -86,6 +89,9 @@ class DerivedMetric:
     Attributes:
         kind: "average" and "minimum" of the sources' means; "auroc" of the first source's
             values (right captions) against the second's (foils), each where it is defined;
+            "pearson", "spearman" and "kendall" (τ-b) correlation of the first source's scores with
+            the second's ratings; "pairwise" accuracy of both, with ties calibrated on other
+            clusters, and "pairwise_same" with ties calibrated on the same pairs;
             "calibration" of the first source's probabilities against the second's labels; "std"
             and "mean_abs" of the first source, in standard deviations of the scores whose mean and
             variance in each unit the others are.
@@ -93,7 +99,19 @@ class DerivedMetric:
         chance: chance level.
     """
 
-    kind: Literal["average", "minimum", "auroc", "calibration", "std", "mean_abs"]
+    kind: Literal[
+        "average",
+        "minimum",
+        "auroc",
+        "calibration",
+        "std",
+        "mean_abs",
+        "pearson",
+        "spearman",
+        "kendall",
+        "pairwise",
+        "pairwise_same",
+    ]
     sources: tuple[str, ...]
     chance: float | None = None
 

@@ -16,13 +16,29 @@ import numpy as np
 from contrapose import __version__, metrics
 from contrapose.data import Macro
 from contrapose.errors import InputError
-from contrapose.metrics import IntArray, Statistic
-from contrapose.results.compare import TOO_FEW, Method, compare, decide_verdict, find_aggregation
+from contrapose.metrics import IntArray, RankStatistic, Statistic
+from contrapose.results.compare import (
+    TOO_FEW,
+    Method,
+    compare,
+    compare_ranks,
+    decide_verdict,
+    describe_change,
+    find_aggregation,
+)
 from contrapose.results.measures import Measurements, group_units, known_interval
 from contrapose.results.rank_runs import RankEntry, name_models, share_examples
-from contrapose.results.schema import Difference, NotebookView, SchemaModel
+from contrapose.results.rankings import BenchmarkRanking, RankedModel, RankedPair, Ranking
+from contrapose.results.schema import Difference
 from contrapose.results.shapes import AVERAGE, main_metric
-from contrapose.results.statistics import better_direction, build_statistics, count_units, is_share
+from contrapose.results.statistics import (
+    better_direction,
+    build_rank_statistics,
+    build_statistics,
+    count_units,
+    is_share,
+    statistic_interval,
+)
 from contrapose.results.summary import RESAMPLES
 
 MOST_GROUPS = 200
@@ -30,94 +46,6 @@ MOST_GROUPS = 200
 
 OVERALL = "all benchmarks"
 """Name of the ranking by the mean over benchmarks."""
-
-
-class RankedModel(SchemaModel):
-    """Model of a ranking.
-
-    Attributes:
-        name: of the model, with its score where a model has several.
-        rank: from 1, the best; models of equal value share the better rank.
-        tier: from 1: the tier of the best leader that it does not differ from.
-        value: of the metric.
-        ci95: 95 % interval of the value alone; null with fewer than 10 clusters. Overlapping
-            intervals do not mean that two models do not differ: the tests are paired.
-        like: number of other models that it does not differ from.
-    """
-
-    name: str
-    rank: int
-    tier: int
-    value: float
-    ci95: tuple[float, float] | None
-    like: int
-
-
-class RankedPair(SchemaModel):
-    """Two models of a ranking, tested on the same examples.
-
-    Attributes:
-        a: the higher-ranked one.
-        b: the other.
-        change: from a to b; its `p_holm` is corrected for all tests of the ranking.
-    """
-
-    a: str
-    b: str
-    change: Difference
-
-    @property
-    def noise(self) -> bool:
-        """Whether the difference is not significant."""
-        return self.change.verdict == "no significant difference"
-
-
-class BenchmarkRanking(SchemaModel):
-    """Ranking by one metric of one benchmark, or by the mean over all benchmarks.
-
-    Attributes:
-        benchmark: its name.
-        metric: that models are ranked by.
-        better: the direction that is better.
-        share: whether the metric is a share of examples, to be written as a percentage.
-        n: examples of the metric.
-        models: best first.
-        groups: maximal sets of models of which no two differ, each best first.
-        pairs: all pairs, in the order of their models.
-    """
-
-    benchmark: str
-    metric: str
-    better: Literal["higher", "lower"]
-    share: bool
-    n: int
-    models: tuple[RankedModel, ...]
-    groups: tuple[tuple[str, ...], ...]
-    pairs: tuple[RankedPair, ...]
-
-
-class Ranking(NotebookView, SchemaModel):
-    """Ranking of models in tiers of significance, on every benchmark that they share.
-
-    Attributes:
-        schema_version: version of this shape.
-        contrapose: version of the program.
-        level: significance level after Holm's correction.
-        tests: number of tests that the correction counts.
-        resamples: of the bootstrap.
-        seed: of the bootstrap.
-        rankings: of every benchmark and metric; of several benchmarks, their mean first.
-        notes: sentences for the reader.
-    """
-
-    schema_version: Literal[1] = 1
-    contrapose: str
-    level: float
-    tests: int
-    resamples: int
-    seed: int
-    rankings: tuple[BenchmarkRanking, ...]
-    notes: tuple[str, ...] = ()
 
 
 def rank_entries(
@@ -152,6 +80,9 @@ def rank_entries(
         statistics = {name: _statistics(benchmark, run) for name, run in runs.items()}
         for metric in names or [_main_metric(benchmark, runs, statistics)]:
             draft = _start_draft(benchmark, metric, runs, statistics)
+            drafts.append(draft)
+            if draft.compare_ranked(resamples, seed):
+                continue
             for a, b in combinations(draft.order, 2):
                 changes, remarks = compare(
                     runs[a],
@@ -164,12 +95,13 @@ def rank_entries(
                 )
                 draft.pairs[a, b] = changes[metric]
                 notes += remarks
-            drafts.append(draft)
     if len(shared) > 1 and not names:
-        if all(draft.share and draft.better == "higher" for draft in drafts):
+        if all(draft.averages and draft.better == "higher" for draft in drafts):
             drafts.insert(0, _draft_mean(drafts, resamples, seed))
         else:
-            notes.append("there is no mean over benchmarks, since not all metrics are shares")
+            notes.append(
+                "there is no mean over benchmarks, since not all metrics are shares of examples"
+            )
     adjusted = metrics.holm([change.p for draft in drafts for change in draft.pairs.values()])
     remaining = iter(adjusted.tolist())
     rankings = [
@@ -191,16 +123,16 @@ def rank_entries(
     )
 
 
-def _statistics(benchmark: str, run: Measurements) -> dict[str, Statistic]:
+def _statistics(benchmark: str, run: Measurements) -> dict[str, Statistic | RankStatistic]:
     aggregation = find_aggregation(benchmark)
     over = group_units(run, aggregation) if isinstance(aggregation, Macro) else None
-    return build_statistics(run, over)
+    return {**build_statistics(run, over), **build_rank_statistics(run, over)}
 
 
 def _main_metric(
     benchmark: str,
     runs: Mapping[str, Measurements],
-    statistics: Mapping[str, Mapping[str, Statistic]],
+    statistics: Mapping[str, Mapping[str, Statistic | RankStatistic]],
 ) -> str:
     """Main metric of the benchmark's shape, or its first share with a better direction."""
     first = next(iter(runs))
@@ -220,7 +152,7 @@ def _start_draft(
     benchmark: str,
     metric: str,
     runs: Mapping[str, Measurements],
-    statistics: Mapping[str, Mapping[str, Statistic]],
+    statistics: Mapping[str, Mapping[str, Statistic | RankStatistic]],
 ) -> _Draft:
     """Draft of the ranking by one metric of a benchmark, without its pairs.
 
@@ -244,7 +176,7 @@ def _start_draft(
         is_share(first, metric),
         count_units(first, metric),
         {name: known[metric] for name, known in statistics.items()},
-        first.clusters,
+        first,
     )
 
 
@@ -265,14 +197,16 @@ def _draft_mean(drafts: Sequence[_Draft], resamples: int, seed: int) -> _Draft:
     statistics = {
         name: metrics.combine(
             [
-                metrics.pad(draft.statistics[name], int(start), int(starts[-1]))
+                metrics.pad(part, int(start), int(starts[-1]))
                 for draft, start in zip(drafts, starts, strict=False)
+                if isinstance(part := draft.statistics[name], Statistic)
             ]
         )
         for name in drafts[0].statistics
     }
     n = sum(draft.n for draft in drafts)
-    mean = _Draft(OVERALL, AVERAGE, "higher", True, n, statistics, clusters)
+    units = Measurements(("",) * int(starts[-1]), {}, clusters, {})
+    mean = _Draft(OVERALL, AVERAGE, "higher", True, n, statistics, units)
     for a, b in combinations(mean.order, 2):
         first, second = statistics[a], statistics[b]
         drawn = metrics.paired_bootstrap(
@@ -308,9 +242,40 @@ class _Draft:
     better: Literal["higher", "lower"]
     share: bool
     n: int
-    statistics: Mapping[str, Statistic]
-    clusters: IntArray | None
+    statistics: Mapping[str, Statistic | RankStatistic]
+    units: Measurements
     pairs: dict[tuple[str, str], Difference] = field(default_factory=dict)
+
+    @property
+    def clusters(self) -> IntArray | None:
+        """Clusters of the examples; None where images are unknown."""
+        return self.units.clusters
+
+    @property
+    def averages(self) -> bool:
+        """Whether the metric is a share of examples, so that a mean over benchmarks has it."""
+        return self.share and all(isinstance(one, Statistic) for one in self.statistics.values())
+
+    def compare_ranked(self, resamples: int, seed: int) -> bool:
+        """Compare all pairs by a metric that is no mean over examples; False for other metrics.
+
+        Every model is resampled once, all in the same resamples.
+        """
+        ranked = {
+            name: one for name, one in self.statistics.items() if isinstance(one, RankStatistic)
+        }
+        if not ranked:
+            return False
+        drawn = {
+            name: metrics.rank_replicates(
+                one, clusters=self.clusters, resamples=resamples, seed=seed
+            )
+            for name, one in ranked.items()
+        }
+        for a, b in combinations(self.order, 2):
+            change = compare_ranks(ranked[a], ranked[b], drawn[a], drawn[b])
+            self.pairs[a, b] = describe_change(self.units, self.metric, change, change.p, 1.0)
+        return True
 
     @property
     def order(self) -> list[str]:
@@ -343,12 +308,9 @@ class _Draft:
                 tier=int(tier),
                 value=values[i],
                 ci95=known_interval(
-                    metrics.intervals(
-                        [self.statistics[name]],
-                        clusters=self.clusters,
-                        resamples=resamples,
-                        seed=seed,
-                    )[0]
+                    statistic_interval(
+                        self.statistics[name], self.clusters, resamples=resamples, seed=seed
+                    )
                 ),
                 like=int((~differ[i]).sum()) - 1,
             )

@@ -15,6 +15,8 @@ from contrapose.results.measures import Measurements
 from contrapose.results.runs import is_run, read_measured, split_choice
 from contrapose.results.score_files import RunRecord
 from contrapose.results.shapes import Protocol
+from contrapose.scores.files import list_columns
+from contrapose.scores.rating_layouts import split_column
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +54,8 @@ def read_entries(
     """Read runs to rank: of a folder all runs, or those that `FOLDER@words` names.
 
     Args:
-        runs: the name that a model is given, or an empty one, and a run, run folder or score file.
+        runs: the name that a model is given, or an empty one, and a run, run folder or score file;
+            of a file with several scores, each is a model.
         benchmark: of score files, as the rest; see `MetricsRequest`.
         root: folder of the benchmark.
         protocol: of ties.
@@ -70,11 +73,15 @@ def read_entries(
         elif is_run((choice := split_choice(run))[0]):
             pairs = read_measured(*choice)
         else:
-            side = measure_side(
-                run, benchmark, root, protocol=protocol, threshold=threshold, partial=partial
-            )
-            named = (name, run.stem, "", path, side.benchmark, protocol)
-            entries.append(RankEntry(*named, side.measured))
+            columns = list_columns(run)
+            for file in [Path(f"{run}@{column}") for column in columns] or [run]:
+                side = measure_side(
+                    file, benchmark, root, protocol=protocol, threshold=threshold, partial=partial
+                )
+                model = split_column(file)[1] or run.stem
+                given = f"{name} {model}" if name and columns else name
+                named = (given, model, "", str(file), side.benchmark, protocol)
+                entries.append(RankEntry(*named, side.measured))
             continue
         entries += [
             RankEntry(

@@ -1,15 +1,22 @@
-"""Statistics of measures: every metric as a function of totals, which can be resampled."""
+"""Statistics of measures, which can be resampled: functions of totals, and rank statistics."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
 from contrapose import metrics
-from contrapose.metrics import BoolArray, FloatArray, Statistic
+from contrapose.metrics import BoolArray, FloatArray, IntArray, RankStatistic, Statistic
 from contrapose.metrics.judgement import calibration_error
+from contrapose.metrics.ratings import MOST_EXAMPLES, calibrate_ties
+from contrapose.metrics.statistics.ranks import lift, mean_of_ranks
 from contrapose.results.measures import Better, DerivedMetric, Grouping, Measure, Measurements
+
+RANKED = ("auroc", "spearman", "kendall", "pairwise", "pairwise_same")
+"""Kinds of derived metrics that compare units with each other: no functions of totals."""
 
 STANDARDIZED = ("std", "mean_abs")
 """Kinds of derived metrics that are in standard deviations of the scores."""
@@ -29,9 +36,106 @@ def build_statistics(measured: Measurements, over: Grouping | None = None) -> di
         elif derived.kind == "calibration":
             if measured.measures[derived.sources[0]].where.any():
                 statistics[name] = _calibration_statistic(measured, derived, over)
-        elif derived.kind != "auroc" and all(source in statistics for source in derived.sources):
+        elif derived.kind == "pearson":
+            statistic = _pearson_statistic(measured, derived, over)
+            if not math.isnan(statistic.value()):
+                statistics[name] = statistic
+        elif derived.kind not in RANKED and all(name in statistics for name in derived.sources):
             statistics[name] = _derived_statistic(measured, derived, over)
     return statistics
+
+
+def build_rank_statistics(
+    measured: Measurements, over: Grouping | None = None
+) -> dict[str, RankStatistic]:
+    """Build the statistic of every metric that compares units with each other, where defined."""
+    statistics: dict[str, RankStatistic] = {}
+    for name, derived in measured.derived.items():
+        if derived.kind == "auroc":
+            scores, present = auroc_scores(measured, name)
+            groups = None if over is None else over.codes
+            statistic = metrics.auroc_statistic(
+                scores, groups, present=present, chance=derived.chance
+            )
+        elif derived.kind in RANKED:
+            statistic = _rating_statistic(measured, derived, over)
+        else:
+            continue
+        if not math.isnan(statistic.value()):
+            statistics[name] = statistic
+    return statistics
+
+
+def _rating_statistic(
+    measured: Measurements, derived: DerivedMetric, over: Grouping | None
+) -> RankStatistic:
+    """Agreement of scores with ratings; of groups, the mean of theirs."""
+    scores, ratings = (measured.measures[name] for name in derived.sources)
+    build = _RATING_STATISTICS[derived.kind]
+    where = scores.where & ratings.where
+    masks = [where]
+    if over is not None:
+        masks = [where & (over.codes == group) for group in range(len(over.names))]
+    parts = []
+    for mask in masks:
+        members = np.flatnonzero(mask)
+        clusters = None if measured.clusters is None else measured.clusters[members]
+        statistic = build(scores.values[members], ratings.values[members], clusters)
+        parts.append(lift(statistic, members, len(measured)))
+    return parts[0] if over is None else mean_of_ranks(parts)
+
+
+def _pairwise_statistic(
+    scores: FloatArray, ratings: FloatArray, clusters: IntArray | None
+) -> RankStatistic:
+    """Pairwise accuracy with ties calibrated on other clusters; on the same pairs with too few."""
+    if len(scores) > MOST_EXAMPLES:
+        return _undefined_statistic(len(scores))
+    calibration = calibrate_ties(scores, ratings, clusters)
+    if calibration is None:
+        return _pairwise_same_statistic(scores, ratings, clusters)
+    return metrics.pairwise_statistic(scores, ratings, calibration)
+
+
+def _pairwise_same_statistic(
+    scores: FloatArray, ratings: FloatArray, clusters: IntArray | None
+) -> RankStatistic:
+    if not 2 <= len(scores) <= MOST_EXAMPLES:
+        return _undefined_statistic(len(scores))
+    threshold, _ = metrics.tie_threshold(scores, ratings)
+    return metrics.pairwise_statistic(scores, ratings, threshold)
+
+
+def _undefined_statistic(size: int) -> RankStatistic:
+    return RankStatistic(
+        size,
+        lambda codes, units: lambda counts: np.full(len(counts), np.nan),
+        lambda units: 1,
+        share=True,
+    )
+
+
+_RATING_STATISTICS: dict[
+    str, Callable[[FloatArray, FloatArray, IntArray | None], RankStatistic]
+] = {
+    "spearman": lambda scores, ratings, clusters: metrics.spearman_statistic(scores, ratings),
+    "kendall": lambda scores, ratings, clusters: metrics.kendall_statistic(scores, ratings),
+    "pairwise": _pairwise_statistic,
+    "pairwise_same": _pairwise_same_statistic,
+}
+
+
+def statistic_interval(
+    statistic: Statistic | RankStatistic,
+    clusters: IntArray | None,
+    *,
+    resamples: int,
+    seed: int,
+) -> tuple[float, float]:
+    """Interval of a statistic of either kind; (NaN, NaN) where there is none."""
+    if isinstance(statistic, RankStatistic):
+        return metrics.rank_interval(statistic, clusters=clusters, resamples=resamples, seed=seed)
+    return metrics.intervals([statistic], clusters=clusters, resamples=resamples, seed=seed)[0]
 
 
 def count_units(measured: Measurements, name: str) -> int:
@@ -42,8 +146,8 @@ def count_units(measured: Measurements, name: str) -> int:
 
 def is_share(measured: Measurements, name: str) -> bool:
     """Whether a metric is a share, of units or of pairs of them, to be written as a percentage."""
-    if name in measured.derived and measured.derived[name].kind == "auroc":
-        return True
+    if name in measured.derived and measured.derived[name].kind in RANKED:
+        return measured.derived[name].kind not in ("spearman", "kendall")
     return _is_share(measured.measures[metric_sources(measured, name)[0]])
 
 
@@ -106,6 +210,23 @@ def _calibration_statistic(
             calibration_error(probability.values, truth.values, mask.astype(np.float64))
             for mask in masks
             if mask.any()
+        ]
+    )
+
+
+def _pearson_statistic(
+    measured: Measurements, derived: DerivedMetric, over: Grouping | None
+) -> Statistic:
+    """Pearson's correlation of scores with ratings; of groups, the mean of theirs."""
+    scores, ratings = (measured.measures[name] for name in derived.sources)
+    where = scores.where & ratings.where
+    masks = [where]
+    if over is not None:
+        masks = [where & (over.codes == group) for group in range(len(over.names))]
+    return metrics.combine(
+        [
+            metrics.correlation_of(scores.values, ratings.values, mask.astype(np.float64))
+            for mask in masks
         ]
     )
 

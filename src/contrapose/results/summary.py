@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -29,11 +28,12 @@ from contrapose.results.schema import MetricValue
 from contrapose.results.shapes import AVERAGE, find_shape
 from contrapose.results.statistics import (
     STANDARDIZED,
-    auroc_scores,
+    build_rank_statistics,
     build_statistics,
     count_units,
     mean_statistic,
     metric_sources,
+    statistic_interval,
 )
 
 RESAMPLES = 10_000
@@ -143,11 +143,14 @@ def summarize(
         )
         for name, statistic in statistics.items()
     }
-    for name, derived in measured.derived.items():
-        if derived.kind == "auroc":
-            area = _auroc_value(measured, name, over, resamples, seed)
-            if not math.isnan(area.value):  # a part may have captions of one label only
-                values[name] = area
+    for name, ranked in build_rank_statistics(measured, over).items():
+        bound = statistic_interval(ranked, measured.clusters, resamples=resamples, seed=seed)
+        values[name] = MetricValue(
+            value=ranked.value(),
+            ci95=known_interval(bound),
+            n=count_units(measured, name),
+            chance=ranked.chance,
+        )
     return values
 
 
@@ -170,30 +173,6 @@ def _tie_rate(measured: Measurements, name: str, over: Grouping | None) -> float
         return None
     tied = [source.ties for source in sources if source.ties is not None]
     return mean_statistic(sources[0], np.logical_or.reduce(tied).astype(np.float64), over).value()
-
-
-def _auroc_value(
-    measured: Measurements, name: str, over: Grouping | None, resamples: int, seed: int
-) -> MetricValue:
-    """AUROC with its own bootstrap, since it is no function of sums."""
-    scores, present = auroc_scores(measured, name)
-    groups = None if over is None else over.codes
-    ci95 = metrics.auroc_interval(
-        scores,
-        groups,
-        present=present,
-        clusters=measured.clusters,
-        resamples=resamples,
-        seed=seed,
-    )
-    value = metrics.auroc(scores, groups, present=present)
-    return MetricValue(
-        value=value,
-        ci95=known_interval(ci95),
-        n=len(scores),
-        chance=measured.derived[name].chance,
-        ties=None,
-    )
 
 
 def _other_aggregation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,10 +28,13 @@ from contrapose.metrics import FloatArray, IntArray
 from contrapose.scores.answers import Answers, Frame, build_frame_from_card
 from contrapose.scores.arrays import read_subset_arrays
 from contrapose.scores.layouts import LAYOUTS, detect_layout, drop_unknown, resolve_replies
+from contrapose.scores.rating_layouts import parse_rating_rows, score_columns, split_column
 from contrapose.scores.rows import ScoreRows, fill_scores, find_complete
 
 MOST_PEEKED = 1 << 20
 """Bytes of a line that are read to recognize a file."""
+
+TABLES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 
 LikelihoodScale = Literal["log", "probability", "inverse-nll"]
 """log: mean log P per token. probability: its exp (VisualGPTScore). inverse-nll: 1 / mean NLL."""
@@ -94,7 +98,8 @@ def read_scores(path: Path, card: Card, frame: Frame | None, *, partial: bool = 
     """Read a score table from a file, checked against the benchmark.
 
     Args:
-        path: label rows, a general table, an array, or a folder of arrays.
+        path: label rows, a general table, an array, or a folder of arrays; `FILE@COLUMN` is one of
+            several scores in a file.
         card: the benchmark's card.
         frame: its examples, when its annotation files were read; without them the card must
             promise one shape for all examples.
@@ -105,7 +110,20 @@ def read_scores(path: Path, card: Card, frame: Frame | None, *, partial: bool = 
     """
     if is_array_path(path):
         return _read_arrays(path, card, frame, partial=partial)
-    return answers_from_rows(_read_rows(path, card), card, frame, partial)
+    file, column = split_column(path)
+    rows = parse_rows(_read_records(file, StrictProblems()), card, file, column)
+    return answers_from_rows(rows, card, frame, partial)
+
+
+def list_columns(path: Path) -> tuple[str, ...]:
+    """Names of the scores of a file that holds several for each example; else none."""
+    if is_array_path(path) or not path.is_file() or path.suffix.lower() not in TABLES:
+        return ()
+    first = next(_read_records(path, StrictProblems()), None)
+    if first is None or detect_layout(first) != "ratings":
+        return ()
+    columns = score_columns(first.value)
+    return columns if len(columns) > 1 else ()
 
 
 def answers_from_rows(rows: ScoreRows, card: Card, frame: Frame | None, partial: bool) -> Answers:
@@ -178,7 +196,7 @@ def detect_benchmark(path: Path) -> str | None:
             and stems <= set(card.counts)
         ]
         return fits[0] if len(fits) == 1 else None
-    first = next(_read_records(path, StrictProblems()), None)
+    first = next(_read_records(split_column(path)[0], StrictProblems()), None)
     layout = None if first is None else detect_layout(first)
     return None if first is None or layout is None else LAYOUTS[layout].benchmark(first.value)
 
@@ -209,8 +227,12 @@ def _read_rows(path: Path, card: Card) -> ScoreRows:
     return parse_rows(_read_records(path, StrictProblems()), card, path)
 
 
-def parse_rows(records: Iterator[Record], card: Card, path: Path) -> ScoreRows:
+def parse_rows(
+    records: Iterator[Record], card: Card, path: Path, column: str | None = None
+) -> ScoreRows:
     """Parse the records of a score table, whichever layout they have.
+
+    Of several scores in a row, `column` names one.
 
     Raises:
         InputError: there are none, or they are not scores of this benchmark.
@@ -233,6 +255,10 @@ def parse_rows(records: Iterator[Record], card: Card, path: Path) -> ScoreRows:
             line=first.line,
         )
     parse = LAYOUTS[layout].parse
+    if layout == "ratings":
+        parse = functools.partial(parse_rating_rows, column=column)
+    elif column is not None:
+        raise InputError(f"holds one score for each pair, and none called {column!r}.", file=path)
     return ScoreRows(path, parse(chain((first,), records), problems))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from contrapose.errors import InputError, option
 from contrapose.files import MalformedError, Problems, Record, parse_records
 from contrapose.scores.answers import Frame
+from contrapose.scores.rating_layouts import RATING_FIELDS, parse_rating_rows
 from contrapose.scores.reply_layouts import (
     NO_ANSWER,
     is_hallusionbench,
@@ -40,10 +41,14 @@ def is_label(value: object) -> bool:
     return isinstance(value, str | int) and str(value).strip().lower() in LABELS
 
 
+JUDGEMENT_TAGS = {"relation": "relation", "dataset_source": "subset", "text": "prompt"}
+"""Tags that rows of judgements may give: field → tag."""
+
+
 def parse_judgement_rows(records: Iterable[Record], problems: Problems) -> list[ScoreRow]:
     """Parse rows `{"id", "label", "score", "relation"}` with the label 0 or 1; one pair each.
 
-    Without an id, rows count from 0.
+    Without an id, rows count from 0. SeeTRUE's rows with a score are read too.
     """
 
     def build(record: Record) -> ScoreRow:
@@ -51,7 +56,11 @@ def parse_judgement_rows(records: Iterable[Record], problems: Problems) -> list[
         if not is_label(label):
             raise MalformedError(f"record {record.key}: 'label' must be 0 or 1.")
         example = record.name("id") if "id" in record.value else record.key
-        tags = (("relation", record.text("relation")),) if record.value.get("relation") else ()
+        tags = tuple(
+            (tag, record.text(name))
+            for name, tag in JUDGEMENT_TAGS.items()
+            if record.value.get(name)
+        )
         return ScoreRow(
             example,
             None,
@@ -354,7 +363,13 @@ LAYOUTS = {
         "rows with a label of 0 or 1 (id, label, score)",
         lambda row: is_label(row.get("label")) and "score" in row,
         parse_judgement_rows,
-        lambda row: "vsr" if "relation" in row else None,
+        lambda row: "vsr" if "relation" in row else "seetrue" if "dataset_source" in row else None,
+    ),
+    "ratings": Layout(
+        "rows with people's ratings (human_scores or rating)",
+        lambda row: any(name in row for name in RATING_FIELDS),
+        parse_rating_rows,
+        lambda row: "tifa160" if "human_scores" in row and "text_id" in row else None,
     ),
 }
 """Layouts by name, in the order in which they are tried."""

@@ -6,7 +6,7 @@ import pytest
 
 from contrapose.report.html.rankings import MOST_BARS, ranking_plot, render_ranking
 from contrapose.report.ranking import describe_ranking, group_letters, ranking_tables
-from contrapose.results.rank import BenchmarkRanking, RankedModel, RankedPair, Ranking
+from contrapose.results.rankings import BenchmarkRanking, RankedModel, RankedPair, Ranking
 from contrapose.results.schema import Difference
 from tests.report.html.checks import Balanced, finite
 

@@ -23,7 +23,7 @@ from tests.fakes import Entry, Fake, Tower, choices, pairs
 FAMILIES = (
     "adversarial", "boundaries",
     "choice", "classes", "composed", "edits", "foil", "images", "judgement", "pairs", "probes",
-    "proficiency", "question_groups", "questions", "retrieval", "sets", "triple",
+    "proficiency", "question_groups", "questions", "ratings", "retrieval", "sets", "triple",
 )  # fmt: skip
 
 

@@ -147,8 +147,9 @@ IMAGE_COLUMN = re.compile(r"image(_\d+)?")
 def load_user_benchmark(path: Path) -> Benchmark:
     """Build a benchmark from a file of examples, with a card derived from its content.
 
-    The family is "judgement" when every example is one image with one caption, "choice" when every
-    one is an image with one right caption, else "pairs", whose scores are defined for any shape.
+    The family is "judgement" when every example is one image with one caption, and "ratings" when
+    all these have the tag `rating`; "choice" when every one is an image with one right caption,
+    else "pairs", whose scores are defined for any shape.
     Malformed records are left for `read` to report.
 
     Raises:
@@ -156,9 +157,9 @@ def load_user_benchmark(path: Path) -> Benchmark:
     """
     problems_here = ProblemList()
     examples = list(_read_examples(path, path.parent, problems_here))
-    family = "pairs"
+    family: str | None = "pairs"
     if examples and all(example.shape == (1, 1) for example in examples):
-        family = "judgement"
+        family = None  # judgements or ratings, as the card finds
     elif all(len(example.match) == 1 and sum(example.match[0]) == 1 for example in examples):
         family = "choice"
     card = examples_card(

@@ -1,7 +1,5 @@
 """Bootstrap intervals: resample examples, or clusters of them, by their totals alone.
 
-The area under the ROC curve is no function of totals: it is resampled by reweighting ranks.
-
 A `Statistic` depends on the examples through column totals, so a resample is a vector of counts
 times the matrix of what each unit (an example, or a cluster of examples that share an image) adds.
 That leaves two exact ways, and the cheaper one is taken:
@@ -20,31 +18,18 @@ Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13: perce
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
-from contrapose.metrics.statistics.resampling import (
-    ResamplingUnits,
-    cluster_codes,
-    draw_counts,
-    find_units,
-)
-from contrapose.metrics.statistics.shares import (
-    FEWEST_UNITS,
-    NO_INTERVAL,
-    clopper_pearson,
-    effective_units,
-    exact_interval,
-)
-from contrapose.metrics.statistics.statistic import Statistic, divide, join
-from contrapose.metrics.types import BoolArray, FloatArray, IntArray, require_shape, widen
+from contrapose.metrics.statistics.resampling import ResamplingUnits, draw_counts, find_units
+from contrapose.metrics.statistics.shares import exact_interval
+from contrapose.metrics.statistics.statistic import Statistic, join
+from contrapose.metrics.types import FloatArray, IntArray
 
 T = TypeVar("T")
 
@@ -226,144 +211,3 @@ def _draw_units(rng: np.random.Generator, units: ResamplingUnits, resamples: int
         part = slice(start, start + step)
         totals += counts[:, part].astype(np.float64) @ units.rows[part]
     return totals
-
-
-AUROC_WORK = 8
-"""Passes over the examples that one resample of the AUROC costs, beside drawing it."""
-
-
-def auroc(
-    scores: ArrayLike, groups: ArrayLike | None = None, *, present: BoolArray | None = None
-) -> float:
-    """AUROC: how often a right caption, of any example, beats a wrong one; a tie counts ½.
-
-    The mean over all pairs of a caption and a foil, computed from ranks. Chance ½.
-
-    Args:
-        scores: (k, 2) scores of captions and of foils.
-        groups: (k,) codes from 0, −1 for what is not counted; the mean over groups of the area
-            within each is then given.
-        present: (k, 2) which of the two an example has; None means both.
-    """
-    pairs, parts = _rank_groups(scores, groups, present)
-    return float(_mean_area(parts, np.ones((1, len(pairs))))[0])
-
-
-def auroc_interval(
-    scores: ArrayLike,
-    groups: ArrayLike | None = None,
-    *,
-    present: BoolArray | None = None,
-    clusters: IntArray | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    level: float = 0.95,
-) -> tuple[float, float]:
-    """Percentile interval of the AUROC; examples, or clusters of them, are drawn together.
-
-    An area of 0 or 1, and one of few examples, gets the exact interval of a share of so many units.
-    Arguments are those of `auroc` and of `replicates`.
-    """
-    pairs, parts = _rank_groups(scores, groups, present)
-    if not len(pairs):
-        return float("nan"), float("nan")
-    codes, units = cluster_codes(clusters, len(pairs))
-    area = float(_mean_area(parts, np.ones((1, len(pairs))))[0])
-    if math.isnan(area) or (codes is not None and units < FEWEST_UNITS):
-        return NO_INTERVAL
-    if units < FEWEST_UNITS or area in (0.0, 1.0):
-        sizes = np.ones(units) if codes is None else np.bincount(codes).astype(np.float64)
-        n = effective_units(sizes)
-        return clopper_pearson(n * area, n, level)
-
-    drawn = _area_replicates(parts, codes, (units, len(pairs)), resamples, seed)
-    return percentile_interval(drawn, level)
-
-
-def auroc_differences(
-    a: ArrayLike,
-    b: ArrayLike,
-    groups: ArrayLike | None = None,
-    *,
-    present: BoolArray | None = None,
-    clusters: IntArray | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> FloatArray:
-    """Bootstrap replicates of the difference of two AUROCs, b − a, on the same resamples.
-
-    Empty with fewer than `FEWEST_UNITS` clusters. Arguments are those of `auroc_interval`.
-    """
-    pairs, first = _rank_groups(a, groups, present)
-    _, second = _rank_groups(b, groups, present)
-    codes, units = cluster_codes(clusters, len(pairs))
-    if units < FEWEST_UNITS:
-        return np.empty(0)
-    one, other = (
-        _area_replicates(parts, codes, (units, len(pairs)), resamples, seed)
-        for parts in (first, second)
-    )
-    return np.asarray(other - one)
-
-
-def _area_replicates(
-    parts: list[_GroupRanks],
-    codes: IntArray | None,
-    sizes: tuple[int, int],
-    resamples: int,
-    seed: int,
-) -> FloatArray:
-    """AUROC of each resample; `sizes` are the numbers of units and of examples."""
-    units, examples = sizes
-
-    def areas(rng: np.random.Generator, rows: int) -> FloatArray:
-        counts = draw_counts(rng, units, rows).astype(np.float64)
-        return _mean_area(parts, counts if codes is None else counts[:, codes])
-
-    work = AUROC_WORK * examples
-    resamples = limit_resamples(work, resamples)
-    blocks = map_blocks(areas, rows=BLOCK // work, resamples=resamples, seed=seed)
-    return np.concatenate(blocks)
-
-
-class _GroupRanks:
-    """Examples of one group: foils sorted, and the rank of each caption among them."""
-
-    def __init__(self, members: IntArray, pairs: FloatArray, present: BoolArray | None):
-        right = wrong = members
-        if present is not None:
-            right, wrong = (members[present[members, side]] for side in (0, 1))
-        captions, foils = pairs[right, 0], pairs[wrong, 1]
-        order = np.argsort(foils)
-        self._captions = right
-        self._foils = wrong[order]
-        self._below = np.searchsorted(foils[order], captions, side="left")
-        self._not_above = np.searchsorted(foils[order], captions, side="right")
-
-    def area(self, weights: FloatArray) -> FloatArray:
-        """(r,) AUROC of the group with the examples weighted by each row of `weights` (r, k)."""
-        reached = np.zeros((len(weights), len(self._foils) + 1))
-        np.cumsum(weights[:, self._foils], axis=1, out=reached[:, 1:])
-        beaten = (reached[:, self._below] + reached[:, self._not_above]) / 2
-        counted = weights[:, self._captions]
-        return divide((counted * beaten).sum(axis=1), counted.sum(axis=1) * reached[:, -1])
-
-
-def _mean_area(parts: list[_GroupRanks], weights: FloatArray) -> FloatArray:
-    """(r,) mean AUROC over the groups that have weight."""
-    if not parts:
-        return np.full(len(weights), np.nan)
-    areas = np.stack([part.area(weights) for part in parts], axis=1)
-    alive = ~np.isnan(areas)
-    return divide(np.where(alive, areas, 0.0).sum(axis=1), alive.sum(axis=1))
-
-
-def _rank_groups(
-    scores: ArrayLike, groups: ArrayLike | None, present: BoolArray | None
-) -> tuple[FloatArray, list[_GroupRanks]]:
-    pairs = require_shape(widen(scores), (None, 2), "scores of captions and foils")
-    codes = np.zeros(len(pairs), dtype=np.int64) if groups is None else np.asarray(groups)
-    if codes.shape != (len(pairs),):
-        raise InputError(f"{len(pairs)} examples but {codes.shape} group codes.")
-    members = (np.flatnonzero(codes == code) for code in np.unique(codes[codes >= 0]))
-    return pairs, [_GroupRanks(positions, pairs, present) for positions in members]

@@ -32,7 +32,7 @@ from contrapose.report.ranking import (
     pairs_table,
 )
 from contrapose.report.tables import format_value, metric_words
-from contrapose.results.rank import BenchmarkRanking, RankedModel, Ranking
+from contrapose.results.rankings import BenchmarkRanking, RankedModel, Ranking
 
 AXIS_WIDTH, AXIS_TOP, BAR_STEP, LABEL_STEP, LABEL_GAP = 380.0, 44.0, 11.0, 19.0, 24.0
 LONGEST_LABEL = 44

@@ -10,7 +10,9 @@ from contrapose.metrics import (
     AlphaIntervals,
     BoolArray,
     FloatArray,
+    IntArray,
     chance_levels,
+    clusters_of,
     pair_wins,
     text_intervals,
 )
@@ -50,3 +52,15 @@ def caption_debiasing(metric: str) -> Debiasing:
         return text_intervals(answers.scores, log_prior, frame.match, frame.present), None
 
     return Debiasing(metric, intervals)
+
+
+def prompt_clusters(frame: Frame) -> IntArray:
+    """Clusters of examples that share an image or a prompt: the tag `prompt`, else the caption."""
+    prompts = frame.tags.get("prompt", frame.texts or ("",) * len(frame))
+    return clusters_of(
+        [
+            {("prompt", prompt) if prompt else ("example", i)}
+            | ({("cluster", int(frame.clusters[i]))} if frame.clusters is not None else set())
+            for i, prompt in enumerate(prompts)
+        ]
+    )

@@ -5,12 +5,13 @@ calibration need probabilities or a threshold of the user; AUROC and the accurac
 threshold do not. That threshold is chosen on scores of dev examples: given beside the others, or
 those whose tag `split` is `dev`; and by cross-fitting where there are none. Scores that are all 0,
 ½ or 1 are replies: ½ is a reply that says neither yes nor no, which is wrong, and which only the
-official protocol takes for a yes.
+official protocol takes for a yes. Examples with the same tag `prompt` are one cluster.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.metrics.judgement import best_threshold, cross_fit
 from contrapose.results.measures import MARGIN, DerivedMetric, Measure
 from contrapose.results.shapes.base import ChatMeasures, MeasureInput, Shape, ShapeMeasures
+from contrapose.results.shapes.comparisons import prompt_clusters
 from contrapose.scores import Frame
 
 NO_ANSWER = 0.5
@@ -30,7 +32,7 @@ BEST = "best_threshold_accuracy"
 
 
 def _measure(question: MeasureInput) -> ShapeMeasures:
-    frame = question.answers.frame
+    frame = _cluster_by_prompt(question.answers.frame)
     if frame.match.shape[1:] != (1, 1):
         raise InputError(f"{question.card.name} needs 1 image and 1 caption an example.")
     scores = question.answers.scores[:, 0, 0].astype(np.float64)
@@ -58,7 +60,10 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
             s, truth, threshold, official=question.protocol == "official"
         )
         derived["balanced_accuracy"] = DerivedMetric("average", ("accuracy_true", "accuracy_false"))
-    described = (counted.ids, counted.tags, counted.clusters) if len(dev) else None
+    described = None
+    if len(dev) or "prompt" in frame.tags:
+        described = (counted.ids, counted.tags, counted.clusters)
+        notes = [*question.answers.notes, *notes]
     if are_replies(s) and question.threshold in (None, NO_ANSWER):
         away = np.where(truth, NO_ANSWER - s, s - NO_ANSWER)
         measures[MARGIN] = Measure(away, everywhere, better=None, shown=False)
@@ -84,6 +89,11 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
         measures["truth"] = Measure(truth.astype(np.float64), everywhere, better=None, shown=False)
         derived["calibration_error"] = DerivedMetric("calibration", ("probability", "truth"))
     return ShapeMeasures(measures, derived, tuple(notes), described)  # type: ignore[arg-type]
+
+
+def _cluster_by_prompt(frame: Frame) -> Frame:
+    """Frame whose clusters are also of prompts, where the tag `prompt` names them."""
+    return replace(frame, clusters=prompt_clusters(frame)) if "prompt" in frame.tags else frame
 
 
 def _is_dev(frame: Frame) -> BoolArray:

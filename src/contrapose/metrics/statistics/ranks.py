@@ -1,0 +1,253 @@
+"""Rank statistics: those that compare examples with each other, so that no sums tell them.
+
+The area under the ROC curve, rank correlations and shares of pairs depend on all examples at once.
+A resample is given by how often each unit (an example, or a cluster of examples) is drawn, and a
+`RankStatistic` computes its value from these counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from contrapose.errors import InputError
+from contrapose.metrics.statistics.bootstrap import (
+    BLOCK,
+    RESAMPLES,
+    limit_resamples,
+    map_blocks,
+    percentile_interval,
+)
+from contrapose.metrics.statistics.resampling import cluster_codes, draw_counts
+from contrapose.metrics.statistics.shares import (
+    FEWEST_UNITS,
+    NO_INTERVAL,
+    clopper_pearson,
+    effective_units,
+)
+from contrapose.metrics.statistics.statistic import divide
+from contrapose.metrics.types import BoolArray, FloatArray, IntArray, require_shape, widen
+
+UnitFormula = Callable[[FloatArray], FloatArray]
+"""From how often each unit is drawn (r, u), one row a resample, to values (r,)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankStatistic:
+    """Statistic that is computed from how often each unit is drawn.
+
+    Attributes:
+        examples: number of examples.
+        bind: from the unit of each example, (k,) codes, and the number of units to the formula.
+        work: from the number of units to what a resample costs, in draws of one unit.
+        share: whether it is a share of examples or of pairs of them.
+        chance: chance level; None where guessing has no meaning.
+    """
+
+    examples: int
+    bind: Callable[[IntArray, int], UnitFormula]
+    work: Callable[[int], int]
+    share: bool = False
+    chance: float | None = field(default=None, kw_only=True)
+
+    def value(self) -> float:
+        """Value of the statistic; NaN where it is not defined."""
+        if not self.examples:
+            return float("nan")
+        formula = self.bind(np.zeros(self.examples, dtype=np.int64), 1)
+        return float(formula(np.ones((1, 1)))[0])
+
+
+def rank_replicates(
+    statistic: RankStatistic,
+    *,
+    clusters: IntArray | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> FloatArray:
+    """Bootstrap replicates of a rank statistic; empty with fewer than `FEWEST_UNITS` units.
+
+    Statistics of the same number of examples and equal work get the same resamples. Arguments are
+    those of `bootstrap.replicates`.
+    """
+    codes, units = cluster_codes(clusters, statistic.examples)
+    if units < FEWEST_UNITS:
+        return np.empty(0)
+    formula = statistic.bind(np.arange(units) if codes is None else codes, units)
+    work = max(1, statistic.work(units))
+    blocks = map_blocks(
+        lambda rng, rows: formula(draw_counts(rng, units, rows).astype(np.float64)),
+        rows=BLOCK // work,
+        resamples=limit_resamples(work, resamples),
+        seed=seed,
+    )
+    return np.concatenate(blocks)
+
+
+def rank_interval(
+    statistic: RankStatistic,
+    *,
+    clusters: IntArray | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    level: float = 0.95,
+) -> tuple[float, float]:
+    """Percentile interval of a rank statistic; examples, or clusters of them, are drawn together.
+
+    A share of 0 or 1, and one of few examples, gets the exact interval of so many units. (NaN, NaN)
+    where the statistic is not defined, with fewer than `FEWEST_UNITS` clusters, and for a
+    correlation that is perfect or of few examples. Arguments are those of `bootstrap.replicates`.
+    """
+    codes, units = cluster_codes(clusters, statistic.examples)
+    value = statistic.value()
+    if np.isnan(value) or (codes is not None and units < FEWEST_UNITS):
+        return NO_INTERVAL
+    if statistic.share and (units < FEWEST_UNITS or value in (0.0, 1.0)):
+        sizes = np.ones(units) if codes is None else np.bincount(codes).astype(np.float64)
+        n = effective_units(sizes)
+        return clopper_pearson(n * value, n, level)
+    if abs(value) == 1:
+        return NO_INTERVAL
+    drawn = rank_replicates(statistic, clusters=clusters, resamples=resamples, seed=seed)
+    return percentile_interval(drawn, level)
+
+
+def lift(statistic: RankStatistic, members: IntArray, examples: int) -> RankStatistic:
+    """Statistic of some examples as one of all of them; the others do not count."""
+    return RankStatistic(
+        examples,
+        lambda codes, units: statistic.bind(codes[members], units),
+        statistic.work,
+        statistic.share,
+        chance=statistic.chance,
+    )
+
+
+def mean_of_ranks(statistics: Sequence[RankStatistic]) -> RankStatistic:
+    """Mean of rank statistics of the same examples; those that are NaN in a resample are left out.
+
+    Raises:
+        InputError: there are none.
+    """
+    if not statistics:
+        raise InputError("a mean of statistics needs at least one.")
+    levels = [one.chance for one in statistics if one.chance is not None]
+
+    def bind(codes: IntArray, units: int) -> UnitFormula:
+        formulas = [one.bind(codes, units) for one in statistics]
+
+        def formula(counts: FloatArray) -> FloatArray:
+            return _mean_of_defined(np.stack([one(counts) for one in formulas], axis=1))
+
+        return formula
+
+    return RankStatistic(
+        statistics[0].examples,
+        bind,
+        lambda units: sum(one.work(units) for one in statistics),
+        all(one.share for one in statistics),
+        chance=float(np.mean(levels)) if len(levels) == len(statistics) else None,
+    )
+
+
+def _mean_of_defined(values: FloatArray) -> FloatArray:
+    """(r,) mean over the columns that are not NaN."""
+    alive = ~np.isnan(values)
+    return divide(np.where(alive, values, 0.0).sum(axis=1), alive.sum(axis=1))
+
+
+AUROC_WORK = 8
+"""Passes over the examples that one resample of the AUROC costs, beside drawing it."""
+
+
+def auroc_statistic(
+    scores: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    present: BoolArray | None = None,
+    chance: float | None = None,
+) -> RankStatistic:
+    """AUROC as a statistic; arguments are those of `auroc`."""
+    pairs, parts = _rank_groups(scores, groups, present)
+
+    def bind(codes: IntArray, units: int) -> UnitFormula:
+        return lambda counts: _mean_area(parts, counts[:, codes])
+
+    return RankStatistic(
+        len(pairs), bind, lambda units: AUROC_WORK * len(pairs), True, chance=chance
+    )
+
+
+def auroc(
+    scores: ArrayLike, groups: ArrayLike | None = None, *, present: BoolArray | None = None
+) -> float:
+    """AUROC: how often a right caption, of any example, beats a wrong one; a tie counts ½.
+
+    The mean over all pairs of a caption and a foil, computed from ranks. Chance ½.
+
+    Args:
+        scores: (k, 2) scores of captions and of foils.
+        groups: (k,) codes from 0, −1 for what is not counted; the mean over groups of the area
+            within each is then given.
+        present: (k, 2) which of the two an example has; None means both.
+    """
+    return auroc_statistic(scores, groups, present=present).value()
+
+
+def auroc_interval(
+    scores: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    present: BoolArray | None = None,
+    clusters: IntArray | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    level: float = 0.95,
+) -> tuple[float, float]:
+    """Interval of the AUROC; arguments are those of `auroc` and of `rank_interval`."""
+    statistic = auroc_statistic(scores, groups, present=present)
+    return rank_interval(statistic, clusters=clusters, resamples=resamples, seed=seed, level=level)
+
+
+class _GroupRanks:
+    """Examples of one group: foils sorted, and the rank of each caption among them."""
+
+    def __init__(self, members: IntArray, pairs: FloatArray, present: BoolArray | None):
+        right = wrong = members
+        if present is not None:
+            right, wrong = (members[present[members, side]] for side in (0, 1))
+        captions, foils = pairs[right, 0], pairs[wrong, 1]
+        order = np.argsort(foils)
+        self._captions = right
+        self._foils = wrong[order]
+        self._below = np.searchsorted(foils[order], captions, side="left")
+        self._not_above = np.searchsorted(foils[order], captions, side="right")
+
+    def area(self, weights: FloatArray) -> FloatArray:
+        """(r,) AUROC of the group with the examples weighted by each row of `weights` (r, k)."""
+        reached = np.zeros((len(weights), len(self._foils) + 1))
+        np.cumsum(weights[:, self._foils], axis=1, out=reached[:, 1:])
+        beaten = (reached[:, self._below] + reached[:, self._not_above]) / 2
+        counted = weights[:, self._captions]
+        return divide((counted * beaten).sum(axis=1), counted.sum(axis=1) * reached[:, -1])
+
+
+def _mean_area(parts: list[_GroupRanks], weights: FloatArray) -> FloatArray:
+    """(r,) mean AUROC over the groups that have weight."""
+    if not parts:
+        return np.full(len(weights), np.nan)
+    return _mean_of_defined(np.stack([part.area(weights) for part in parts], axis=1))
+
+
+def _rank_groups(
+    scores: ArrayLike, groups: ArrayLike | None, present: BoolArray | None
+) -> tuple[FloatArray, list[_GroupRanks]]:
+    pairs = require_shape(widen(scores), (None, 2), "scores of captions and foils")
+    codes = np.zeros(len(pairs), dtype=np.int64) if groups is None else np.asarray(groups)
+    if codes.shape != (len(pairs),):
+        raise InputError(f"{len(pairs)} examples but {codes.shape} group codes.")
+    members = (np.flatnonzero(codes == code) for code in np.unique(codes[codes >= 0]))
+    return pairs, [_GroupRanks(positions, pairs, present) for positions in members]
