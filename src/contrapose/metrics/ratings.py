@@ -74,7 +74,8 @@ class _Levels:
     def __init__(self, values: FloatArray):
         self.order = np.argsort(values, kind="stable")
         ordered = values[self.order]
-        new = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(values) else []
+        new = np.append(ordered[1:] != ordered[:-1], True)  # the last of each group
+        new = np.roll(new, 1)[: len(values)]  # the first of each
         self.starts = np.flatnonzero(new)
         self.group: IntArray = np.empty(len(values), dtype=np.int64)
         self.group[self.order] = np.cumsum(new) - 1

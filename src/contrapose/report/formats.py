@@ -17,7 +17,7 @@ from contrapose.report.audit import metric_rows
 from contrapose.report.ranking import group_letters
 from contrapose.report.tables import SIGNS, Mark, Table
 from contrapose.results import Comparison, MetricValue, Results
-from contrapose.results.rank import Ranking
+from contrapose.results.rankings import Ranking
 from contrapose.results.schema import AuditReport
 
 TextFormat = Literal["markdown", "latex"]

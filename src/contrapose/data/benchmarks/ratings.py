@@ -327,8 +327,10 @@ def _read_skills(path: Path) -> dict[str, tuple[str, ...]]:
     if not path.is_file():
         return {}
     content = read_json(path)
+    if not isinstance(content, dict):
+        raise InputError("must map skills to lists of prompts.", file=path)
     skills: dict[str, list[str]] = {}
-    for skill, prompts in content.items() if isinstance(content, dict) else ((None, None),):
+    for skill, prompts in content.items():
         if not isinstance(prompts, list) or not all(
             isinstance(number, int | str) and len(str(number)) < 20 for number in prompts
         ):

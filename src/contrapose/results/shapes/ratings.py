@@ -63,7 +63,7 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     else:
         notes += _note_ties(scores, ratings, clusters, official=official)
     units = (frame.ids, frame.tags, clusters)
-    return ShapeMeasures(measures, derived, tuple(notes), units)  # type: ignore[arg-type]
+    return ShapeMeasures(measures, derived, tuple(notes), units)
 
 
 def _read_ratings(frame: Frame, benchmark: str) -> FloatArray:
