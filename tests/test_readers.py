@@ -392,7 +392,17 @@ def read_tune(root: Path) -> None:
 CAPTIONS = [{"caption": "a cat", "image": "1.jpg"}, {"captions": ["a", "b"]}]
 TRAINING = [{"image": "1.jpg", "caption": "a cat", "negatives": ["a dog"], "positives": ["a c"],
              "kinds": {"negatives": ["swap"]}}]  # fmt: skip
+
+
+def read_lists(root: Path) -> None:
+    detect_benchmark(root / "lists.json")
+    card = find_benchmark("vilma/relations").card  # type: ignore[union-attr]
+    read_scores(root / "lists.json", card, None, partial=True)
+
+
 READERS: dict[str, tuple[dict[str, Any], Callable[[Path], object]]] = {
+    "lists": ({"lists.json": {"0": {"scores": [0.5, 1], "proficiency": [0.1, 0.2]}}}, read_lists),
+    "svo scores": ({"svo-probes.json": {"a b|1": 0.5, "a b|2": 1}}, read_native),
     "own jsonl": ({"own.jsonl": OWN}, read_own),
     "own csv": ({"own.csv": FLAT}, read_own),
     "own parquet": ({"own.parquet": parquet([OWN[0]])}, read_own),

@@ -42,6 +42,7 @@ ScoreLayout = Literal[
     "hallusionbench",
     "vilma",
     "ratings",
+    "svo-probes",
 ]
 """Native layout of its score files, beside the general table, which is always understood."""
 

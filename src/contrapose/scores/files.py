@@ -29,7 +29,7 @@ from contrapose.scores.answers import Answers, Frame, build_frame_from_card
 from contrapose.scores.arrays import read_subset_arrays
 from contrapose.scores.layouts import LAYOUTS, detect_layout, drop_unknown, resolve_replies
 from contrapose.scores.rating_layouts import parse_rating_rows, score_columns, split_column
-from contrapose.scores.rows import ScoreRows, fill_scores, find_complete
+from contrapose.scores.rows import ScoreRows, fill_scores, find_complete, spread_pairs
 
 MOST_PEEKED = 1 << 20
 """Bytes of a line that are read to recognize a file."""
@@ -129,6 +129,8 @@ def list_columns(path: Path) -> tuple[str, ...]:
 def answers_from_rows(rows: ScoreRows, card: Card, frame: Frame | None, partial: bool) -> Answers:
     """Score table of rows; see `read_scores`."""
     rows, notes = resolve_replies(rows, frame)
+    if rows.pairs:
+        rows = spread_pairs(rows, frame)
     if frame is not None and card.scores == "vilma":
         rows, notes = drop_unknown(rows, frame)
     if frame is None:
@@ -259,7 +261,8 @@ def parse_rows(
         parse = functools.partial(parse_rating_rows, column=column)
     elif column is not None:
         raise InputError(f"holds one score for each pair, and none called {column!r}.", file=path)
-    return ScoreRows(path, parse(chain((first,), records), problems))
+    rows = parse(chain((first,), records), problems)
+    return ScoreRows(path, rows, pairs=layout == "svo-probes")
 
 
 def _frame_of_labels(card: Card, rows: ScoreRows, *, partial: bool) -> tuple[Frame, list[str]]:

@@ -29,6 +29,7 @@ from contrapose.scores.rows import (
     ScoreRow,
     ScoreRows,
     parse_general_rows,
+    parse_pair_rows,
     parse_valse_rows,
     parse_winoground_rows,
 )
@@ -359,6 +360,9 @@ LAYOUTS = {
         lambda row: any(isinstance(row.get(field), list) for field in LIST_FIELDS),
         parse_list_rows,
     ),
+    "svo-probes": Layout(
+        "scores of sentences and images (<sentence>|<image id>)", lambda row: False, parse_pair_rows
+    ),
     "judgement": Layout(
         "rows with a label of 0 or 1 (id, label, score)",
         lambda row: is_label(row.get("label")) and "score" in row,
@@ -381,5 +385,5 @@ def detect_layout(record: Record) -> str | None:
     if isinstance(row, str):
         return "naturalbench"
     if not isinstance(row, dict):
-        return None
+        return "svo-probes" if isinstance(row, int | float) and "|" in record.key else None
     return next((name for name, layout in LAYOUTS.items() if layout.fits(row)), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -49,10 +49,17 @@ class ScoreRow:
 
 @dataclass(frozen=True, slots=True)
 class ScoreRows:
-    """Rows of a score file."""
+    """Rows of a score file.
+
+    Attributes:
+        file: the file.
+        rows: its rows.
+        pairs: whether rows name sentence and image in place of an example.
+    """
 
     file: Path
     rows: Sequence[ScoreRow]
+    pairs: bool = False
 
     def examples(self) -> tuple[list[str], dict[str, list[TagValue]]]:
         """Return the ids in the order of their first row, and the tags that the rows give them."""
@@ -179,6 +186,54 @@ def _resolve_position(
             line=row.line,
         )
     return position
+
+
+def parse_pair_rows(records: Iterable[Record], problems: Problems) -> list[ScoreRow]:
+    """Parse `{"<sentence>|<image id>": score}`, as the notebook of SVO-Probes reads them."""
+
+    def build(record: Record) -> ScoreRow:
+        sentence, _, image = record.key.rpartition("|")
+        if not sentence.strip() or not image.strip():
+            raise MalformedError(f"the key {record.key[:40]!r} is not '<sentence>|<image id>'.")
+        score = replace(record, value={"score": record.value}).number("score")
+        return ScoreRow(_pair_name(sentence, image), None, None, score, record.line)
+
+    return list(parse_records(records, build, problems))
+
+
+def _pair_name(sentence: str, image: str) -> str:
+    return f"{' '.join(sentence.lower().split())}|{image.strip()}"
+
+
+def spread_pairs(rows: ScoreRows, frame: Frame | None) -> ScoreRows:
+    """Give the scores of sentences and images to the examples that hold these pairs.
+
+    As in the notebook, an example without one of its pairs has no score.
+
+    Raises:
+        InputError: the examples are not known, or a pair comes twice.
+    """
+    if frame is None or frame.image_keys is None or frame.texts is None:
+        raise InputError(
+            f"names sentences and images; {option('root', 'DIR')} says which examples they are.",
+            file=rows.file,
+        )
+    scored: dict[str, ScoreRow] = {}
+    for row in rows.rows:
+        if row.example in scored:
+            raise InputError(
+                f"the pair {row.example!r} comes twice.", file=rows.file, line=row.line
+            )
+        scored[row.example] = row
+    spread: list[ScoreRow] = []
+    for name, keys, texts in zip(frame.ids, frame.image_keys, frame.texts, strict=True):
+        pairs = [scored.get(_pair_name(texts[0], key)) for key in keys]
+        spread += [
+            replace(row, example=name, image=i, text=0)
+            for i, row in enumerate(pairs)
+            if row is not None and None not in pairs
+        ]
+    return ScoreRows(rows.file, spread)
 
 
 WINOGROUND_LABEL = re.compile(r"(?P<id>\d+)_c(?P<caption>[01])_i(?P<image>[01])")

@@ -104,6 +104,33 @@ def test_svo_probes(tmp_path: Path) -> None:
     assert run.metrics["accuracy_false"].value == pytest.approx(1 / 3)
 
 
+def test_score_files_of_svo_probes(tmp_path: Path) -> None:
+    write_probes(
+        tmp_path,
+        ("A dog runs", 5, 6, False, True, False),
+        ("a dog runs", 5, 7, True, False, False),
+        ("a cat sits", 8, 5, 0, 0, 1),
+    )
+    file = tmp_path / "model.json"
+    scores = {"a dog runs|5": 1, "a dog  runs|6": 0, "a dog runs|7": 1, "a cat sits|8": 1}
+    file.write_text(json.dumps(scores))
+    with pytest.raises(InputError, match="partial"):
+        cp.measure(file, "svo-probes", root=tmp_path)
+    run = cp.measure(file, "svo-probes", root=tmp_path, partial=True, resamples=100)
+    assert [run.metrics[name].value for name in ("accuracy_true", "accuracy_false")] == [1, 1 / 2]
+    with pytest.raises(InputError, match="root"):
+        cp.measure(file, "svo-probes")
+    for bad, words in (
+        ({**scores, "A dog runs|5": 1}, "twice"),
+        ({**scores, "a dog runs": 1}, "<image id>"),
+        ({**scores, "a cat sits|5": "yes"}, "finite number"),
+        ({**scores, "a cat sits|5": None}, "finite number"),
+    ):
+        file.write_text(json.dumps(bad))
+        with pytest.raises(InputError, match=words):
+            cp.measure(file, "svo-probes", root=tmp_path, partial=True)
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [

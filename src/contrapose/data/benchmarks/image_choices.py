@@ -170,6 +170,7 @@ SVO_PROBES = Card(
         "triplet": "subject, verb and object of the sentence",
     },
     match=((True,), (False,)),
+    scores="svo-probes",
     official="judges every pair alone: balanced_accuracy is its average accuracy, of distinct "
     "pairs of sentence and image; rows with several changes count in none of its numbers",
     errata="images are named by addresses, many of which no longer answer. The file itself was "
@@ -253,7 +254,13 @@ IMAGECODE = Card(
         github_files(
             "McGill-NLP/imagecode",
             IMAGECODE_COMMIT,
-            {"valid_data.json": ("data/valid_data.json", None, None)},
+            {
+                "valid_data.json": (
+                    "data/valid_data.json",
+                    321098,
+                    "cb4b8482354ba9bac62b6e101f145f9e59722dcf3b3fd42583f5b6de12bc698a",
+                )
+            },
         ),
         by_hand="unpack the image sets that github.com/McGill-NLP/imagecode links to into "
         "image-sets/",

@@ -186,6 +186,20 @@ ROCOCO_KINDS = {
 }
 
 
+ROCOCO_DOWNLOAD = Download(
+    ROCOCO_COMMIT,
+    github_files(
+        "pseulki/rococo",
+        ROCOCO_COMMIT,
+        {
+            file: (f"annotations/{file}", None, None)
+            for file in (f"{kind.replace('-', '_')}.json" for kind in ROCOCO_KINDS)
+        },
+    ),
+    (coco_images("val2014", "val2014", count=5000),),
+)
+
+
 def _rococo_card(kind: str) -> Card:
     file = f"{kind.replace('-', '_')}.json"
     return Card(
@@ -206,13 +220,7 @@ def _rococo_card(kind: str) -> Card:
         "which its script makes, and is not measured here",
         errata="the released script takes all captions of an image that has 12 for right ones; "
         "here the last five are adversarial",
-        download=Download(
-            ROCOCO_COMMIT,
-            github_files(
-                "pseulki/rococo", ROCOCO_COMMIT, {file: (f"annotations/{file}", None, None)}
-            ),
-            (coco_images("val2014", "val2014", count=5000),),
-        ),
+        download=ROCOCO_DOWNLOAD,
     )
 
 

@@ -12,6 +12,7 @@ from contrapose.data.benchmarks.common import (
     require_folder,
 )
 from contrapose.data.cards import Benchmark, Card, Macro
+from contrapose.data.downloads import Download, RemoteFile, coco_images
 from contrapose.data.examples import Example
 from contrapose.data.images import ImageRef
 from contrapose.errors import InputError
@@ -102,6 +103,18 @@ VISLA_CARD = Card(
     scores="subset arrays",
     errata="12 of the 652 rows of the spatial file have no negative caption, and are left out; in "
     "2 the negative caption is one of the right ones",
+    download=Download(
+        None,
+        tuple(
+            RemoteFile(
+                f"{name.title()}_VISLA.tsv",
+                "https://raw.githubusercontent.com/Sri-Harsha/visla_benchmark/HEAD/data/"
+                f"{name.title()}_VISLA.tsv",
+            )
+            for name in VISLA_COLUMNS
+        ),
+        (coco_images("val2017", "val2017", "train2017"),),
+    ),
 )
 
 VISLA_FOLDERS = tuple(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_folder, require_folder
 from contrapose.data.cards import Benchmark, Card, Micro, Suite
-from contrapose.data.downloads import Download, github_files
+from contrapose.data.downloads import Download, RemoteFile, github_files
 from contrapose.data.examples import Example, TagValue, single_match
 from contrapose.data.video_clips import VideoRef
 from contrapose.data.video_frames import VideoFolder
@@ -80,6 +80,18 @@ TASKS = {
 SOMETHING = "something-something-v2"
 """Dataset whose videos are named by their number in it."""
 
+VILMA_DOWNLOAD = Download(
+    None,
+    tuple(
+        RemoteFile(
+            f"{task.file}.json",
+            f"https://raw.githubusercontent.com/ilkerkesen/ViLMA/HEAD/data/{task.file}.json",
+        )
+        for task in TASKS.values()
+    ),
+    by_hand="put the videos that github.com/ilkerkesen/ViLMA names into videos/",
+)
+
 VALID_VOTES = 2
 """Of three annotators, so many chose the caption and not a foil."""
 
@@ -119,6 +131,7 @@ def _vilma_card(part: str) -> Card:
         errata="items count where people found the test and the proficiency test valid; the "
         "counting files hold no votes, so that all of their items count, and not 1,432 as in the "
         f"paper{unseen}",
+        download=VILMA_DOWNLOAD,
     )
 
 
@@ -220,13 +233,34 @@ ASPECTS = {
 """Part of VITATECS → number of its examples."""
 
 VITATECS_COMMIT = "286c5d55fbdd1cb8fdc15d83c5c39d0e42b74b55"
-SEQUENCE_COMMIT = "aa3cb4cfa9e552d52a7b6334debc73a83331d63a"
-"""Commits of the annotations; that of the sequences is a later one."""
+VITATECS_FILES: dict[str, tuple[int | None, str | None]] = {
+    "direction": (999128, "0af0d9eb5692b31a5751d0fe9c32930e5076711ea67f9fec12be9cb77b6ef7f0"),
+    "intensity": (208922, "084499313b80e4760f1a27c95a69cc7b94850004101945946b06396b0bf9c2f3"),
+    "sequence": (41951, "b839b664486724ddf90343af5fa674ce6ab81ffd219d8fd520b377c7ad39e8dd"),
+    "compositionality": (
+        390293, "1e891eb36261993ec5c385a61fd8e5cdb1a4ee4cbc01f10bbfb1bcd10e41221e"
+    ),
+    "localization": (288722, "e92c6da4bbfe46fee5fd5e0d2eac12a1d41f18d76470de905248bc1727fa176c"),
+    "type": (None, None),
+}  # fmt: skip
+"""Part → size and SHA-256 of its file."""
+
+VITATECS_DOWNLOAD = Download(
+    VITATECS_COMMIT,
+    github_files(
+        "lscpku/VITATECS",
+        VITATECS_COMMIT,
+        {
+            f"{aspect.title()}.jsonl": (f"data/{aspect.title()}.jsonl", *facts)
+            for aspect, facts in VITATECS_FILES.items()
+        },
+    ),
+    by_hand="put the videos of MSR-VTT into videos/MSRVTT and those of VATEX into videos/VATEX",
+)
 
 
 def _vitatecs_card(aspect: str) -> Card:
     file = f"{aspect.title()}.jsonl"
-    commit = SEQUENCE_COMMIT if aspect == "sequence" else VITATECS_COMMIT
     return Card(
         name=f"vitatecs/{aspect}",
         title=f"VITATECS, {aspect}: a caption of a video, and one that differs in this alone",
@@ -244,13 +278,7 @@ def _vitatecs_card(aspect: str) -> Card:
         tags={"dataset": "MSRVTT or VATEX", "video": "name of the video"},
         by=("dataset",),
         match=single_match(2, 0),
-        errata="" if aspect != "type" else "the file itself was not seen",
-        download=Download(
-            commit,
-            github_files("lscpku/VITATECS", commit, {file: (f"data/{file}", None, None)}),
-            by_hand="put the videos of MSR-VTT into videos/MSRVTT and those of VATEX into "
-            "videos/VATEX",
-        ),
+        download=VITATECS_DOWNLOAD,
     )
 
 
