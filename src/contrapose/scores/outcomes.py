@@ -1,8 +1,12 @@
-"""Outcome tables: which single choices of 2 × 2 examples were right, without the scores (BiVLC)."""
+"""Outcome tables: which single choices of 2 × 2 examples were right, without the scores.
+
+BiVLC's tables have all four choices of an example. The table of people's answers to predicate-noun
+pairs has a row for each image that a person chose a sentence for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -13,13 +17,17 @@ from contrapose.data import Card, TagValue
 from contrapose.errors import InputError, option
 from contrapose.files import (
     MalformedError,
+    Problems,
     Record,
     StrictProblems,
     parse_records,
     read_table_records,
 )
-from contrapose.metrics import BoolArray
-from contrapose.scores.layouts import OUTCOME_COLUMNS
+from contrapose.metrics import BoolArray, IntArray, clusters_of
+from contrapose.scores.layouts import OUTCOME_COLUMNS, PREDICATE_NOUN_COLUMNS
+
+RESULT = "result"
+"""Column of whether a person's choice was right."""
 
 TAGS = ("type", "subtype")
 SUMS = {"text_score": (0, 1), "image_score": (2, 3), "group_score": (0, 1, 2, 3)}
@@ -34,15 +42,18 @@ class ChoiceOutcomes:
         ids: of the examples.
         tags: for each tag its value for each example.
         text: (k, images) whether an image's right caption won.
-        image: (k, captions) whether a caption's right image won.
+        image: (k, captions) whether a caption's right image won; None where that was not asked,
+            and it is not known which units are of one example.
         notes: remarks for the reader of the results.
+        clusters: cluster of each; None where images are not known.
     """
 
     ids: tuple[str, ...]
     tags: Mapping[str, tuple[TagValue, ...]]
     text: BoolArray
-    image: BoolArray
+    image: BoolArray | None
     notes: tuple[str, ...] = ()
+    clusters: IntArray | None = None
 
 
 def read_outcomes(path: object, card: Card, *, partial: bool) -> ChoiceOutcomes | None:
@@ -52,15 +63,20 @@ def read_outcomes(path: object, card: Card, *, partial: bool) -> ChoiceOutcomes 
         InputError: a value is neither true nor false, a sum disagrees with its parts, or the
             number of examples is not the benchmark's.
     """
-    if card.scores != "bivlc" or not isinstance(path, Path) or not path.is_file():
+    columns = {"bivlc": OUTCOME_COLUMNS, "predicate-noun": (RESULT,)}.get(card.scores)
+    if columns is None or not isinstance(path, Path) or not path.is_file():
         return None
     if path.suffix.lower() not in (".csv", ".tsv", ".jsonl", ".parquet"):
         return None
     problems = StrictProblems()
     records = read_table_records(path, problems)
     first = next(records, None)
-    if first is None or not isinstance(first.value, dict) or OUTCOME_COLUMNS[0] not in first.value:
+    if first is None or not isinstance(first.value, dict) or columns[0] not in first.value:
         return None
+    if columns == (RESULT,):
+        if PREDICATE_NOUN_COLUMNS[0] in first.value:
+            return None  # a table of scores
+        return _read_results(chain((first,), records), problems)
     rows = list(parse_records(chain((first,), records), _read_row, problems))
     total = sum(card.counts.values())
     if len(rows) != total and (not partial or len(rows) > total):
@@ -77,6 +93,31 @@ def read_outcomes(path: object, card: Card, *, partial: bool) -> ChoiceOutcomes 
         wins[:, :2],
         wins[:, 2:],
         ("the file has outcomes, not scores: ties and matchings are not known",),
+    )
+
+
+def _read_results(records: Iterable[Record], problems: Problems) -> ChoiceOutcomes:
+    """Read rows of one image each, with whether its right sentence was chosen.
+
+    Rows are numbered as they stand: ids of the released file repeat, and are not the benchmark's.
+    """
+
+    def build(record: Record) -> tuple[bool, str, str]:
+        pos = record.text("pos") if record.value.get("pos") else ""
+        return _read_boolean(record, RESULT), pos, record.text("img_filename")
+
+    rows = list(parse_records(records, build, problems))
+    right, kinds, images = zip(*rows, strict=True)
+    return ChoiceOutcomes(
+        tuple(str(i) for i in range(len(rows))),
+        {"pos": kinds},
+        np.array(right, dtype=np.bool_)[:, None],
+        None,
+        (
+            f"the file has outcomes of {len(rows):,} rows, not scores, and does not tell which are "
+            "a pair: only single choices of a sentence are measured",
+        ),
+        clusters_of([(image,) for image in images]),
     )
 
 

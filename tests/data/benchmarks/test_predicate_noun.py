@@ -72,6 +72,17 @@ def test_published_figures(model: str, shared: Path) -> None:
         assert rooted.metrics["group"].value == run.metrics["group"].value
 
 
-def test_outcomes_of_people_are_no_scores(shared: Path) -> None:
-    with pytest.raises(InputError, match="not a score file"):
-        cp.measure(shared / "predicate_noun" / "scores" / "Human.csv", "predicate-noun")
+def test_outcomes_of_people_are_single_choices(shared: Path, tmp_path: Path) -> None:
+    run = cp.measure(
+        shared / "predicate_noun" / "scores" / "Human.csv", "predicate-noun", resamples=100
+    )
+    assert list(run.metrics) == ["text_single"]
+    assert (run.metrics["text_single"].value, run.metrics["text_single"].n) == (0.998, 500)
+    assert set(run.subsets) == {"object", "subject"}
+    assert any("outcomes" in note for note in run.results.notes)
+    bad = tmp_path / "human.csv"
+    bad.write_text("img_filename,pos,result\na.jpg,object,True\nb.jpg,object,maybe\n")
+    with pytest.raises(InputError, match="True or False"):
+        cp.measure(bad, "predicate-noun")
+    with pytest.raises(InputError, match="prior"):
+        cp.measure(shared / "predicate_noun" / "scores" / "Human.csv", "predicate-noun", prior=bad)

@@ -42,7 +42,7 @@ CARD = Card(
     single_choices="mean",
     errata="the released scores of CLIP are softmaxed over the two sentences of an image: the "
     "text score is that of the cosines, the image score is not. The file of the human answers has "
-    "outcomes of 500 rows and no scores",
+    "outcomes of 500 rows by another numbering, and no scores: only rows are measured",
     official="the paper's pair accuracy is the text score; its table is of rows, `text_single`",
 )
 

@@ -104,6 +104,12 @@ def _single_choice_measures(
 
 def _measure_outcomes(outcomes: ChoiceOutcomes, card: Card) -> ShapeMeasures:
     """Measure outcomes of single choices, of 2 × 2 examples that match along the diagonal."""
+    units = (outcomes.ids, outcomes.tags, outcomes.clusters)
+    if outcomes.image is None:
+        right = outcomes.text[:, 0].astype(np.float64)
+        everywhere = np.ones(len(right), dtype=np.bool_)
+        single = Measure(right, everywhere, chance=np.full(len(right), 0.5))
+        return ShapeMeasures({"text_single": single}, notes=outcomes.notes, units=units)  # type: ignore[arg-type]
     text, image = (np.asarray(wins.all(axis=1)) for wins in (outcomes.text, outcomes.image))
     where = np.ones(len(text), dtype=np.bool_)
     measures = {
@@ -116,7 +122,6 @@ def _measure_outcomes(outcomes: ChoiceOutcomes, card: Card) -> ShapeMeasures:
     }
     measures |= _single_choice_measures("text", outcomes.text, None, card.single_choices)
     measures |= _single_choice_measures("image", outcomes.image, None, card.single_choices)
-    units = (outcomes.ids, outcomes.tags, None)
     return ShapeMeasures(measures, notes=outcomes.notes, units=units)  # type: ignore[arg-type]
 
 
