@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 from PIL import Image
 
 from contrapose.data import Benchmark, Example, registry
@@ -228,6 +230,19 @@ def test_a_run_folder(tmp_path: Path) -> None:
     assert difference.metrics["group"].difference == -0.5
 
 
+@dataclass
+class _Narrow(Tower):
+    """Encoder whose cosines all lie between 0 and 1."""
+
+    fingerprint: str = "narrow"
+
+    def embed_images(self, images: Sequence[Image.Image]) -> torch.Tensor:
+        return super().embed_images(images).abs()
+
+    def embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
+        return super().embed_texts(texts).abs()
+
+
 def judgements(family: str, **changes: object) -> Benchmark:
     """Single patches with a caption or a question, every other one true."""
     examples = [
@@ -266,6 +281,15 @@ def test_yes_and_no(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run.results.strict["accuracy"].value == pytest.approx(10 / 12)
     with pytest.raises(InputError, match="few captions"):
         evaluate_models([model], request("judged", "chat:sugarcrepe"))
+
+
+def test_cosines_are_no_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of CLIP lie between 0 and 1, and above ½ for no pair: accuracy at ½ means nothing."""
+    monkeypatch.setattr(registry, "_plugins", lambda: {"judged": judgements("judgement")})
+    (run,) = evaluate_models([_Narrow()], request("judged", "itc"))
+    assert "accuracy" not in run.results.metrics
+    assert "auroc" in run.results.metrics
+    assert any("not probabilities" in note for note in run.results.notes)
 
 
 def test_groups_of_questions(monkeypatch: pytest.MonkeyPatch) -> None:

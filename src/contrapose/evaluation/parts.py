@@ -259,7 +259,7 @@ def run_part(
         threshold = HALF if score == "vqa" else None
         if score == "itm" and card.family in JUDGED and kept.scores[kept.frame.present].min() < 0:
             threshold = 0.0
-        question = MeasureInput(kept, card, threshold=threshold)
+        question = MeasureInput(kept, card, threshold=threshold, cosines=score == "itc")
         part, strict, _ = _measure_part(question, request)
         return PartRun(part, table, skipped=answers.skipped, strict=strict)
     prior = score_priors(context, kept.frame, DEBIASED[score], data)

@@ -62,6 +62,7 @@ class MeasureInput:
         caption_scores: scores that decide between captions, if others than the answers': with the
             language prior removed. They never touch the choice between images.
         dev: scores of other examples, on which a threshold is chosen; None has none.
+        cosines: whether the scores are cosines, which are no probabilities between 0 and 1 either.
     """
 
     scores: Answers | MatrixScores | ComposedRankings | ChoiceOutcomes
@@ -70,6 +71,7 @@ class MeasureInput:
     threshold: float | None = None
     caption_scores: FloatArray | None = None
     dev: Answers | None = None
+    cosines: bool = False
 
     @property
     def answers(self) -> Answers:

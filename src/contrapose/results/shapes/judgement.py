@@ -46,7 +46,7 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     notes = [f"{100 * truth.mean():.1f} % of the captions fit: always yes gets as much"]
     measures: dict[str, Measure] = {}
     derived: dict[str, DerivedMetric] = {}
-    probable = bool(s.min() >= 0 and s.max() <= 1)
+    probable = not question.cosines and bool(s.min() >= 0 and s.max() <= 1)
     threshold = question.threshold
     if threshold is None and probable:
         threshold = 0.5
@@ -64,7 +64,7 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     if len(dev) or "prompt" in frame.tags:
         described = (counted.ids, counted.tags, counted.clusters)
         notes = [*question.answers.notes, *notes]
-    if are_replies(s) and question.threshold in (None, NO_ANSWER):
+    if probable and are_replies(s) and question.threshold in (None, NO_ANSWER):
         away = np.where(truth, NO_ANSWER - s, s - NO_ANSWER)
         measures[MARGIN] = Measure(away, everywhere, better=None, shown=False)
         silent = int((s == NO_ANSWER).sum())
