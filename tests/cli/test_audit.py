@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import Cli
 from tests.evaluation.audit import benchmarks
 from tests.models import small_language as small
+from tests.report.html.checks import explorer_data
 
 QUICK = ("--no-cache", "--resamples", "200", "--quiet", "--device", "cpu")
 
@@ -46,6 +47,14 @@ def test_json_and_a_folder(cli: Cli, longer: Path, tmp_path: Path) -> None:
     assert page.startswith("<!DOCTYPE html>")
     assert page.count("<svg") == 5  # a dot plot, and a histogram a score
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+    data = explorer_data(page)
+    assert len(data["runs"]) == len(report["scores"])
+    assert len(data["rows"]) == report["examples"]
+    assert data["thumbnails"] == []  # no image is opened
+    right = [row["runs"][2]["outcomes"][0] == "r" for row in data["rows"]]
+    assert sum(right) / len(right) == pytest.approx(
+        report["scores"][2]["metrics"]["accuracy"]["value"]
+    )
     assert cli(*arguments).refused().endswith("choose another --out or pass --overwrite.")
     assert cli(*arguments, "--overwrite").status == 0
 

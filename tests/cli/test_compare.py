@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from tests.conftest import Cli
+from tests.report.html.checks import explorer_data
 
 
 def text_outcomes(path: Path) -> np.ndarray:
@@ -82,6 +83,32 @@ def test_run_folders(cli: Cli, shared: Path, tmp_path: Path) -> None:
         ]  # fmt: skip
     from_files, from_runs = compared(cli, *paths), compared(cli, *runs)
     assert from_runs["metrics"] == from_files["metrics"]
+
+
+def test_page_with_the_examples_of_both(cli: Cli, tmp_path: Path) -> None:
+    a = write_scores(tmp_path / "a.csv", 30, 20)
+    b = write_scores(tmp_path / "b.csv", 30, 10)
+    rows = [
+        json.dumps({"id": str(i), "images": ["x.png"], "texts": [f"a {i}", "b"], "match": [[1, 0]]})
+        for i in range(30)
+    ]
+    (tmp_path / "own.jsonl").write_text("\n".join(rows))
+    run, out = tmp_path / "run", tmp_path / "out"
+    options = ("--on", tmp_path / "own.jsonl", "--resamples", 200)
+    assert cli("metrics", tmp_path / "own.jsonl", "--scores", a, "--out", run).status == 0
+    plain = compared(cli, run, b, *options)
+    assert compared(cli, run, b, *options, "--out", out) == plain
+    assert json.loads((out / "comparison.json").read_text()) == plain
+    data = explorer_data((out / "report.html").read_text(encoding="utf-8"))
+    assert data["start"] == {"b": 1, "sort": "loss", "outcome": "right-wrong"}
+    codes = ["".join(one["outcomes"][0] for one in row["runs"]) for row in data["rows"]]
+    assert (codes.count("rw"), codes.count("rr"), codes.count("ww")) == (10, 10, 10)
+    assert "--overwrite" in cli("compare", run, b, *options, "--out", out).refused()
+    assert cli("compare", run, b, a, *options, "--out", out, "--overwrite").status == 0
+    data = explorer_data((out / "report.html").read_text(encoding="utf-8"))
+    assert len(data["runs"]) == 3
+    assert len({one["label"] for one in data["runs"]}) == 3
+    assert "no comparison" in cli("compare", run, b, "--out", run, "--overwrite").refused()
 
 
 def test_clusters_change_the_test(cli: Cli, shared: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from contrapose.diagnose.metrics import METRIC_KEYS
 from tests.conftest import Cli
 from tests.diagnose import swaps
+from tests.report.html.checks import explorer_data
 
 QUICK = ("--no-cache", "--resamples", "200", "--quiet", "--device", "cpu")
 WITHOUT_ATTRIBUTES = ("Q_O", "Q_R", "Q_R&O")
@@ -84,6 +85,13 @@ def test_fourteen_metrics_of_two_models(cli: Cli, own: Path, regions: Path, tmp_
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
     assert "The most telling examples" in page
     assert page.count("data:image/jpeg") >= 4
+    data = explorer_data(page)
+    assert [run["label"] for run in data["runs"]] == ["tiny · itc", "tiny-clip · itc"]
+    shown = {row["id"]: row for row in data["rows"]}
+    assert set(shown) == set(table["example"])
+    row = shown[table["example"][0]]
+    scores = np.ravel(row["runs"][0]["scores"])
+    assert np.isclose(scores, table["score_right"][0], atol=1e-5).any()
 
     assert cli(*arguments).refused().endswith("choose another --out or pass --overwrite.")
 

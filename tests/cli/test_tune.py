@@ -10,6 +10,7 @@ import pytest
 
 from contrapose.models import load_model
 from tests.conftest import Cli
+from tests.report.html.checks import explorer_data
 from tests.tune.small import class_folders, small_rows, small_student, write_pairs
 
 
@@ -49,6 +50,15 @@ def test_a_bill_is_printed(cli: Cli, root: Path, tmp_path: Path) -> None:
     assert "step 2 of 2: contrast" in said.err
     assert "hn" in said.err
     load_model(str(tmp_path / "out"))
+    data = explorer_data((tmp_path / "out/training/report.html").read_text(encoding="utf-8"))
+    before, after = data["runs"]
+    assert (before["score"], after["score"]) == ("itc", "itc")
+    assert after["model"] == str(tmp_path / "out")
+    assert data["start"]["b"] == 1
+    rows = [row for row in data["rows"] if "scores" in row["runs"][0]]
+    assert rows
+    assert all(row["captions"] and row["images"] for row in rows)
+    assert all("scores" in row["runs"][1] for row in rows)
 
 
 def test_json(cli: Cli, root: Path, tmp_path: Path) -> None:
@@ -100,6 +110,9 @@ def test_heads(cli: Cli, root: Path, tmp_path: Path) -> None:
     assert "step 2 of 2: contrast" in said.err
     asked = json.loads((out / "training/request.json").read_text())["heads"]
     assert (asked["tau"], asked["steps"], asked["batch_size"]) == (0.05, 2, 4)
+    data = explorer_data((out / "training/report.html").read_text(encoding="utf-8"))
+    assert [run["label"] for run in data["runs"]][1] == f"{out} · itc"
+    assert data["rows"]
     again = cli(*command(root, out, "--with", "heads", "--resume"))
     assert again.status == 0, again.err
     assert "to vectors" not in again.err

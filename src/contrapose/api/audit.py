@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from contrapose.api.inputs import (
@@ -14,12 +13,12 @@ from contrapose.api.inputs import (
     one_benchmark,
     one_path,
     require_at_least,
+    require_report_folder,
     scoring_options,
 )
 from contrapose.engine import Progress, parse_prior
-from contrapose.errors import InputError
-from contrapose.evaluation.audit import AuditRequest, audit_benchmark
-from contrapose.files import new_folder, require_free, write_text
+from contrapose.evaluation.audit import AuditRequest, audit_examples
+from contrapose.files import new_folder, write_text
 from contrapose.results.schema import AuditReport
 
 if TYPE_CHECKING:
@@ -109,26 +108,15 @@ def audit(
     )
     target = one_path(out)
     if target is not None:
-        _require_target(target, overwrite=overwrite)
-    report = audit_benchmark(request, progress=progress)
+        require_report_folder(target, RESULTS, "audit", overwrite=overwrite)
+    report, records = audit_examples(request, progress=progress)
     if target is not None:
-        from contrapose.report.audit import render_audit
+        from contrapose.report.audit import build_audit_page
 
         with new_folder(target, overwrite=overwrite) as folder:
             write_text(folder / RESULTS, report.model_dump_json(indent=2) + "\n")
-            write_text(folder / REPORT, render_audit(report))
+            build_audit_page(report, records).write(folder / REPORT)
     return report
-
-
-def _require_target(folder: Path, *, overwrite: bool) -> None:
-    """Require that the folder is free or holds an earlier audit.
-
-    Raises:
-        InputError: it is taken by something else.
-    """
-    require_free(folder, overwrite=overwrite)
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / RESULTS).is_file():
-        raise InputError("holds no audit, and is not written over; choose another.", file=folder)
 
 
 def _render_html(report: AuditReport) -> str:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from contrapose.api.inputs import PathLike, Words, list_words, one_path, require_choice
+from contrapose.api.inputs import (
+    PathLike,
+    Words,
+    list_words,
+    one_path,
+    require_choice,
+    require_report_folder,
+)
 from contrapose.api.runs import Run, Runs
 from contrapose.errors import InputError
-from contrapose.files import local_path
-from contrapose.results.compare import compare_runs, correct_together
+from contrapose.files import local_path, new_folder, write_text
+from contrapose.results.compare import compare_runs, correct_together, score_file_request
+from contrapose.results.runs import REPORT, is_run, split_choice
 from contrapose.results.schema import BaselineComparisons, Comparison
+from contrapose.results.score_files import measure_score_file
 
 if TYPE_CHECKING:
     from contrapose.results.score_files import RunRecord
+
+RESULTS = "comparison.json"
 
 RunLike = Run | Runs | PathLike
 """A run, a run folder (`FOLDER@tiny,lm` for one of several), or a score file."""
@@ -33,6 +45,8 @@ def compare(
     partial: bool = False,
     resamples: int = 10_000,
     seed: int = 0,
+    out: PathLike | None = None,
+    overwrite: bool = False,
 ) -> Comparison:
     """Compare two runs of the same examples, pair by pair.
 
@@ -49,6 +63,9 @@ def compare(
         partial: compare on the examples that both have.
         resamples: of the bootstrap.
         seed: of the bootstrap.
+        out: a folder for `comparison.json` and `report.html`, with the examples of both runs side
+            by side.
+        overwrite: let `out` take the place of an earlier comparison.
 
     Returns:
         For each metric its value in both, the difference B − A with interval, p-value and verdict.
@@ -63,12 +80,14 @@ def compare(
         >>> list(cp.compare(*runs, metric="accuracy").metrics)
         ['accuracy']
     """
-    return compare_runs(
+    target = _require_target(out, overwrite=overwrite)
+    protocol = require_choice("protocol", protocol, ("strict", "official"))
+    comparison = compare_runs(
         _side(a),
         _side(b),
         benchmark=on,
         root=one_path(root),
-        protocol=require_choice("protocol", protocol, ("strict", "official")),
+        protocol=protocol,
         threshold=threshold,
         partial=partial,
         names=list_words(metric),
@@ -77,6 +96,11 @@ def compare(
         resamples=resamples,
         seed=seed,
     )
+    if target is not None:
+        options = {"protocol": protocol, "threshold": threshold, "partial": partial}
+        records = [_load_record(_side(side), on, one_path(root), options) for side in (a, b)]
+        _write_page(comparison, [comparison], records, target, overwrite=overwrite)
+    return comparison
 
 
 def compare_all(a: RunLike, *candidates: RunLike, **options: Any) -> BaselineComparisons:
@@ -87,7 +111,7 @@ def compare_all(a: RunLike, *candidates: RunLike, **options: Any) -> BaselineCom
     Args:
         a: the baseline: a run, a run folder, or a score file.
         candidates: runs of the same examples.
-        options: as those of `compare`.
+        options: as those of `compare`; the page of `out` has the examples of all runs.
 
     Raises:
         InputError: they are not of the same benchmark and examples, or there is no candidate.
@@ -100,7 +124,58 @@ def compare_all(a: RunLike, *candidates: RunLike, **options: Any) -> BaselineCom
     """
     if not candidates:
         raise InputError("a baseline is compared with one run at least, and there is none.")
-    return correct_together([compare(a, candidate, **options) for candidate in candidates])
+    overwrite = bool(options.pop("overwrite", False))
+    target = _require_target(options.pop("out", None), overwrite=overwrite)
+    result = correct_together([compare(a, candidate, **options) for candidate in candidates])
+    if target is not None:
+        known = ("protocol", "threshold", "partial")
+        named = {name: value for name, value in options.items() if name in known}
+        root = one_path(options.get("root"))
+        records = [
+            _load_record(_side(side), options.get("on"), root, named) for side in (a, *candidates)
+        ]
+        first, *others = result.comparisons
+        values = result if others else first
+        _write_page(values, result.comparisons, records, target, overwrite=overwrite)
+    return result
+
+
+def _require_target(out: PathLike | None, *, overwrite: bool) -> Path | None:
+    target = one_path(out)
+    if target is not None:
+        require_report_folder(target, RESULTS, "comparison", overwrite=overwrite)
+    return target
+
+
+def _write_page(
+    values: Comparison | BaselineComparisons,
+    comparisons: Sequence[Comparison],
+    records: Sequence[RunRecord],
+    target: Path,
+    *,
+    overwrite: bool,
+) -> None:
+    """Write the folder of a comparison: its results, and the page with the examples of all runs."""
+    from contrapose.report.html.examples import build_comparison
+
+    names = [comparisons[0].a, *(one.b for one in comparisons)]
+    report = build_comparison(values, records, names)
+    with new_folder(target, overwrite=overwrite) as folder:
+        write_text(folder / RESULTS, values.model_dump_json(indent=2) + "\n")
+        report.write(folder / REPORT)
+
+
+def _load_record(
+    side: Path | RunRecord, on: str | None, root: Path | None, options: Mapping[str, Any]
+) -> RunRecord:
+    """Run of a folder or of a score file, with its scores."""
+    if not isinstance(side, Path):
+        return side
+    if is_run(split_choice(side)[0]):
+        from contrapose.report.explorer.server import load_view
+
+        return load_view([side])[0][0]  # there is one: several are refused before
+    return measure_score_file(score_file_request(side, on, root, **options))
 
 
 def _side(run: RunLike) -> Path | RunRecord:

@@ -138,9 +138,9 @@ def diagnose(
     run = diagnose_models(chosen, request, progress=progress)
     DiagnosisRun.render_html = _render_html
     if target is not None:
-        from contrapose.report.html.diagnosis import render_diagnosis
+        from contrapose.report.html.diagnosis import build_diagnosis_page
 
-        beside = {REPORT: render_diagnosis(run)}
+        beside = build_diagnosis_page(run).named(REPORT)
         write_diagnosis(run, target, overwrite=overwrite, beside=beside)
     return run
 

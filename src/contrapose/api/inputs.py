@@ -10,7 +10,7 @@ from contrapose.data import Benchmark, ComposedSet, EditSet, Example, Gallery, S
 from contrapose.engine import default_store_folder
 from contrapose.errors import InputError, option
 from contrapose.evaluation.selection import BenchmarkLike
-from contrapose.files import did_you_mean, local_path
+from contrapose.files import did_you_mean, local_path, require_free
 from contrapose.models.capabilities import Model
 from contrapose.models.function import FunctionModel, ScoreFunction
 from contrapose.models.options import parse_dtype
@@ -203,3 +203,20 @@ def parse_alpha(alpha: float | str | None, *, prior: bool) -> float | Literal["a
             f"{option('alpha')} must be auto or a number from 0 to 1, found {alpha!r}."
         )
     return value
+
+
+def require_report_folder(folder: Path, results: str, kind: str, *, overwrite: bool) -> None:
+    """Require that a folder is free, or holds an earlier report that may be replaced.
+
+    Args:
+        folder: to write.
+        results: file that such a report has.
+        kind: of the report, in a word.
+        overwrite: let an earlier one be replaced.
+
+    Raises:
+        InputError: it is taken by something else.
+    """
+    require_free(folder, overwrite=overwrite)
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / results).is_file():
+        raise InputError(f"holds no {kind}, and is not written over; choose another.", file=folder)

@@ -173,7 +173,14 @@ def tune(
         device=device,
         workers=workers,
     )
-    return run_tune(request, on_step=on_step, progress=progress)
+    result = run_tune(request, on_step=on_step, progress=progress)
+    if result.bill is not None:
+        from contrapose.report.tuning import build_tuning_page
+        from contrapose.tune.output import TRAINING_FOLDER
+
+        page = build_tuning_page(result.bill, result.records)
+        page.write(result.out / TRAINING_FOLDER / "report.html")
+    return result
 
 
 def _head_settings(of_heads: Mapping[str, Any], shared: Mapping[str, Any]) -> HeadSettings | None:

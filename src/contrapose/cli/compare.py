@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from contrapose.cli.console import echo_json, show_as
+from contrapose.cli.console import echo_json, say_written, show_as
 from contrapose.cli.options import Format, Resamples, Seed, require_one_format
 
 GATE_FAILED = 1
@@ -54,6 +54,13 @@ def compare(
     resamples: Resamples = 10_000,
     seed: Seed = 0,
     form: Format = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write a folder with report.html: the examples of both, side by side."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Let --out replace an earlier comparison.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Compare score files or runs of the same examples with a baseline, pair by pair."""
@@ -75,6 +82,8 @@ def compare(
         partial=partial,
         resamples=resamples,
         seed=seed,
+        out=out,
+        overwrite=overwrite,
     )
     one, *others = result.comparisons
     if as_json:
@@ -82,6 +91,7 @@ def compare(
     else:
         tables = comparisons_tables(result) if others else comparison_table(one)
         show_as(form, tables, lambda: comparison_rows(result.comparisons))
+    say_written(out)
     verdicts = {change.verdict for some in result.comparisons for change in some.metrics.values()}
     if gate and "worse" in verdicts:
         raise typer.Exit(GATE_FAILED)

@@ -47,7 +47,7 @@ from contrapose.diagnose.schema import (
 )
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.evaluation.selection import Selection
-from contrapose.files import new_folder, require_free, write_text
+from contrapose.files import new_folder, require_free, write_bytes, write_text
 from contrapose.metrics import equivariance
 from contrapose.metrics.dividends import dividends, pattern_name
 from contrapose.models import Model
@@ -262,7 +262,7 @@ def write_diagnosis(
     folder: Path,
     *,
     overwrite: bool = False,
-    beside: Mapping[str, str] | None = None,
+    beside: Mapping[str, str | bytes] | None = None,
 ) -> None:
     """Write the folder of a diagnosis atomically.
 
@@ -294,7 +294,8 @@ def write_diagnosis(
             ]
             _write_parquet(temporary / DIVIDENDS, tables)
         for name, content in (beside or {}).items():
-            write_text(temporary / name, content)
+            data = content if isinstance(content, bytes) else content.encode()
+            write_bytes(temporary / name, data)
 
 
 def require_diagnosis_folder(folder: Path, *, overwrite: bool = False) -> None:

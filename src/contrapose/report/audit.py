@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from contrapose.errors import option
 from contrapose.metrics import solvable_blind
+from contrapose.report.explorer.page import ReportFiles
+from contrapose.report.html.examples import build_examples_page
 from contrapose.report.html.page import (
     element,
     escape,
     render_footer,
     render_list,
-    render_page,
     render_section,
     render_table,
 )
@@ -25,7 +26,7 @@ from contrapose.report.tables import (
     format_value,
     metric_words,
 )
-from contrapose.results import MetricValue
+from contrapose.results import MetricValue, RunRecord
 from contrapose.results.schema import WHOLE, AuditReport, BlindResult, LikelihoodPart, ScoreSpread
 
 HEIGHTS = "▁▂▃▄▅▆▇█"
@@ -170,8 +171,13 @@ AXES = {"length": "words, negative", "blind-sum": "log P of the caption"}
 """Axis labels of histograms, where they are not the log-probability of a token."""
 
 
-def render_audit(report: AuditReport) -> str:
-    """Render the HTML page: verdict, accuracies, histograms, and the likelihoods beside them."""
+def build_audit_page(report: AuditReport, records: Sequence[RunRecord] = ()) -> ReportFiles:
+    """Build the HTML page: verdict, accuracies, examples, histograms, likelihoods beside them.
+
+    Args:
+        report: the audit.
+        records: the examples of each blind score.
+    """
     sections = [
         render_section(
             "Verdict", "", *(element("p", escape(sentence)) for sentence in report.verdict)
@@ -204,7 +210,7 @@ def render_audit(report: AuditReport) -> str:
     footer = render_footer(
         (f"{note}." for note in report.notes), resamples=report.resamples, seed=report.seed
     )
-    return render_page(title, lead, sections, footer)
+    return build_examples_page(title, lead, sections, footer, records, first=2)
 
 
 def _accuracy_dots(report: AuditReport) -> str:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from contrapose.report.explorer.page import ReportFiles
+from contrapose.report.html.examples import build_examples_page
+from contrapose.report.html.page import (
+    element,
+    escape,
+    render_footer,
+    render_section,
+    render_table,
+)
 from contrapose.report.tables import Mark, Table, format_interval, format_p_value, format_value
+from contrapose.results import RunRecord
 from contrapose.results.schema import MetricValue
 from contrapose.tune.heads.sweep import Sweep
 from contrapose.tune.report import Bill
@@ -44,6 +56,23 @@ def bill_table(bill: Bill) -> list[Table | str]:
         title, header, tuple(rows), marks=marks, drop=("n", "p (Holm)", "before", "after")
     )
     return [table, *(said or ["No evidence of any change."]), *notes]
+
+
+def build_tuning_page(bill: Bill, records: Sequence[RunRecord]) -> ReportFiles:
+    """Build the page of a tuning run: the bill, and the examples before and after."""
+    content = [
+        element("p", escape(part)) if isinstance(part, str) else render_table(part)
+        for part in bill_table(bill)
+    ]
+    introduction = (
+        "The same examples before and after, pair by pair. A is the model before; the examples "
+        "below start with those that were right before and are wrong now."
+    )
+    sections = [render_section("The bill", introduction, *content)]
+    half = len(records) // 2
+    start = {"b": half, "sort": "loss", "outcome": "right-wrong"} if half else {}
+    title = f"{bill.model} tuned with {bill.objective}"
+    return build_examples_page(title, "", sections, render_footer(()), records, start=start)
 
 
 DIRECTIONS = {"text_to_image": "text → image", "image_to_text": "image → text"}

@@ -138,15 +138,32 @@ def measure_side(
     Raises:
         InputError: the file cannot be used, or does not tell its benchmark and none is named.
     """
+    request = score_file_request(
+        path, benchmark, root, protocol=protocol, threshold=threshold, partial=partial
+    )
+    single = find_single_benchmark(request.benchmark)
+    _, measured, _ = measure_outcomes(request, single, read_annotations(request, single))
+    return ComparisonSide(request.benchmark, measured)
+
+
+def score_file_request(
+    path: Path,
+    benchmark: str | None = None,
+    root: Path | None = None,
+    *,
+    protocol: Protocol = "strict",
+    threshold: float | None = None,
+    partial: bool = False,
+) -> MetricsRequest:
+    """Request of a score file that is compared.
+
+    Raises:
+        InputError: the file does not tell its benchmark and none is named.
+    """
     name = benchmark or detect_benchmark(path)
     if name is None:
         raise InputError(f"does not tell its benchmark; pass {option('on', 'BENCH')}.", file=path)
-    request = MetricsRequest(
-        name, path, root, protocol=protocol, threshold=threshold, partial=partial
-    )
-    single = find_single_benchmark(name)
-    _, measured, _ = measure_outcomes(request, single, read_annotations(request, single))
-    return ComparisonSide(name, measured)
+    return MetricsRequest(name, path, root, protocol=protocol, threshold=threshold, partial=partial)
 
 
 def _side_name(side: Path | RunRecord) -> str:

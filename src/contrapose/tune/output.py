@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from contrapose import __version__
+from contrapose.data import Example
 from contrapose.errors import InputError, option
 from contrapose.files import replace_folder, restore_folder, temporary_folder, write_text
+from contrapose.results import RunRecord
+from contrapose.results.records import build_record
+from contrapose.results.tables import ScoreTable
 from contrapose.tune.objective import parse_objective
-from contrapose.tune.report import Bill
+from contrapose.tune.report import Bill, PanelMeasurements
 from contrapose.tune.settings import HEADS, SCENES, TuneRequest
 from contrapose.tune.trainer import TrainingResult
 
@@ -31,11 +35,42 @@ class TuneResult:
         out: the folder of the model, as `load_model` takes it.
         trained: how the training ended.
         bill: before and after; None in all processes but the first.
+        records: the examples before and after, for each score.
     """
 
     out: Path
     trained: TrainingResult
     bill: Bill | None
+    records: tuple[RunRecord, ...] = ()
+
+
+def panel_records(
+    model: str,
+    source: str,
+    measured: PanelMeasurements,
+    tables: Mapping[str, ScoreTable],
+    cases: Mapping[str, Example],
+) -> list[RunRecord]:
+    """Records of an evaluation on a panel, one for each score.
+
+    Args:
+        model: its name on the page.
+        source: what it was evaluated on.
+        measured: measures of each part; those of a matching head are named `itm/PART`.
+        tables: scores, by `SCORE/PART`; none where they were not kept.
+        cases: the examples by their ids in the tables.
+    """
+    records = []
+    for score in ("itc", "itm"):
+        parts = {
+            name.removeprefix("itm/"): part
+            for name, part in measured.items()
+            if name.startswith("itm/") == (score == "itm")
+        }
+        if parts:
+            kept = [tables[key] for name in parts if (key := f"{score}/{name}") in tables]
+            records.append(build_record(source, model, score, parts, kept, cases=cases))
+    return records
 
 
 def request_as_dict(request: TuneRequest) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from contrapose.results.compare import TOO_FEW, compare
 from contrapose.results.measures import Measure, Measurements
 from contrapose.results.schema import Difference
 from contrapose.results.statistics import better_direction, build_statistics, measure_of
+from contrapose.results.tables import ScoreTable
 from contrapose.tune.feed import MASKED_COALITIONS, complete_games, mask_players
 from contrapose.tune.panels import SWAPS, EvaluationPanel
 
@@ -40,8 +41,7 @@ Better = Literal["higher", "lower"]
 Verdict = Literal["better", "worse", "no evidence"]
 PanelMeasurements = Mapping[str, Measurements]
 """Measurements of each part of a panel; those of a matching head are named `itm/PART`."""
-RESAMPLES = 4000
-ALPHA = 0.05
+RESAMPLES, ALPHA = 4000, 0.05
 MIN_IMAGES = 20
 """Images below which a bootstrap is no evidence: three that agree would always give some."""
 
@@ -49,8 +49,8 @@ MIN_IMAGES = 20
 class Evaluator:
     """Evaluator of models on one panel, by the engine and the shapes of `contrapose eval`.
 
-    Scores are kept in memory for one evaluation only, since the weights change under one
-    fingerprint; images are decoded once for all evaluations.
+    Scores are kept for one evaluation only (`tables` has the last), since the weights change under
+    one fingerprint; images are decoded once for all evaluations.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Evaluator:
     ):
         """Read the panel; `interaction_share` adds that metric to the part of swaps."""
         self.panel, self.progress, self.interaction_share = panel, progress, interaction_share
-        self.images = ImageCache()
+        self.images, self.tables = ImageCache(), dict[str, ScoreTable]()
         self.selection = select(panel.suite)
 
     def measure(self, model: Model, score: str = "itc") -> dict[str, Measurements]:
@@ -71,9 +71,8 @@ class Evaluator:
         Raises:
             InputError: the model cannot give the score or gives NaN, or an image cannot be read.
         """
-        context = ScoringContext(
-            model, AnswerStore(None), progress=self.progress, images=self.images
-        )
+        store, progress = AnswerStore(None), self.progress
+        context = ScoringContext(model, store, progress=progress, images=self.images)
         names = [
             name
             for name, (benchmark, data) in self.selection.parts.items()
@@ -85,6 +84,8 @@ class Evaluator:
             run = run_part(context, self.selection, name, score, EvalRequest(()), answers.get(name))
             for skip in run.skipped.values():
                 raise InputError(f"{self.panel.source} cannot be measured: {skip.detail}.")
+            if run.table is not None:
+                self.tables[f"{score}/{name}"] = run.table
             data, more = self.selection.parts[name][1], {}
             if self.interaction_share and name == SWAPS and score == "itc":
                 assert isinstance(data, list)  # noqa: S101 - swaps are choices

@@ -37,6 +37,7 @@ from contrapose.tune.output import (
     TRAINING_FOLDER,
     TuneResult,
     finish_output,
+    panel_records,
     prepare_output,
     require_output,
     working_folder,
@@ -107,7 +108,12 @@ def tune_heads(
     )  # fmt: skip
     write_bill(work, bill)
     finish_output(request, work, trained)
-    return TuneResult(request.out, trained, bill)
+    records = [
+        record
+        for name, measured in ((request.model, before), (str(request.out), after))
+        for record in panel_records(name, source.source, measured, {}, {})
+    ]
+    return TuneResult(request.out, trained, bill, tuple(records))
 
 
 def _refuse_options(request: TuneRequest) -> None:
@@ -273,6 +279,7 @@ def _tune_model(
     rows, panel = load_datasets(request, student.model, device, progress)
     evaluator = Evaluator(panel, progress=progress, interaction_share="masked" in objective.needs)
     before = evaluator.measure_all(student.model, matches=student.matches)
+    tables = dict(evaluator.tables)
     guard = None
     if request.guards or request.best:
         guard = Guard(evaluator, student.model, before, request.guards, request.best)
@@ -312,7 +319,12 @@ def _tune_model(
     )  # fmt: skip
     write_bill(work, bill)
     finish_output(request, work, trained)
-    return TuneResult(request.out, trained, bill)
+    cases = evaluator.selection.cases()
+    records = [
+        *panel_records(request.model, panel.source, before, tables, cases),
+        *panel_records(str(request.out), panel.source, after, evaluator.tables, cases),
+    ]
+    return TuneResult(request.out, trained, bill, tuple(records))
 
 
 def _load_chosen_weights(

@@ -12,7 +12,7 @@ from PIL import Image
 from contrapose.data import Example, ImageRef
 from contrapose.data.examples import single_match
 from contrapose.report.explorer import page
-from contrapose.report.explorer.columns import MAIN
+from contrapose.report.explorer.columns import MAIN, distinguish_runs
 from contrapose.report.explorer.page import build_explorer
 from contrapose.report.explorer.queries import ExampleQuery, find_rows
 from contrapose.report.explorer.table import ExampleTable
@@ -93,6 +93,32 @@ def test_outcomes_of_each_metric_and_of_the_main_one() -> None:
     assert [table.row(i)["runs"][0]["outcomes"] for i in range(3)] == ["rrr", "wrw", "twt"]
     assert ids(table, tag="kind", value="y") == ["b", "c"]
     assert table.describe()["tags"] == {"kind": [["x", 2], ["y", 2]]}
+
+
+def test_each_part_of_a_suite_has_its_own_main_metric() -> None:
+    first, second = np.array([True, False]), np.array([False, True])
+    measures = {
+        "pairs/text": Measure(np.array([1.0, 0.0]), first),
+        "pairs/group": Measure(np.array([0.0, 0.0]), first),
+        "choices/accuracy": Measure(np.array([0.0, 1.0]), second),
+    }
+    tags = {"part": ("pairs", "choices")}
+    measured = Measurements(("pairs/a", "choices/b"), tags, None, measures)
+    table = ExampleTable([replace(make_run({}, {}), scores=None, measured=measured)])
+    assert table.metrics == [MAIN, "text", "group", "accuracy"]
+    assert [table.row(i)["runs"][0]["outcomes"] for i in range(2)] == ["wrw-", "r--r"]
+
+
+def test_runs_of_one_name_are_told_apart() -> None:
+    run = make_run(CASES, SCORES)
+    labels = [one.results.model for one in distinguish_runs([run, run])]
+    assert labels == ["a (1)", "a (2)"]
+    named = distinguish_runs([run, run], ["old", "new"])
+    table = ExampleTable(named)
+    assert [one.label for one in table.runs] == ["a (old) · itc", "a (new) · itc"]
+    assert [one.model for one in table.runs] == ["a", "a"]  # as it can be asked again
+    other = make_run(CASES, SCORES, "lm")
+    assert distinguish_runs([run, other]) == [run, other]
 
 
 def test_runs_of_different_benchmarks_keep_their_rows_apart() -> None:

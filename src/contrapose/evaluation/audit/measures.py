@@ -16,6 +16,7 @@ from contrapose.evaluation.selection import select
 from contrapose.metrics import BoolArray, FloatArray, IntArray, holm
 from contrapose.results.compare import align_units, compare
 from contrapose.results.measures import Measurements, units_by_tag
+from contrapose.results.records import build_record, matrices_table
 from contrapose.results.schema import (
     WHOLE,
     BlindResult,
@@ -24,8 +25,10 @@ from contrapose.results.schema import (
     MetricValue,
     ScoreSpread,
 )
+from contrapose.results.score_files import RunRecord
 from contrapose.results.shapes import AVERAGE, MeasureInput, find_shape, main_metric, measure
 from contrapose.results.summary import MeasuredPart, summarize, summarize_parts
+from contrapose.results.tables import ScoreTable
 from contrapose.scores import Answers, Frame, build_frame, read_scores
 
 BINS = 40
@@ -81,6 +84,25 @@ def measure_blind(
         left_out=left_out,
     )
     return BlindMeasurements(result, {name: part.measured for name, part in parts.items()})
+
+
+def blind_record(
+    benchmark: str, score: BlindScore, measured: BlindMeasurements, captions: AuditCaptions
+) -> RunRecord:
+    """Record of the examples of a blind score: its scores and captions, and no images."""
+    tables: list[ScoreTable] = []
+    texts: dict[str, tuple[str, ...]] = {}
+    for name in measured.measured:
+        frame, values = captions.frames[name], score.captions[name]
+        prefix = f"{name}/" if name else ""
+        ids = [prefix + unit for unit in frame.ids]
+        scores = np.repeat(values[:, None, :], frame.match.shape[1], axis=1)
+        tables.append(matrices_table(ids, np.where(frame.present, scores, np.nan), frame.match))
+        texts |= dict(zip(ids, frame.texts or (), strict=False))
+    return build_record(
+        benchmark, score.by, score.score, measured.measured, tables, captions=texts,
+        spec={"model_string": None},
+    )  # fmt: skip
 
 
 def measure_captions(values: FloatArray, frame: Frame, card: Card) -> Measurements:

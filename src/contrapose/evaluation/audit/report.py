@@ -16,6 +16,7 @@ from contrapose.evaluation.audit.captions import (
 from contrapose.evaluation.audit.measures import (
     BlindMeasurements,
     blind_metric,
+    blind_record,
     compare_likelihoods,
     measure_blind,
     read_likelihoods,
@@ -33,6 +34,7 @@ from contrapose.results.schema import (
     LikelihoodPart,
     MetricValue,
 )
+from contrapose.results.score_files import RunRecord
 from contrapose.results.shapes import AVERAGE
 from contrapose.results.summary import SUITE_AGGREGATION
 
@@ -188,11 +190,21 @@ def _join_names(named: Sequence[str]) -> str:
 
 
 def audit_benchmark(request: AuditRequest, *, progress: Progress | None = None) -> AuditReport:
+    """Audit how much of a benchmark blind scores solve; see `audit_examples`."""
+    return audit_examples(request, progress=progress)[0]
+
+
+def audit_examples(
+    request: AuditRequest, *, progress: Progress | None = None
+) -> tuple[AuditReport, list[RunRecord]]:
     """Audit how much of a benchmark blind scores solve; none of its images is opened.
 
     Args:
         request: the benchmark, the blind scores and the options.
         progress: called after each batch of a model's scores.
+
+    Returns:
+        The report, and a record of the examples for each blind score.
 
     Raises:
         InputError: an unknown name, no choice among captions, or a file that cannot be used.
@@ -214,7 +226,7 @@ def audit_benchmark(request: AuditRequest, *, progress: Progress | None = None) 
         likelihood, more = read_likelihoods(request, captions.cards[""], captions.frames[""])
         notes += more
     if not captions.frames:
-        return _build_report(request, selection, captions, balanced, [], [], notes)
+        return _build_report(request, selection, captions, balanced, [], [], notes), []
     scores, more = blind_scores(captions, request, progress)
     achieved = [
         measure_blind(score, captions, resamples=request.resamples, seed=request.seed)
@@ -227,6 +239,11 @@ def audit_benchmark(request: AuditRequest, *, progress: Progress | None = None) 
                 f"{score.result.left_out:,} examples have a caption without {score.result.label}, "
                 "and are left out of it"
             )
+    records = [
+        blind_record(selection.name, score, one, captions)
+        for score, one in zip(scores, achieved, strict=True)
+        if one.result.metrics
+    ]
     achieved = [score for score in achieved if score.result.metrics]
     compared: list[LikelihoodPart] = []
     if likelihood is not None:
@@ -237,7 +254,8 @@ def audit_benchmark(request: AuditRequest, *, progress: Progress | None = None) 
             resamples=request.resamples,
             seed=request.seed,
         )
-    return _build_report(request, selection, captions, balanced, achieved, compared, notes)
+    report = _build_report(request, selection, captions, balanced, achieved, compared, notes)
+    return report, records
 
 
 def _build_report(

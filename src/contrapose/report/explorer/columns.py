@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from contrapose.report.run_examples import (
     measured_margins,
 )
 from contrapose.results import RunRecord
-from contrapose.results.measures import Measure
+from contrapose.results.measures import Measure, Measurements
 from contrapose.results.shapes import MistakeRule, main_metric
 
 Codes = NDArray[np.uint8]
@@ -88,6 +88,27 @@ def short_key(*words: str | None) -> str:
     return hashlib.sha256("\n".join(word or "" for word in words).encode()).hexdigest()[:12]
 
 
+def distinguish_runs(records: Sequence[RunRecord], names: Sequence[str] = ()) -> list[RunRecord]:
+    """Runs whose labels differ: of equal ones the name of the folder, or a number, is added.
+
+    Args:
+        records: the runs.
+        names: of their folders; empty for none.
+    """
+    labels = [(run.results.benchmark, run_label(run.results)) for run in records]
+    distinct = list(records)
+    for number, (run, label) in enumerate(zip(records, labels, strict=True)):
+        if labels.count(label) > 1:
+            same = [i for i, other in enumerate(labels) if other == label]
+            known = [names[i] for i in same] if names else []
+            name = names[number] if len(set(known)) == len(same) else str(same.index(number) + 1)
+            shown = {"model": f"{run.results.model or run_label(run.results)} ({name})"}
+            spec = {**run.spec, "model_string": run.results.model}
+            results = run.results.model_copy(update=shown)
+            distinct[number] = replace(run, results=results, spec=spec)
+    return distinct
+
+
 def build_columns(record: RunRecord, rows: IntArray, size: int, folder: str) -> RunColumns:
     """Columns of a run.
 
@@ -114,24 +135,27 @@ def build_columns(record: RunRecord, rows: IntArray, size: int, folder: str) -> 
         spread = spread if spread > 0 else 1.0
         # Rounded as the page has them, so that page and server sort alike.
         margins[target] = np.where(np.isfinite(values), np.round(-values / spread, 6), np.nan)
-    outcomes = {
-        name: np.full(size, ABSENT, dtype=np.uint8)
-        for name in (MAIN, *_binary_measures(measured.measures))
-    }
-    codes = _main_outcomes(measured.measures, len(measured))
-    undecided = (codes == ABSENT) & ~np.isnan(margins[mine])
+    groups = _measures_by_part(measured)
+    names = dict.fromkeys(name for group in groups for name in _binary_measures(group))
+    outcomes = {name: np.full(size, ABSENT, dtype=np.uint8) for name in (MAIN, *names)}
+    main = np.full(len(measured), ABSENT, dtype=np.uint8)
+    for group in groups:
+        _fill_absent(main, _main_outcomes(group, len(measured)))
+        for name, measure in _binary_measures(group).items():
+            codes = outcomes[name][mine]
+            _fill_absent(codes, _outcome_codes(measure))
+            outcomes[name][mine] = codes
+    undecided = (main == ABSENT) & ~np.isnan(margins[mine])
     signs = np.sign(np.nan_to_num(margins[mine])).astype(int)
-    codes[undecided] = np.array([TIED, RIGHT, WRONG])[signs][undecided]
-    outcomes[MAIN][mine] = codes
-    for name, measure in _binary_measures(measured.measures).items():
-        outcomes[name][mine] = _outcome_codes(measure)
+    main[undecided] = np.array([TIED, RIGHT, WRONG])[signs][undecided]
+    outcomes[MAIN][mine] = main
     reasons = record.spec.get("skipped", {})
     skipped = dict(zip(rows[len(measured) :].tolist(), reasons.values(), strict=True))
     for codes in outcomes.values():
         codes[list(skipped)] = SKIPPED
     return RunColumns(
         label=run_label(results),
-        model=results.model,
+        model=record.spec.get("model_string", results.model),
         score=results.score,
         benchmark=results.benchmark,
         folder=folder,
@@ -145,6 +169,23 @@ def build_columns(record: RunRecord, rows: IntArray, size: int, folder: str) -> 
         replies=_collect_replies(record, dict(zip(measured.ids, mine.tolist(), strict=True))),
         note=BEFORE_PRIOR if scored is not None and is_debiased(results) else "",
     )
+
+
+def _measures_by_part(measured: Measurements) -> list[dict[str, Measure]]:
+    """Measures of each part under the names of their metrics; a suite names them `part/metric`."""
+    parts = {str(name) for name in measured.tags.get("part", ())}
+    groups: dict[str, dict[str, Measure]] = {}
+    for name, measure in measured.measures.items():
+        part, _, metric = name.rpartition("/")
+        key = (part, metric) if part in parts else ("", name)
+        groups.setdefault(key[0], {})[key[1]] = measure
+    return list(groups.values())
+
+
+def _fill_absent(codes: Codes, more: Codes) -> None:
+    """Take outcomes of units that have none yet."""
+    empty = codes == ABSENT
+    codes[empty] = more[empty]
 
 
 def _outcome_codes(measure: Measure) -> Codes:
@@ -167,8 +208,7 @@ def _main_outcomes(measures: Mapping[str, Measure], size: int) -> Codes:
         names.append(name)
         del left[name]
     for name in (*names, *_binary_measures(left)):
-        empty = codes == ABSENT
-        codes[empty] = _outcome_codes(measures[name])[empty]
+        _fill_absent(codes, _outcome_codes(measures[name]))
     return codes
 
 

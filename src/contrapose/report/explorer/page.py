@@ -6,11 +6,13 @@ import base64
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrapose.data import ImageRef, open_images
 from contrapose.engine import Progress
 from contrapose.errors import InputError
+from contrapose.files import write_bytes, write_text
 from contrapose.metrics import IntArray
 from contrapose.report.explorer.table import ExampleTable
 
@@ -32,6 +34,29 @@ CHUNK = 64
 """Images that are decoded at once."""
 IMAGES_FOLDER = "report-images"
 """Folder of thumbnails beside a page."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReportFiles:
+    """Report: a page, and the files beside it.
+
+    Attributes:
+        page: the HTML.
+        images: thumbnails that the page has no room for, by name.
+    """
+
+    page: str
+    images: Mapping[str, bytes] = field(default_factory=dict)
+
+    def named(self, name: str) -> dict[str, str | bytes]:
+        """Every file by its name, the page under the name that is given."""
+        return {name: self.page, **self.images}
+
+    def write(self, path: Path) -> None:
+        """Write the page to a file, atomically, and the images beside it before."""
+        for name, content in self.images.items():
+            write_bytes(path.parent / name, content)
+        write_text(path, self.page)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

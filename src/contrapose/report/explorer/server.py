@@ -27,6 +27,7 @@ from contrapose.files.local_server import (
     read_number,
     read_query,
 )
+from contrapose.report.explorer.columns import distinguish_runs
 from contrapose.report.explorer.page import (
     THUMBNAIL_SIDE,
     ExplorerData,
@@ -99,7 +100,8 @@ class ExplorerRoutes:
     """Addresses of the explorer, answered from the table of its runs."""
 
     def __init__(self, records: Sequence[RunRecord], folders: Sequence[str] = ()):
-        self.records = list(records)
+        names = [Path(folder).name for folder in folders]
+        self.records = distinguish_runs(records, names)
         self.table = ExampleTable(self.records, folders)
         self._refs = list(self.table.images)
         self.find_rows = lru_cache(CACHED_QUERIES)(self._find_rows)

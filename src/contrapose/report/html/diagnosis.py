@@ -27,7 +27,9 @@ from contrapose.report.diagnosis import (
     parts_table,
     sources_line,
 )
+from contrapose.report.explorer.page import ReportFiles
 from contrapose.report.html.dividend_plots import PlotPanel, ScatterRow, scatter_grid
+from contrapose.report.html.examples import build_examples_page
 from contrapose.report.html.game_cards import RIGHT, WRONG, GameCard, PairCard, render_game_cards
 from contrapose.report.html.page import (
     element,
@@ -35,13 +37,14 @@ from contrapose.report.html.page import (
     render_details,
     render_footer,
     render_list,
-    render_page,
     render_section,
     render_table,
 )
 from contrapose.report.html.plots import Dot, sensitivity_plot
 from contrapose.report.html.report import EQUIVARIANCE_INTRODUCTION, render_equivariance
 from contrapose.report.verdicts import MARKS, VerdictCard, VerdictRow, judge_model, legend_table
+from contrapose.results import RunRecord
+from contrapose.results.records import build_record, matrices_table, measure_nothing
 
 FAMILY_TITLES = {
     "text": "Text side: two captions of an image",
@@ -57,8 +60,8 @@ SCATTER_NOTE = (
 )
 
 
-def render_diagnosis(run: DiagnosisRun) -> str:
-    """Render the page: verdict cards, telling examples, and the statistics folded below."""
+def build_diagnosis_page(run: DiagnosisRun) -> ReportFiles:
+    """Build the page: verdict cards, telling examples, all examples, and the statistics below."""
     report = run.report
     statistics = [
         render_table(legend_table(report)),
@@ -94,7 +97,22 @@ def render_diagnosis(run: DiagnosisRun) -> str:
     sources = sources_line(report.words, report.regions, report.baseline_words)
     lead = f"{report.examples:,} examples of {report.benchmark}. {sources}"
     verb = "does" if len(report.models) == 1 else "do"
-    return render_page(f"What {verb} {names} react to?", lead, sections, _footer(report))
+    title = f"What {verb} {names} react to?"
+    records = [_examples_record(run, model) for model in run.models]
+    return build_examples_page(title, lead, sections, _footer(report), records, first=2)
+
+
+def _examples_record(run: DiagnosisRun, model: ModelGames) -> RunRecord:
+    """Record of the examples that a model played: their scores with nothing hidden."""
+    played = [block for block in model.blocks if block.ids]
+    ids = [unit for block in played for unit in block.ids]
+    tables = [matrices_table(block.ids, block.values[..., -1, -1], block.match) for block in played]
+    skipped = {one.id: one.reason for block in model.blocks for one in block.left_out}
+    measured = measure_nothing(ids, run.examples)
+    return build_record(
+        run.report.benchmark, model.model, model.score, {"": measured}, tables,
+        cases=run.examples, spec={"skipped": skipped},
+    )  # fmt: skip
 
 
 def render_verdicts(report: DiagnosisReport) -> str:

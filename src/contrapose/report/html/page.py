@@ -9,7 +9,7 @@ import base64
 import html
 import io
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -225,3 +225,13 @@ def image_data_uri(image: Image, side: int = MAX_IMAGE_SIDE) -> str:
     stream = io.BytesIO()
     small.save(stream, "JPEG", quality=92, subsampling=0)
     return "data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode()
+
+
+def render_origins(labels: Sequence[str], origins: Sequence[Mapping[str, str]]) -> str:
+    """Render the section of how each run was made, a column for each run; empty without any."""
+    names = dict.fromkeys(name for origin in origins for name in origin)
+    rows = tuple((name, *(origin.get(name, "–") for origin in origins)) for name in names)
+    header = ("<", *(f"<{label}" for label in labels))
+    return render_section(
+        "How it was made", "", render_table(Table("", header, rows)) if rows else ""
+    )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from contrapose.engine import Progress
-from contrapose.files import write_bytes, write_text
 from contrapose.metrics import Equivariance
 from contrapose.report.alpha import run_alphas
-from contrapose.report.explorer.page import ExplorerData, build_explorer
+from contrapose.report.explorer.columns import distinguish_runs
+from contrapose.report.explorer.page import ExplorerData, ReportFiles, build_explorer
 from contrapose.report.explorer.table import ExampleTable
 from contrapose.report.html.page import (
     element,
@@ -19,6 +19,7 @@ from contrapose.report.html.page import (
     render_details,
     render_footer,
     render_list,
+    render_origins,
     render_page,
     render_section,
     render_table,
@@ -37,7 +38,6 @@ from contrapose.report.results import (
     skipped_table,
 )
 from contrapose.report.run_examples import example_scores, is_debiased
-from contrapose.report.tables import Table
 from contrapose.results import AlphaReport, Results, RunRecord
 from contrapose.results.environment import describe_origin
 
@@ -62,31 +62,11 @@ EqByPart = Mapping[str, Mapping[str, Equivariance]]
 """Equivariance scores by part and the run's label."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReportFiles:
-    """Report: a page, and the files beside it.
-
-    Attributes:
-        page: the HTML.
-        images: thumbnails that the page has no room for, by name.
-    """
-
-    page: str
-    images: Mapping[str, bytes] = field(default_factory=dict)
-
-    def named(self, name: str) -> dict[str, str | bytes]:
-        """Every file by its name, the page under the name that is given."""
-        return {name: self.page, **self.images}
-
-
 def write_report(
     runs: RunRecord | Sequence[RunRecord], path: Path, *, title: str = "", lead: str = ""
 ) -> None:
     """Write the report of some runs to a file, atomically; see `build_report`."""
-    report = build_report(runs, title=title, lead=lead)
-    for name, content in report.images.items():
-        write_bytes(path.parent / name, content)
-    write_text(path, report.page)
+    build_report(runs, title=title, lead=lead).write(path)
 
 
 def render_runs(runs: RunRecord | Sequence[RunRecord], *, title: str = "", lead: str = "") -> str:
@@ -120,7 +100,7 @@ def build_report(
         beside: whether thumbnails may be files beside the page.
         progress: called with a description, the number of thumbnails, and their total.
     """
-    listed = [runs] if isinstance(runs, RunRecord) else list(runs)
+    listed = distinguish_runs([runs] if isinstance(runs, RunRecord) else list(runs))
     table = ExampleTable(listed, [folder] * len(listed))
     explorer = build_explorer(table, beside=beside, start=start, progress=progress)
     page = render_records(listed, explorer, title=title, lead=lead, first=first)
@@ -187,7 +167,7 @@ def render_results(
         _scales_section(scales or {}),
         _equivariance_section(equivariance or {}, [run_label(one) for one in results]),
         _skipped_section(results, skipped or {}),
-        _origins_section(results, origins),
+        render_origins([run_label(one) for one in results], origins),
     ]
     notes = dict.fromkeys(f"{run_label(one)}: {note}." for one in results for note in one.notes)
     one = results[0] if results else None
@@ -197,16 +177,6 @@ def render_results(
     data = explorer.values if explorer is not None and has_rows else None
     return render_page(
         title or _default_title(results), lead, sections, footer, with_script=True, data=data
-    )
-
-
-def _origins_section(results: Sequence[Results], origins: Sequence[Mapping[str, str]]) -> str:
-    """Table of how each run was made, a column for each run."""
-    names = dict.fromkeys(name for origin in origins for name in origin)
-    rows = tuple((name, *(origin.get(name, "–") for origin in origins)) for name in names)
-    header = ("<", *(f"<{run_label(one)}" for one in results))
-    return render_section(
-        "How it was made", "", render_table(Table("", header, rows)) if rows else ""
     )
 
 

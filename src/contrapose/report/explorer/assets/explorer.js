@@ -335,7 +335,10 @@ async function more() {
 const letter = (i) => String.fromCharCode(65 + i);
 const number = (value) => (value === null || value === undefined ? "–"
   : value.toFixed(Math.abs(value) >= 1000 ? 0 : 3).replace("-", "−"));
-const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);
+const signed = (value) => {
+  const size = Math.abs(value);
+  return (value < 0 ? "−" : "+") + size.toFixed(size > 0 && size < 0.005 ? 4 : 2);
+};
 
 function outcomeOf(row, run, metric = state.metric) {
   return row.runs[run].outcomes[data.metrics.indexOf(metric)];
