@@ -102,6 +102,8 @@ def test_tables_and_sentences(cli: Cli, own: Path) -> None:
     for key in WITHOUT_ATTRIBUTES:
         assert f"\n{key}  " in said.out
     assert "D_O1" not in said.out
+    assert "caption changes: relation and object words together" in said.out
+    assert said.out.startswith("tiny is not shown to read the order of the words")
     assert "tiny · itc: text side: the interaction of relation and object words" in said.out
     assert "Words from the captions' grammar (scenes)." in said.out
     assert "normalised space" not in said.out  # no region is hidden

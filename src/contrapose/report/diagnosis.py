@@ -23,7 +23,8 @@ def diagnosis_tables(report: DiagnosisReport) -> list[Table | str]:
         if any(metric.n for metric in model.metrics.values()):
             parts.append(metrics_table(report, model))
     parts += [kinds_table(model) for model in report.models if model.kinds]
-    parts.append(legend_table(report))
+    legend = legend_table(report)
+    parts += [legend] if legend.rows else []
     if report.players != "groups":
         parts.append(orders_table(report))
     for model in report.models:

@@ -253,6 +253,8 @@ def _settle(finding: Finding) -> str:
 def _count_words(needed: int, finding: Finding) -> str:
     if needed > MOST_NEEDED:
         return f"more than {MOST_NEEDED:,} comparisons would show"
+    if needed <= finding.n:  # at the border: the bootstrap is stricter than the normal test
+        return "a few more comparisons, or more resamples, would show"
     count = f"about {_round_up(needed):,} comparisons"
     if finding.examples != finding.n:
         examples = -(-needed * finding.examples // finding.n)
@@ -316,7 +318,7 @@ def spell_player(name: str) -> str:
 
 def legend_table(report: DiagnosisReport) -> Table:
     """Legend of the codes of metrics that a report has."""
-    known = {key for model in report.models for key in model.metrics}
+    known = {key for model in report.models for key, metric in model.metrics.items() if metric.n}
     rows = tuple((key, spell_metric(key)) for key in METRIC_KEYS if key in known)
     title = "Legend · how much the effect of these players changes with the caption or the image"
     return Table(title, ("<metric", "<players"), rows)
