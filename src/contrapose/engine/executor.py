@@ -55,7 +55,7 @@ class LocalExecutor:
     """Executor of this machine: worker threads prepare inputs, the calling thread answers.
 
     Attributes:
-        workers: threads; None is one per core, at most 16.
+        workers: threads; None is one per core, at most eight.
         ahead: prepared inputs that may wait beside those of the batch being answered.
     """
 
@@ -64,7 +64,7 @@ class LocalExecutor:
 
     def run(self, jobs: Jobs[A], keep: Callable[[BatchWork[A], A], None]) -> None:
         """Answer the batches in order; an input that neighboring batches share is prepared once."""
-        pool = ThreadPoolExecutor(self.workers or min(16, os.cpu_count() or 1))
+        pool = ThreadPoolExecutor(self.workers or min(8, os.cpu_count() or 1))
         try:
             prefetcher = _Prefetcher(jobs, pool)
             for number, (work, batch) in enumerate(jobs):

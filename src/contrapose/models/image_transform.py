@@ -1,8 +1,7 @@
 """Image transform of most encoders: resize, center crop, rescale, normalize.
 
-Images are resized to bytes, by Pillow or on the network's GPU, and normalized on the network's
-device, which transfers a quarter of the data. The numbers equal those of the usual order of steps
-to the last bit.
+Images are resized to bytes on the CPU and normalized on the network's device, which transfers a
+quarter of the data. The numbers equal those of the usual order of steps to the last bit.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ import numpy as np
 import torch
 from PIL.Image import Image, Resampling
 from torch import Tensor
-
-from contrapose.models.resizing import can_resize, resize_like_pillow
 
 _FILTER_NAMES = {
     Resampling.BICUBIC: "bicubic",
@@ -64,21 +61,15 @@ class ImageTransform:
         crop = f", middle {self.crop[1]}×{self.crop[0]} cropped" if self.crop else ""
         return f"RGB, resized ({how}) {size}{crop}, normalised"
 
-    def resize_to_bytes(self, image: Image, device: torch.device | str = "cpu") -> Tensor:
-        """Resize and crop an image to bytes (3, h, w), on a GPU where the device is one."""
+    def resize_to_bytes(self, image: Image) -> Tensor:
+        """Resize and crop an image to bytes (3, h, w)."""
         image = image if image.mode == "RGB" else image.convert("RGB")
         height, width = self._resized_size(image.height, image.width)
         top, left, bottom, right = self._crop_box(height, width)
-        device = torch.device(device)
-        if can_resize(image, self.resample, device):
-            box = (top, left, bottom, right)
-            resized = resize_like_pillow(image, (height, width), box, self.resample, device)
-            if resized is not None:
-                return resized
         if height * width > MAX_PIXELS and self.resample in SMOOTH_FILTERS:
             x, y = image.width / width, image.height / height
-            part = (left * x, top * y, min(right * x, image.width), min(bottom * y, image.height))
-            image = image.resize((right - left, bottom - top), self.resample, box=part)
+            box = (left * x, top * y, min(right * x, image.width), min(bottom * y, image.height))
+            image = image.resize((right - left, bottom - top), self.resample, box=box)
         else:
             image = image.resize((width, height), self.resample).crop((left, top, right, bottom))
         return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
@@ -163,18 +154,10 @@ def batch_images(
     """Batch prepared images, normalize bytes, and zero-pad smaller images."""
     if steps is not None and len({row.dtype for row in rows}) > 1:
         rows = [steps.normalize_bytes(row) if row.dtype == torch.uint8 else row for row in rows]
-    batch = _stack_padded(_gather_rows(rows, device)).to(device)
+    batch = _stack_padded(rows).to(device)
     if steps is not None and batch.dtype == torch.uint8:
         batch = steps.normalize_bytes(batch)
     return batch.to(dtype) if batch.is_floating_point() else batch
-
-
-def _gather_rows(rows: Sequence[Tensor], device: torch.device | str) -> Sequence[Tensor]:
-    """Rows on one device; those that a worker resized on a GPU are kept until they are read."""
-    for row in rows:
-        if row.is_cuda:
-            row.record_stream(torch.cuda.current_stream(row.device))
-    return rows if len({row.device for row in rows}) == 1 else [row.to(device) for row in rows]
 
 
 def _stack_padded(tensors: Sequence[Tensor]) -> Tensor:

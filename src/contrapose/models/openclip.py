@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,8 +153,8 @@ def _is_quick_gelu(config: Any, model: str, activation: str | None, file: Path) 
         return False  # timm's towers define their activation themselves
     raise InputError(
         f"{file.name} does not say which activation it was trained with: add "
-        ",activation=quickgelu for OpenAI's weights and all that were tuned from them (NegCLIP), "
-        ",activation=gelu for LAION's."
+        "?activation=quickgelu for OpenAI's weights and all that were tuned from them (NegCLIP), "
+        "?activation=gelu for LAION's."
     )
 
 
@@ -275,9 +274,7 @@ class OpenClip:
         self._options = options
         self._steps = build_transform(network.visual.preprocess_cfg)
         self._transform = (
-            partial(self._steps.resize_to_bytes, device=options.device)
-            if self._steps
-            else _library_transform(network)
+            self._steps.resize_to_bytes if self._steps else _library_transform(network)
         )
         self._added = self.token_counts([""])[0]
         self._word_embedding = find_word_embedding(getattr(network, "text", network))

@@ -36,7 +36,6 @@ class HFModel:
     Attributes:
         name: the canonical model string.
         fingerprint: hash of weights, configuration, tokenizer and preprocessing.
-        revision: the commit on the hub; None for a local folder.
         batch_size: default number of images, captions or pairs per call.
         network: the library's network.
         text_inputs: tokenizer with its limits.
@@ -62,7 +61,6 @@ class HFModel:
         options = checkpoint.options
         self.name = checkpoint.name
         self.fingerprint = checkpoint.fingerprint
-        self.revision = checkpoint.revision
         self.batch_size = batch_size
         self.network = network
         self.text_inputs = text_inputs
@@ -95,7 +93,7 @@ class HFModel:
 
     def prepare_image(self, image: Image) -> PreparedImage:
         """Preprocess an image as the library does; bytes may be normalized on the device."""
-        return self.image_inputs.prepare(image, self._device)
+        return self.image_inputs.prepare(image)
 
     def normalize_image(self, prepared: PreparedImage) -> PreparedImage:
         """Normalize a prepared image."""

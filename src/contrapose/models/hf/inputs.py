@@ -324,13 +324,13 @@ class ImageInputs:
         self.arguments = arguments
         self.steps = None if arguments else build_transform(processor)
 
-    def prepare(self, image: Image, device: torch.device | str = "cpu") -> PreparedImage:
+    def prepare(self, image: Image) -> PreparedImage:
         """Preprocess one image to (c, h, w), or to named tensors.
 
         The result is bytes where `stack` normalizes them, and normalized pixels otherwise.
         """
         if self.steps is not None:
-            return self.steps.resize_to_bytes(image, device)
+            return self.steps.resize_to_bytes(image)
         columns = self.processor(image.convert("RGB"), return_tensors="pt", **self.arguments)
         tensors = {name: values[0] for name, values in columns.items()}
         return tensors["pixel_values"] if tensors.keys() == {"pixel_values"} else tensors
@@ -339,9 +339,7 @@ class ImageInputs:
         self, images: Sequence[ImageLike], device: torch.device | str, dtype: torch.dtype
     ) -> dict[str, Tensor]:
         """Batch of decoded or prepared images; smaller ones are zero-padded."""
-        rows = [
-            self.prepare(image, device) if isinstance(image, Image) else image for image in images
-        ]
+        rows = [self.prepare(image) if isinstance(image, Image) else image for image in images]
         named = [row if isinstance(row, Mapping) else {"pixel_values": row} for row in rows]
         return {
             name: batch_images([row[name] for row in named], self.steps, device, dtype)

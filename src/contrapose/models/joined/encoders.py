@@ -147,7 +147,7 @@ class TimmImageEncoder:
 
     def prepare(self, image: Image) -> Tensor:
         """Preprocess one image; normalization is left to the device."""
-        return self._steps.resize_to_bytes(image, self._options.device)
+        return self._steps.resize_to_bytes(image)
 
     def normalize(self, prepared: Any) -> Tensor:
         """Normalize a prepared image."""
