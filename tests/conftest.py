@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # anything imports Triton.
 if not Path("/proc/driver/nvidia").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+# No test may use, or fill, the benchmarks that the user has fetched.
+os.environ["CONTRAPOSE_DATA"] = str(Path(tempfile.gettempdir()) / "contrapose-tests-no-data")
 
 # Slow machines are no failures: no property test has a time limit.
 settings.register_profile("tests", deadline=None)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from contrapose.api.catalog import benchmarks, load_benchmark, load_model, models, scores
     from contrapose.api.check import check_data, check_model
     from contrapose.api.compare import compare, compare_all
+    from contrapose.api.data import fetch_data, find_data, list_data, remove_data
     from contrapose.api.diagnose import diagnose
     from contrapose.api.evaluate import evaluate
     from contrapose.api.explain import explain
@@ -69,8 +70,11 @@ __all__ = [
     "evaluate",
     "explain",
     "export",
+    "fetch_data",
+    "find_data",
     "import_logs",
     "index",
+    "list_data",
     "load_benchmark",
     "load_index",
     "load_model",
@@ -82,6 +86,7 @@ __all__ = [
     "metrics",
     "models",
     "rank",
+    "remove_data",
     "scores",
     "search",
     "serve",
@@ -113,8 +118,11 @@ _MODULES = {
     "evaluate": "api.evaluate",
     "explain": "api.explain",
     "export": "api.export",
+    "fetch_data": "api.data",
+    "find_data": "api.data",
     "import_logs": "api.import_logs",
     "index": "api.index",
+    "list_data": "api.data",
     "load_benchmark": "api.catalog",
     "load_index": "api.index",
     "load_model": "api.catalog",
@@ -124,6 +132,7 @@ _MODULES = {
     "measure_columns": "api.measure",
     "models": "api.catalog",
     "rank": "api.rank",
+    "remove_data": "api.data",
     "scores": "api.catalog",
     "search": "api.search",
     "serve": "api.serve",

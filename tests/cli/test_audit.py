@@ -88,7 +88,7 @@ def test_only_an_earlier_audit_is_written_over(cli: Cli, longer: Path, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("sugarcrepe",), "pass --root DIR"),
+        (("sugarcrepe", "--offline"), "pass --root DIR"),
         (("sugarcrep",), "did you mean"),
         (("scenes", "--subset", "gallery"), "no choice among a few captions"),
         (("LONGER", "--lm", "lm:./nowhere"), "no folder"),

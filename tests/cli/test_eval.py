@@ -176,7 +176,7 @@ def test_question_and_report(cli: Cli, tmp_path: Path) -> None:
             ("fake", "--on", "patches", "--prior", "noise:2", "--alpha", "2"),
             "--alpha must be auto or a number",
         ),
-        (("fake", "--on", "winoground"), "pass --root DIR, the folder of winoground"),
+        (("fake", "--on", "eqben"), "pass --root DIR, the folder of eqben"),
         (("broken", "--on", "patches", "--score", "itm"), "'itm' that is not a number"),
         (("fake", "--on", ","), "--on names no benchmark"),
     ],

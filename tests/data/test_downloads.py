@@ -26,9 +26,9 @@ def test_card_without_download_has_none() -> None:
 def test_kind_and_size() -> None:
     file = RemoteFile("a.json", "https://example.org/a.json", 1500)
     download = Download("a" * 40, (file,))
-    assert (download_kind(download), download_size(download)) == ("fetched", 1500)
+    assert (download_kind(download), download_size(download)) == ("fetchable", 1500)
     assert download.folder == "a" * 12
-    assert describe_download(download) == "fetched, 1.5 kB"
+    assert describe_download(download) == "fetchable, 1.5 kB"
     gated = Download(None, (HubFiles("o/n", ("*.parquet",)),), gated="https://example.org")
     assert (download_kind(gated), download_size(gated)) == ("gated", None)
     assert gated.folder == "latest"
@@ -41,7 +41,7 @@ def test_size_is_unknown_when_one_part_is() -> None:
     file = RemoteFile("a.json", "https://example.org/a.json", 20)
     download = Download(None, (file,), (coco_images("val2017", "val2017", count=1560),))
     assert download_size(download) is None
-    assert describe_download(download) == "fetched, 20 B and 1,560 images"
+    assert describe_download(download) == "fetchable, 20 B and 1,560 images"
 
 
 def test_sizes_are_formatted_in_decimal_units() -> None:

@@ -49,6 +49,7 @@ def audit(
     overwrite: bool = False,
     resamples: int = 10_000,
     seed: int = 0,
+    offline: bool = False,
     progress: Progress | None = None,
 ) -> AuditReport:
     """Solve a benchmark without its images: by a language model, priors, length and n-grams.
@@ -58,7 +59,8 @@ def audit(
         model: captioners whose prior is taken, under `prior`.
         lm: the blind language model: `lm:smollm2`, `lm:ORG/NAME`, `lm:FOLDER`, or `none`; None
             takes `lm:smollm2` where it is installed.
-        root: the benchmark's folder; no images are needed.
+        root: the benchmark's folder; no images are needed. None takes the cache, into which
+            annotations are fetched.
         subset: parts of a suite, or values of the tag `subset`.
         limit: at most so many examples of each subset, the first ones.
         sample: at most so many examples of each subset, drawn at random.
@@ -76,6 +78,7 @@ def audit(
         overwrite: let `out` take the place of an earlier audit.
         resamples: of the bootstrap.
         seed: of everything random.
+        offline: fetch nothing: without `root` the benchmark must be in the cache.
         progress: called with a description, what is done and what there is to do.
 
     Raises:
@@ -93,6 +96,7 @@ def audit(
         root=root, subset=subset, limit=limit, device=device, dtype=dtype,
         batch_size=batch_size, cache=cache, cache_use=cache_use,
         trust_remote_code=trust_remote_code, resamples=resamples, seed=seed,
+        offline=offline,
     )  # fmt: skip
     require_at_least(1, sample=sample)
     request = AuditRequest(

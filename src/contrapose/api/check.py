@@ -7,11 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contrapose.errors import InputError, option
-
 if TYPE_CHECKING:
     from contrapose.api.inputs import BenchmarkInput, ModelLike, PathLike
-    from contrapose.data import Benchmark
     from contrapose.data.check import DataReport
     from contrapose.models.conformance import ConformanceReport
 
@@ -21,14 +18,16 @@ def check_data(
     *,
     root: PathLike | None = None,
     images: bool = True,
+    offline: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[DataReport]:
     """Count examples, open images, and report what is missing, malformed or duplicated.
 
     Args:
         benchmark: its name, your file, a benchmark, or a list of `Example`s.
-        root: the benchmark's folder.
+        root: the benchmark's folder; None takes the cache, into which annotations are fetched.
         images: open every image, or none.
+        offline: fetch nothing.
         progress: called with the images opened and the number of images.
 
     Returns:
@@ -45,14 +44,12 @@ def check_data(
     from contrapose.api.inputs import one_benchmark, one_path
     from contrapose.data import Suite
     from contrapose.data.check import check_data as check
-    from contrapose.evaluation.selection import resolve_benchmark
+    from contrapose.evaluation.selection import resolve_benchmark, resolve_root
 
     name, source = resolve_benchmark(one_benchmark(benchmark))
     parts = tuple(source.parts.values()) if isinstance(source, Suite) else (source,)
-    return [
-        check(part, _data_folder(name, part, one_path(root)), images=images, progress=progress)
-        for part in parts
-    ]
+    folder = one_path(root) or resolve_root(name, source, None, offline=offline) or Path()
+    return [check(part, folder, images=images, progress=progress) for part in parts]
 
 
 def check_model(
@@ -91,20 +88,3 @@ def check_model(
         load_model, chosen, device=device, dtype=dtype, trust_remote_code=trust_remote_code
     )
     return check(load(), load=load, dtype=tolerance)
-
-
-def _data_folder(name: str, benchmark: Benchmark, root: Path | None) -> Path:
-    """Folder of the benchmark's files; generated benchmarks have none."""
-    from contrapose.data import is_user_file
-
-    if root is not None:
-        return root
-    if is_user_file(name):
-        return Path(name).parent
-    if benchmark.generated:
-        return Path()
-    layout = benchmark.card.layout.replace("\n", "; ")
-    raise InputError(
-        f"pass {option('root', 'DIR')}, the folder of {name} ({layout}). "
-        f"Files from: {benchmark.card.source}. Licence: {benchmark.card.license}."
-    )

@@ -56,6 +56,7 @@ def diagnose(
     overwrite: bool = False,
     resamples: int = 10_000,
     seed: int = 0,
+    offline: bool = False,
     progress: Progress | None = None,
 ) -> DiagnosisRun:
     """Hide words and regions, and see what a model reacts to when captions or images change.
@@ -69,7 +70,7 @@ def diagnose(
         baseline: what stands in place of hidden words (`zero`, `pad`, `mask`, `delete`) and
             regions (`zero`, `mean`, `blur`, `noise`): a name, or one of each, as `delete,blur`.
         score: `itc`, `itm`, `lm` or `vqa`; None takes the first that the model gives.
-        root: the benchmark's folder.
+        root: the benchmark's folder; None takes the cache, into which missing files are fetched.
         subset: parts of a suite, or values of the tag `subset`.
         limit: at most so many examples of each subset.
         groups: your own word groups, a `.jsonl` file with id, caption and spans.
@@ -88,6 +89,7 @@ def diagnose(
         overwrite: let `out` take the place of an earlier diagnosis.
         resamples: of the bootstrap.
         seed: of everything random.
+        offline: fetch nothing: without `root` the benchmark must be in the cache.
         progress: called with a description, what is done and what there is to do.
 
     Returns:
@@ -116,6 +118,7 @@ def diagnose(
         root=root, subset=subset, limit=limit, device=device, dtype=dtype,
         batch_size=batch_size, workers=workers, cache=cache, cache_use=cache_use,
         trust_remote_code=trust_remote_code, resamples=resamples, seed=seed,
+        offline=offline,
     )  # fmt: skip
     require_superpixels(superpixels, players)
     request = DiagnoseRequest(

@@ -64,6 +64,7 @@ def evaluate(
     overwrite: bool = False,
     resamples: int = 10_000,
     seed: int = 0,
+    offline: bool = False,
     progress: Progress | None = None,
 ) -> Run | Runs:
     """Score models on benchmarks: metrics with intervals, chance and ties.
@@ -75,7 +76,8 @@ def evaluate(
         score: `itc`, `itm`, `lm`, `vqa`, `prior`, `blind`, `chat`, a fusion of composed or edit
             queries such as `itc:sum` or `itc:delta`, or several; None takes all that a model gives
             and that see the image, without `chat`.
-        root: the benchmark's folder, or one with a folder of each benchmark's name.
+        root: the benchmark's folder, or one with a folder of each benchmark's name; None takes the
+            cache, into which files that are missing are fetched.
         subset: parts of a suite, or values of the tag `subset`.
         limit: at most so many examples of each subset.
         device: where models compute; `auto` takes CUDA where there is some.
@@ -109,6 +111,7 @@ def evaluate(
         overwrite: let `out` take the place of an earlier run.
         resamples: of the bootstrap.
         seed: of everything random.
+        offline: fetch nothing: without `root` the benchmark must be in the cache.
         progress: called with a description, what is done and what there is to do.
 
     Returns:
@@ -132,6 +135,7 @@ def evaluate(
         root=root, subset=subset, limit=limit, device=device, dtype=dtype,
         batch_size=batch_size, workers=workers, cache=cache, cache_use=cache_use,
         trust_remote_code=trust_remote_code, resamples=resamples, seed=seed,
+        offline=offline,
     )  # fmt: skip
     if prior is None and alpha is not None:
         prior = DEFAULT_PRIOR

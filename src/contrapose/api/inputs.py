@@ -134,6 +134,7 @@ def scoring_options(
     trust_remote_code: bool,
     resamples: int,
     seed: int,
+    offline: bool,
 ) -> dict[str, Any]:
     """Fields of `ScoringOptions`: the options that evaluate, audit and diagnose share.
 
@@ -156,6 +157,7 @@ def scoring_options(
         "trust_remote_code": trust_remote_code,
         "resamples": resamples,
         "seed": seed,
+        "offline": offline,
     }
 
 

@@ -37,6 +37,7 @@ VERBS = {
     "import": "import_logs",
     "export": "export",
     "list": "listing",
+    "data": "data",
     "check": "check",
     "build": "build",
     "tune": "tune",

@@ -30,7 +30,8 @@ def audit(
         ),
     ] = None,
     root: Annotated[
-        Path | None, typer.Option(help="The benchmark's folder; no images are needed.")
+        Path | None,
+        typer.Option(help="The benchmark's folder; no images are needed. Left out: fetched."),
     ] = None,
     subset: options.Subset = None,
     limit: Annotated[
@@ -72,6 +73,7 @@ def audit(
     resamples: options.Resamples = 10_000,
     seed: options.Seed = 0,
     form: options.Format = None,
+    offline: options.Offline = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the audit as JSON.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -104,6 +106,7 @@ def audit(
             overwrite=overwrite,
             resamples=resamples,
             seed=seed,
+            offline=offline,
             progress=progress,
         )
     if as_json:

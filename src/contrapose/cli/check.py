@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from contrapose.cli import options
 from contrapose.cli.console import echo_json, error_console, output_console, show
 
 CHECK_FAILED = 1
@@ -21,13 +22,16 @@ def data(
     benchmark: Annotated[
         str, typer.Argument(help="A benchmark's name, or your own .jsonl, .csv or .parquet file.")
     ],
-    root: Annotated[Path | None, typer.Option(help="The benchmark's folder.")] = None,
+    root: Annotated[
+        Path | None, typer.Option(help="The benchmark's folder. Left out: the cache.")
+    ] = None,
     images: Annotated[
         bool, typer.Option("--images/--no-images", help="Open every image, or none.")
     ] = True,
     every: Annotated[
         bool, typer.Option("--all", help="Name every problem, not the first of each kind.")
     ] = False,
+    offline: options.Offline = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Count examples, open images, and report what is missing, malformed or twice there."""
@@ -35,7 +39,9 @@ def data(
     from contrapose.report.catalog import data_report_json, data_report_parts
 
     with _show_images(shown=images) as progress:
-        reports = check_data(benchmark, root=root, images=images, progress=progress)
+        reports = check_data(
+            benchmark, root=root, images=images, offline=offline, progress=progress
+        )
     for report in reports:
         if as_json:
             echo_json(data_report_json(report))

@@ -65,7 +65,9 @@ def diagnose(
         str | None,
         typer.Option(help="itc, itm, lm or vqa. Left out: the first that the model gives."),
     ] = None,
-    root: Annotated[Path | None, typer.Option(help="The benchmark's folder.")] = None,
+    root: Annotated[
+        Path | None, typer.Option(help="The benchmark's folder. Left out: fetched.")
+    ] = None,
     subset: Annotated[
         list[str] | None,
         typer.Option(
@@ -112,6 +114,7 @@ def diagnose(
     ] = False,
     resamples: options.Resamples = 10_000,
     seed: options.Seed = 0,
+    offline: options.Offline = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -147,6 +150,7 @@ def diagnose(
             overwrite=overwrite,
             resamples=resamples,
             seed=seed,
+            offline=offline,
             progress=progress,
         )
     if as_json:

@@ -39,7 +39,10 @@ def evaluate(
     ] = None,
     root: Annotated[
         Path | None,
-        typer.Option(help="The benchmark's folder, or one with a folder of each benchmark's name."),
+        typer.Option(
+            help="The benchmark's folder, or one with a folder of each benchmark's name. Left out: "
+            "what is missing is fetched."
+        ),
     ] = None,
     subset: options.Subset = None,
     limit: options.Limit = None,
@@ -125,6 +128,7 @@ def evaluate(
     seed: options.Seed = 0,
     every: options.Every = False,
     form: options.Format = None,
+    offline: options.Offline = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -167,6 +171,7 @@ def evaluate(
             overwrite=overwrite,
             resamples=resamples,
             seed=seed,
+            offline=offline,
             progress=progress,
         )
     results = tuple(run.results for run in runs)

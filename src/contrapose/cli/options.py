@@ -72,6 +72,10 @@ Subset = Annotated[
 Limit = Annotated[int | None, typer.Option(help="At most N examples of each subset.")]
 Resamples = Annotated[int, typer.Option(min=100, help="Bootstrap resamples.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
+Offline = Annotated[
+    bool,
+    typer.Option("--offline", help="Fetch nothing: without --root the cache must hold the files."),
+]
 IndexModel = Annotated[
     str | None, typer.Option(help="The model, where the folder has several indexes.")
 ]

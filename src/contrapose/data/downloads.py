@@ -121,12 +121,12 @@ class Manual:
 
 
 def download_kind(download: Download | Manual | None) -> str:
-    """Kind of a download in one word: fetched, gated, manual, or none."""
+    """Kind of a download in one word: fetchable, gated, manual, or none."""
     if download is None:
         return "none"
     if isinstance(download, Manual):
         return "manual"
-    return "gated" if download.gated else "fetched"
+    return "gated" if download.gated else "fetchable"
 
 
 def download_size(download: Download | Manual | None) -> int | None:
@@ -157,18 +157,18 @@ def describe_download(download: Download | Manual | None) -> str:
     size = download_size(download)
     if not isinstance(download, Download):
         return f"{kind}, {format_size(size)}" if size is not None else kind
+    rest = ", images by hand" if download.by_hand else ""
     if size is not None:
-        return f"{kind}, {format_size(size)}"
+        return f"{kind}, {format_size(size)}{rest}"
     known = sum(part.size or 0 for part in (*download.files, *download.images))
     parts = [format_size(known)] if known else []
-    parts += [
-        f"{images.count:,} images" if images.count else "the images that it names"
-        for images in download.images
-        if images.size is None
-    ]
+    counts = [images.count for images in download.images if images.size is None]
+    if counts:
+        known_counts = sum(count or 0 for count in counts)
+        parts.append("the images that it names" if None in counts else f"{known_counts:,} images")
     if any(part.size is None for part in download.files):
         parts.append("files whose size is not known")
-    return f"{kind}, {' and '.join(parts)}"
+    return f"{kind}, {' and '.join(parts)}{rest}"
 
 
 def github_files(
@@ -206,3 +206,14 @@ def genome_images(folder: str, count: int | None = None) -> RemoteImages:
     """Images of Visual Genome, from the one of its two parts that has them."""
     urls = tuple(f"{GENOME_URL}/{part}/{{name}}" for part in ("VG_100K", "VG_100K_2"))
     return RemoteImages(folder, urls, count)
+
+
+KARPATHY_URL = "https://storage.googleapis.com/sfr-vision-language-research/datasets"
+"""Host of Karpathy's test splits as lists, from which the code of BLIP and ARO fetches them."""
+
+FLICKR_DOWNLOAD = Manual(
+    "https://shannon.cs.illinois.edu/DenotationGraph/",
+    "fill in its form for the images, and fetch flickr30k_test.json from "
+    f"{KARPATHY_URL}/flickr30k_test.json",
+)
+"""Flickr30k, whose images are given on request."""

@@ -111,7 +111,7 @@ def choose_baseline(text: str | None, preset: str | None, seed: int) -> Baseline
     return Baseline(text=TOKEN_0, seed=seed)
 
 
-def select_parts(request: DiagnoseRequest) -> Selection:
+def select_parts(request: DiagnoseRequest, progress: Progress | None = None) -> Selection:
     """Select the parts that the user named, or the default ones.
 
     Raises:
@@ -122,6 +122,9 @@ def select_parts(request: DiagnoseRequest) -> Selection:
         root=request.root,
         subsets=request.subsets or DEFAULT_PARTS.get(resolve_benchmark(request.benchmark)[0], ()),
         limit=request.limit,
+        images=True,
+        offline=request.offline,
+        progress=progress,
     )
     if any(isinstance(data, list) and has_videos(data) for _, data in selection.parts.values()):
         raise InputError(f"{selection.name} holds videos, and only images can be diagnosed.")
@@ -192,7 +195,7 @@ def diagnose_models(
             does not have, or no example with players.
     """
     with gc_paused():
-        selection = select_parts(request)
+        selection = select_parts(request, progress)
     examples, notes = select_examples(selection)
     words = WordCache(
         choose_words(

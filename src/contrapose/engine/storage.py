@@ -7,7 +7,6 @@ bytes, so that no damage passes for an answer; a damaged part is set aside under
 
 from __future__ import annotations
 
-import os
 import re
 import time
 import uuid
@@ -27,7 +26,7 @@ from contrapose.errors import (
     hide_credentials,
     option,
 )
-from contrapose.files import digest, remove_leftovers, write_bytes
+from contrapose.files import cache_folder, digest, remove_leftovers, write_bytes
 from contrapose.metrics import FloatArray
 
 OBJECT_STORES = frozenset(
@@ -68,8 +67,7 @@ class StorageBackend(Protocol):
 
 def default_store_folder() -> Path:
     """Return the default store folder: the platform's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME", "").strip()
-    return (Path(base) if base else Path.home() / ".cache") / "contrapose"
+    return cache_folder()
 
 
 def open_storage(where: Path | str) -> StorageBackend:

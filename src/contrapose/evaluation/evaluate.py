@@ -122,7 +122,15 @@ def evaluate_models(
     store = AnswerStore(request.cache)
     with gc_paused():
         selections = [
-            select(benchmark, root=request.root, subsets=request.subsets, limit=request.limit)
+            select(
+                benchmark,
+                root=request.root,
+                subsets=request.subsets,
+                limit=request.limit,
+                images=True,
+                offline=request.offline,
+                progress=progress,
+            )
             for benchmark in request.benchmarks
         ]
     if request.frames is not None:

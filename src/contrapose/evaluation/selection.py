@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -55,6 +55,7 @@ class ScoringOptions:
         trust_remote_code: run code that comes with a model's weights.
         resamples: of the bootstrap.
         seed: of everything random.
+        offline: fetch nothing; benchmarks without a folder must be in the cache.
     """
 
     root: Path | None = None
@@ -69,6 +70,7 @@ class ScoringOptions:
     trust_remote_code: bool = False
     resamples: int = RESAMPLES
     seed: int = 0
+    offline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,14 @@ def select(
     root: Path | None = None,
     subsets: Sequence[str] = (),
     limit: int | None = None,
+    images: bool = False,
+    offline: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Selection:
     """Select and read a benchmark, or some subsets of it.
+
+    Without a folder the files come from the cache of fetched benchmarks, and are fetched into it
+    where they are not there.
 
     Args:
         benchmark: the name of a benchmark, a suite or a suite's part; the user's own file; a
@@ -114,14 +122,41 @@ def select(
         root: its folder, or the folder that holds a folder of its name.
         subsets: parts of a suite, or values of the tag `subset`; none means all.
         limit: at most so many examples of each subset (images of a gallery, queries).
+        images: also fetch the images of what is selected; with a folder nothing is fetched.
+        offline: fetch nothing.
+        progress: called with a description, what is done and what there is to do.
 
     Raises:
-        InputError: an unknown benchmark or subset, no folder, or nothing left.
+        InputError: an unknown benchmark or subset, no folder, or nothing left; or the files cannot
+            be fetched.
+        DownloadError: a file cannot be had now, or is not the one that the card describes.
     """
     if limit is not None and limit < 1:
         raise InputError(f"{option('limit')} must be at least 1, found {limit}.")
     name, source = resolve_benchmark(benchmark)
-    folder = _resolve_root(name, source, root)
+    folder = resolve_root(name, source, root, offline=offline, progress=progress)
+    selection = _select_from(folder, name, source, subsets, limit)
+    if images and root is None and folder is not None and not is_user_file(name):
+        from contrapose.data.cached_data import data_source
+        from contrapose.data.fetch import fetch_named_images
+
+        fetch_named_images(
+            data_source(name, source),
+            [data for _, data in selection.parts.values()],
+            complete=not subsets and limit is None,
+            offline=offline,
+            progress=progress,
+        )
+    return selection
+
+
+def _select_from(
+    folder: Path | None,
+    name: str,
+    source: Benchmark | Suite,
+    subsets: Sequence[str],
+    limit: int | None,
+) -> Selection:
     if isinstance(source, Suite):
         for subset in subsets:
             if subset not in source.parts:
@@ -152,21 +187,35 @@ def resolve_benchmark(benchmark: BenchmarkLike) -> tuple[str, Benchmark | Suite]
     return benchmark.card.name, benchmark
 
 
-def _resolve_root(name: str, source: Benchmark | Suite, root: Path | None) -> Path | None:
-    parts = list(source.parts.values()) if isinstance(source, Suite) else [source]
+def resolve_root(
+    name: str,
+    source: Benchmark | Suite,
+    root: Path | None,
+    *,
+    offline: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Path | None:
+    """Folder of a benchmark's files; None when it needs none.
+
+    The user's folder comes first; without one it is that of the cache, into which annotations are
+    fetched if they are not there.
+
+    Raises:
+        InputError: there is no folder, and the files cannot be fetched; says what to do.
+        DownloadError: a file cannot be had now, or is not the one that the card describes.
+    """
     if root is not None:
         folder = root / name
         return folder if folder.is_dir() else root
     if is_user_file(name):
         return Path(name).parent
-    for part in parts:
-        if not part.generated:
-            layout = part.card.layout.replace("\n", "; ")
-            raise InputError(
-                f"pass {option('root', 'DIR')}, the folder of {name} ({layout}). "
-                f"Files from: {part.card.source}. Licence: {part.card.license}."
-            )
-    return None
+    parts = source.parts.values() if isinstance(source, Suite) else (source,)
+    if all(part.generated for part in parts):
+        return None
+    from contrapose.data.cached_data import data_source
+    from contrapose.data.fetch import open_source
+
+    return open_source(data_source(name, source), offline=offline, progress=progress)
 
 
 def _read_part(

@@ -20,6 +20,7 @@ from contrapose.files.atomic import (
 from contrapose.files.npy import parse_npy, read_npy
 from contrapose.files.paths import (
     IMAGE_SUFFIXES,
+    cache_folder,
     include,
     local_path,
     resolve_name,
@@ -52,7 +53,7 @@ from contrapose.files.text import (
     require_regular,
     require_unicode,
 )
-from contrapose.files.work_folder import WorkFolder, open_work_folder
+from contrapose.files.work_folder import WorkFolder, open_work_folder, try_lock
 
 __all__ = [
     "IMAGE_SUFFIXES",
@@ -66,6 +67,7 @@ __all__ = [
     "SurrogateError",
     "WorkFolder",
     "atomic_file",
+    "cache_folder",
     "did_you_mean",
     "digest",
     "gc_paused",
@@ -96,6 +98,7 @@ __all__ = [
     "restore_folder",
     "safe_join",
     "temporary_folder",
+    "try_lock",
     "write_bytes",
     "write_text",
 ]

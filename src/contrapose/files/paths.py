@@ -24,6 +24,12 @@ IMAGE_SUFFIXES = (
 """Suffixes of image files; the format is detected from the bytes."""
 
 
+def cache_folder() -> Path:
+    """Folder of the package in the user's cache folder, which need not exist."""
+    base = os.environ.get("XDG_CACHE_HOME", "").strip()
+    return (Path(base) if base else Path.home() / ".cache") / "contrapose"
+
+
 def local_path(name: Path | str) -> Path:
     """Path of a file or folder of this machine, which need not exist.
 

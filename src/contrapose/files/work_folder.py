@@ -123,7 +123,7 @@ def _hold(path: Path, out: Path) -> Iterator[None]:
         except FileNotFoundError:  # the folder was removed by a build that just ended
             continue
         with stream:
-            if not _try_lock(stream):
+            if not try_lock(stream):
                 raise InputError(
                     f"is being written by another build; wait for it, or choose another "
                     f"{option('out')}.",
@@ -135,7 +135,8 @@ def _hold(path: Path, out: Path) -> Iterator[None]:
             return
 
 
-def _try_lock(stream: IO[bytes]) -> bool:
+def try_lock(stream: IO[bytes]) -> bool:
+    """Lock an open file against other processes until it is closed; whether that was possible."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -8,7 +8,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from contrapose.data import Benchmark, Card, Suite
-from contrapose.data.downloads import describe_download, download_kind, download_size, format_size
+from contrapose.data.cached_data import DataStatus
+from contrapose.data.downloads import (
+    Manual,
+    RemoteFile,
+    describe_download,
+    download_kind,
+    download_size,
+    format_size,
+)
 from contrapose.errors import option
 from contrapose.report.tables import Table
 from contrapose.results import describe_aggregation, shapes
@@ -30,7 +38,7 @@ DROP = ("what it asks", "licence", "size", "!", "files")
 """Columns that a narrow terminal leaves out, the first one first."""
 
 LONGEST_LICENSE = 24
-FILES = {"fetched": "fetchable", "gated": "gated", "manual": "manual", "none": "manual"}
+FILES = {"fetchable": "fetchable", "gated": "gated", "manual": "manual", "none": "manual"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +201,7 @@ def card_lines(benchmark: Benchmark) -> list[str]:
         f"  licence      {card.license}",
         f"  files from   {card.source}",
         f"  download     {fetched}",
+        *_download_lines(card),
         f"  shape        {card.shape}" + " (images × captions)" * (card.family != "composed"),
         f"  examples     {counts or 'as many as the files hold'}",
         f"  chance %     {format_chance(card)}",
@@ -208,6 +217,47 @@ def card_lines(benchmark: Benchmark) -> list[str]:
     lines.append(f"  folder ({option('root')})")
     lines += [f"    {line}" for line in card.layout.split("\n")]
     return lines
+
+
+def _download_lines(card: Card) -> list[str]:
+    """Lines on where the files come from: page and steps, or revision, terms and digests."""
+    download = card.download
+    if download is None:
+        return []
+    if isinstance(download, Manual):
+        return [f"               from {download.page}: {download.steps}"]
+    pins = [
+        "revision " + (download.revision or "not pinned: the newest at the first fetch"),
+        *([f"terms to accept on {download.gated}"] if download.gated else []),
+        *([f"by hand: {download.by_hand}"] if download.by_hand else []),
+    ]
+    digests = [file.sha256 if isinstance(file, RemoteFile) else "hub" for file in download.files]
+    unknown = digests.count(None)
+    if unknown:
+        pins.append(
+            f"{unknown} of {len(digests)} files have no known SHA-256: that of the first fetch "
+            "counts"
+        )
+    if download.images:
+        pins.append("images have no known SHA-256: those of the first fetch count")
+    return [f"               {pin}" for pin in pins]
+
+
+def data_table(states: Sequence[DataStatus]) -> Table:
+    """Table of the states of fetched and fetchable benchmarks, one line each."""
+    rows = tuple(
+        (
+            one.name,
+            one.state + f", {one.missing:,} images missing" * bool(one.missing),
+            format_size(one.size) if one.size else "–",
+            one.license,
+            str(one.folder or "–"),
+        )
+        for one in states
+    )
+    return Table(
+        "", ("<benchmark", "<state", "size", "<licence", "<folder"), rows, drop=("licence",)
+    )
 
 
 def format_chance(card: Card) -> str:

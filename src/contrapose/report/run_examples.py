@@ -176,6 +176,7 @@ def find_cases(runs: Sequence[RunRecord]) -> list[Mapping[str, Example]]:
                     root=Path(root) if root else None,
                     subsets=request.get("subsets") or (),
                     limit=request.get("limit"),
+                    offline=True,
                 )
                 selected[name] = selection.cases()
             except InputError:

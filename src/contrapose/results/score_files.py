@@ -306,10 +306,25 @@ def read_annotations(
     beside = Path(request.benchmark).parent if is_user_file(request.benchmark) else None
     root = request.root or beside
     if root is None and not benchmark.generated:
-        if find_shape(card).of == "matrix":
-            raise InputError(
-                f"{card.name} needs its annotation files: pass {option('root', 'DIR')}."
-            )
-        return None
+        if find_shape(card).of != "matrix":
+            return None
+        root = _find_fetched(card.name, benchmark)
     data = benchmark.read(root or Path(), StrictProblems())
     return data if isinstance(data, Gallery | EditSet | ComposedSet) else list(data)
+
+
+def _find_fetched(name: str, benchmark: Benchmark) -> Path:
+    """Folder of the annotations in the cache.
+
+    Raises:
+        InputError: they are not there.
+    """
+    from contrapose.data.cached_data import data_source
+    from contrapose.data.fetch import find_fetched
+
+    source = data_source(name, benchmark)
+    folder = find_fetched(source)
+    if folder is None:
+        fetch = f"run contrapose data fetch {name}, or " if source.download is not None else ""
+        raise InputError(f"{name} needs its annotation files: {fetch}pass {option('root', 'DIR')}.")
+    return folder

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_folder, read_box
 from contrapose.data.cards import Benchmark, Card, Macro
+from contrapose.data.downloads import Manual
 from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
 from contrapose.files import (
@@ -204,6 +205,10 @@ RELATION = Card(
     source=SOURCE,
     layout="visual_genome_relation.json, here or in annotations/\n"
     "images/*.jpg (vgr_vga_images.zip)",
+    download=Manual(
+        "https://github.com/mertyg/vision-language-models-are-bows",
+        "fetch visual_genome_relation.json and vgr_vga_images.zip from its Google Drive",
+    ),
     shape="1 × 2",
     family="choice",
     counts={"relation": 23937},
@@ -223,6 +228,10 @@ ATTRIBUTION = Card(
     source=SOURCE,
     layout="visual_genome_attribution.json, here or in annotations/\n"
     "images/*.jpg (vgr_vga_images.zip)",
+    download=Manual(
+        "https://github.com/mertyg/vision-language-models-are-bows",
+        "fetch visual_genome_attribution.json and vgr_vga_images.zip from its Google Drive",
+    ),
     shape="1 × 2",
     family="choice",
     counts={"attribution": 28748},

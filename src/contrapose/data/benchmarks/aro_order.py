@@ -16,6 +16,13 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image
 from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.downloads import (
+    FLICKR_DOWNLOAD,
+    KARPATHY_URL,
+    Download,
+    RemoteFile,
+    coco_images,
+)
 from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
 from contrapose.data.tagging import clean_caption, shuffle_caption, split_words
@@ -39,6 +46,11 @@ COCO = Card(
     "Karpathy's dataset_coco.json; the shuffles are drawn here (extra: text)",
     layout="coco_karpathy_test.json or dataset_coco.json, here or in annotations/\n"
     "val2014/*.jpg, here or in images/",
+    download=Download(
+        None,
+        (RemoteFile("coco_karpathy_test.json", f"{KARPATHY_URL}/coco_karpathy_test.json"),),
+        (coco_images("val2014", "val2014", count=5000),),
+    ),
     shape="1 × 5",
     family="choice",
     counts={"coco": 25010},
@@ -53,6 +65,7 @@ COCO = Card(
 
 FLICKR = replace(
     COCO,
+    download=FLICKR_DOWNLOAD,
     name="aro-flickr-order",
     title="ARO Flickr30k-Order: a caption among four shuffles of its words",
     license="Flickr30k: for research, on request; images under Flickr's terms",

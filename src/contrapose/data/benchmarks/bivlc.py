@@ -7,6 +7,7 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.pair_tables import PairColumns, read_pair_tables
 from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.downloads import Download, HubFiles
 from contrapose.data.examples import Example, diagonal_match
 from contrapose.files import Problems
 
@@ -20,6 +21,7 @@ CARD = Card(
     "github.com/IMirandaM/BiVLC (results/)",
     layout="*.parquet of the hub, here or in data/, with the columns image, negative_image, "
     "caption, negative_caption, type, subtype",
+    download=Download(None, (HubFiles("imirandam/BiVLC", ("*.parquet",)),)),
     shape="2 × 2",
     family="pairs",
     counts={"bivlc": 2933},

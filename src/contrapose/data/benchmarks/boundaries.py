@@ -16,6 +16,7 @@ from pathlib import Path
 from contrapose.data.benchmarks.common import find_folder, require_folder
 from contrapose.data.boundaries import EventBoundary, read_boundaries
 from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.downloads import Manual
 from contrapose.data.examples import Example
 from contrapose.data.images import ImageRef
 from contrapose.data.video import probe_video
@@ -46,6 +47,10 @@ CARD = Card(
     layout="val.json, or another GEBC file {video: [{boundary_id, timestamp, prev_timestamp,\n"
     "next_timestamp, label, subject, status_before, status_after}, …]}, here or in annotations/\n"
     "videos/ with VIDEO.mp4 or VIDEO_000012_000022.mp4 (.mkv, .webm, .avi, …)",
+    download=Manual(
+        "https://github.com/showlab/GEB-Plus",
+        "fetch the annotations from its links, and the Kinetics-400 videos that they name",
+    ),
     shape="frames × 2",
     family="boundaries",
     counts={},

@@ -15,6 +15,7 @@ from contrapose.data.benchmarks.common import (
     require_folder,
 )
 from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.downloads import COCO_URL, Download, RemoteFile, coco_images, github_files
 from contrapose.data.examples import ComposedQuery, ComposedSet
 from contrapose.files import MalformedError, Problems, Record, parse_records, read_json_records
 
@@ -24,6 +25,14 @@ LISTS = (
     "annotations/image_info_unlabeled2017.json",
     "image_info_unlabeled2017.json",
 )
+
+IMAGES = (coco_images("COCO2017_unlabeled/unlabeled2017", "unlabeled2017", count=123403),)
+GALLERY = RemoteFile(
+    "COCO2017_unlabeled", f"{COCO_URL}/annotations/image_info_unlabeled2017.zip", unpack="zip"
+)
+VAL_COMMIT = "6db0150476ffcee0f60ea1d8fb04d15e6845f5db"
+TEST_COMMIT = "ef0817a18c39f2917b0a9135d32b33474fbf6335"
+
 
 CARD = Card(
     name="circo",
@@ -36,6 +45,24 @@ CARD = Card(
     layout="annotations/val.json\n"
     "COCO2017_unlabeled/annotations/image_info_unlabeled2017.json: the gallery\n"
     "COCO2017_unlabeled/unlabeled2017/<12 digits>.jpg, or unlabeled2017/",
+    download=Download(
+        VAL_COMMIT,
+        (
+            *github_files(
+                "miccunifi/CIRCO",
+                VAL_COMMIT,
+                {
+                    "annotations/val.json": (
+                        "annotations/val.json",
+                        111978,
+                        "6b31a1dbc3c85627501d9a250f87708f24a27d74d6a65360b6ddd2537a154d04",
+                    ),
+                },
+            ),
+            GALLERY,
+        ),
+        IMAGES,
+    ),
     shape="1 image + 1 text → 123,403 images",
     family="composed",
     counts={"val": 220},
@@ -47,6 +74,24 @@ CARD = Card(
 
 TEST_CARD = replace(
     CARD,
+    download=Download(
+        TEST_COMMIT,
+        (
+            *github_files(
+                "miccunifi/CIRCO",
+                TEST_COMMIT,
+                {
+                    "annotations/test.json": (
+                        "annotations/test.json",
+                        167660,
+                        "2f7c37e89220c990b6b0525d6f3ed63d3fc02e03ce336aa42a3b822841b14886",
+                    ),
+                },
+            ),
+            GALLERY,
+        ),
+        IMAGES,
+    ),
     name="circo-test",
     title="CIRCO: test split, whose right answers only the evaluation server knows",
     layout=CARD.layout.replace("val.json", "test.json"),

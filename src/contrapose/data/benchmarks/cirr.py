@@ -13,6 +13,7 @@ from contrapose.data.benchmarks.common import (
     require_folder,
 )
 from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.downloads import Download, github_files
 from contrapose.data.examples import ComposedQuery, ComposedSet
 from contrapose.errors import InputError
 from contrapose.files import (
@@ -27,6 +28,12 @@ from contrapose.files import (
 FOLDERS = (".", "img_raw", "images")
 SPLIT_FOLDERS = {"val": "dev", "test1": "test1"}
 
+COMMIT = "910278c29d2a5602eae0119d6af906c3bae366bc"
+BY_HAND = (
+    "the images of NLVR2, which are given on request: see https://github.com/Cuberick-Orion/CIRR"
+)
+
+
 CARD = Card(
     name="cirr",
     title="CIRR: a photograph and what should differ, validation split",
@@ -36,6 +43,26 @@ CARD = Card(
     source="github.com/Cuberick-Orion/CIRR, branch cirr_dataset; images from NLVR2",
     layout="captions/cap.rc2.val.json and image_splits/split.rc2.val.json, or in cirr/\n"
     "dev/<name>.png as the split file names them, or in img_raw/",
+    download=Download(
+        COMMIT,
+        github_files(
+            "Cuberick-Orion/CIRR",
+            COMMIT,
+            {
+                "captions/cap.rc2.val.json": (
+                    "captions/cap.rc2.val.json",
+                    1609916,
+                    "a85c3a1aa464f1af7229918e8018d08b8b20ce5dab479ffdf39d61113140f919",
+                ),
+                "image_splits/split.rc2.val.json": (
+                    "image_splits/split.rc2.val.json",
+                    105568,
+                    "de36f7a7219c8bb06347a67748cfc68405be7dad62853a1e31846c98e491235b",
+                ),
+            },
+        ),
+        by_hand=BY_HAND,
+    ),
     shape="1 image + 1 text → 2,297 images",
     family="composed",
     counts={"val": 4181},
@@ -46,6 +73,26 @@ CARD = Card(
 
 TEST_CARD = replace(
     CARD,
+    download=Download(
+        COMMIT,
+        github_files(
+            "Cuberick-Orion/CIRR",
+            COMMIT,
+            {
+                "captions/cap.rc2.test1.json": (
+                    "captions/cap.rc2.test1.json",
+                    1254129,
+                    "26a2b2e7a5c96c903491aefc7d5f237f03d3cca97712e1b6bb3b231db5ff8001",
+                ),
+                "image_splits/split.rc2.test1.json": (
+                    "image_splits/split.rc2.test1.json",
+                    120364,
+                    "bf2bb9ed0659c4aae35de72350652b9ab75d36a060211f826bec15c58ec12566",
+                ),
+            },
+        ),
+        by_hand=BY_HAND,
+    ),
     name="cirr-test",
     title="CIRR: test split, whose targets only the evaluation server knows",
     layout=CARD.layout.replace("val.json", "test1.json").replace("dev/", "test1/"),

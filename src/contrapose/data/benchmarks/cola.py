@@ -8,12 +8,35 @@ from urllib.parse import urlsplit
 
 from contrapose.data.benchmarks.common import find_file, find_image
 from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.downloads import Download, RemoteImages, genome_images, github_files
 from contrapose.data.examples import Example, diagonal_match
 from contrapose.data.images import ImageRef
 from contrapose.files import MalformedError, Problems, Record, parse_records, read_json_records
 
 FILE = "COLA_multiobjects_matching_benchmark.json"
 FOLDERS = ("images", "vg_gqa_images", "VG_100K", "VG_100K_2", ".")
+
+DOWNLOAD = Download(
+    None,
+    github_files(
+        "arijitray1993/COLA",
+        "HEAD",
+        {
+            "COLA_multiobjects_matching_benchmark.json": (
+                "data/COLA_multiobjects_matching_benchmark.json",
+                56746,
+                "e2846dcc958e3277813ca572bce53db96fd5dd65caaa57ccd20dc1ce51d73ec0",
+            ),
+        },
+    ),
+    (
+        RemoteImages(
+            "images",
+            ("https://cs-people.bu.edu/array/data/vg_gqa_images/{name}", *genome_images("").urls),
+            218,
+        ),
+    ),
+)
 
 CARD = Card(
     name="cola",
@@ -24,6 +47,7 @@ CARD = Card(
     source="github.com/arijitray1993/COLA (data/) and the Visual Genome images it links to",
     layout=f"{FILE}, or the same under data/\n"
     "images/<id>.jpg, or vg_gqa_images/, or VG_100K/ and VG_100K_2/",
+    download=DOWNLOAD,
     shape="2 × 2",
     family="images",
     counts={"cola": 210},

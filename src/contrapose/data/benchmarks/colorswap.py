@@ -7,6 +7,7 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.pair_tables import PairColumns, read_pair_tables
 from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.downloads import Download, HubFiles
 from contrapose.data.examples import Example
 from contrapose.files import Problems
 
@@ -20,6 +21,11 @@ CARD = Card(
     "replies of chat models in github.com/Top34051/colorswap (vlm_results/)",
     layout="test*.parquet of the hub, or test.json(l) with image names below this folder; here or "
     "in data/; columns id, image_1, image_2, caption_1, caption_2, image_source, caption_source",
+    download=Download(
+        None,
+        (HubFiles("stanfordnlp/colorswap", ("*test*.parquet", "*test*.json*")),),
+        gated="https://huggingface.co/datasets/stanfordnlp/colorswap",
+    ),
     shape="2 × 2",
     family="pairs",
     counts={"colorswap": 300},

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_image, read_box, require_folder
 from contrapose.data.cards import Benchmark, Card, Macro
+from contrapose.data.downloads import Download, genome_images, github_files
 from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
 from contrapose.errors import InputError
@@ -23,6 +24,21 @@ ANNOTATION_FOLDERS = (
 )
 IMAGE_FOLDERS = ("VG_100K", "VG_100K_2", "images/VG_100K", "images/VG_100K_2", "images")
 
+DOWNLOAD = Download(
+    None,
+    github_files(
+        "RAIVNLab/CREPE",
+        "HEAD",
+        {
+            f"{kind}/{name}": (f"crepe/prod_hard_negatives/{kind}/{name}", None, None)
+            for kind in SUBSETS
+            for n in COMPLEXITIES
+            if (name := f"prod_vg_hard_negs_{kind}_complexity_{n}.csv")
+        },
+    ),
+    (genome_images("VG_100K"),),
+)
+
 CARD = Card(
     name="crepe",
     title="CREPE productivity: hard negatives for captions of 4 to 12 atoms",
@@ -34,6 +50,7 @@ CARD = Card(
     layout="{atom,swap,negate}/prod_vg_hard_negs_<atom|swap|negate>_complexity_<4…12>.csv, here or "
     "in prod_hard_negatives/, with or without the folder a kind\n"
     "VG_100K/<id>.jpg and VG_100K_2/<id>.jpg, here or in images/",
+    download=DOWNLOAD,
     shape="1 × 6",
     family="choice",
     counts={},  # about 17,000 captions; the files' own numbers are not published

@@ -22,6 +22,7 @@ from contrapose.data.benchmarks.common import (
     require_folder,
 )
 from contrapose.data.cards import Benchmark, Card, Macro, Micro
+from contrapose.data.downloads import Manual
 from contrapose.data.examples import Example, diagonal_match
 from contrapose.data.images import ImageRef
 from contrapose.errors import InputError
@@ -222,6 +223,10 @@ CARD = Card(
     "private_info.json and private_random_idx.json beside it\n"
     "images/ or image/ with eqbenag/, eqbenyoucook2/ (.npy), eqbengebc/, "
     "eqbenkubric_{loc,cnt,attr}/, eqbensd/",
+    download=Manual(
+        "https://github.com/Wangt-CN/EqBen",
+        "fetch the annotations and the image archives from its Google Drive and unpack",
+    ),
     shape="2 × 2",
     family="pairs",
     counts=SUBSETS,
@@ -245,6 +250,10 @@ MINI = Card(
     license=CARD.license,
     source="github.com/Wangt-CN/EqBen (the subset for large models, eqben_vllm.zip)",
     layout="all_select.json and images/eqben…/…, here or in eqben_vllm/",
+    download=Manual(
+        "https://github.com/Wangt-CN/EqBen",
+        "fetch eqben_vllm.zip from its Google Drive and unpack",
+    ),
     shape="2 × 2",
     family="pairs",
     counts={},

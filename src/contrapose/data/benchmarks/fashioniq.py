@@ -13,6 +13,7 @@ from contrapose.data.benchmarks.common import (
     require_folder,
 )
 from contrapose.data.cards import Benchmark, Card, Macro
+from contrapose.data.downloads import Download, github_files
 from contrapose.data.examples import ComposedQuery, ComposedSet
 from contrapose.files import (
     MalformedError,
@@ -29,6 +30,48 @@ SIZES = {"dress": 3817, "shirt": 6346, "toptee": 5373}
 TRIM = ".?, "
 """Characters that are removed from both ends of a caption before two are joined, as SEARLE does."""
 
+DOWNLOAD = Download(
+    None,
+    github_files(
+        "XiaoxiaoGuo/fashion-iq",
+        "HEAD",
+        {
+            "captions/cap.dress.val.json": (
+                "captions/cap.dress.val.json",
+                397427,
+                "5e5117d45695df9c3ca91fac3e0bc49e6422ae9c8b3793f0ac9b3ab83adb7de9",
+            ),
+            "image_splits/split.dress.val.json": (
+                "image_splits/split.dress.val.json",
+                68708,
+                "21ff91d53c23859da91bfd49f3acc139b7f3a3dc944fc4e4a80194468cf14bab",
+            ),
+            "captions/cap.shirt.val.json": (
+                "captions/cap.shirt.val.json",
+                398072,
+                "7b7ca3797b85dddfd83e74cdb4454cb63e3e7c09acef2590155efbacea6d7feb",
+            ),
+            "image_splits/split.shirt.val.json": (
+                "image_splits/split.shirt.val.json",
+                114230,
+                "b82effbf7352a6f828b38c45eb32e53d726bd4d6fd81d6290c81eeb2c68e3234",
+            ),
+            "captions/cap.toptee.val.json": (
+                "captions/cap.toptee.val.json",
+                391897,
+                "b4e09f428e6c255cc4b4ec46e77908305ab83075d82840c960be81af15cdc5eb",
+            ),
+            "image_splits/split.toptee.val.json": (
+                "image_splits/split.toptee.val.json",
+                96716,
+                "ee42b2505275dd7a19b11ddb88c9264aab2d77f4e59b075fb1c7c3095d02f412",
+            ),
+        },
+    ),
+    by_hand="images/<name>.png or .jpg of 15,415 products, by the links that "
+    "https://github.com/XiaoxiaoGuo/fashion-iq names",
+)
+
 CARD = Card(
     name="fashioniq",
     title="FashionIQ: a garment and how the wanted one differs, both caption orders averaged",
@@ -40,6 +83,7 @@ CARD = Card(
     layout="captions/cap.<dress|shirt|toptee>.val.json and "
     "image_splits/split.<dress|shirt|toptee>.val.json\n"
     "images/<name>.png or .jpg",
+    download=DOWNLOAD,
     shape="1 image + 2 texts → 3,817 to 6,346 images",
     family="composed",
     counts={"dress": 2017, "shirt": 2038, "toptee": 1961},

@@ -19,6 +19,7 @@ from contrapose.data.benchmarks.common import (
     require_folder,
 )
 from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.downloads import Download, coco_images, genome_images, github_files
 from contrapose.data.examples import ComposedQuery, ComposedSet
 from contrapose.data.images import Box
 from contrapose.files import MalformedError, Problems, Record, parse_records, read_json_records
@@ -68,10 +69,19 @@ ATTRIBUTE_LAYOUT = (
 )
 
 
+DIGESTS = {
+    "change_object": (2270031, "0a5145984f7d8594c457a3609288ae2acfcdb6b72bd0309220e616300c9beac8"),
+}
+"""Size and SHA-256 of the files that were seen."""
+
+
 def make_card(name: str, task: GenecisTask) -> Card:
     """Make the card of a task."""
     attribute = name.endswith("attribute")
     images = "Visual Genome (CC BY 4.0)" if attribute else "COCO val 2017 (Flickr terms)"
+    size, digest = DIGESTS.get(name, (None, None))
+    file = {f"{name}.json": (f"genecis/{name}.json", size, digest)}
+    source = genome_images("VG_100K") if attribute else coco_images("val2017", "val2017")
     site = "homes.cs.washington.edu/~ranjay/visualgenome" if attribute else "cocodataset.org"
     return Card(
         name=f"genecis-{name.replace('_', '-')}",
@@ -82,6 +92,7 @@ def make_card(name: str, task: GenecisTask) -> Card:
         source=f"github.com/facebookresearch/genecis (genecis/); images from {site}",
         layout=f"{name}.json, or in genecis/: reference, target, gallery and condition\n"
         + (ATTRIBUTE_LAYOUT if attribute else OBJECT_LAYOUT),
+        download=Download(None, github_files("facebookresearch/genecis", "HEAD", file), (source,)),
         shape=f"1 image + 1 word → {task.gallery} images",
         family="composed",
         counts={name: task.queries},

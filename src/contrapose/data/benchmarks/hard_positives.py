@@ -9,6 +9,7 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image, read_box, require_folder
 from contrapose.data.cards import Benchmark, Card, Macro, Micro
+from contrapose.data.downloads import GENOME_URL, Download, Manual, RemoteImages, github_files
 from contrapose.data.examples import Example, TagValue
 from contrapose.data.images import Box, ImageRef
 from contrapose.errors import InputError
@@ -29,6 +30,50 @@ SWAP = "visual_genome_attribution.json"
 POSITIVE = "hard positive"
 """The field that a record gets from its partner in the second file."""
 
+REPO = "amitakamath/hard_positives"
+
+DOWNLOAD = Download(
+    "bab28ba0825c27680540db2fae36c5ec4d2be511",
+    (
+        *github_files(
+            REPO,
+            "8397123a9fb0140c174765df38c08309fdd197ea",
+            {
+                "data/vl_checklist_attributes.json": (
+                    "data/vl_checklist_attributes.json",
+                    1522662,
+                    "4c7d262e77e1a1fd5a89ee0de43191fe697d4cf1c044e76c496761f07d824950",
+                ),
+                "data/vl_checklist_relations.json": (
+                    "data/vl_checklist_relations.json",
+                    2484434,
+                    "f4aee47194df09f73c4bdb13e2f24c17901d71fbb15ab629b40c8667a841d535",
+                ),
+            },
+        ),
+        *github_files(
+            REPO,
+            "bab28ba0825c27680540db2fae36c5ec4d2be511",
+            {
+                "swapped_data/vl_checklist_attributes.json": (
+                    "swapped_data/vl_checklist_attributes.json",
+                    1535707,
+                    "7f6d2f2614ff8a037780ab4b6243c6e1165ceabc5e4db506ad70c63fd95f6441",
+                ),
+                "swapped_data/vl_checklist_relations.json": (
+                    "swapped_data/vl_checklist_relations.json",
+                    2499572,
+                    "25174b3f0286c124cd7c2c844c1e57bb85179e37cdee0d55fc2857387dede9b5",
+                ),
+            },
+        ),
+    ),
+    (
+        RemoteImages("data/VG_100K", (f"{GENOME_URL}/VG_100K/{{name}}",), 4797),
+        RemoteImages("data/VG_100K_2", (f"{GENOME_URL}/VG_100K_2/{{name}}",), 3244),
+    ),
+)
+
 PAPER = (
     "Kamath et al., The Hard Positive Truth about Vision-Language Compositionality, ECCV 2024 "
     "(arXiv:2409.17958)"
@@ -44,6 +89,7 @@ REPLACE_CARD = Card(
     layout="data/vl_checklist_{relations,attributes}.json, swapped_data/ with the same names;\n"
     "or replace_{relations,attributes}_{original,hard_positive}.json\n"
     "data/VG_100K/<id>.jpg and data/VG_100K_2/<id>.jpg, or the same without data/",
+    download=DOWNLOAD,
     shape="1 × 3",
     family="triple",
     counts=REPLACE,
@@ -69,6 +115,10 @@ SWAP_CARD = Card(
     f"swapped_data/{SWAP} (optional): the same rows with the hard positive as true_caption;\n"
     "  without it the two sides of “and” are exchanged here\n"
     "data/images/<id>.jpg, or images/",
+    download=Manual(
+        "https://github.com/mertyg/vision-language-models-are-bows",
+        "fetch visual_genome_attribution.json and vgr_vga_images.zip from its Google Drive",
+    ),
     shape="1 × 3",
     family="triple",
     counts={"swap": 28748},

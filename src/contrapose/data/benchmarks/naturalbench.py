@@ -9,6 +9,7 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_folder, require_folder
 from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.downloads import Download, HubFiles, Manual
 from contrapose.data.examples import Example, diagonal_match
 from contrapose.data.images import Cell, ImageRef
 from contrapose.errors import InputError
@@ -44,6 +45,7 @@ CARD = Card(
     layout="*.parquet of the hub, here or in data/; or test_set.json and train_set.jsonl, here or "
     "in dataset_split_for_finetuning/, whose examples are test/<n> and train/<n>\n"
     "images/*.jpg, for the second form",
+    download=Download(None, (HubFiles("BaiqiL/NaturalBench", ("*.parquet",)),)),
     shape="2 × 2",
     family="questions",
     counts={"naturalbench": 1900},
@@ -67,6 +69,9 @@ RETRIEVAL = Card(
     license=CARD.license,
     source="the Hugging Face hub, by the link in github.com/Baiqi-Li/NaturalBench",
     layout="metadata.json {index, image_0, image_1, caption_0, caption_1}\nimages/",
+    download=Manual(
+        "https://github.com/Baiqi-Li/NaturalBench", "follow the link to NaturalBench-Retrieval"
+    ),
     shape="2 × 2",
     family="pairs",
     counts={},

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image
 from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.downloads import Download, RemoteImages, github_files
 from contrapose.data.examples import Example, diagonal_match
 from contrapose.data.images import ImageRef
 from contrapose.files import MalformedError, Problem, Problems, Record, read_json_records
@@ -16,6 +17,31 @@ from contrapose.files import MalformedError, Problem, Problems, Record, read_jso
 FILE = "eval_set.json"
 TAGS = ("pos", "predicate", "open_images_split")
 FOLDERS = ("images", "open_images", ".")
+
+COMMIT = "a84730fbb4f97026efc19602b345c7fefa7292ff"
+OPEN_IMAGES = "https://open-images-dataset.s3.amazonaws.com"
+
+DOWNLOAD = Download(
+    COMMIT,
+    github_files(
+        "mitjanikolaus/multimodal-predicate-noun-dependencies",
+        COMMIT,
+        {
+            "eval_set.json": (
+                "data/sentence-semantics/eval_set.json",
+                1921825,
+                "fe9d4a5d052b30207df799a544c3d8697b4eccada672276f9256f3ff2e693ef5",
+            ),
+        },
+    ),
+    (
+        RemoteImages(
+            "images",
+            tuple(f"{OPEN_IMAGES}/{split}/{{name}}" for split in ("test", "validation", "train")),
+            1673,
+        ),
+    ),
+)
 
 CARD = Card(
     name="predicate-noun",
@@ -26,6 +52,7 @@ CARD = Card(
     source="github.com/mitjanikolaus/multimodal-predicate-noun-dependencies "
     "(data/sentence-semantics/eval_set.json; scores of twelve models in runs/) and Open Images",
     layout=f"{FILE}, or the same under data/sentence-semantics/\nimages/<id>.jpg",
+    download=DOWNLOAD,
     shape="2 × 2",
     family="pairs",
     counts={"predicate-noun": 1292},

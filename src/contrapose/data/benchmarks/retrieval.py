@@ -8,7 +8,14 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image
 from contrapose.data.cards import Benchmark, Card, Micro, Suite
-from contrapose.data.downloads import Download, coco_images, github_files
+from contrapose.data.downloads import (
+    FLICKR_DOWNLOAD,
+    KARPATHY_URL,
+    Download,
+    RemoteFile,
+    coco_images,
+    github_files,
+)
 from contrapose.data.examples import Gallery
 from contrapose.data.images import ImageRef
 from contrapose.errors import InputError
@@ -35,6 +42,11 @@ COCO_CARD = Card(
     layout="dataset_coco.json, or coco_karpathy_test.json, or captions_val2017.json or "
     "captions_val2014.json (whole), here or in annotations/\n"
     "val2014/*.jpg, or val2017/ for captions_val2017.json; also below images/ or coco/",
+    download=Download(
+        None,
+        (RemoteFile("coco_karpathy_test.json", f"{KARPATHY_URL}/coco_karpathy_test.json"),),
+        (coco_images("val2014", "val2014", count=5000),),
+    ),
     shape="5,000 × 25,000",
     family="retrieval",
     counts={"coco-retrieval": 5000},
@@ -53,6 +65,7 @@ FLICKR_CARD = Card(
     "list flickr30k_test.json",
     layout="dataset_flickr30k.json, or flickr30k_test.json, here or in annotations/\n"
     "flickr30k-images/*.jpg, or images/",
+    download=FLICKR_DOWNLOAD,
     shape="1,000 × 5,000",
     family="retrieval",
     counts={"flickr30k-retrieval": 1000},

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image, require_folder
 from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.downloads import Download, genome_images, github_files
 from contrapose.data.examples import EditQuery, EditSet
 from contrapose.data.images import Box, ImageRef
 from contrapose.errors import InputError
@@ -29,6 +30,53 @@ CROPPED = ("images/images", "simat_db/images/images")
 PHOTOGRAPHS = ("VG_100K", "VG_100K_2", "images", "simat_db/images", ".")
 ORACLE = "oscar_similarity_matrix.npy"
 
+REPO = "facebookresearch/SIMAT"
+
+DOWNLOAD = Download(
+    "cc906791b9b1c51504e87ba3f2a49214d2ee38f3",
+    (
+        *github_files(
+            REPO,
+            "fcde386ee27023d6fb0a296a858877abeab4103f",
+            {
+                "captions.txt": (
+                    "simat_db/captions.txt",
+                    17335,
+                    "001b5d8ed33f64e595a4099c4d5d2fefa9ffd953bbc1299bb94b681b9f08848c",
+                ),
+            },
+        ),
+        *github_files(
+            REPO,
+            "cc906791b9b1c51504e87ba3f2a49214d2ee38f3",
+            {
+                "retrieval_db.tsv": (
+                    "simat_db/retrieval_db.tsv",
+                    1203578,
+                    "81379260cd98c2640484bf4446e838be6d7d8b41e408dc2906d9d44a3b822388",
+                ),
+                "transfos.csv": (
+                    "simat_db/transfos.csv",
+                    1056368,
+                    "c6ddeecc08fa1eb3e7445a2e5540c5d94a1a414788416694fce671cc200445f6",
+                ),
+            },
+        ),
+        *github_files(
+            REPO,
+            "ead7c0a9021b2afbaf6a5bef123e534dcb732235",
+            {
+                "triplets.csv": (
+                    "simat_db/triplets.csv",
+                    200152,
+                    "c6a89af2ee9ac07bbab9e573347d587061392fe889e747456fbd9b3f2828310b",
+                ),
+            },
+        ),
+    ),
+    (genome_images("VG_100K", 4958),),
+)
+
 CARD = Card(
     name="simat",
     title="SIMAT: change one word of what an image shows, find the image that fits",
@@ -41,6 +89,7 @@ CARD = Card(
     "script cut: images/images/<region>.png\n"
     f"{ORACLE} (optional): images × captions, P(caption fits image); the official .pt file saved "
     "with numpy. Without it an image fits the caption of its own triplet",
+    download=DOWNLOAD,
     shape="5,859 images, 645 captions",
     family="edits",
     counts={"dev": 8933, "test": 9063},

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_annotation_files, find_folder
 from contrapose.data.cards import Benchmark, Card, Macro
+from contrapose.data.downloads import Download, coco_images, github_files
 from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
 from contrapose.files import Problems, Record, parse_records, read_json_records, safe_join
@@ -21,6 +22,54 @@ SUBSETS = {
     "swap_obj": 245,
 }
 
+COMMIT = "c58a1fce695ee4f9d42ca15b6eeaacd84809416a"
+
+DOWNLOAD = Download(
+    COMMIT,
+    github_files(
+        "RAIVNLab/sugar-crepe",
+        COMMIT,
+        {
+            "add_att.json": (
+                "data/add_att.json",
+                158863,
+                "012d88d729693d193760e6f3393b06a1cf874380a9db0062e937201199fe044d",
+            ),
+            "add_obj.json": (
+                "data/add_obj.json",
+                484593,
+                "1b9d76b93139a937b8dc1ada92a4f05ecc821bb3c291d752428bafadd4bb0682",
+            ),
+            "replace_att.json": (
+                "data/replace_att.json",
+                176843,
+                "9fe55fd4c0a9ad1f85d486d9f6d0215b41f867eb025026e7f7b5ce44352545ee",
+            ),
+            "replace_obj.json": (
+                "data/replace_obj.json",
+                361126,
+                "9d299600639947e9d15281a9ded1382b376cf4ea088a8d08a1314bfe76e81898",
+            ),
+            "replace_rel.json": (
+                "data/replace_rel.json",
+                312629,
+                "356bcc2fc4c6aed3f4d9fd50acc58489bb1fe70c28791f9368d4cbf9ea39cdc9",
+            ),
+            "swap_att.json": (
+                "data/swap_att.json",
+                154665,
+                "7a7ce04e5c4c80412b48c6f0c1347fb1a2f5d54c0be6aa429b64d390e442f8d0",
+            ),
+            "swap_obj.json": (
+                "data/swap_obj.json",
+                57569,
+                "073cdb8e253d053614e80710834d9773b09dbc1dd0a412f6f9492262caa1dcad",
+            ),
+        },
+    ),
+    (coco_images("val2017", "val2017", count=1560),),
+)
+
 CARD = Card(
     name="sugarcrepe",
     title="SugarCrepe: replace, swap and add, with fluent hard negatives",
@@ -30,6 +79,7 @@ CARD = Card(
     source="github.com/RAIVNLab/sugar-crepe (data/*.json) and COCO val2017",
     layout="{add,replace,swap}_{att,obj,rel}.json, or the same under data/\n"
     "val2017/*.jpg, or images/, or coco/val2017/",
+    download=DOWNLOAD,
     shape="1 × 2",
     family="choice",
     counts=SUBSETS,

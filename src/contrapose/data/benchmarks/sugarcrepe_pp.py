@@ -12,7 +12,7 @@ from contrapose.data.benchmarks.common import (
     require_folder,
 )
 from contrapose.data.cards import Benchmark, Card, Macro
-from contrapose.data.downloads import Download, RemoteFile, coco_images
+from contrapose.data.downloads import Download, RemoteFile, coco_images, github_files
 from contrapose.data.examples import Example
 from contrapose.data.images import ImageRef
 from contrapose.errors import InputError
@@ -36,6 +36,44 @@ SUBSETS = {
 MATCH = ((True, False, True),)
 """Caption, negative caption, second caption."""
 
+COMMIT = "cfdcd827e2725427752fdc582f82d1695d983417"
+
+DOWNLOAD = Download(
+    COMMIT,
+    github_files(
+        "Sri-Harsha/scpp",
+        COMMIT,
+        {
+            "replace_att.json": (
+                "data/replace_att.json",
+                226275,
+                "6826413592894754eeca02aeebbcbbc8b95a7456998abcc714e71c033ce6fe87",
+            ),
+            "replace_obj.json": (
+                "data/replace_obj.json",
+                456601,
+                "5c6dc499ec8f511a8aa4ec1b7b5eb0eca90317488abe36ec39573355e2d361ab",
+            ),
+            "replace_rel.json": (
+                "data/replace_rel.json",
+                392738,
+                "040fb95d3f0619bf515db60879e99709a87a5e9b4f524ec3403b127243480fd4",
+            ),
+            "swap_att.json": (
+                "data/swap_att.json",
+                198206,
+                "450d0fd9fcad3e6f44950dc634e7f901ab1c6d9c60a569ade5ae8ffb3d203ad8",
+            ),
+            "swap_obj.json": (
+                "data/swap_obj.json",
+                74611,
+                "5f33cae824de431a7ecd3c5de6301f689815f9497aa36d96b154bbaf117b201b",
+            ),
+        },
+    ),
+    (coco_images("val2017", "val2017", count=1542),),
+)
+
 CARD = Card(
     name="sugarcrepe-pp",
     title="SugarCrepe++: two right captions in other words, and a wrong one in almost the same",
@@ -45,6 +83,7 @@ CARD = Card(
     source="github.com/Sri-Harsha/scpp (data/*.json) and COCO val2017",
     layout="{replace,swap}_{att,obj,rel}.json, or the same under data/\n"
     "val2017/*.jpg, or images/, or coco/val2017/",
+    download=DOWNLOAD,
     shape="1 × 3",
     family="triple",
     counts=SUBSETS,

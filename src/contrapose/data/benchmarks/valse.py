@@ -9,6 +9,7 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_folder, read_first_text, require_folder
 from contrapose.data.cards import Benchmark, Card, Macro
+from contrapose.data.downloads import Download, coco_images, github_files
 from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
 from contrapose.errors import InputError
@@ -43,6 +44,79 @@ FOLDERS = {
 COCO_2017 = ("val2017", "coco/val2017")
 SWIG = ("images_512", "swig/images_512", "swig")
 
+DOWNLOAD = Download(
+    None,
+    github_files(
+        "Heidelberg-NLP/VALSE",
+        "main",
+        {
+            "actant-swap.json": (
+                "data/actant-swap.json",
+                503017,
+                "915294ac3ade7c4c067b1c6841d0db93b60cb8a61ac8e2fb6b125c2a1c0ca93a",
+            ),
+            "action-replacement.json": (
+                "data/action-replacement.json",
+                664129,
+                "336ba134f29a3475d0508809067218909a6bd30f079c59309d19244eccb7917f",
+            ),
+            "coreference-hard.json": (
+                "data/coreference-hard.json",
+                95649,
+                "ef54d8d971d9e0f264e07de08d9915c6e3d6129a2f239888f2b938f5c2eb4139",
+            ),
+            "coreference-standard.json": (
+                "data/coreference-standard.json",
+                592329,
+                "dae1d9eb018acb54e29a1c4983f3563f86ec3b6beb4037a261564270b0473e95",
+            ),
+            "counting-adversarial.json": (
+                "data/counting-adversarial.json",
+                407394,
+                "0d23529308449c98b37a91048a865a5f377325eceb9accd73f2947bc512d12b0",
+            ),
+            "counting-hard.json": (
+                "data/counting-hard.json",
+                537197,
+                "2cc83615653675fb50914ce2d8ab4041cce1278eed7ac0abf6f319dbce5c967a",
+            ),
+            "counting-small-quant.json": (
+                "data/counting-small-quant.json",
+                534996,
+                "ca0645885b05738f6c6df2dffec70c669aaff64114017f33425821faab4bc374",
+            ),
+            "existence.json": (
+                "data/existence.json",
+                420403,
+                "b20fca52eba86c544083d423345a2e28e60e601ef61c56c9ac1c73a95a3a6d18",
+            ),
+            "foil-it.json": (
+                "data/foil-it.json",
+                538911,
+                "6f6f0d7494271ed28f6e6f075c3ba36ba1bc45d00ecf7403920f060915130460",
+            ),
+            "plurals.json": (
+                "data/plurals.json",
+                1097122,
+                "43760db7fc8c6f2a21d3536d52f81539cb101f3370e8d2effb09de43d91486a3",
+            ),
+            "relations.json": (
+                "data/relations.json",
+                664587,
+                "061fc557459c318ccd6734d07c21cfa5bf5ae87aa6b1110b8f5ec3d6b2911043",
+            ),
+        },
+    ),
+    (
+        coco_images("images/val2017", "val2017", count=1192),
+        coco_images("images/val2014", "val2014", count=1145),
+        coco_images("images/train2014", "train2014", count=493),
+    ),
+    by_hand="the images of Visual7W (images/visual7w/images/, 2,087), SWiG (images/images_512/, "
+    "1,102) and VisDial (images/VisualDialog_val2018/, 104), by the links of "
+    "https://github.com/Heidelberg-NLP/VALSE",
+)
+
 CARD = Card(
     name="valse",
     title="VALSE: foils for six phenomena, and FOIL it!",
@@ -54,6 +128,7 @@ CARD = Card(
     layout="all eleven files actant-swap.json … relations.json, here or in data/\n"
     "images/ with all images, or images/{visual7w/images, images_512 (SWiG), val2014, train2014, "
     "val2017, VisualDialog_val2018}/; the same folders without images/ will do",
+    download=DOWNLOAD,
     shape="1 × 2",
     family="foil",
     counts={

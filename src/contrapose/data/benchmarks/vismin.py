@@ -7,6 +7,7 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.pair_tables import PairColumns, read_pair_tables
 from contrapose.data.cards import Benchmark, Card, Macro
+from contrapose.data.downloads import Download, HubFiles
 from contrapose.data.examples import Example
 from contrapose.files import Problems
 
@@ -20,6 +21,7 @@ CARD = Card(
     "github.com/rabiulcste/vismin",
     layout="*.parquet of the hub, or .json(l) with image names below this folder; here or "
     "in data/; columns id, image_0, image_1, text_0, text_1, category",
+    download=Download(None, (HubFiles("mair-lab/vismin-bench", ("*.parquet",)),)),
     shape="2 × 2",
     family="pairs",
     counts={"vismin": 2084},

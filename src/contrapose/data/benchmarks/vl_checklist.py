@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from contrapose.data.benchmarks.common import find_folder, read_first_text, require_folder
 from contrapose.data.cards import Benchmark, Card, Macro
+from contrapose.data.downloads import Manual
 from contrapose.data.examples import Example, single_match
 from contrapose.data.images import ImageRef
 from contrapose.errors import InputError
@@ -36,6 +37,10 @@ CARD = Card(
     layout="Attribute/{vg,vaw}/*.json, Object/{Location,Size}/**/*.json, Relation/**/*.json, here "
     "or in data/\n"
     "vg/VG_100K/, vg/VG_100K_2/, swig/, hake/, here or in images/",
+    download=Manual(
+        "https://github.com/om-ai-lab/VL-CheckList/blob/main/DATASETS.md",
+        "take data/ of the repository, and the images of Visual Genome, SWiG and HAKE by the links",
+    ),
     shape="1 × 2",
     family="choice",
     counts={},  # about 440,000 in 59 files

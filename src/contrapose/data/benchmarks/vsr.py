@@ -8,11 +8,27 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image
 from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.downloads import Download, coco_images, github_files
 from contrapose.data.examples import Example, TagValue
 from contrapose.data.images import ImageRef
 from contrapose.files import MalformedError, Problems, Record, parse_records, read_jsonl_records
 
 FOLDERS = ("images", "trainval2017", "train2017", "val2017", "coco/train2017", "coco/val2017", ".")
+
+V1_COMMIT = "9b2f14dd4921ac509c7738c1efb621c09f3cd353"
+V2_COMMIT = "af55c2c21a85aa18aeea131a8b6778c8875f26cf"
+
+
+def _download(
+    repo: str, commit: str, path: str, name: str, size: int, digest: str, images: int
+) -> Download:
+    """Download of a split: its file, and the COCO images that it names."""
+    files = github_files(repo, commit, {path: (name, size, digest)})
+    return Download(commit, files, (coco_images("images", "train2017", "val2017", count=images),))
+
+
+V2_REPO = "cambridgeltl/visual-spatial-reasoning"
+
 
 CARD = Card(
     name="vsr",
@@ -24,6 +40,15 @@ CARD = Card(
     "train2017 and val2017",
     layout="test.jsonl, or the same under v1/ or annotations/random/\n"
     "images/*.jpg, or train2017/ and val2017/",
+    download=_download(
+        "e-bug/fine-grained-evals",
+        V1_COMMIT,
+        "test.jsonl",
+        "data/vsr/annotations/random/test.jsonl",
+        558777,
+        "1a2f89c054558eaa54986e27336e44ae1e2a0dd1208a9de6e724a37eabd58565",
+        1743,
+    ),
     shape="1 × 1",
     family="judgement",
     counts={"test": 2024},
@@ -40,6 +65,15 @@ CARD = Card(
 
 V2 = replace(
     CARD,
+    download=_download(
+        V2_REPO,
+        V2_COMMIT,
+        "random/test.jsonl",
+        "data/splits/random/test.jsonl",
+        674712,
+        "8ade82a0b93ac9dc1e53f6cf1f11e9d5536776a3715102b6b4d27d4f81d551cc",
+        1874,
+    ),
     name="vsr-v2",
     title="VSR, second release: is the spatial relation true? random split",
     source="github.com/cambridgeltl/visual-spatial-reasoning (data/splits/random/) and COCO "
@@ -53,6 +87,15 @@ V2 = replace(
 
 ZEROSHOT = replace(
     V2,
+    download=_download(
+        V2_REPO,
+        V2_COMMIT,
+        "zeroshot/test.jsonl",
+        "data/splits/zeroshot/test.jsonl",
+        380380,
+        "914d9156723b912d8f794b179248af865a68c5f81c9d8e3a21d007778cacaad4",
+        715,
+    ),
     name="vsr-v2-zeroshot",
     title="VSR, second release: is the spatial relation true? things unseen in training",
     source="github.com/cambridgeltl/visual-spatial-reasoning (data/splits/zeroshot/) and COCO "

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from contrapose.data.benchmarks.common import find_file, find_image
 from contrapose.data.cards import Benchmark, Card, Micro, Suite
+from contrapose.data.downloads import Manual
 from contrapose.data.examples import Example, TagValue, single_match
 from contrapose.data.images import ImageRef
 from contrapose.files import MalformedError, Problems, Record, parse_records, read_json_records
@@ -17,6 +18,11 @@ PAPER = (
     "spatial reasoning, EMNLP 2023 (arXiv:2310.19785)"
 )
 SOURCE = "github.com/amitakamath/whatsup_vlms, which links to the files on Google Drive"
+DOWNLOAD = Manual(
+    "https://github.com/amitakamath/whatsup_vlms",
+    "fetch the annotations and images from its Google Drive, and unpack",
+)
+
 ERRATA = (
     "the released script takes the first of equal scores, which is the right caption: a constant "
     "scorer gets 100 %. Papers quote it with or without pair and set accuracy. The files were not "
@@ -46,6 +52,7 @@ def _controlled_card(name: str, title: str, file: str, folder: str, count: int) 
         license="MIT",
         source=SOURCE,
         layout=f"{file}, here or in data/\n{folder}/<thing>_<relation>_<thing>.jpeg",
+        download=DOWNLOAD,
         shape="1 × 4",
         family="sets",
         counts={name: count},
@@ -106,6 +113,7 @@ def _question_card(name: str) -> Card:
         source=SOURCE,
         layout=f"{file}, here or in data/: rows [image id, right caption, wrong caption]\n"
         f"{folder}/*.jpg",
+        download=DOWNLOAD,
         shape="1 × 2",
         family="choice",
         counts={name: count},

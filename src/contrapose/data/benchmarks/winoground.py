@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from contrapose.data.benchmarks.common import find_folder, require_folder
+from contrapose.data.benchmarks.common import find_image, require_folder
 from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.downloads import Download, HubFiles
 from contrapose.data.examples import Example, TagValue, diagonal_match
 from contrapose.data.images import Cell, ImageRef
 from contrapose.errors import InputError
@@ -18,7 +19,6 @@ from contrapose.files import (
     read_json_records,
     read_jsonl_records,
     read_parquet_records,
-    safe_join,
 )
 
 TAGS = ("tag", "secondary_tag", "num_main_preds", "collapsed_tag")
@@ -34,6 +34,14 @@ CARD = Card(
     "Diwan tags from github.com/ajd12342/why-winoground-hard",
     layout="examples.jsonl and images/ex_<id>_img_<0|1>.png, or the hub's *.parquet (in data/)\n"
     "diwan_tags.json, or new_tag_assignments.json (optional): id → list of tags",
+    download=Download(
+        None,
+        (
+            HubFiles("facebook/winoground", ("data/examples.jsonl",), strip="data/"),
+            HubFiles("facebook/winoground", ("data/images.zip",), strip="data/", unpack="zip"),
+        ),
+        gated="https://huggingface.co/datasets/facebook/winoground",
+    ),
     shape="2 × 2",
     family="pairs",
     counts={"winoground": 400},
@@ -57,11 +65,10 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
     require_folder(root)
     diwan = _read_diwan_tags(root, problems)
     if (root / "examples.jsonl").is_file():
-        images = find_folder(root, "images")
 
         def from_line(record: Record) -> Example:
             names = (record.text("image_0"), record.text("image_1"))
-            refs = tuple(ImageRef(name, safe_join(images, name)) for name in names)
+            refs = tuple(ImageRef(name, find_image(root, name, "images", ".")) for name in names)
             return _build_example(record, (refs[0], refs[1]), diwan)
 
         yield from parse_records(

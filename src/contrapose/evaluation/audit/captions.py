@@ -109,7 +109,7 @@ def read_unselected(request: AuditRequest, captions: AuditCaptions) -> Mapping[s
     if request.limit is None and request.sample is None and not request.subsets:
         return captions.frames
     subsets = tuple(name for name in captions.frames if name)
-    parts = select(request.benchmark, root=request.root, subsets=subsets).parts
+    parts = select(request.benchmark, root=request.root, subsets=subsets, offline=True).parts
     return {
         name: build_frame(data)
         for name in captions.frames

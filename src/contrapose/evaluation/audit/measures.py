@@ -171,7 +171,7 @@ def read_likelihoods(
         raise InputError(
             f"{option('likelihoods')} compares captions of one image, which {card.name} is not."
         )
-    examples = select(request.benchmark, root=request.root).parts[""][1]
+    examples = select(request.benchmark, root=request.root, offline=True).parts[""][1]
     if not isinstance(examples, list):
         raise InputError(f"{card.name} takes no {option('likelihoods')}.")
     answers = read_scores(path, card, build_frame(examples), partial=True)

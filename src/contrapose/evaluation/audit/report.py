@@ -212,7 +212,12 @@ def audit_examples(
     """
     with gc_paused():
         selection = select(
-            request.benchmark, root=request.root, subsets=request.subsets, limit=request.limit
+            request.benchmark,
+            root=request.root,
+            subsets=request.subsets,
+            limit=request.limit,
+            offline=request.offline,
+            progress=progress,
         )
         if request.sample is not None:
             selection = sample_selection(selection, request.sample, request.seed)
