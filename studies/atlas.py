@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from contrapose.files import write_text
+from studies.atlas_ratings import report_ratings
 from studies.atlas_sections import (
     report_bivlc,
     report_eqben,
@@ -35,7 +36,7 @@ one command, `python -m studies.atlas DATA`, from the score files that authors p
 them is in this repository. Values are in %, 95 % intervals in brackets. A **tier** holds models
 that no paired test tells apart (Holm, 5 %). A tie is never a win. Every figure is what
 `contrapose metrics BENCHMARK --scores FILE --resamples 2000` prints, with `--root` where
-annotations are here."""
+annotations are here; tests have 10,000 resamples."""
 
 Report = Callable[[Path, Path | None], str]
 
@@ -46,6 +47,7 @@ SECTIONS: Mapping[str, Report] = {
     "vsr": report_vsr,
     "predicate-noun": report_predicate_noun,
     "bivlc": report_bivlc,
+    "ratings": report_ratings,
 }
 
 

@@ -15,6 +15,7 @@ from contrapose.report.html.plots import DotRow
 from contrapose.scores import read_scores
 from studies.atlas_tables import (
     RESAMPLES,
+    TEST_RESAMPLES,
     cell,
     change_of,
     draw,
@@ -55,7 +56,7 @@ def report_winoground(data: Path, charts: Path | None) -> str:
         for one in ("text", "image")
     ]
     human, clip, vilt = (runs[name] for name in ("human", "CLIP ViT-B/32", "ViLT"))
-    change = cp.compare(clip, vilt, resamples=RESAMPLES).metrics
+    change = cp.compare(clip, vilt, resamples=TEST_RESAMPLES).metrics
     pure = {name: run.results.subsets["No Tag"]["group"] for name, run in runs.items()}
     return "\n\n".join(
         [
@@ -242,7 +243,7 @@ def report_vsr(data: Path, charts: Path | None) -> str:
     majority = albef["best_threshold_accuracy"].chance or 0
     order = list(runs)
     areas = [
-        cp.compare(runs[a], runs[b], metric="auroc", resamples=RESAMPLES).metrics["auroc"]
+        cp.compare(runs[a], runs[b], metric="auroc", resamples=TEST_RESAMPLES).metrics["auroc"]
         for a, b in pairwise(order)
     ]
     return "\n\n".join(

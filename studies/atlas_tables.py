@@ -12,6 +12,10 @@ from contrapose.report.html.svg import extract_svg
 from contrapose.results import MetricValue
 
 RESAMPLES = 2_000
+"""Of intervals."""
+
+TEST_RESAMPLES = 10_000
+"""Of paired tests, whose smallest p-value is corrected for all pairs."""
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -33,7 +37,7 @@ def cell(value: MetricValue) -> str:
 
 def list_tiers(runs: Mapping[str, cp.Run], metric: str) -> dict[str, int]:
     """Tier of each model by a metric."""
-    ranking = cp.rank(runs, metric=metric, resamples=RESAMPLES).rankings[0]
+    ranking = cp.rank(runs, metric=metric, resamples=TEST_RESAMPLES).rankings[0]
     return {model.name: model.tier for model in ranking.models}
 
 
