@@ -63,7 +63,11 @@ def report_ratings(data: Path, charts: Path | None) -> str:
             "are "
             f"{runs[clip].metrics['kendall'].value:.3f} and "
             f"{runs[meteor].metrics['kendall'].value:.3f}, "
-            f"{'within noise' if _is_noise(ranking, clip, meteor) else 'and a test tells them apart'}.",
+            + (
+                "within noise."
+                if _is_noise(ranking, clip, meteor)
+                else "and a test tells them apart."
+            ),
         ]
     )
 

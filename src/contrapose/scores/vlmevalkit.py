@@ -254,7 +254,7 @@ def _read_sheet(path: Path) -> Iterator[tuple[int, Row]]:
     except FileNotFoundError:
         raise InputError("does not exist.", file=path) from None
     except (zipfile.BadZipFile, zlib.error, OSError, ValueError, IndexError, KeyError,
-            NotImplementedError, RuntimeError, RecursionError, ElementTree.ParseError) as error:  # fmt: skip
+            NotImplementedError, RuntimeError, ElementTree.ParseError) as error:  # fmt: skip
         raise InputError(f"is a damaged spreadsheet ({first_line(error)}).", file=path) from None
 
 
