@@ -10,7 +10,7 @@ from contrapose.files import write_text
 from contrapose.report.html.rankings import ranking_plot
 from contrapose.report.html.svg import extract_svg
 from contrapose.results import MetricValue
-from contrapose.results.rank import BenchmarkRanking
+from contrapose.results.rankings import BenchmarkRanking
 from studies.atlas_tables import RESAMPLES, TEST_RESAMPLES, cell, table
 
 NAMES = {"pearson": "Pearson", "spearman": "Spearman", "kendall": "Kendall τ-b"}
