@@ -473,6 +473,14 @@ class LooksAtOne(Good):
         return [super().encode_images(images)[0]] * len(images)
 
 
+@fails("videos")
+class FirstFrame(Good):
+    """Looks at one frame of a video."""
+
+    def prepare_video(self, frames: Sequence[Image.Image]) -> Tensor:
+        return self.prepare_image(frames[0])
+
+
 @fails("templates")
 class AsksItsOwn(Good):
     def answer_logprobs(

@@ -37,6 +37,7 @@ class Good:
     """Vectors of pixels and of words; pairs are judged by products of the two."""
 
     noise_mean, noise_std = 0.0, 1.0
+    max_frames = 4
     text_masks: tuple[str, ...] = ("zero",)
 
     def __init__(self) -> None:
@@ -55,6 +56,10 @@ class Good:
     def prepare_image(self, image: Image.Image) -> Tensor:
         small = np.array(image.convert("RGB").resize((SIDE, SIDE)), dtype=np.float32)
         return torch.from_numpy(small).permute(2, 0, 1) / 127.5 - 1
+
+    def prepare_video(self, frames: Sequence[Image.Image]) -> Tensor:
+        weighted = [self.prepare_image(frame) * (i + 1) for i, frame in enumerate(frames)]
+        return torch.stack(weighted).mean(dim=0)
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         return [len(full_caption(text).split()) + 2 for text in texts]

@@ -117,6 +117,26 @@ def _check_encoded_images(subject: Subject) -> None:
         require_same(subject, method, alone, again, "for one encoded image and several captions")
 
 
+def _check_videos(subject: Subject) -> None:
+    """Check that all frames of a video count, beside other videos and images in any order."""
+    model = subject.model
+    if model.max_frames < 2:
+        return
+    first, second, third, *_ = sample_images(3)
+    clips = [model.prepare_video([first, other]) for other in (second, third)]
+    captions = [CAPTIONS[0]] * 3
+    for method in subject.image_methods():
+        scores = method.score([*clips, first], captions)
+        reverse = method.score([first, *clips[::-1]], captions)[::-1]
+        require_same(subject, method, scores, reverse, "for videos in another order")
+        images = method.score([second, third, first], captions)
+        tells_images = not np.array_equal(images[0], images[1])
+        if tells_images and np.array_equal(scores[0], scores[1]):
+            raise ConformanceError(
+                f"{method.name} gives the same for two videos that differ in the last frame"
+            )
+
+
 IMAGE_CHECKS = (
     Check(
         "odd-images",
@@ -147,5 +167,11 @@ IMAGE_CHECKS = (
         "An image and what encode_images makes of it get the same number.",
         _check_encoded_images,
         needs_any("encode_images"),
+    ),
+    Check(
+        "videos",
+        "All frames that prepare_video is given count, in any batch.",
+        _check_videos,
+        needs_any("prepare_video"),
     ),
 )
