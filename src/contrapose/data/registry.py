@@ -41,6 +41,7 @@ BUILT_IN_MODULES: dict[str, str] = {
     "vsr": "vsr",
     "vsr-v2": "vsr",
     "vsr-v2-zeroshot": "vsr",
+    "vsr-zeroshot": "vsr",
     "tifa160": "ratings",
     "dsg-tifa160": "ratings",
     "seetrue": "ratings",

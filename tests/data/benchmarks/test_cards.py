@@ -21,6 +21,7 @@ NAMES = (
     "vsr",
     "vsr-v2",
     "vsr-v2-zeroshot",
+    "vsr-zeroshot",
     "tifa160",
     "dsg-tifa160",
     "seetrue",

@@ -23,7 +23,7 @@ def read(name: str, root: Path, problems: Problems | None = None) -> list[Exampl
     return list(data)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "vsr-zeroshot"])
 def test_rows(name: str, tmp_path: Path) -> None:
     rows = [ROW, {**ROW, "label": 0, "reference_frame": 1.0}]
     (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -61,3 +61,13 @@ def test_releases_have_the_counts_of_their_cards(shared: Path) -> None:
     for name, root in zip(NAMES, (folder / "v1", folder, folder / "v2"), strict=True):
         card = find_single_benchmark(name).card
         assert len(read(name, root)) == sum(card.counts.values())
+
+
+def test_the_releases_of_the_zero_shot_split_are_told_apart(shared: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="vsr-v2-zeroshot"):
+        read("vsr-zeroshot", shared / "vsr" / "v2")
+    (tmp_path / "zeroshot").mkdir()
+    row = {**ROW, "subj": "cat", "obj": "mat", "vote_true_validator_id": [2, 24]}
+    (tmp_path / "zeroshot" / "test.jsonl").write_text(json.dumps(row))
+    assert len(read("vsr-zeroshot", tmp_path)) == 1
+    assert find_single_benchmark("vsr-zeroshot").card.counts == {"test": 731}

@@ -107,6 +107,18 @@ ZEROSHOT = replace(
     other_counts={"the dev split": 340},
 )
 
+FIRST_ZEROSHOT = replace(
+    ZEROSHOT,
+    name="vsr-zeroshot",
+    title="VSR, first release: is the spatial relation true? things unseen in training",
+    source="github.com/cambridgeltl/visual-spatial-reasoning at c28c02b (data/splits/zeroshot/) "
+    "and COCO train2017 and val2017",
+    layout="zeroshot/test.jsonl, or the same under v1/, annotations/ or data/splits/\n"
+    "images/*.jpg, or train2017/ and val2017/",
+    counts={"test": 731},
+    other_counts={"the dev split": 259},
+)
+
 FILES = {
     "vsr": ("test.jsonl", "v1/test.jsonl", "annotations/random/test.jsonl"),
     "vsr-v2": ("random/test.jsonl", "data/splits/random/test.jsonl", "v2/random/test.jsonl"),
@@ -114,6 +126,12 @@ FILES = {
         "zeroshot/test.jsonl",
         "data/splits/zeroshot/test.jsonl",
         "v2/zeroshot/test.jsonl",
+    ),
+    "vsr-zeroshot": (
+        "v1/zeroshot/test.jsonl",
+        "annotations/zeroshot/test.jsonl",
+        "zeroshot/test.jsonl",
+        "data/splits/zeroshot/test.jsonl",
     ),
 }
 
@@ -125,7 +143,14 @@ def _reader(card: Card) -> Callable[[Path, Problems], Iterator[Example]]:
         path = find_file(root, *names)
 
         def build(record: Record) -> Example:
-            return _build_example(record, root)
+            example = _build_example(record, root)
+            # The releases name their files alike; in the second one votes are text.
+            votes = record.value.get("vote_true_validator_id")
+            if card is FIRST_ZEROSHOT and isinstance(votes, str):
+                raise MalformedError(
+                    f"record {record.key}: this is the second release, vsr-v2-zeroshot."
+                )
+            return example
 
         yield from parse_records(read_jsonl_records(path, problems), build, problems)
 
@@ -144,4 +169,6 @@ def _build_example(record: Record, root: Path) -> Example:
     return Example(record.key, (image,), (record.text("caption"),), ((label == 1,),), tags)
 
 
-BENCHMARKS = {card.name: Benchmark(card, _reader(card)) for card in (CARD, V2, ZEROSHOT)}
+BENCHMARKS = {
+    card.name: Benchmark(card, _reader(card)) for card in (CARD, V2, ZEROSHOT, FIRST_ZEROSHOT)
+}
