@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contrapose.report import Table, results_tables
 from contrapose.report.evaluation import evaluation_tables
+from contrapose.report.results import strict_changes, tie_words
 from contrapose.results import MetricValue, Results
 
 
@@ -57,3 +58,17 @@ def test_a_note_of_all_runs_stands_once() -> None:
     assert [note for note in notes if "one" in note] == [f"Note on {first.benchmark} (a itc): one."]
     alone = [note for note in evaluation_tables([second]) if isinstance(note, str)]
     assert alone == [f"Note on {first.benchmark} (b itc): both."]
+
+
+def test_official_figures_that_equal_the_strict_ones_are_not_printed_twice() -> None:
+    value = MetricValue(value=0.5, ci95=None, n=4, chance=0.25, ties=0.5)
+    base = Results(
+        contrapose="0", benchmark="toy", model="a", protocol="official", aggregation="mean",
+        examples=4, clusters=None, resamples=100, seed=0, metrics={"text": value}, subsets={},
+        strict={"text": value},
+    )  # fmt: skip
+    assert "the same as strict" in tie_words([base])
+    lower = value.model_copy(update={"value": 0.25})
+    changed = base.model_copy(update={"strict": {"text": lower}})
+    assert strict_changes(changed) == ["text"]
+    assert tie_words([changed]) == "official protocol"

@@ -15,9 +15,10 @@ from contrapose.report.tables import (
     format_p_value,
     format_percent,
     format_value,
+    list_notes,
     strongest,
 )
-from contrapose.results import MetricValue
+from contrapose.results import MetricValue, Results
 
 TABLE = Table("Title", ("<name", "value"), (("[red]a[/red]", "1.00"), ("b" * 120, "10.00")))
 
@@ -88,3 +89,13 @@ def test_escape_codes_are_spelled_out() -> None:
         assert r"note \x1b[31m\r" in printed
         for code in ("\x1b", "\x9b", "\x07", "\r", "\u202e"):
             assert code not in printed
+
+
+def test_notes_name_score_files_without_a_score() -> None:
+    """A score file has no name of a score, and the note must not invent one."""
+    base = Results(
+        contrapose="0", benchmark="vsr", model="a", protocol="strict", aggregation="mean",
+        examples=1, clusters=None, resamples=100, seed=0, metrics={}, subsets={}, notes=("one",),
+    )  # fmt: skip
+    other = base.model_copy(update={"model": "b", "notes": ("two",)})
+    assert list_notes([base, other]) == ["Note on vsr (a): one.", "Note on vsr (b): two."]

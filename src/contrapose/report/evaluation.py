@@ -8,7 +8,14 @@ from pathlib import Path
 
 from contrapose.errors import option
 from contrapose.report.alpha import alphas_table, run_alphas
-from contrapose.report.results import MAX_PARTS, METRIC_COLUMNS, metric_cells, row_metric, tie_words
+from contrapose.report.results import (
+    MAX_PARTS,
+    METRIC_COLUMNS,
+    metric_cells,
+    row_metric,
+    strict_changes,
+    tie_words,
+)
 from contrapose.report.tables import (
     Mark,
     Table,
@@ -74,8 +81,10 @@ def _evaluation_rows(runs: Sequence[Results], *, every: bool) -> tuple[list[Eval
     """Rows of a benchmark, the headline first, and how many more there are."""
     cells: dict[tuple[str, str], dict[int, MetricValue]] = {}
     mains: dict[str, str] = {}
+    changed = {name for run in runs for name in strict_changes(run)}
     for i, run in enumerate(runs):
-        beside = [(STRICT, run.strict)] if run.strict else []
+        strict = {name: value for name, value in run.strict.items() if name in changed}
+        beside = [(STRICT, strict)] if strict else []
         for part, metrics in (("all", run.metrics), *beside, *_top_parts(run)):
             main = mains.setdefault(part, row_metric(metrics))
             shares = [

@@ -117,7 +117,7 @@ def parts_table(runs: Sequence[Results]) -> Table:
         for row in (*largest_parts(part_rows(runs)), *([last] if last else []))
     )
     names = ", ".join(dict.fromkeys(run.benchmark for run in runs))
-    title = f"{names} · right in %, with 95 % intervals · ties never win"
+    title = f"{names} · right in %, with 95 % intervals · {tie_words(runs)}"
     return Table(title, ("<change", "n", "chance", *labels), rows, total=last is not None)
 
 
@@ -177,10 +177,18 @@ def skipped_table(runs: Sequence[Results]) -> Table:
     return Table("", ("<model · score", "<benchmark", "<reason", "examples"), rows)
 
 
+def strict_changes(run: Results) -> list[str]:
+    """Names of the headline metrics that the official protocol counts differently."""
+    return [name for name, value in run.strict.items() if run.metrics.get(name) != value]
+
+
 def tie_words(runs: Sequence[Results]) -> str:
     """Tie rule of runs in words."""
-    strict = all(run.protocol == "strict" for run in runs)
-    return "ties never win" if strict else "official protocol"
+    if all(run.protocol == "strict" for run in runs):
+        return "ties never win"
+    known = all(run.strict for run in runs)
+    same = known and not any(map(strict_changes, runs))
+    return "official protocol, the same as strict" if same else "official protocol"
 
 
 Column = TypeVar("Column")

@@ -190,7 +190,8 @@ def list_notes(runs: Sequence[Results]) -> list[str]:
     having: dict[tuple[str, str], list[str]] = {}
     for run in runs:
         for note in dict.fromkeys(run.notes):
-            having.setdefault((run.benchmark, note), []).append(f" ({run.model} {run.score})")
+            named = " ".join(filter(None, (run.model, run.score)))
+            having.setdefault((run.benchmark, note), []).append(f" ({named})" if named else "")
     counts = Counter(run.benchmark for run in runs)
     return [
         f"Note on {benchmark}{label}: {note}."

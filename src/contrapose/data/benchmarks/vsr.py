@@ -58,6 +58,7 @@ CARD = Card(
     by=(),
     scores="judgement",
     other_counts={"the dev split": 1012},
+    official="accuracy at 0.5: a score of 0.5 or more says true, as `accuracy` here",
     errata="two releases with other rows: the first has 2,024 test pairs, the second 2,195; the "
     "second one's page says 4,713/231/616 zero-shot pairs, its files hold 3,489/340/1,222. Papers "
     "give accuracy at 0.5, which tells calibration as much as understanding: see AUROC",
