@@ -71,3 +71,4 @@ def test_the_releases_of_the_zero_shot_split_are_told_apart(shared: Path, tmp_pa
     (tmp_path / "zeroshot" / "test.jsonl").write_text(json.dumps(row))
     assert len(read("vsr-zeroshot", tmp_path)) == 1
     assert find_single_benchmark("vsr-zeroshot").card.counts == {"test": 731}
+    assert find_single_benchmark("vsr-zeroshot").card.download is None  # not the second release's

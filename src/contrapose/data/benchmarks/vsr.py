@@ -118,6 +118,7 @@ FIRST_ZEROSHOT = replace(
     "images/*.jpg, or train2017/ and val2017/",
     counts={"test": 731},
     other_counts={"the dev split": 259},
+    download=None,
 )
 
 FILES = {
