@@ -209,3 +209,39 @@ class ComposedSet:
     keep_reference: bool = False
     rule: str = ""
     listed: bool = True
+
+
+def query_examples(data: Gallery | EditSet | ComposedSet) -> dict[str, Example]:
+    """Queries as examples, by their unit ids: the image, and the captions that it is asked with.
+
+    An image of a gallery has its captions, a caption its images; an edit its start image with the
+    change and the caption to reach; a composed query its image and text.
+    """
+    examples: list[Example] = []
+    if isinstance(data, Gallery):
+        texts_of: dict[int, list[int]] = {}
+        images_of: dict[int, list[int]] = {}
+        for image, text in data.pairs:
+            texts_of.setdefault(image, []).append(text)
+            images_of.setdefault(text, []).append(image)
+        for image, texts in texts_of.items():
+            captions = tuple(data.texts[text] for text in texts)
+            examples.append(
+                _query(f"image {data.images[image].key}", (data.images[image],), captions)
+            )
+        for text, images in images_of.items():
+            refs = tuple(data.images[image] for image in images)
+            examples.append(_query(f"text {text}", refs, (data.texts[text],)))
+    elif isinstance(data, EditSet):
+        for query in data.queries:
+            words = f"{query.source} → {query.target}: {data.captions[query.target_caption]}"
+            examples.append(_query(query.id, (data.images[query.image],), (words,)))
+    else:
+        for asked in data.queries:
+            if asked.texts:
+                examples.append(_query(asked.id, (data.images[asked.image],), asked.texts))
+    return {example.id: example for example in examples}
+
+
+def _query(name: str, images: tuple[ImageRef, ...], texts: tuple[str, ...]) -> Example:
+    return Example(name, images, texts, ((True,) * len(texts),) * len(images))

@@ -404,5 +404,5 @@ def _evaluate_selection(
     tables = [part.table for part in parts.values() if part.table is not None]
     scores = stack_tables(tables) if tables else None
     return RunRecord(
-        request, scores, measured, results, spec, stack_replies(chats.values()), selection.cases()
+        request, scores, measured, results, spec, stack_replies(chats.values()), selection.units()
     )

@@ -22,6 +22,7 @@ from contrapose.data import (
     in_memory_benchmark,
     is_user_file,
 )
+from contrapose.data.examples import query_examples
 from contrapose.data.video_clips import has_videos, set_frames
 from contrapose.engine import CachePolicy
 from contrapose.errors import InputError, option
@@ -99,6 +100,16 @@ class Selection:
             if isinstance(data, list)
             for example in data
         }
+
+    def units(self) -> dict[str, Example]:
+        """Examples, and queries as examples, by the ids of a run's units."""
+        queries = {
+            f"{part}/{unit}" if self.suite else unit: example
+            for part, (_, data) in self.parts.items()
+            if not isinstance(data, list)
+            for unit, example in query_examples(data).items()
+        }
+        return {**self.cases(), **queries}
 
 
 def select(

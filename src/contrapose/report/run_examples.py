@@ -178,7 +178,7 @@ def find_cases(runs: Sequence[RunRecord]) -> list[Mapping[str, Example]]:
                     limit=request.get("limit"),
                     offline=True,
                 )
-                selected[name] = selection.cases()
+                selected[name] = selection.units()
             except InputError:
                 selected[name] = {}
         cases.append(selected[name])

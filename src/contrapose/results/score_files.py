@@ -20,6 +20,7 @@ from contrapose.data import (
     find_single_benchmark,
     is_user_file,
 )
+from contrapose.data.examples import query_examples
 from contrapose.errors import InputError, option
 from contrapose.files import StrictProblems
 from contrapose.results.debias import remove_prior
@@ -162,6 +163,8 @@ def measure_score_file(request: MetricsRequest, benchmark: Benchmark | None = No
     )
     table = None if answers is None else answers_table(answers)
     cases = {example.id: example for example in data} if isinstance(data, list) else {}
+    if isinstance(data, Gallery | EditSet | ComposedSet):
+        cases = query_examples(data)
     spec = {"made": capture_environment()}
     return RunRecord(request, table, measured, results, spec, cases=cases)
 

@@ -319,7 +319,7 @@ def _tune_model(
     )  # fmt: skip
     write_bill(work, bill)
     finish_output(request, work, trained)
-    cases = evaluator.selection.cases()
+    cases = evaluator.selection.units()
     records = [
         *panel_records(request.model, panel.source, before, tables, cases),
         *panel_records(str(request.out), panel.source, after, evaluator.tables, cases),

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from contrapose.data import Example, ImageRef
-from contrapose.data.examples import single_match
+import contrapose as cp
+from contrapose.data import EditSet, Example, Gallery, ImageRef
+from contrapose.data.examples import EditQuery, query_examples, single_match
 from contrapose.report.explorer import page
 from contrapose.report.explorer.columns import MAIN, distinguish_runs
 from contrapose.report.explorer.page import build_explorer
@@ -19,6 +20,7 @@ from contrapose.report.explorer.table import ExampleTable
 from contrapose.report.html import build_report, write_report
 from contrapose.results import Measurements
 from contrapose.results.measures import Measure
+from tests.fakes import patch
 from tests.report.html.checks import explorer_data, results
 from tests.report.html.test_failure_cards import CASES, SCORES, choice, make_run
 
@@ -119,6 +121,23 @@ def test_runs_of_one_name_are_told_apart() -> None:
     assert [one.model for one in table.runs] == ["a", "a"]  # as it can be asked again
     other = make_run(CASES, SCORES, "lm")
     assert distinguish_runs([run, other]) == [run, other]
+
+
+def test_queries_have_their_images_and_captions() -> None:
+    gallery = Gallery("g", (patch(1), patch(2)), ("one", "two", "three"), ((0, 0), (0, 1), (1, 2)))
+    query = EditQuery("q", 0, "red", "blue", 0, 1, 1.0)
+    edits = EditSet((patch(1),), ("a red cube", "a blue cube"), (0,), (query,))
+    scores = np.array([[0.9, 0.8, 0.1], [0.5, 0.2, 0.4]])
+    run = cp.measure(scores, gallery, resamples=100)
+    table = ExampleTable([run.record])
+    rows = {row["id"]: row for row in map(table.row, range(len(table)))}
+    image, text = rows[f"image {patch(1).key}"], rows["text 2"]
+    assert image["captions"] == ["one", "two"]
+    assert len(image["images"]) == 1
+    assert (text["captions"], text["match"]) == (["three"], ["1"])
+    assert {row["runs"][0]["outcomes"][0] for row in rows.values()} == {"r", "w"}
+    (shown,) = query_examples(edits).values()
+    assert (shown.id, shown.texts) == ("q", ("red → blue: a blue cube",))
 
 
 def test_runs_of_different_benchmarks_keep_their_rows_apart() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrapose.data import ImageRef, open_images
+from contrapose.data.images import open_image
 from contrapose.engine import Progress
 from contrapose.errors import InputError
 from contrapose.files import write_bytes, write_text
@@ -147,7 +148,7 @@ def open_readable(refs: Sequence[ImageRef]) -> list[Image | None]:
 
 def _open_one(ref: ImageRef) -> Image | None:
     try:
-        return open_images([ref])[0]
+        return open_image(ref) if ref.source is None else open_images([ref])[0]
     except InputError:
         return None
 

@@ -187,6 +187,9 @@ class ExampleTable:
                     scores, fits = scores[shown], fits[shown]
                 values["scores"] = [[round_digits(value) for value in line] for line in scores]
                 match = ["".join("01"[bool(fit)] for fit in line) for line in fits]
+            elif not match and (case := self.cases[row]) is not None:
+                shown = self.image_positions(row)
+                match = ["".join("01"[fit] for fit in case.match[i]) for i in shown]
             if row in run.reasons:
                 values["why"] = run.reasons[row]
             if row in run.replies:

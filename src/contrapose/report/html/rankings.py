@@ -144,4 +144,6 @@ def render_ranking(ranking: Ranking) -> str:
         [f"{note}." for note in ranking.notes], resamples=ranking.resamples, seed=ranking.seed
     )
     words = element("p", escape(f"{lead}."))
-    return render_page(f"{count} models on {benchmarks}", "", [words, *sections], footer)
+    return render_page(
+        f"{count} models on {benchmarks}", "", [words, *sections], footer, with_script=True
+    )

@@ -121,7 +121,7 @@ function showCaption(row, j) {
   const text = row.captions[j];
   const others = row.captions.map((_, i) => i).filter((i) => i !== j);
   const unlike = others.filter((i) => isRight(row, i) !== isRight(row, j));
-  const other = (unlike.length ? unlike : others)[0];
+  const other = (unlike.length || row.match.length < 2 ? unlike : others)[0];
   return other === undefined || text.length > 2000 ? [text] : changedWords(text, row.captions[other]);
 }
 
@@ -377,7 +377,7 @@ function makeCaptions(row) {
   if (!row.captions.length) return [];
   return [make("ol", "captions", ...row.captions.map((_, j) => {
     const item = make("li", "", ...showCaption(row, j));
-    if (row.match.length === 1)
+    if (row.match.length === 1 && row.match[0].includes("0"))
       item.append(" ", make("small", isRight(row, j) ? "right" : "wrong", isRight(row, j) ? "right" : "wrong"));
     return item;
   }))];
