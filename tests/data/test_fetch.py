@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from contrapose.data import Benchmark, Suite, benchmark_names, find_benchmark
+from contrapose.data import Benchmark, Example, Suite, benchmark_names, find_benchmark
 from contrapose.data.cached_data import (
     DataSource,
     data_root,
@@ -41,6 +41,7 @@ from contrapose.data.fetch import (
     image_refs,
     open_source,
 )
+from contrapose.data.video_clips import VideoRef
 from contrapose.errors import InputError
 from contrapose.files import StrictProblems
 from contrapose.files import download as downloader
@@ -438,6 +439,14 @@ def test_images_by_hand_are_named(web: WebServer, capsys: pytest.CaptureFixture[
     (source.folder / WHOLE[2]).write_bytes(make_image(0))
     fetch_named_images(source, [examples], complete=True)
     assert "the images of example.org" in capsys.readouterr().err
+
+
+def test_videos_by_hand_are_named(web: WebServer) -> None:
+    source = make_source(web, images=(), by_hand="the videos of example.org")
+    video = VideoRef(open_source(source) / "videos" / "a.mp4")
+    example = Example("1", (video,), ("a", "b"), ((True, False),))
+    with pytest.raises(InputError, match=r"the videos of example\.org"):
+        fetch_named_images(source, [[example]], complete=True)
 
 
 def card_downloads() -> dict[str, Download]:

@@ -18,6 +18,7 @@ from contrapose.data.downloads import Download, Manual, format_size
 from contrapose.data.examples import ComposedSet, EditSet, Gallery
 from contrapose.data.fetcher import Fetcher, Progress
 from contrapose.data.images import ImageRef
+from contrapose.data.video_clips import VideoClip
 from contrapose.errors import InputError, hide_credentials, option, printable
 from contrapose.files import StrictProblems, resolve_name
 
@@ -121,12 +122,18 @@ def fetch_named_images(
         _require_online(source, offline)
         _fetch_wanted(fetcher, refs, complete)
     if fetcher.download.by_hand and refs:
-        missing = sum(ref.path is not None and resolve_name(ref.path) is None for ref in refs)
+        missing = sum(map(_is_missing, refs))
         if missing:
             message = f"{source.name} wants by hand: {fetcher.download.by_hand}"
             if missing == len(refs):
                 raise InputError(f"{message}. Put them into {source.folder}.")
             announce_on_stderr(f"{message}; their examples are skipped.")
+
+
+def _is_missing(ref: ImageRef) -> bool:
+    """Whether the file of an image or of a video is not there."""
+    path = ref.source.path if isinstance(ref.source, VideoClip) else ref.path
+    return path is not None and resolve_name(path) is None
 
 
 def _fetch_wanted(fetcher: Fetcher, refs: list[ImageRef], complete: bool) -> None:
