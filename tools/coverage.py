@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from contrapose.api.catalog import benchmarks, load_benchmark
 from contrapose.data import Suite
-from contrapose.data.downloads import format_size
 from contrapose.files import write_text
 from contrapose.report.benchmarks import benchmark_row, format_level
 
@@ -96,10 +95,9 @@ def coverage_table() -> str:
     ]
     for name in benchmarks():
         row = benchmark_row(load_benchmark(name))
-        size = "0" if row.files == "generated" else format_size(row.size)
         cells = (
             f"`{name}`", row.shape, f"{row.n:,}" if row.n else "–", format_level(row.chance),
-            row.license, size, row.files, "yes" if row.errata else "", row.title,
+            row.license, row.download, row.files, "yes" if row.errata else "", row.title,
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

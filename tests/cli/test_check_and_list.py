@@ -10,7 +10,7 @@ from PIL import Image
 
 from contrapose.api.catalog import load_benchmark
 from contrapose.data import benchmark_names
-from contrapose.report.benchmarks import benchmarks_table
+from contrapose.report.benchmarks import benchmark_row, benchmarks_table
 from contrapose.report.tables import Table
 from contrapose.report.terminal import fit_table, table_width
 from tests.conftest import Cli
@@ -131,4 +131,6 @@ def test_listed_facts_in_json(cli: Cli) -> None:
         cards["vsr"]
     )
     assert "errata" in cli("list", "benchmarks", "vsr").out
+    assert "1,560 images" in benchmark_row(load_benchmark("sugarcrepe")).download
+    assert benchmark_row(load_benchmark("scenes")).download == "0"
     assert "errata" in cli("list", "benchmarks", "whatsup").out

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from textwrap import shorten
 from typing import Any
 
 from contrapose.data import Benchmark, Card, Suite
 from contrapose.data.cached_data import DataStatus
 from contrapose.data.downloads import (
+    Download,
     Manual,
     RemoteFile,
     describe_download,
@@ -52,6 +54,7 @@ class BenchmarkRow:
         chance: chance level of the main metric; None where there is none.
         license: of the annotations, in a few words.
         size: bytes of the download; None where they are not known.
+        download: the same in words, with the number of images that are fetched one by one.
         files: fetchable, gated (terms must be accepted first), manual, or generated.
         errata: whether something is known to be wrong in the released files or tables.
         title: what it asks.
@@ -63,6 +66,7 @@ class BenchmarkRow:
     chance: float | None
     license: str
     size: int | None
+    download: str
     files: str
     errata: bool
     title: str
@@ -75,7 +79,8 @@ def benchmark_row(entry: Benchmark | Suite) -> BenchmarkRow:
     name, title = (
         (entry.name, entry.title) if isinstance(entry, Suite) else (cards[0].name, cards[0].title)
     )
-    sizes = {id(card.download): download_size(card.download) for card in cards}
+    downloads = list({id(card.download): card.download for card in cards}.values())
+    sizes = [download_size(one) for one in downloads]
     licenses = dict.fromkeys(map(_short_license, cards))
     kinds = dict.fromkeys(
         "generated" if part.generated else FILES[download_kind(part.card.download)]
@@ -87,11 +92,33 @@ def benchmark_row(entry: Benchmark | Suite) -> BenchmarkRow:
         sum(sum(card.counts.values()) for card in cards),
         None if isinstance(entry, Suite) else _main_chance(cards[0]),
         ", ".join(licenses),
-        None if None in sizes.values() else sum(size or 0 for size in sizes.values()),
+        None if None in sizes else sum(size or 0 for size in sizes),
+        "0" if all(part.generated for part in parts) else _describe_size(downloads),
         ", ".join(kinds),
         any(card.errata for card in cards),
         title.partition(": ")[2] or title,
     )
+
+
+def _describe_size(downloads: Sequence[Download | Manual | None]) -> str:
+    """Size of downloads: bytes that are known, and the number of images beside them.
+
+    A plus at the end stands for files or images of which neither is known.
+    """
+    known = images = 0
+    more = False
+    for one in downloads:
+        if not isinstance(one, Download):
+            known += (one.size if one else None) or 0
+            more |= one is None or one.size is None
+            continue
+        known += sum(part.size or 0 for part in (*one.files, *one.images))
+        images += sum(part.count or 0 for part in one.images if part.size is None)
+        more |= any(part.size is None for part in one.files)
+        more |= any(part.size is None and not part.count for part in one.images)
+    words = [format_size(known)] if known else []
+    words += [f"{images:,} images"] if images else []
+    return (" + ".join(words) + " +" * more) if words else "–"
 
 
 def _main_chance(card: Card) -> float | None:
@@ -116,7 +143,10 @@ def _short_license(card: Card) -> str:
     words = re.split(r";| \(|, | under ", text, maxsplit=1)[0].strip()
     words = re.sub(r"^(annotations|captions)\b:? ?", "", words)
     unknown = re.fullmatch(r"(none stated|no licen[sc]e given|without a licen[sc]e|)", words)
-    return "none stated" if unknown else words[:LONGEST_LICENSE].strip()
+    if unknown:
+        return "none stated"
+    inside = re.match(r"COCO \((CC [^)]+)\)", re.sub(r"^captions ", "", text))
+    return inside.group(1) if inside else shorten(words, LONGEST_LICENSE, placeholder="…")
 
 
 def benchmarks_table(benchmarks: Sequence[Benchmark | Suite]) -> list[Table | str]:
@@ -137,7 +167,7 @@ def _cells(row: BenchmarkRow) -> dict[str, str]:
         "chance": format_level(row.chance),
         "files": row.files,
         "errata": "!" if row.errata else "",
-        "size": "0" if row.files == "generated" else format_size(row.size),
+        "size": row.download,
         "license": row.license,
         "title": row.title,
     }
