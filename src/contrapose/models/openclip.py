@@ -153,8 +153,8 @@ def _is_quick_gelu(config: Any, model: str, activation: str | None, file: Path) 
         return False  # timm's towers define their activation themselves
     raise InputError(
         f"{file.name} does not say which activation it was trained with: add "
-        "?activation=quickgelu for OpenAI's weights and all that were tuned from them (NegCLIP), "
-        "?activation=gelu for LAION's."
+        ",activation=quickgelu for OpenAI's weights and all that were tuned from them (NegCLIP), "
+        ",activation=gelu for LAION's."
     )
 
 

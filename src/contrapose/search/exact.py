@@ -169,6 +169,11 @@ class _Candidates:
         """Select candidates."""
         return _Candidates(self.queries[chosen], self.rows[chosen], self.scores[chosen])
 
+    def join(self, new: _Candidates) -> _Candidates:
+        """Append candidates."""
+        columns = (self.queries, new.queries), (self.rows, new.rows), (self.scores, new.scores)
+        return _Candidates(*map(np.concatenate, columns))
+
 
 class _Pool:
     """Threads that share the work on a tile; the calling thread is one of them."""
@@ -247,9 +252,8 @@ class _Selection:
         self.rounding = 2.0**-23 * width * _measure_lengths(queries)
         self.slack = np.zeros(count, dtype=np.float32)
         self.best = np.full((count, k), -np.inf, dtype=np.float32)
-        self.held = _Candidates(
-            np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32)
-        )
+        none = np.zeros(0, np.int64)
+        self.held = _Candidates(none, none, np.zeros(0, np.float32))
 
     def add(
         self, scores: NDArray[np.float32], start: int, longest: float, gallery: FloatArray
@@ -259,7 +263,7 @@ class _Selection:
         scores[self.exclude[0][inside], self.exclude[1][inside] - start] = -np.inf
         self.slack = (self.rounding * longest + TINY).astype(np.float32)
         new = self._select(scores, start)
-        self.held = _concatenate([self.held, new])
+        self.held = self.held.join(new)
         if start + scores.shape[1] < len(gallery):
             self.best = _merge_best(self.best, new)
             bound = self.best[:, -1] - self.slack
@@ -316,21 +320,18 @@ def _select(
     pool: _Pool,
 ) -> list[tuple[int, _Candidates]]:
     """Select the k best tile by tile; the first query of each thread, with what it ranked."""
-    parts = pool.split(len(queries))
-
-    def begin(part: slice) -> _Selection:
+    selections = []
+    for part in pool.split(len(queries)):
         inside = (exclude[0] >= part.start) & (exclude[0] < part.stop)
         excluded = exclude[0][inside] - part.start, exclude[1][inside]
-        return _Selection(queries[part], k, excluded)
-
-    selections = [(part, begin(part)) for part in parts]
+        selections.append((part, _Selection(queries[part], k, excluded)))
     for start, block, longest in tiles.iterate(pool):
         scores = buffer[: len(queries) * len(block)].reshape(len(queries), -1)
         np.matmul(queries, block.T, out=scores)
         rest = start, longest, tiles.gallery
         pool.run([partial(selection.add, scores[part], *rest) for part, selection in selections])
     ranked = pool.run([partial(selection.rank, tiles.gallery) for _, selection in selections])
-    return [(part.start, some) for part, some in zip(parts, ranked, strict=True)]
+    return [(part.start, some) for (part, _), some in zip(selections, ranked, strict=True)]
 
 
 def _bound_best(maxima: NDArray[np.float32], k: int) -> NDArray[np.float32]:
@@ -387,23 +388,13 @@ def _score_pairs(
     return exact
 
 
-def _concatenate(parts: list[_Candidates]) -> _Candidates:
-    return _Candidates(
-        np.concatenate([part.queries for part in parts]),
-        np.concatenate([part.rows for part in parts]),
-        np.concatenate([part.scores for part in parts]),
-    )
-
-
 def _check_excluded(
     exclude: tuple[IntArray, IntArray] | None, count: int, size: int
 ) -> tuple[IntArray, IntArray]:
-    if exclude is None:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    numbers, rows = (np.asarray(part, dtype=np.int64) for part in exclude)
+    numbers, rows = (np.asarray(part, dtype=np.int64) for part in exclude or ((), ()))
     fits = numbers.shape == rows.shape and numbers.ndim == 1
-    if not fits or (len(rows) and not (rows.min() >= 0 and rows.max() < size)):
+    if not fits or (len(rows) and not 0 <= rows.min() <= rows.max() < size):
         raise InputError("rows to leave out do not fit the gallery.")
-    if len(numbers) and not (numbers.min() >= 0 and numbers.max() < count):
+    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < count:
         raise InputError("rows to leave out name a query that is not there.")
     return numbers, rows

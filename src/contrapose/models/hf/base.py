@@ -36,6 +36,7 @@ class HFModel:
     Attributes:
         name: the canonical model string.
         fingerprint: hash of weights, configuration, tokenizer and preprocessing.
+        revision: the commit on the hub; None for a local folder.
         batch_size: default number of images, captions or pairs per call.
         network: the library's network.
         text_inputs: tokenizer with its limits.
@@ -61,6 +62,7 @@ class HFModel:
         options = checkpoint.options
         self.name = checkpoint.name
         self.fingerprint = checkpoint.fingerprint
+        self.revision = checkpoint.revision
         self.batch_size = batch_size
         self.network = network
         self.text_inputs = text_inputs

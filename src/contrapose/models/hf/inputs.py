@@ -160,13 +160,9 @@ class TextInputs(_Tokens):
         return text.caption, text.hidden
 
     def _pad(self, name: str, rows: Sequence[list[int]], width: int) -> list[list[int]]:
-        tokenizer = self._tokenizer
-        fills = {
-            "input_ids": tokenizer.pad_token_id,
-            "token_type_ids": tokenizer.pad_token_type_id,
-        }
-        fill = [fills.get(name, 0)]
-        if tokenizer.padding_side == "left":
+        names = {"input_ids": "pad_token_id", "token_type_ids": "pad_token_type_id"}
+        fill = [getattr(self._tokenizer, names[name]) if name in names else 0]
+        if self._tokenizer.padding_side == "left":
             return [fill * (width - len(row)) + row for row in rows]
         return [row + fill * (width - len(row)) for row in rows]
 
