@@ -1,18 +1,15 @@
-"""Evaluation of models × benchmarks × scores, with the provenance of every run."""
+"""Evaluation of models × benchmarks × scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from contrapose import __version__
 from contrapose.data import DEV, Benchmark, ComposedSet, EditSet
 from contrapose.engine import (
     ALL_EDIT_SCORES,
     FUSION_SCORES,
     LIKELIHOOD_SCORES,
-    SCORES,
     AnswerStore,
     FolderImages,
     ImageCache,
@@ -20,83 +17,26 @@ from contrapose.engine import (
     NoiseImages,
     Progress,
     ScoringContext,
-    base_score,
     default_scores,
-    describe_prior,
-    describe_videos,
     load_prior_folder,
     require_known_score,
     require_score,
-    store_key,
 )
 from contrapose.errors import InputError, option
-from contrapose.evaluation.chat import stack_replies, sum_usage, usage_note
 from contrapose.evaluation.oracle import ORACLE_SUFFIX, add_oracle
 from contrapose.evaluation.parts import (
-    DEBIASED,
     EvalRequest,
-    PartRun,
     ask_own_question,
-    find_misfit,
-    run_part,
-    score_parts,
 )
+from contrapose.evaluation.runs import run_selection
 from contrapose.evaluation.selection import PartData, Selection, select, with_frames
 from contrapose.evaluation.skips import (
-    NothingLeftError,
     count_units,
-    require_no_skips,
-    skip_note,
-    summarize_skips,
     without_units,
 )
 from contrapose.files import gc_paused
 from contrapose.models import Model, PromptedCaptioner, load_model
-from contrapose.results.environment import capture_environment, describe_loaded
-from contrapose.results.schema import AlphaReport, Results
 from contrapose.results.score_files import RunRecord
-from contrapose.results.summary import headline, official_notes, summarize_parts
-from contrapose.results.tables import stack_tables
-from contrapose.scores import Skip
-
-
-def provenance(
-    context: ScoringContext, score: str, alphas: Iterable[AlphaReport], videos: str = ""
-) -> dict[str, Any]:
-    """Provenance of a score: model, name of the score in the store, videos, images of its prior."""
-    base = DEBIASED.get(score, "lm" if score == "prior" else score)
-    spec: dict[str, Any] = {
-        "fingerprint": context.model.fingerprint,
-        "loaded": describe_loaded(context.model),
-        "made": capture_environment(),
-    }
-    if base_score(base) in SCORES:
-        spec["stored_as"] = store_key(context.model, base, context.question)
-    if videos:
-        spec["videos"] = videos
-    prior = _describe_prior(context, score, alphas)
-    return {**spec, "prior": prior} if prior else spec
-
-
-def provenance_notes(
-    context: ScoringContext, score: str, alphas: Iterable[AlphaReport]
-) -> tuple[str, ...]:
-    """Notes on the provenance of a score: the question, the prompt, the images of the prior."""
-    notes = []
-    if DEBIASED.get(score, score) == "lm" and isinstance(context.model, PromptedCaptioner):
-        notes.append(f"lm counts {context.model.lm_tokens}")
-    if DEBIASED.get(score, score) == "vqa":
-        vqa = context.question
-        notes.append(f"vqa is log P({vqa.answer!r}) after the question {vqa.text!r}")
-    prior = _describe_prior(context, score, alphas)
-    return (*notes, f"the prior is under {prior}") if prior else tuple(notes)
-
-
-def _describe_prior(context: ScoringContext, score: str, alphas: Iterable[AlphaReport]) -> str:
-    """Describe the images of the prior, of each part; empty where there is none."""
-    if score == "prior":
-        return describe_prior(context.prior, context.model)
-    return "; ".join(dict.fromkeys(alpha.prior for alpha in alphas))
 
 
 def evaluate_models(
@@ -234,7 +174,7 @@ def _evaluate_selections(
     contexts: Sequence[ScoringContext], selections: Sequence[Selection], request: EvalRequest
 ) -> list[RunRecord]:
     return [
-        _evaluate_selection(ask_own_question(context, selection, score), selection, score, request)
+        run_selection(ask_own_question(context, selection, score), selection, score, request)
         for context in contexts
         for selection in selections
         for score in _list_scores(context.model, selection, request)
@@ -306,103 +246,3 @@ def _edit_scores(parts: Sequence[EditSet]) -> Sequence[str]:
     """Scores of edit queries; λ is chosen on dev only where all parts have dev queries."""
     dev = all(any(query.tags.get("split") == DEV for query in part.queries) for part in parts)
     return [score for score in ALL_EDIT_SCORES if dev or not score.endswith(f"={DEV}")]
-
-
-def _evaluate_selection(
-    context: ScoringContext, selection: Selection, score: str, request: EvalRequest
-) -> RunRecord:
-    """Evaluate one model on one benchmark with one score."""
-    misfits = {
-        name: find_misfit(benchmark, data, context.model, score, named=name in selection.named)
-        for name, (benchmark, data) in selection.parts.items()
-    }
-    notes = [f"{name} is not asked with {score}: {why}" for name, why in misfits.items() if why]
-    names = [name for name, why in misfits.items() if not why]
-    if not names:
-        raise InputError(
-            f"{selection.name} cannot be asked with {score}: "
-            f"{notes[0] if selection.suite else next(iter(misfits.values()))}."
-        )
-    answers = score_parts(context, selection, score, names)
-    parts: dict[str, PartRun] = {}
-    skipped: dict[str, Skip] = {}
-    for name in names:
-        prefix = f"{name}/" if selection.suite else ""
-        try:
-            parts[name] = run_part(context, selection, name, score, request, answers.get(name))
-            lost = parts[name].skipped
-        except NothingLeftError as error:
-            notes.append(f"{name} is left out: {error.message.rstrip('.')}")
-            lost = error.skipped
-            if len(misfits) == len(notes) and not request.strict:
-                raise
-        except InputError as error:
-            if score not in DEBIASED or not selection.suite:
-                raise
-            notes.append(f"{name} has no {score}: {str(error).rstrip('.')}")
-            continue
-        skipped |= {f"{prefix}{unit}": why for unit, why in lost.items()}
-    if request.strict:
-        require_no_skips(skipped, selection.name)
-    if not parts:
-        raise InputError(f"{selection.name}: {notes[0]}.")
-    videos = describe_videos(context.model, list(selection.cases().values()))
-    alphas = {name: part.alpha for name, part in parts.items() if part.alpha is not None}
-    chats = {name: part.chat for name, part in parts.items() if part.chat is not None}
-    summary = summarize_parts(
-        {name: part.part for name, part in parts.items()},
-        resamples=request.resamples,
-        seed=request.seed,
-    )
-    strict = {name: part.strict for name, part in parts.items() if part.strict is not None}
-    rerank = max(part.rerank for part in parts.values())
-    usage = sum_usage(chat.usage for chat in chats.values())
-    measured = summary.measured
-    results = Results(
-        contrapose=__version__,
-        benchmark=selection.name,
-        model=context.model.name,
-        score=f"{score}:rerank={rerank}" if rerank else score,
-        protocol=request.protocol,
-        aggregation=summary.aggregation,
-        examples=len(measured),
-        clusters=measured.cluster_count,
-        resamples=request.resamples,
-        seed=request.seed,
-        metrics=summary.metrics,
-        strict=headline(strict, resamples=request.resamples, seed=request.seed) if strict else {},
-        subsets=summary.subsets,
-        alpha=alphas.get(""),
-        part_alphas=alphas if selection.suite else {},
-        skipped=summarize_skips(skipped),
-        usage=usage,
-        notes=(
-            *official_notes(request.protocol, (part.part.card for part in parts.values())),
-            *provenance_notes(context, score, alphas.values()),
-            *filter(None, (videos,)),
-            *measured.notes,
-            *summary.notes,
-            *usage_note(usage),
-            *notes,
-            *skip_note(skipped, len(measured)),
-        ),
-    )
-    spec = provenance(context, score, alphas.values(), videos)
-    if scales := {name or "all": dict(part.spec) for name, part in parts.items() if part.spec}:
-        spec["edits"] = scales
-    if skipped:
-        spec["skipped"] = {unit: why.detail for unit, why in skipped.items()}
-    candidates = [
-        f"{name}/{unit}" if selection.suite else unit
-        for name, part in parts.items()
-        for unit in part.candidates
-    ]
-    if candidates:
-        spec["skipped_candidates"] = candidates
-    if chats:
-        spec["prompts"] = {name or "all": asdict(chat.template) for name, chat in chats.items()}
-    tables = [part.table for part in parts.values() if part.table is not None]
-    scores = stack_tables(tables) if tables else None
-    return RunRecord(
-        request, scores, measured, results, spec, stack_replies(chats.values()), selection.units()
-    )

@@ -25,7 +25,6 @@ from contrapose.errors import InputError, option
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 
 T = TypeVar("T")
-
 QUERY_TILE = 1024
 """Queries of a tile; few and large products keep the threads of BLAS busy."""
 
@@ -118,10 +117,8 @@ def search_exact(
             inside = (numbers >= start) & (numbers < start + len(some))
             excluded = numbers[inside] - start, left_out[inside]
             for first, ranked in _select(some, tiles, most, excluded, buffer, pool):
-                number = start + first + ranked.queries
-                rank = _rank_within(ranked.queries)
-                rows[number, rank] = ranked.rows
-                scores[number, rank] = ranked.scores
+                cells = start + first + ranked.queries, _rank_within(ranked.queries)
+                rows[cells], scores[cells] = ranked.rows, ranked.scores
     return Neighbors(rows, scores)
 
 
@@ -171,8 +168,11 @@ class _Candidates:
 
     def join(self, new: _Candidates) -> _Candidates:
         """Append candidates."""
-        columns = (self.queries, new.queries), (self.rows, new.rows), (self.scores, new.scores)
-        return _Candidates(*map(np.concatenate, columns))
+        return _Candidates(
+            np.concatenate([self.queries, new.queries]),
+            np.concatenate([self.rows, new.rows]),
+            np.concatenate([self.scores, new.scores]),
+        )
 
 
 class _Pool:
@@ -235,7 +235,7 @@ class _Tiles:
 
 
 def _measure_lengths(vectors: NDArray[np.float32]) -> FloatArray:
-    """Upper bounds on the lengths of (n, d) vectors, by float32 where its range allows."""
+    """Bound the lengths of (n, d) vectors from above, by float32 where its range allows."""
     squares = np.vecdot(vectors, vectors).astype(np.float64)
     outside = np.flatnonzero(~((squares > SAFE_SQUARES[0]) & (squares < SAFE_SQUARES[1])))
     squares[outside] = (vectors[outside].astype(np.float64) ** 2).sum(axis=1)
