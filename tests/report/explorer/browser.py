@@ -71,10 +71,15 @@ class Tab:
         self.page = self.context.new_page()
         self.page.set_default_timeout(10_000)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", self._read_console)
         self.page.on("dialog", lambda dialog: self.errors.append(dialog.message))
         self.page.on("request", lambda request: self._note(request.url))
         self.page.goto(url)
         self.page.wait_for_selector("article.example")
+
+    def _read_console(self, line: Any) -> None:
+        if line.type == "error":
+            self.errors.append(line.text)
 
     def _note(self, url: str) -> None:
         if not url.startswith((self.url.rpartition("/")[0], "data:", "blob:")):

@@ -189,6 +189,8 @@ def test_hostile_texts_run_nothing(tab: Tab) -> None:
     )
     page.wait_for_timeout(100)
     assert page.title() not in ("taken", "1")
+    assert sum("Content Security Policy" in error for error in tab.errors) >= 2
+    tab.errors.clear()  # what was refused on purpose
 
 
 def test_page_of_the_server_agrees_with_the_table(browser: Any) -> None:

@@ -119,7 +119,7 @@ class ExplorerRoutes:
 
     def find_method(self, path: str) -> str | None:
         """Method that an address answers; None where there is nothing."""
-        known = path in ("/", "/api/examples") or IMAGE_ADDRESS.fullmatch(path)
+        known = path in ("/", "/api/examples", "/favicon.ico") or IMAGE_ADDRESS.fullmatch(path)
         return "GET" if known or EXPLANATION_ADDRESS.fullmatch(path) else None
 
     def answer(self, address: SplitResult, read_body: Callable[[int], bytes]) -> HttpAnswer:
@@ -132,6 +132,8 @@ class ExplorerRoutes:
             policy = f"{script_policy(server=True)}; frame-ancestors 'none'"
             headers = {"Content-Security-Policy": policy}
             return HttpAnswer(self.page, "text/html; charset=utf-8", headers)
+        if address.path == "/favicon.ico":
+            return HttpAnswer(b"", "image/x-icon", KEEP)
         if image := IMAGE_ADDRESS.fullmatch(address.path):
             side = THUMBNAIL_SIDE if image[1] == "thumbnail" else IMAGE_SIDE
             return HttpAnswer(self.render_image(int(image[2]), side), "image/jpeg", KEEP)

@@ -306,8 +306,10 @@ async function show() {
 
 function showStatus() {
   const run = data.runs[state.a], held = data.server ? data.total : data.rows.length;
-  const words = [`${count(total)} of ${count(held)} examples`];
-  if (held < data.total) words[0] += ` in this file (${count(data.total)} in all)`;
+  const all = Object.values(run.counts).reduce((sum, size) => sum + size, 0);
+  const words = [held < data.total
+    ? `${count(total)} of the ${count(held)} examples in this file (${count(data.total)} in all)`
+    : `${count(total)} of ${count(all)} examples`];
   if (shown.length < total) words.push(`${count(shown.length)} shown`);
   if (run.note) words.push(run.note);
   byId("x-status").textContent = words.join(" · ");
