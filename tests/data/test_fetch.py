@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from contrapose.data import Benchmark, Example, Suite, benchmark_names, find_benchmark
+from contrapose.data import Benchmark, Example, Suite, benchmark_names, fetcher, find_benchmark
 from contrapose.data.cached_data import (
     DataSource,
     data_root,
@@ -45,6 +45,7 @@ from contrapose.data.video_clips import VideoRef
 from contrapose.errors import InputError
 from contrapose.files import StrictProblems
 from contrapose.files import download as downloader
+from contrapose.files.archives import unpack_archive
 from contrapose.files.web import DownloadError
 from tests.web_server import COMMIT, WebServer, run_web_server
 
@@ -236,6 +237,37 @@ def test_archives_are_unpacked_and_deleted(web: WebServer) -> None:
     assert data_status(source).state == "partial"
     fetch_source(source)
     assert listed(report.folder) == WHOLE
+
+
+@pytest.mark.parametrize("place", ["web", "hub"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_archive_is_not_fetched_again_after_a_kill(
+    web: WebServer, place: str, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("swap_obj.json", ANNOTATIONS)
+        archive.writestr(f"val2017/{NAMES[0]}", make_image(0))
+    web.files["/all.zip"] = stream.getvalue()
+    web.datasets["owner/set"] = {"all.zip": stream.getvalue()}
+    file: RemoteFile | HubFiles = RemoteFile("", f"{web.url}/all.zip", unpack="zip")
+    if place == "hub":
+        file = HubFiles("owner/set", ("all.zip",), unpack="zip")
+    source = make_source(web, files=(file,), images=())
+
+    def die(*values: Any, **options: Any) -> Any:
+        if moment == "after":
+            unpack_archive(*values, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr(fetcher, "unpack_archive", die)
+        with pytest.raises(KeyboardInterrupt):
+            open_source(source)
+    assert find_fetched(source) is None
+    fetched = [path for path in web.paths() if path.endswith("all.zip")]
+    assert listed(open_source(source)) == ["manifest.json", "swap_obj.json", WHOLE[2]]
+    assert [path for path in web.paths() if path.endswith("all.zip")] == fetched
 
 
 def test_hostile_archive_leaves_nothing(web: WebServer, tmp_path: Path) -> None:

@@ -148,9 +148,13 @@ class Fetcher:
         name = file.url.partition("?")[0].rpartition("/")[2]
         path = f"{file.path}/{name}".lstrip("/") if file.unpack else file.path
         target = self.source.folder / path
+        if self._is_unpacked(path, file.url):  # a fetch was killed right after
+            target.unlink(missing_ok=True)
+            return path
         if not self._adopt(target, path, file.url, expected):
             result = download_file(file.url, target, expected, progress=self._bytes(name))
             self._record(path, file.url, result)
+            self.manifest.write(self.source)
         if file.unpack:
             self._unpack(path, file.path, file.unpack, file.unpacked_size)
         return path
@@ -163,10 +167,10 @@ class Fetcher:
             name = file.name.removeprefix(files.strip)
             path = "/".join(word for word in (files.folder, name) if word)
             paths.append(path)
-            if self.manifest.has(path, file.url):
-                continue
-            self._fetch_hub_file(file, path)
-            if files.unpack:
+            unpacked = self._is_unpacked(path, file.url)
+            if not unpacked and not self.manifest.has(path, file.url):
+                self._fetch_hub_file(file, path)
+            if files.unpack and not unpacked:
                 self._unpack(path, files.folder, files.unpack, None)
         return paths
 
@@ -194,13 +198,19 @@ class Fetcher:
         self.manifest.write(self.source)
         archive.unlink()
 
+    def _is_unpacked(self, path: str, url: str) -> bool:
+        """Whether an archive was unpacked, and what it left at the top is still there."""
+        return "entries" in self.manifest.files.get(path, {}) and self.manifest.has(path, url)
+
     def _adopt(self, target: Path, path: str, url: str, expected: Expectation) -> bool:
         """Take a file that is there already, here or for another benchmark, if it is the right one.
 
         Without a known digest only a copy from the same address, with the digest that was recorded
         then, is taken.
         """
-        for copy, entry in ((target, {}), *known_copies({url}).values()):
+        entry = self.manifest.files.get(path, {})
+        recorded = entry if entry.get("url") == url else {}
+        for copy, entry in ((target, recorded), *known_copies({url}).values()):
             digest = expected.sha256 or entry.get("sha256")
             if digest is None or not copy.is_file() or sha256_of(copy) != digest:
                 continue

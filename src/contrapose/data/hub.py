@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,9 @@ def download_hub_file(
         DownloadError: it cannot be fetched, or is not what the hub said.
     """
     library = _library()
+    shown = {}
+    if "tqdm_class" in signature(library.hf_hub_download).parameters:  # not in older versions
+        shown["tqdm_class"] = _progress_class(progress)
     try:
         fetched = Path(
             library.hf_hub_download(
@@ -127,7 +131,7 @@ def download_hub_file(
                 local_dir=staging,
                 endpoint=_endpoint(),
                 token=_token(),
-                tqdm_class=_progress_class(progress),
+                **shown,
             )
         )
     except Exception as error:

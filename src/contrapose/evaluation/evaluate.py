@@ -29,7 +29,7 @@ from contrapose.evaluation.parts import (
     ask_own_question,
 )
 from contrapose.evaluation.runs import run_selection
-from contrapose.evaluation.selection import PartData, Selection, select, with_frames
+from contrapose.evaluation.selection import PartData, Selection, select_with_images, with_frames
 from contrapose.evaluation.skips import (
     count_units,
     without_units,
@@ -61,18 +61,7 @@ def evaluate_models(
         require_known_score(score)
     store = AnswerStore(request.cache)
     with gc_paused():
-        selections = [
-            select(
-                benchmark,
-                root=request.root,
-                subsets=request.subsets,
-                limit=request.limit,
-                images=True,
-                offline=request.offline,
-                progress=progress,
-            )
-            for benchmark in request.benchmarks
-        ]
+        selections = select_with_images(request.benchmarks, request, progress)
     if request.frames is not None:
         count, alone = request.frames
         selections = [with_frames(selection, count, alone=alone) for selection in selections]

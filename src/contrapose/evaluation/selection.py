@@ -161,6 +161,26 @@ def select(
     return selection
 
 
+def select_with_images(
+    benchmarks: Iterable[BenchmarkLike],
+    options: ScoringOptions,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> list[Selection]:
+    """Select and read benchmarks by the shared options; images that are missing are fetched."""
+    return [
+        select(
+            benchmark,
+            root=options.root,
+            subsets=options.subsets,
+            limit=options.limit,
+            images=True,
+            offline=options.offline,
+            progress=progress,
+        )
+        for benchmark in benchmarks
+    ]
+
+
 def _select_from(
     folder: Path | None,
     name: str,
