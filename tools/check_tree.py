@@ -33,7 +33,7 @@ COMMANDS = {
     "metrics": "run('metrics', 'examples/shapes/examples.jsonl', '--scores', "
     "'examples/shapes/bag-of-words.csv')",
     "tune": "run('tune', 'tiny-clip', '--data', 'scenes', '--scenes', '40', '--steps', '2', "
-    "'--batch-size', '8', '--examples', '4', '--quiet', '--out', tempfile.mkdtemp() + '/tuned')",
+    "'--batch-size', '8', '--limit', '4', '--quiet', '--out', tempfile.mkdtemp() + '/tuned')",
 }
 COUNTER = """
 import contextlib, io, sys, tempfile

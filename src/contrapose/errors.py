@@ -12,7 +12,10 @@ _command_line = False
 _command_words: tuple[str, ...] = ()
 _names_only: ContextVar[bool] = ContextVar("names_only", default=False)
 
-FLAGS = {"filter_by": "filter", "losses": "with", "scale": "lambda", "scales": "lambda"}
+FLAGS = {
+    "filter_by": "filter", "part": "subset", "losses": "with", "scale": "lambda",
+    "scales": "lambda",
+}  # fmt: skip
 """Options whose flag has another name, because Python reserves it."""
 
 

@@ -133,7 +133,7 @@ def test_masks_and_scenes_come_along(built: Path) -> None:
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, cli: Cli) -> None:
     sums = []
     for name in ("one", "two"):
-        said = cli("build", "scenes", "--out", tmp_path / name, "--part", "add", "--part", "order",
+        said = cli("build", "scenes", "--out", tmp_path / name, "--subset", "add,order",
                    "--examples", 3, "--size", 16, "--world", "skewed")  # fmt: skip
         assert said.status == 0
         assert "order: 3 examples, 3 images; read with the file examples.jsonl" in said.out
@@ -147,7 +147,7 @@ def test_a_folder_that_is_there_is_kept_unless_told(tmp_path: Path, cli: Cli) ->
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine.txt").write_text("mine")
-    words = ("build", "scenes", "--out", out, "--part", "add", "--examples", 1, "--size", 8)
+    words = ("build", "scenes", "--out", out, "--subset", "add", "--examples", 1, "--size", 8)
     assert "is not empty" in cli(*words).refused()
     assert (out / "mine.txt").read_text() == "mine"
     assert cli(*words, "--overwrite").status == 0
@@ -157,12 +157,12 @@ def test_a_folder_that_is_there_is_kept_unless_told(tmp_path: Path, cli: Cli) ->
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--part", "swap-relations"), "did you mean swap-relation"),
-        (("--part", "add", "--examples", "0"), "at least one example"),
-        (("--part", "add", "--size", "0"), "at least one pixel"),
-        (("--part", "add", "--size", "100000"), "at most 4096 pixels"),
-        (("--part", "add", "--seed", "-1"), "must not be negative"),
-        (("--part", "add", "--all"), "either --part or --all"),
+        (("--subset", "swap-relations"), "did you mean swap-relation"),
+        (("--subset", "add", "--examples", "0"), "at least one example"),
+        (("--subset", "add", "--size", "0"), "at least one pixel"),
+        (("--subset", "add", "--size", "100000"), "at most 4096 pixels"),
+        (("--subset", "add", "--seed", "-1"), "must not be negative"),
+        (("--subset", "add", "--all"), "either --subset or --all"),
     ],
 )
 def test_bad_input_is_refused(words: tuple[str, ...], says: str, tmp_path: Path, cli: Cli) -> None:
@@ -184,7 +184,7 @@ def test_a_full_disk_leaves_nothing(
 
     monkeypatch.setattr(build_module, "write_file", full)
     out = tmp_path / "deep" / "out"
-    said = cli("build", "scenes", "--out", out, "--part", "add", "--examples", 3, "--size", 8)
+    said = cli("build", "scenes", "--out", out, "--subset", "add", "--examples", 3, "--size", 8)
     assert "No space left on device" in said.refused()
     assert written
     assert not out.exists()
@@ -200,5 +200,5 @@ def test_no_permission_is_said(tmp_path: Path, cli: Cli, monkeypatch: pytest.Mon
         make(path, *words, **options)
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    words = ("build", "scenes", "--out", tmp_path / "out", "--part", "add", "--examples", 1)
+    words = ("build", "scenes", "--out", tmp_path / "out", "--subset", "add", "--examples", 1)
     assert "Permission denied" in cli(*words).refused()

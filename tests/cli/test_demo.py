@@ -25,7 +25,7 @@ def _small_world(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_table_report_and_run(cli: Cli, tmp_path: Path) -> None:
     out = tmp_path / "demo"
-    said = cli("demo", "--out", out, "--examples", 10)
+    said = cli("demo", "--out", out, "--limit", 10)
     assert said.status == 0, said
     lines = said.out.splitlines()
     labels = ("fake itc", "fake itm", "fake lm", "fake lm-alpha", "tower itc")

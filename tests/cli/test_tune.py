@@ -91,7 +91,7 @@ def test_kinds_and_a_form_of_hard_positives(cli: Cli, root: Path, tmp_path: Path
 def test_scenes_of_the_balanced_world(cli: Cli, root: Path, tmp_path: Path) -> None:
     said = cli(
         "tune", root / "model", "--data", "scenes", "--out", tmp_path / "out", "--scenes", 8,
-        "--steps", 1, "--batch-size", 4, "--examples", 2, "--device", "cpu", "--quiet",
+        "--steps", 1, "--batch-size", 4, "--limit", 2, "--device", "cpu", "--quiet",
         "--world", "balanced", "--with", "plain",
     )  # fmt: skip
     assert said.status == 0, said.err

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from contrapose import __version__
 from contrapose.cli.console import accept_all_characters, discard_output, flush_output
+from contrapose.cli.help import add_help
 from contrapose.errors import (
     ContraposeError,
     DamageWarning,
@@ -65,7 +66,7 @@ class _Verbs(TyperGroup):
             module = import_module(f"contrapose.cli.{VERBS[cmd_name]}")
             command = typer.main.get_command(module.app)
             command.name = cmd_name
-            self.commands[cmd_name] = command
+            self.commands[cmd_name] = add_help(command, cmd_name)
         return self.commands[cmd_name]
 
 
@@ -73,7 +74,6 @@ app = typer.Typer(
     name="contrapose",
     cls=_Verbs,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Measures compositional understanding in vision-language models: does the model notice "
@@ -128,7 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             warnings.showwarning = _show_warning
             try:
                 code = app(
-                    args=[word for word in words if word != "--debug"], standalone_mode=False
+                    args=[word for word in words if word != "--debug"],
+                    prog_name="contrapose",
+                    standalone_mode=False,
                 )
             finally:
                 flush_output()

@@ -16,7 +16,11 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def audit(
     benchmark: Annotated[
-        str, typer.Argument(help="A benchmark's name, or your own .jsonl, .csv or .parquet file.")
+        str,
+        typer.Argument(
+            help="A benchmark's name, or your own .jsonl, .csv or .parquet file.",
+            autocompletion=options.complete_benchmarks,
+        ),
     ],
     model: Annotated[
         list[str] | None,
@@ -34,9 +38,7 @@ def audit(
         typer.Option(help="The benchmark's folder; no images are needed. Left out: fetched."),
     ] = None,
     subset: options.Subset = None,
-    limit: Annotated[
-        int | None, typer.Option(help="At most the first N examples of each subset.")
-    ] = None,
+    limit: options.Limit = None,
     sample: Annotated[
         int | None, typer.Option(help="At most N examples of each subset, drawn at random.")
     ] = None,
@@ -67,14 +69,12 @@ def audit(
     out: Annotated[
         Path | None, typer.Option(help="Write audit.json and report.html to this folder.")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Let --out take the place of an earlier audit.")
-    ] = False,
+    overwrite: options.Overwrite = False,
     resamples: options.Resamples = 10_000,
     seed: options.Seed = 0,
     form: options.Format = None,
     offline: options.Offline = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the audit as JSON.")] = False,
+    as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Solve a benchmark without its images: by a language model, priors, length and n-grams."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from contrapose.cli import build_edits
+from contrapose.cli import build_edits, options
 from contrapose.cli.build_video import boundaries, graph, steps
 from contrapose.cli.console import echo_json, error_console, output_console, show, show_progress
 from contrapose.cli.options import cache_option, words_option
@@ -87,14 +87,10 @@ def pairs(
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="Where the language model computes.")] = "auto",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write nothing; print the counts to expect.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace files that are there.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    dry_run: options.DryRun = False,
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Make hard positives and hard negatives of captions, each labelled with what changed."""
     from contrapose.api.build import build_pairs
@@ -235,14 +231,10 @@ def triplets(
         typer.Option(help="Where the oracle's scores are kept. Left out: the user's folder."),
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep no scores.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write nothing, ask no model; print the counts.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a folder that is there.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    dry_run: options.DryRun = False,
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Build edit queries from (subject, relation, object) annotations, as SIMAT was built."""
     from contrapose.api.build import build_triplets
@@ -303,10 +295,11 @@ class SceneEngineName(StrEnum):
 def scenes(
     out: Annotated[Path, typer.Option(help="The folder to write; a folder in it for each part.")],
     part: Annotated[
-        list[str] | None, typer.Option(help="A part, such as swap-relation; may be repeated.")
+        list[str] | None,
+        typer.Option("--subset", help="A part, such as swap-relation; A,B or repeated."),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Every part; so it is without --part.")
+        bool, typer.Option("--all", help="Every part; so it is without --subset.")
     ] = False,
     examples: Annotated[int, typer.Option(help="Examples of each part.")] = 200,
     seed: Annotated[int, typer.Option(help="Same seed, same examples.")] = 0,
@@ -324,14 +317,10 @@ def scenes(
             "blender)."
         ),
     ] = SceneEngineName.raytracer,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write nothing; print the counts to expect.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a folder that is there.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    dry_run: options.DryRun = False,
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Write the benchmark `scenes` as images and annotation files of public formats.
 
@@ -340,11 +329,11 @@ def scenes(
     from contrapose.api.build import build_scenes
 
     if every and part:
-        raise InputError("pass either --part or --all, not both.")
+        raise InputError("pass either --subset or --all, not both.")
     with show_progress(quiet=quiet) as progress:
         manifest = build_scenes(
             out=out,
-            part=part,
+            part=options.words_option(part) or None,
             examples=examples,
             seed=seed,
             size=size,

@@ -8,16 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
+from contrapose.cli import options
 from contrapose.cli.build_video import (
-    AsJson,
     BlindModel,
     Format,
-    Overwrite,
     PairImageFormat,
     show_manifest,
 )
 from contrapose.cli.console import output_console, show, show_progress
-from contrapose.cli.options import Quiet, cache_option, words_option
+from contrapose.cli.options import AsJson, Overwrite, Quiet, cache_option, words_option
 
 LARGE_PAGE = 100_000_000
 """Bytes from which on a page is slow to open."""
@@ -108,9 +107,7 @@ def edits(
     device: Annotated[str, typer.Option(help="Where pipelines and models compute.")] = "auto",
     cache: ScoreCache = None,
     no_cache: NoScoreCache = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Generate and write nothing; print the counts.")
-    ] = False,
+    dry_run: options.DryRun = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,

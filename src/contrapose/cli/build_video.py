@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from contrapose.cli.console import echo_json, output_console, show, show_progress
-from contrapose.cli.options import Quiet, words_option
+from contrapose.cli.options import AsJson, DryRun, Overwrite, Quiet, words_option
 
 SHOWN = 5
 """Videos that could not be read and are named."""
@@ -66,14 +66,6 @@ BlindModel = Annotated[
     str | None,
     typer.Option(help="A language model of the audit: lm:smollm2, lm:ORG/NAME or lm:FOLDER."),
 ]
-DryRun = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run", help="Write nothing; print the counts to expect from a sample of the videos."
-    ),
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a folder that is there.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")]
 
 
 def graph(

@@ -20,7 +20,11 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help="Check data a
 @app.command("data")
 def data(
     benchmark: Annotated[
-        str, typer.Argument(help="A benchmark's name, or your own .jsonl, .csv or .parquet file.")
+        str,
+        typer.Argument(
+            help="A benchmark's name, or your own .jsonl, .csv or .parquet file.",
+            autocompletion=options.complete_benchmarks,
+        ),
     ],
     root: Annotated[
         Path | None, typer.Option(help="The benchmark's folder. Left out: the cache.")
@@ -32,7 +36,7 @@ def data(
         bool, typer.Option("--all", help="Name every problem, not the first of each kind.")
     ] = False,
     offline: options.Offline = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Count examples, open images, and report what is missing, malformed or twice there."""
     from contrapose.api.check import check_data
@@ -68,7 +72,7 @@ def model(
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with the weights.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Ask a model small questions and report whether it does what scoring relies on."""
     from contrapose.api.check import check_model

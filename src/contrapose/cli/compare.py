@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from contrapose.cli import options
 from contrapose.cli.console import echo_json, say_written, show_as
 from contrapose.cli.options import Format, Resamples, Seed, require_one_format
 
@@ -58,10 +59,8 @@ def compare(
         Path | None,
         typer.Option(help="Write a folder with report.html: the examples of both, side by side."),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Let --out replace an earlier comparison.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compare score files or runs of the same examples with a baseline, pair by pair."""
     from contrapose.api.compare import compare_all

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from contrapose.cli import options
 from contrapose.cli.console import output_console, show, show_progress
 from contrapose.errors import InputError
 
@@ -35,14 +36,12 @@ def demo(
         "contrapose-demo"
     ),
     examples: Annotated[
-        int, typer.Option(min=2, help="At most N examples of each change.")
+        int, typer.Option("--limit", min=2, help="At most N examples of each change.")
     ] = EXAMPLES,
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of all that is random; the scenes stay.")
     ] = 0,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress, only the result.")
-    ] = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Ask the built-in models about built-in scenes: a table, and a report with images."""
     from contrapose.api.evaluate import evaluate

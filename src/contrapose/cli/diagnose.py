@@ -41,8 +41,17 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def diagnose(
-    models: Annotated[list[str], typer.Argument(help="The models to diagnose.")],
-    on: Annotated[str, typer.Option(help="A benchmark: its name, or your own file.")],
+    models: Annotated[
+        list[str],
+        typer.Argument(help="The models to diagnose.", autocompletion=options.complete_models),
+    ],
+    on: Annotated[
+        str,
+        typer.Option(
+            help="A benchmark: its name, or your own file.",
+            autocompletion=options.complete_benchmarks,
+        ),
+    ],
     side: Annotated[
         SideOption | None,
         typer.Option(
@@ -63,7 +72,10 @@ def diagnose(
     ] = None,
     score: Annotated[
         str | None,
-        typer.Option(help="itc, itm, lm or vqa. Left out: the first that the model gives."),
+        typer.Option(
+            help="itc, itm, lm or vqa. Left out: the first that the model gives.",
+            autocompletion=options.complete_scores,
+        ),
     ] = None,
     root: Annotated[
         Path | None, typer.Option(help="The benchmark's folder. Left out: fetched.")
@@ -109,13 +121,11 @@ def diagnose(
         Path | None,
         typer.Option(help="Write diagnosis.json, per-example tables and report.html here."),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Let --out take the place of an earlier diagnosis.")
-    ] = False,
+    overwrite: options.Overwrite = False,
     resamples: options.Resamples = 10_000,
     seed: options.Seed = 0,
     offline: options.Offline = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
+    as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Hide words and regions, and see what a model reacts to when captions or images change."""

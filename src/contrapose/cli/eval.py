@@ -25,16 +25,24 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def evaluate(
-    models: Annotated[list[str], typer.Argument(help="The models to ask.")],
+    models: Annotated[
+        list[str],
+        typer.Argument(help="The models to ask.", autocompletion=options.complete_models),
+    ],
     on: Annotated[
-        list[str], typer.Option(help="Benchmarks: names or your own files; A,B or repeated.")
+        list[str],
+        typer.Option(
+            help="Benchmarks: names or your own files; A,B or repeated.",
+            autocompletion=options.complete_benchmarks,
+        ),
     ],
     score: Annotated[
         list[str] | None,
         typer.Option(
             help="itc, itm, lm, vqa, prior, blind, chat; itc:sum, itc:delta and other fusions for "
             "composed and edit queries; A,B or repeated. Left out: all the model can do "
-            "that sees the image, without chat."
+            "that sees the image, without chat.",
+            autocompletion=options.complete_scores,
         ),
     ] = None,
     root: Annotated[
@@ -121,15 +129,13 @@ def evaluate(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Let --out take the place of an earlier run.")
-    ] = False,
+    overwrite: options.Overwrite = False,
     resamples: options.Resamples = 10_000,
     seed: options.Seed = 0,
     every: options.Every = False,
     form: options.Format = None,
     offline: options.Offline = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Ask models about benchmarks: scores, accuracies, intervals. Nothing is asked twice."""

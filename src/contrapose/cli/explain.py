@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from contrapose.cli import options
 from contrapose.cli.console import echo_json, output_console, say_written, show, show_progress
 from contrapose.cli.diagnose import PlayersOption, TaggerOption
 from contrapose.cli.options import (
@@ -72,7 +73,7 @@ def explain(
     trust_remote_code: TrustRemoteCode = False,
     out: Annotated[Path | None, typer.Option(help="Write a page to this .html file.")] = None,
     seed: Seed = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: options.AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Say what each word group and region of one pair adds to a model's score."""

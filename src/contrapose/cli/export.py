@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from contrapose.cli import options
 from contrapose.cli.console import output_console, show
 
 app = typer.Typer(add_completion=False)
@@ -28,9 +29,7 @@ def export(
             "Left out: when the run folder was written."
         ),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Let --out take the place of an earlier export.")
-    ] = False,
+    overwrite: options.Overwrite = False,
     root: Annotated[
         Path | None,
         typer.Option(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from contrapose.cli import options
 from contrapose.cli.console import echo_json, output_console, say_written, show
 from contrapose.cli.options import Every, Quiet, Resamples, Seed
 
@@ -29,11 +30,9 @@ def import_logs(
     resamples: Resamples = 10_000,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Let --out take the place of an earlier run.")
-    ] = False,
+    overwrite: options.Overwrite = False,
     every: Every = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: options.AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Read other programs' logs of each item as runs, for compare and rank."""

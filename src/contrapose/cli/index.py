@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from contrapose.cli import options
 from contrapose.cli.console import echo_json, error_console, output_console, show, show_progress
 from contrapose.cli.options import (
     BatchSize,
@@ -46,7 +47,7 @@ def index(
     ] = None,
     include: Include = None,
     trust_remote_code: TrustRemoteCode = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
+    as_json: options.AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Embed a folder of images once; a second run embeds what is new or changed."""

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from contrapose.cli import options
 from contrapose.cli.console import echo_json, output_console, show, show_as
 from contrapose.cli.options import Format, require_one_format
 
@@ -24,9 +25,14 @@ MODULES = {
 
 @app.command("benchmarks")
 def benchmarks(
-    name: Annotated[str | None, typer.Argument(help="Show this benchmark's whole card.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Show this benchmark's whole card.", autocompletion=options.complete_benchmarks
+        ),
+    ] = None,
     form: Format = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the cards as JSON.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Benchmarks: shape, examples, chance, licence, download, errata; NAME shows one card."""
     from contrapose.api.catalog import benchmarks as benchmark_names
@@ -70,7 +76,7 @@ def models(
         typer.Option("--include", help="A Python file that adds models; may be repeated."),
     ] = None,
     form: Format = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the families as JSON.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Families of models: how they are named, what they give, what they need."""
     from contrapose.api.catalog import models as list_families
@@ -107,7 +113,7 @@ def models(
 @app.command("scores")
 def scores(
     form: Format = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Scores: what each number is, which capability it needs, and which models have it."""
     from contrapose.api.catalog import models as list_families

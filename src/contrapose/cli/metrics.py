@@ -19,7 +19,11 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def metrics(
     benchmark: Annotated[
-        str, typer.Argument(help="A benchmark's name, or your own .jsonl, .csv or .parquet file.")
+        str,
+        typer.Argument(
+            help="A benchmark's name, or your own .jsonl, .csv or .parquet file.",
+            autocompletion=options.complete_benchmarks,
+        ),
     ],
     scores: Annotated[
         list[Path],
@@ -88,11 +92,9 @@ def metrics(
     seed: options.Seed = 0,
     every: options.Every = False,
     form: options.Format = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: options.AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Let --out take the place of an earlier run.")
-    ] = False,
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Say what a file of scores means: accuracies, intervals, chance, ties, and the parts."""
     from contrapose.api.measure import measure_files

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +10,33 @@ from typing import Annotated
 import typer
 
 from contrapose.errors import InputError
+
+
+def complete_models(incomplete: str) -> list[str]:
+    """Models whose names begin so: registered ones, and an example of each family."""
+    from contrapose.models.registry import families, model_names
+
+    names = [*model_names(), *(card.example for card in families())]
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
+
+
+def complete_benchmarks(incomplete: str) -> list[str]:
+    """Benchmarks whose names begin so, after the last comma; files are completed by the shell."""
+    from contrapose.api.catalog import benchmarks
+
+    return _complete_list(incomplete, benchmarks())
+
+
+def complete_scores(incomplete: str) -> list[str]:
+    """Scores whose names begin so, after the last comma."""
+    from contrapose.api.catalog import scores
+
+    return _complete_list(incomplete, scores())
+
+
+def _complete_list(incomplete: str, names: Iterable[str]) -> list[str]:
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
 
 
 class CacheUse(StrEnum):
@@ -91,6 +118,13 @@ Every = Annotated[
 Format = Annotated[
     OutputFormat | None,
     typer.Option("--format", help="Print tables for a document, or every value as CSV."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Let --out take the place of an earlier result.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Write nothing; print the counts to expect.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from contrapose.cli import options
 from contrapose.cli.console import echo_json, say_written, show_as
 from contrapose.cli.options import Format, Quiet, Resamples, Seed, require_one_format
 
@@ -54,11 +55,9 @@ def rank(
         Path | None,
         typer.Option(help="Folder to write: the ranking as JSON, a page, and diagrams as SVG."),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Let --out take the place of an earlier ranking.")
-    ] = False,
+    overwrite: options.Overwrite = False,
     form: Format = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the ranking as JSON.")] = False,
+    as_json: options.AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Rank models in tiers of significance, and tell which differences are noise."""

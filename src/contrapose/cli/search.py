@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from contrapose.cli import options
 from contrapose.cli.console import echo_json, output_console, say_written, show
 from contrapose.cli.options import (
     Device,
@@ -77,7 +78,7 @@ def search(
     out: Annotated[
         Path | None, typer.Option(help="Write a contact sheet, .png or .html, or a .json file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Find images by text, by image, or by an image with something changed."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from contrapose.cli import options
 from contrapose.cli.console import echo_json, error_console, output_console, show, show_progress
 from contrapose.cli.options import HeadOption, Include, include_files, words_option
 from contrapose.cli.tune_heads import tune_heads
@@ -57,8 +58,10 @@ class _TuneGroup(TyperGroup):
     """Command group that reads `tune MODEL …` as `tune model MODEL …`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert the subcommand where none is named."""
-        if args and args[0] not in (*self.commands, "-h", "--help"):
+        """Insert `model` where no subcommand is named: `tune -h` shows its options too."""
+        if not args:
+            args = ["-h"]
+        if args[0] not in self.commands:
             args = ["model", *args]
         return super().parse_args(ctx, args)
 
@@ -66,7 +69,6 @@ class _TuneGroup(TyperGroup):
 app = typer.Typer(
     cls=_TuneGroup,
     add_completion=False,
-    no_args_is_help=True,
     help="Repair a model: `contrapose tune MODEL --data PAIRS --with hp+hn --out DIR`.",
 )
 
@@ -94,7 +96,13 @@ class WorldOption(StrEnum):
 
 @app.command("model")
 def tune(
-    model: Annotated[str, typer.Argument(help="tiny, tiny-clip, or a CLIP, SigLIP or BLIP.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="tiny, tiny-clip, or a CLIP, SigLIP or BLIP.",
+            autocompletion=options.complete_models,
+        ),
+    ],
     data: Annotated[
         str,
         typer.Option(
@@ -187,7 +195,8 @@ def tune(
         float, typer.Option(help="Share of your own pairs that is kept for the bill.")
     ] = 0.05,
     examples: Annotated[
-        int, typer.Option(min=2, help="Of each part of the bill, with --data scenes.")
+        int,
+        typer.Option("--limit", min=2, help="Examples of each part of the bill, of scenes."),
     ] = 100,
     zero_shot: Annotated[
         Path | None,
@@ -202,15 +211,11 @@ def tune(
     sharpness: Annotated[
         float, typer.Option(help="How sure the teacher is of its choice; lower is softer.")
     ] = 10.0,
-    device: Annotated[
-        str, typer.Option(help="cpu, cuda, cuda:1, …; auto takes cuda where there is some.")
-    ] = "auto",
+    device: options.Device = "auto",
     workers: Annotated[int, typer.Option(min=1, help="Processes that make scenes' captions.")] = 1,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Let --out take the place of an earlier run.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the bill as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Fine-tune a model on pairs; ends with what became better, what became worse, and what not."""
     include_files(include)

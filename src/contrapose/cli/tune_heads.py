@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from contrapose.cli import options
 from contrapose.cli.console import echo_json, error_console, output_console, show, show_progress
 from contrapose.cli.options import HeadOption
 from contrapose.errors import InputError
@@ -53,19 +54,15 @@ def tune_heads(
     text_encoder: Annotated[
         str | None, typer.Option(help="The sentence encoder, likewise.")
     ] = None,
-    device: Annotated[
-        str, typer.Option(help="cpu, cuda, cuda:1, …; auto takes cuda where there is some.")
-    ] = "auto",
+    device: options.Device = "auto",
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     plot: Annotated[
         Path | None,
         typer.Option(help="An .svg file to write: R@10 of the deltas by λ, a curve for each τ."),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Let --out take the place of earlier heads.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Train heads on cached features at each temperature, and measure retrieval and deltas."""
     from contrapose.api.tune_heads import tune_heads as sweep_heads
