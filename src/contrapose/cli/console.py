@@ -149,12 +149,13 @@ def _show_bars(screen: Console) -> Iterator[Progress]:
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        SpinnerColumn,
         TextColumn,
         TimeRemainingColumn,
     )
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=screen, transient=True) as bars:
@@ -162,6 +163,10 @@ def _show_bars(screen: Console) -> Iterator[Progress]:
 
         def report(what: str, done: int, total: int) -> None:
             what = printable(what)
+            if what.startswith("plan: "):
+                if done:
+                    screen.print(f"P{what[1:]}")
+                return
             if not current or current[0][0] != what or done == 0:
                 for _, task, _ in current:
                     bars.remove_task(task)
@@ -180,6 +185,11 @@ class _ProgressLines:
 
     def __call__(self, what: str, done: int, total: int) -> None:
         now = time.monotonic()
+        if total == 1:  # a phase without steps, or one step: said when it begins
+            if done == 0:
+                text = printable(what)
+                self.screen.print(f"{text[:1].upper()}{text[1:]}", soft_wrap=True)
+            return
         if done == 0:
             self.start = self.last = now
             return
@@ -189,7 +199,8 @@ class _ProgressLines:
         left = (now - self.start) * (total - done) / done
         more = f", {left:.0f} s left" if done < total else ""
         self.screen.print(
-            f"{printable(what)}: {done:,} of {total:,}, {_format_rate(done, self.start)}{more}"
+            f"{printable(what)}: {done:,} of {total:,}, {_format_rate(done, self.start)}{more}",
+            soft_wrap=True,
         )
 
 

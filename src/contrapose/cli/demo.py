@@ -41,6 +41,8 @@ def demo(
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of all that is random; the scenes stay.")
     ] = 0,
+    cache: options.Cache = None,
+    no_cache: options.NoCache = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Ask the built-in models about built-in scenes: a table, and a report with images."""
@@ -57,7 +59,7 @@ def demo(
             limit=examples,
             prior="noise:3",
             seed=seed,
-            cache=False,
+            cache=options.cache_option(cache, no_cache),
             progress=progress,
         )
     results = [run.results for run in runs]

@@ -43,6 +43,7 @@ from contrapose.engine import (
     ScoringContext,
 )
 from contrapose.errors import InputError, option
+from contrapose.evaluation.jobs import report_phase
 from contrapose.evaluation.selection import (
     BenchmarkLike,
     ScoringOptions,
@@ -194,7 +195,7 @@ def diagnose_models(
         InputError: an unknown name, a file that cannot be used, a score or a baseline that a model
             does not have, or no example with players.
     """
-    with gc_paused():
+    with gc_paused(), report_phase(progress, "reading the benchmark"):
         selection = select_parts(request, progress)
     examples, notes = select_examples(selection)
     words = WordCache(
@@ -207,10 +208,11 @@ def diagnose_models(
         words.find(examples)
     if regions is not None:
         regions.find(examples)
-    loaded = [
-        resolve_model(model, request.device, request.dtype, request.trust_remote_code)
-        for model in models
-    ]
+    with report_phase(progress, "loading models"):
+        loaded = [
+            resolve_model(model, request.device, request.dtype, request.trust_remote_code)
+            for model in models
+        ]
     scores = [choose_score(model, request.score) for model in loaded]
     has_groups = side != "image" and request.players != "words"
     kinds = examples_by_kind(examples, words if has_groups else DefaultWords(request.tagger))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from contrapose.data import DEV, Benchmark, ComposedSet, EditSet
+from contrapose.data import Benchmark
 from contrapose.engine import (
-    ALL_EDIT_SCORES,
-    FUSION_SCORES,
     LIKELIHOOD_SCORES,
     AnswerStore,
     FolderImages,
@@ -23,6 +21,7 @@ from contrapose.engine import (
     require_score,
 )
 from contrapose.errors import InputError, option
+from contrapose.evaluation.jobs import JobClock, list_scores, report_phase, report_plan
 from contrapose.evaluation.oracle import ORACLE_SUFFIX, add_oracle
 from contrapose.evaluation.parts import (
     EvalRequest,
@@ -60,15 +59,13 @@ def evaluate_models(
     for score in request.scores:
         require_known_score(score)
     store = AnswerStore(request.cache)
-    with gc_paused():
+    with gc_paused(), report_phase(progress, "reading benchmarks"):
         selections = select_with_images(request.benchmarks, request, progress)
     if request.frames is not None:
         count, alone = request.frames
         selections = [with_frames(selection, count, alone=alone) for selection in selections]
     request = replace(request, benchmarks=tuple(selection.name for selection in selections))
-    loaded = [
-        load_for_request(model, request) if isinstance(model, str) else model for model in models
-    ]
+    loaded = [_load(model, request, progress) for model in models]
     for model in loaded:
         for score in request.scores:
             require_score(model, score)
@@ -162,12 +159,20 @@ def _add_notes(run: RunRecord, notes: tuple[str, ...]) -> RunRecord:
 def _evaluate_selections(
     contexts: Sequence[ScoringContext], selections: Sequence[Selection], request: EvalRequest
 ) -> list[RunRecord]:
-    return [
-        run_selection(ask_own_question(context, selection, score), selection, score, request)
+    jobs = [
+        (ask_own_question(context, selection, score), selection, score)
         for context in contexts
         for selection in selections
-        for score in _list_scores(context.model, selection, request)
+        for score in list_scores(context.model, selection, request)
     ]
+    report_plan(contexts[0].progress, jobs)
+    clock = JobClock(jobs)
+    runs = []
+    for number, (context, selection, score) in enumerate(jobs):
+        named = replace(context, progress=clock.name_progress(number, context.progress))
+        runs.append(run_selection(named, selection, score, request))
+        clock.finish(number)
+    return runs
 
 
 def _without_skipped(selection: Selection, runs: Sequence[RunRecord]) -> Selection:
@@ -196,6 +201,13 @@ def _without_skipped(selection: Selection, runs: Sequence[RunRecord]) -> Selecti
     return selection if parts == selection.parts else replace(selection, parts=parts)
 
 
+def _load(model: str | Model, request: EvalRequest, progress: Progress | None) -> Model:
+    if not isinstance(model, str):
+        return model
+    with report_phase(progress, f"loading {model}"):
+        return load_for_request(model, request)
+
+
 def load_for_request(name: str, request: EvalRequest) -> Model:
     """Load a model by name with the options of the request."""
     return load_model(
@@ -205,33 +217,3 @@ def load_for_request(name: str, request: EvalRequest) -> Model:
         cut=request.long == "cut",
         trust_remote_code=request.trust_remote_code,
     )
-
-
-def _list_scores(model: Model, selection: Selection, request: EvalRequest) -> Iterator[str]:
-    """Scores to measure a selection by; `itc` of composed or edit queries is all of theirs."""
-    scores = request.scores or default_scores(model)
-    if not scores:
-        raise InputError(f"{model.name} gives no score.")
-    data = [data for _, data in selection.parts.values()]
-    every: Sequence[str] = ()
-    if all(isinstance(part, ComposedSet) for part in data):
-        every = tuple(FUSION_SCORES)
-    elif all(isinstance(part, EditSet) for part in data):
-        every = _edit_scores([part for part in data if isinstance(part, EditSet)])
-    if every:
-        asked = (
-            scores if request.scores else [score for score in scores if score == "itc"] or scores
-        )
-        for score in dict.fromkeys(asked):
-            yield from every if score == "itc" else (score,)
-        return
-    for score in dict.fromkeys(scores):
-        yield score
-        if score in LIKELIHOOD_SCORES and request.prior is not None:
-            yield f"{score}-alpha"
-
-
-def _edit_scores(parts: Sequence[EditSet]) -> Sequence[str]:
-    """Scores of edit queries; λ is chosen on dev only where all parts have dev queries."""
-    dev = all(any(query.tags.get("split") == DEV for query in part.queries) for part in parts)
-    return [score for score in ALL_EDIT_SCORES if dev or not score.endswith(f"={DEV}")]

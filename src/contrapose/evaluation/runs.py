@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -17,6 +17,7 @@ from contrapose.engine import (
 )
 from contrapose.errors import InputError
 from contrapose.evaluation.chat import stack_replies, sum_usage, usage_note
+from contrapose.evaluation.jobs import report_phase
 from contrapose.evaluation.parts import (
     DEBIASED,
     EvalRequest,
@@ -36,7 +37,12 @@ from contrapose.models import PromptedCaptioner
 from contrapose.results.environment import capture_environment, describe_loaded
 from contrapose.results.schema import AlphaReport, Results
 from contrapose.results.score_files import RunRecord
-from contrapose.results.summary import headline, official_notes, summarize_parts
+from contrapose.results.summary import (
+    PartsSummary,
+    headline,
+    official_notes,
+    summarize_parts,
+)
 from contrapose.results.tables import stack_tables
 from contrapose.scores import Skip
 
@@ -80,6 +86,17 @@ def _describe_prior(context: ScoringContext, score: str, alphas: Iterable[AlphaR
     return "; ".join(dict.fromkeys(alpha.prior for alpha in alphas))
 
 
+def _summarize(
+    context: ScoringContext, parts: Mapping[str, PartRun], request: EvalRequest
+) -> PartsSummary:
+    with report_phase(context.progress, "intervals"):
+        return summarize_parts(
+            {name: part.part for name, part in parts.items()},
+            resamples=request.resamples,
+            seed=request.seed,
+        )
+
+
 def run_selection(
     context: ScoringContext, selection: Selection, score: str, request: EvalRequest
 ) -> RunRecord:
@@ -121,11 +138,7 @@ def run_selection(
     videos = describe_videos(context.model, list(selection.cases().values()))
     alphas = {name: part.alpha for name, part in parts.items() if part.alpha is not None}
     chats = {name: part.chat for name, part in parts.items() if part.chat is not None}
-    summary = summarize_parts(
-        {name: part.part for name, part in parts.items()},
-        resamples=request.resamples,
-        seed=request.seed,
-    )
+    summary = _summarize(context, parts, request)
     strict = {name: part.strict for name, part in parts.items() if part.strict is not None}
     rerank = max(part.rerank for part in parts.values())
     usage = sum_usage(chat.usage for chat in chats.values())

@@ -22,6 +22,7 @@ from contrapose.evaluation.audit.measures import (
     read_likelihoods,
 )
 from contrapose.evaluation.audit.scores import blind_scores
+from contrapose.evaluation.jobs import report_phase
 from contrapose.evaluation.selection import Selection, sample_selection, select
 from contrapose.files import gc_paused
 from contrapose.metrics import solvable_blind
@@ -233,10 +234,11 @@ def audit_examples(
     if not captions.frames:
         return _build_report(request, selection, captions, balanced, [], [], notes), []
     scores, more = blind_scores(captions, request, progress)
-    achieved = [
-        measure_blind(score, captions, resamples=request.resamples, seed=request.seed)
-        for score in scores
-    ]
+    with report_phase(progress, "intervals"):
+        achieved = [
+            measure_blind(score, captions, resamples=request.resamples, seed=request.seed)
+            for score in scores
+        ]
     notes += more
     for score in achieved:
         if score.result.left_out:

@@ -24,6 +24,7 @@ from contrapose.engine import (
 )
 from contrapose.errors import ContraposeError, InputError, option
 from contrapose.evaluation.audit.captions import AuditCaptions, AuditRequest, read_unselected
+from contrapose.evaluation.jobs import report_phase
 from contrapose.metrics import FloatArray, IntArray, fit_ngram
 from contrapose.metrics.types import merge_ties
 from contrapose.models import Model, load_model
@@ -194,7 +195,8 @@ def blind_scores(
         )
 
     # What needs no model comes first, so that what is wrong with it costs no time.
-    plain = [*_score_ngram(captions, request, notes), _score_length(captions)]
+    with report_phase(progress, "n-grams"):
+        plain = [*_score_ngram(captions, request, notes), _score_length(captions)]
     loaded = {name: _load_audit_model(name, request) for name in dict.fromkeys(request.models)}
     for name, model in loaded.items():
         _require_option_score(model, "prior", option("model", name))

@@ -1,0 +1,140 @@
+"""Jobs of an evaluation: a model, a benchmark and a score; their plan and their progress."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from contrapose.data import DEV, ComposedSet, EditSet
+from contrapose.engine import (
+    ALL_EDIT_SCORES,
+    FUSION_SCORES,
+    LIKELIHOOD_SCORES,
+    Progress,
+    ScoringContext,
+    default_scores,
+)
+from contrapose.errors import InputError
+from contrapose.evaluation.parts import EvalRequest
+from contrapose.evaluation.selection import Selection
+from contrapose.evaluation.skips import count_units
+from contrapose.models import Model
+
+Job = tuple[ScoringContext, Selection, str]
+
+PLAN = "plan: "
+"""Beginning of the progress label that tells the plan."""
+
+
+@contextmanager
+def report_phase(progress: Progress | None, label: str) -> Iterator[None]:
+    """Report a phase that has no steps: 0 of 1 when it begins, 1 of 1 when it ends."""
+    if progress is not None:
+        progress(label, 0, 1)
+    yield
+    if progress is not None:
+        progress(label, 1, 1)
+
+
+def report_plan(progress: Progress | None, jobs: Sequence[Job]) -> None:
+    """Report the plan: the number of jobs, the models with their scores, and the benchmarks."""
+    if progress is None or not jobs:
+        return
+    scores: dict[str, dict[str, None]] = {}
+    sizes: dict[str, str] = {}
+    for context, selection, score in jobs:
+        scores.setdefault(context.model.name, {})[score] = None
+        sizes[selection.name] = f"{selection.name} ({describe_size(selection)})"
+    models = ", ".join(f"{name} ({', '.join(some)})" for name, some in scores.items())
+    count = "1 job" if len(jobs) == 1 else f"{len(jobs):,} jobs"
+    label = f"{PLAN}{count}: {models} on {', '.join(sizes.values())}"
+    progress(label, 0, 1)
+    progress(label, 1, 1)
+
+
+def describe_size(selection: Selection) -> str:
+    """Numbers of examples, queries and images of a selection, in words."""
+    totals: dict[str, int] = {}
+    for _, data in selection.parts.values():
+        for kind, count in count_units(data).items():
+            totals[kind] = totals.get(kind, 0) + count
+    return ", ".join(f"{count:,} {kind}" for kind, count in totals.items() if count)
+
+
+class JobClock:
+    """Clock of jobs: names each in its progress, with an estimate of the time for the others."""
+
+    def __init__(self, jobs: Sequence[Job]):
+        self.jobs = jobs
+        self.sizes = [
+            sum(sum(count_units(data).values()) for _, data in selection.parts.values())
+            for _, selection, _ in jobs
+        ]
+        self.start = time.monotonic()
+        self.done = 0
+
+    def finish(self, number: int) -> None:
+        """Count a job as done."""
+        self.done += self.sizes[number]
+
+    def name_progress(self, number: int, progress: Progress | None) -> Progress | None:
+        """Progress callback whose labels say the job's number, model and benchmark."""
+        if progress is None:
+            return None
+        context, selection, score = self.jobs[number]
+        total = len(self.jobs)
+        count = f"{number + 1} of {total}{self.estimate(number)}: " if total > 1 else ""
+        prefix = f"{count}{context.model.name} on {selection.name}"
+
+        def report(what: str, done: int, of: int) -> None:
+            label = what if what.startswith(score) else f"{score}, {what}"
+            progress(f"{prefix}: {label}", done, of)
+
+        return report
+
+    def estimate(self, number: int) -> str:
+        """Time that the later jobs take if they are as quick as the earlier ones, in words."""
+        rest = sum(self.sizes[number + 1 :])
+        if not self.done or not rest:
+            return ""
+        seconds = (time.monotonic() - self.start) * rest / self.done
+        return f" (then about {format_seconds(seconds)})"
+
+
+def format_seconds(seconds: float) -> str:
+    """Duration in words, in steps that do not change with every batch."""
+    if seconds < 100:
+        return f"{max(10, 10 * round(seconds / 10)):.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.1f} h"
+
+
+def list_scores(model: Model, selection: Selection, request: EvalRequest) -> Iterator[str]:
+    """Scores to measure a selection by; `itc` of composed or edit queries is all of theirs."""
+    scores = request.scores or default_scores(model)
+    if not scores:
+        raise InputError(f"{model.name} gives no score.")
+    data = [data for _, data in selection.parts.values()]
+    every: Sequence[str] = ()
+    if all(isinstance(part, ComposedSet) for part in data):
+        every = tuple(FUSION_SCORES)
+    elif all(isinstance(part, EditSet) for part in data):
+        every = _edit_scores([part for part in data if isinstance(part, EditSet)])
+    if every:
+        asked = (
+            scores if request.scores else [score for score in scores if score == "itc"] or scores
+        )
+        for score in dict.fromkeys(asked):
+            yield from every if score == "itc" else (score,)
+        return
+    for score in dict.fromkeys(scores):
+        yield score
+        if score in LIKELIHOOD_SCORES and request.prior is not None:
+            yield f"{score}-alpha"
+
+
+def _edit_scores(parts: Sequence[EditSet]) -> Sequence[str]:
+    """Scores of edit queries; λ is chosen on dev only where all parts have dev queries."""
+    dev = all(any(query.tags.get("split") == DEV for query in part.queries) for part in parts)
+    return [score for score in ALL_EDIT_SCORES if dev or not score.endswith(f"={DEV}")]

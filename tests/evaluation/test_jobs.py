@@ -1,0 +1,59 @@
+"""Progress of an evaluation: a plan first, then jobs by number, model and benchmark."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from contrapose.cli.console import _ProgressLines
+from contrapose.data import registry
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.jobs import PLAN, format_seconds, report_phase
+from contrapose.evaluation.parts import EvalRequest
+from tests.fakes import Fake, Tower, choices, made, pairs
+
+
+def test_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"two": made("two", "pairs", "2 × 2", pairs()),
+             "one": made("one", "choice", "1 × 3", choices())}  # fmt: skip
+    monkeypatch.setattr(registry, "_plugins", lambda: known)
+    calls: list[tuple[str, int, int]] = []
+
+    def report(what: str, done: int, total: int) -> None:
+        calls.append((what, done, total))
+
+    request = EvalRequest(("two", "one"), ("itc",), resamples=100)
+    evaluate_models([Fake(), Tower()], request, progress=report)
+    labels = list(dict.fromkeys(label for label, _, _ in calls))
+    plan = next(label for label in labels if label.startswith(PLAN))
+    assert plan.startswith("plan: 4 jobs: fake (itc), tower (itc) on two (")
+    jobs = labels[labels.index(plan) + 1 :]
+    for number, names in enumerate(("fake on two", "fake on one", "tower on two", "tower on one")):
+        some = [label for label in jobs if label.startswith(f"{number + 1} of 4")]
+        assert all(f": {names}: itc" in label for label in some)
+        assert any(label.endswith("intervals") for label in some)
+        assert all(("then about" in label) == (0 < number < 3) for label in some)
+    assert all(0 <= done <= total for _, done, total in calls)
+
+
+def test_phases_and_the_plan_in_a_pipe() -> None:
+    stream = io.StringIO()
+    lines = _ProgressLines(Console(file=stream, width=40))
+    with report_phase(lines, "loading tiny"):
+        pass
+    with report_phase(None, "nothing"):
+        pass
+    lines(f"{PLAN}{'x' * 60}", 0, 1)
+    lines("1 of 2: tiny on scenes: itc: images", 5, 5)
+    first, second, third = stream.getvalue().splitlines()
+    assert first == "Loading tiny"
+    assert second == f"Plan: {'x' * 60}"
+    assert third.startswith("1 of 2: tiny on scenes: itc: images: 5 of 5")
+
+
+def test_durations_are_in_steps() -> None:
+    assert [format_seconds(value) for value in (1, 44, 96, 100, 600, 12000)] == [
+        "10 s", "40 s", "100 s", "2 min", "10 min", "3.3 h",
+    ]  # fmt: skip
