@@ -97,6 +97,17 @@ def test_outcomes_of_each_metric_and_of_the_main_one() -> None:
     assert table.describe()["tags"] == {"kind": [["x", 2], ["y", 2]]}
 
 
+def test_examples_that_no_metric_judges_are_shown_too() -> None:
+    rating = Measure(np.array([0.2, 3.5]), np.ones(2, np.bool_), better=None)
+    measured = Measurements(("a", "b"), {}, None, {"rating": rating})
+    run = replace(make_run({}, {}), scores=None, measured=measured)
+    table = ExampleTable([run, run])
+    assert ids(table) == ["a", "b"]
+    assert table.runs[0].counts() == {"n": 2}
+    counts = find_rows(table, ExampleQuery(b=1)).counts
+    assert counts["wrong-wrong"] == 0
+
+
 def test_each_part_of_a_suite_has_its_own_main_metric() -> None:
     first, second = np.array([True, False]), np.array([False, True])
     measures = {

@@ -24,8 +24,10 @@ from contrapose.results.measures import Measure, Measurements
 from contrapose.results.shapes import MistakeRule, main_metric
 
 Codes = NDArray[np.uint8]
-RIGHT, WRONG, TIED, PARTLY, SKIPPED, ABSENT = (np.uint8(ord(sign)) for sign in "rwtps-")
-"""Outcomes of an example: a tie is never a win; partly is a share of several answers."""
+SIGNS = "rwtpsn-"
+RIGHT, WRONG, TIED, PARTLY, SKIPPED, UNJUDGED, ABSENT = (np.uint8(ord(sign)) for sign in SIGNS)
+"""Outcomes of an example: a tie is never a win; partly is a share of several answers; unjudged are
+examples that no metric calls right or wrong; absent are those of other runs."""
 
 MAIN = "main metric"
 """Name of the first column of outcomes: the main metric of each example's shape."""
@@ -148,6 +150,7 @@ def build_columns(record: RunRecord, rows: IntArray, size: int, folder: str) -> 
     undecided = (main == ABSENT) & ~np.isnan(margins[mine])
     signs = np.sign(np.nan_to_num(margins[mine])).astype(int)
     main[undecided] = np.array([TIED, RIGHT, WRONG])[signs][undecided]
+    main[main == ABSENT] = UNJUDGED
     outcomes[MAIN][mine] = main
     reasons = record.spec.get("skipped", {})
     skipped = dict(zip(rows[len(measured) :].tolist(), reasons.values(), strict=True))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from contrapose.metrics import BoolArray, FloatArray, IntArray
-from contrapose.report.explorer.columns import ABSENT, MAIN, RIGHT, SKIPPED, Codes
+from contrapose.report.explorer.columns import ABSENT, MAIN, RIGHT, SIGNS, SKIPPED, UNJUDGED, Codes
 from contrapose.report.explorer.table import ExampleTable
 
 SORTS = ("worst", "best", "close", "gain", "loss", "order")
@@ -70,7 +70,7 @@ class ExampleQuery:
             (query.b, -1 <= query.b < count),
             (query.sort, query.sort in SORTS),
             (query.metric, query.metric in table.metrics),
-            (query.outcome, query.outcome in ("", *"rwtps", *PAIRS)),
+            (query.outcome, query.outcome in ("", *SIGNS[:-1], *PAIRS)),
             (query.text, len(query.text) <= MAX_TEXT),
         ):
             if not is_known:
@@ -133,7 +133,7 @@ def _pair_mask(name: str, first: Codes, second: Codes) -> BoolArray:
     """Rows whose outcomes of A and B are these; rows that one of them lacks are in none."""
     there = np.ones(len(first), dtype=np.bool_)
     for word, codes in zip(name.split("-"), (first, second), strict=True):
-        there &= (codes != ABSENT) & (codes != SKIPPED)
+        there &= ~np.isin(codes, (ABSENT, SKIPPED, UNJUDGED))
         there &= (codes == RIGHT) if word == "right" else (codes != RIGHT)
     return there
 

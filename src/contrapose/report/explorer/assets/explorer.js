@@ -1,7 +1,8 @@
 "use strict";
 // Everything that comes from data enters the page as text or attributes, never as markup.
 const byId = (id) => document.getElementById(id);
-const OUTCOMES = { r: "right", w: "wrong", t: "tied", p: "partly right", s: "skipped" };
+const OUTCOMES = { r: "right", w: "wrong", t: "tied", p: "partly right", s: "skipped",
+  n: "not judged" };
 const PAIRS = ["right-wrong", "wrong-right", "right-right", "wrong-wrong"];
 const SORTS = { worst: "worst margin first", best: "best margin first", close: "closest calls first",
   gain: "B ahead of A most", loss: "B behind A most", order: "as in the benchmark" };
@@ -147,7 +148,7 @@ const fileSource = {
       let pair = "";
       if (query.b >= 0) {
         const second = code(row, query.b);
-        if (!"-s".includes(sign) && !"-s".includes(second)) {
+        if (!"-sn".includes(sign) && !"-sn".includes(second)) {
           pair = `${sign === "r" ? "right" : "wrong"}-${second === "r" ? "right" : "wrong"}`;
           counts[pair] = (counts[pair] || 0) + 1;
         }
