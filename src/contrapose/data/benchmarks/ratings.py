@@ -13,6 +13,7 @@ from pathlib import Path
 
 from contrapose.data.benchmarks.common import find_file, find_image
 from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.downloads import Download, Manual, github_files
 from contrapose.data.examples import RATING, Example, TagValue
 from contrapose.data.images import ImageRef
 from contrapose.errors import InputError
@@ -37,6 +38,21 @@ TAGS = {
     "generator": "the model that made the image",
 }
 
+TIFA_SHA256 = "1720bb802c3c0821dd56df0d8c20a1214ff5085d7e5d9236a75736b1d39b7b3c"
+TIFA_COMMIT = "d20b20066a593183f3436ce5cbff33982bb8d02f"
+TIFA_FILE = github_files(
+    "Yushi-Hu/tifa",
+    TIFA_COMMIT,
+    {
+        "human_annotations_with_scores.json": (
+            "human_annotations/human_annotations_with_scores.json",
+            553467,
+            TIFA_SHA256,
+        )
+    },
+)
+IMAGES_BY_HAND = "the images, by the link in the README of github.com/Yushi-Hu/tifa, in images/"
+
 TIFA = Card(
     name="tifa160",
     title="TIFA160: 800 generated images, rated by people for faithfulness to the prompt",
@@ -58,8 +74,11 @@ TIFA = Card(
     official="ties of pairwise accuracy are calibrated on the same pairs",
     errata="the paper's “Spearman” is Pearson's correlation: the released notebook calls "
     "np.corrcoef on the scores themselves. Two people rated each image",
+    download=Download(TIFA_COMMIT, TIFA_FILE, by_hand=IMAGES_BY_HAND),
 )
 
+DSG_SHA256 = "61c9ff41b9f9fc26a44bbaf5540caeb67c09a9e3039536567f3e45d40ad0e9f8"
+DSG_COMMIT = "2fdce11f8028433fae16e497eac7277d05208cac"
 DSG = replace(
     TIFA,
     name="dsg-tifa160",
@@ -71,8 +90,28 @@ DSG = replace(
     counts={"dsg-tifa160": 800},
     errata="four of 800 images have fewer than five ratings. DSG-1k itself is a list of questions "
     "without ratings, and is not read",
+    download=Download(
+        DSG_COMMIT,
+        (
+            *github_files(
+                "j-min/DSG",
+                DSG_COMMIT,
+                {
+                    "tifa160-likert-anns.csv": (
+                        "dsg/data/tifa160-likert-anns.csv",
+                        441992,
+                        DSG_SHA256,
+                    )
+                },
+            ),
+            *TIFA_FILE,
+        ),
+        by_hand=IMAGES_BY_HAND,
+    ),
 )
 
+SEETRUE_SHA256 = "175c78dffe54724259ed8466f9e71fbda8aaa4f479b99a3a3530a2c89f763fd0"
+SEETRUE_COMMIT = "60ce07b144b9bff24b8dac5317cb28586b1b2509"
 SEETRUE = Card(
     name="seetrue",
     title="SeeTRUE: does the text describe the image? 6,930 labels from three sources",
@@ -90,6 +129,16 @@ SEETRUE = Card(
     scores="judgement",
     official="the AUROC of each source is the figure of the paper; see the parts",
     errata="original_dataset_id is not unique: examples are numbered by row, from 0",
+    download=Download(
+        SEETRUE_COMMIT,
+        github_files(
+            "linzhiqiu/t2v_metrics",
+            SEETRUE_COMMIT,
+            {"SeeTRUE.csv": ("datasets/SeeTRUE.csv", 781942, SEETRUE_SHA256)},
+        ),
+        by_hand="the images: images.zip of the gated dataset yonatanbitton/SeeTRUE on the hub, "
+        "unpacked in images/",
+    ),
 )
 
 GENERATORS = (
@@ -118,6 +167,11 @@ GENAI = replace(
     by=("skill",),
     errata="the file itself was not seen: the reader is built from the released code "
     "(github.com/linzhiqiu/t2v_metrics, dataset.py)",
+    download=Manual(
+        "huggingface.co/datasets/zhiqiulin/GenAI-Bench-527",
+        "download genai_image.json, genai_skills.json and a zip for each generator, and unpack "
+        "the zips side by side",
+    ),
 )
 
 
