@@ -6,11 +6,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from contrapose.data import Example
+from contrapose.data import Example, ImageRef
 from contrapose.data.examples import diagonal_match, single_match
 from contrapose.results import RunRecord
 from tests.fakes import patch
@@ -39,8 +40,9 @@ def make_runs() -> list[RunRecord]:
         )
         for i in range(4)
     }
+    hostile = ImageRef(HOSTILE, Path(f"{HOSTILE}.png"))
     cases[f"swap/{HOSTILE}"] = Example(
-        HOSTILE, (patch(8),), (HOSTILE, f"{HOSTILE}\u2028'\""), single_match(2, 0),
+        HOSTILE, (hostile,), (HOSTILE, f"{HOSTILE}\u2028'\""), single_match(2, 0),
         {"kind": HOSTILE},
     )  # fmt: skip
     runs = []

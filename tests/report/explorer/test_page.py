@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -162,6 +164,10 @@ def test_tables_sort_and_copy_and_contents_lead_to_sections(tab: Tab) -> None:
     assert shares == sorted(shares, reverse=True)
     section.locator("button.csv").first.click()
     expect(section.locator("button.csv").first).to_have_text("copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    lines = list(csv.reader(copied.splitlines()))
+    assert lines[0][0] == table.locator("thead th").first.inner_text().strip(" ▴▾")
+    assert [line[0] for line in lines[1:]] == table.locator("tbody th").all_inner_texts()
     links = page.locator("nav.contents a")
     assert {"In short", "Examples", "Equivariance", "How it was made"} <= set(
         links.all_inner_texts()
@@ -178,6 +184,9 @@ def test_hostile_texts_run_nothing(tab: Tab) -> None:
     assert HOSTILE in page.locator("#x-title").inner_text()
     assert HOSTILE in page.locator("#x-detail ol.captions").inner_text()
     assert page.locator("#x-detail img[src=x]").count() == 0
+    words = shlex.split(page.locator("#x-detail pre.command").inner_text())
+    assert words[words.index("--image") + 1] == str(Path(f"{HOSTILE}.png"))
+    assert words[words.index("--text") + 1] == HOSTILE
     assert page.locator("script").count() == 2
     page.evaluate(
         """() => {
@@ -216,7 +225,9 @@ def test_page_of_the_server_agrees_with_the_table(browser: Any) -> None:
         page.keyboard.press("Escape")
         page.keyboard.press("Escape")
         page.fill("#x-text", "<img SRC")
-        expect(page.locator("article.example")).to_have_count(1)
+        expect(page.locator("article.example .missing")).to_have_text("the image cannot be opened")
+        assert all("404" in error for error in visit.errors)
+        visit.errors.clear()
         visit.close()
 
 

@@ -359,7 +359,8 @@ function makeImages(row, large) {
   const boxes = row.images.map((at, i) => {
     const address = large ? source.image(at) : source.thumbnail(at);
     const words = row.images.length > 1 ? [letter(i), row.labels[i]].join(" ").trim() : row.labels[i];
-    const broken = () => make("div", "missing", "no image in this file");
+    const broken = () => make("div", "missing",
+      data.server ? "the image cannot be opened" : "no image in this file");
     const box = make("div");
     if (address) {
       const image = make("img");
