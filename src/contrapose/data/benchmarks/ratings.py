@@ -39,17 +39,10 @@ TAGS = {
 }
 
 TIFA_SHA256 = "1720bb802c3c0821dd56df0d8c20a1214ff5085d7e5d9236a75736b1d39b7b3c"
+TIFA_PATH = "human_annotations/human_annotations_with_scores.json"
 TIFA_COMMIT = "d20b20066a593183f3436ce5cbff33982bb8d02f"
 TIFA_FILE = github_files(
-    "Yushi-Hu/tifa",
-    TIFA_COMMIT,
-    {
-        "human_annotations_with_scores.json": (
-            "human_annotations/human_annotations_with_scores.json",
-            553467,
-            TIFA_SHA256,
-        )
-    },
+    "Yushi-Hu/tifa", TIFA_COMMIT, {TIFA_PATH: (TIFA_PATH, 553467, TIFA_SHA256)}
 )
 IMAGES_BY_HAND = "the images, by the link in the README of github.com/Yushi-Hu/tifa, in images/"
 
