@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from contrapose.cli.console import _ProgressLines
+from contrapose.cli import console
 from contrapose.data import registry
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.jobs import PLAN, format_seconds, report_phase
@@ -38,19 +38,25 @@ def test_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(0 <= done <= total for _, done, total in calls)
 
 
-def test_phases_and_the_plan_in_a_pipe() -> None:
+def test_phases_and_the_plan_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
-    lines = _ProgressLines(Console(file=stream, width=40))
-    with report_phase(lines, "loading tiny"):
+    lines = console._ProgressLines(Console(file=stream, width=40))
+    with report_phase(lines, "loading tiny"):  # too quick to be said
         pass
     with report_phase(None, "nothing"):
         pass
-    lines(f"{PLAN}{'x' * 60}", 0, 1)
+    with report_phase(lines, f"{PLAN}{'x' * 60}"):
+        pass
     lines("1 of 2: tiny on scenes: itc: images", 5, 5)
-    first, second, third = stream.getvalue().splitlines()
-    assert first == "Loading tiny"
-    assert second == f"Plan: {'x' * 60}"
-    assert third.startswith("1 of 2: tiny on scenes: itc: images: 5 of 5")
+    plan, line = stream.getvalue().splitlines()
+    assert plan == f"Plan: {'x' * 60}"
+    assert line.startswith("1 of 2: tiny on scenes: itc: images: 5 of 5")
+    monkeypatch.setattr(console, "PHASE_SECONDS", 0.0)
+    with report_phase(lines, "loading large"):
+        assert lines.timer is not None
+        lines.timer.join()
+    lines.close()
+    assert stream.getvalue().splitlines()[-1] == "Loading large"
 
 
 def test_durations_are_in_steps() -> None:

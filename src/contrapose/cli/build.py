@@ -128,6 +128,11 @@ def pairs(
 
         files = pair_files(out, overwrite=True)
         error_console().print(f"Written to {files.pairs}, with {files.manifest.name}")
+        if captions.suffix != ".txt":
+            where = "" if captions.parent == files.pairs.parent else f" --root {captions.parent}"
+            error_console().print(
+                f"Read it with: contrapose eval MODEL --on {files.pairs}{where}", soft_wrap=True
+            )
 
 
 def _manifest_lines(manifest: dict[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -128,6 +129,8 @@ def say_written(out: Path | None, *, quiet: bool = False) -> None:
 
 LINE_SECONDS = 10.0
 """Seconds between plain lines."""
+PHASE_SECONDS = 2.0
+"""Seconds after which a phase without steps is said."""
 
 
 @contextmanager
@@ -140,7 +143,11 @@ def show_progress(*, quiet: bool = False) -> Iterator[Progress | None]:
         with _show_bars(screen) as progress:
             yield progress
     else:
-        yield _ProgressLines(screen)
+        lines = _ProgressLines(screen)
+        try:
+            yield lines
+        finally:
+            lines.close()
 
 
 @contextmanager
@@ -178,17 +185,28 @@ def _show_bars(screen: Console) -> Iterator[Progress]:
 
 
 class _ProgressLines:
-    """Progress callback that prints a plain line now and then, and at the end."""
+    """Progress callback that prints a plain line now and then, and at the end.
+
+    A phase without steps (1 in all) is said when it lasts for `PHASE_SECONDS`; the plan, before the
+    first line.
+    """
 
     def __init__(self, screen: Console):
         self.screen, self.start, self.last = screen, time.monotonic(), time.monotonic()
+        self.waiting: list[str] = []
+        self.timer: threading.Timer | None = None
 
     def __call__(self, what: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if total == 1:  # a phase without steps, or one step: said when it begins
+        self.close()
+        if total == 1:
             if done == 0:
-                text = printable(what)
-                self.screen.print(f"{text[:1].upper()}{text[1:]}", soft_wrap=True)
+                self.waiting.append(what)
+                self.timer = threading.Timer(PHASE_SECONDS, self._say_waiting)
+                self.timer.daemon = True
+                self.timer.start()
+            elif not what.startswith("plan: ") and what in self.waiting:
+                self.waiting.remove(what)
             return
         if done == 0:
             self.start = self.last = now
@@ -196,12 +214,24 @@ class _ProgressLines:
         if now - self.last < LINE_SECONDS and done < total:
             return
         self.last = now
+        self._say_waiting()
         left = (now - self.start) * (total - done) / done
         more = f", {left:.0f} s left" if done < total else ""
         self.screen.print(
             f"{printable(what)}: {done:,} of {total:,}, {_format_rate(done, self.start)}{more}",
             soft_wrap=True,
         )
+
+    def close(self) -> None:
+        """Say nothing of a phase that has ended."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def _say_waiting(self) -> None:
+        while self.waiting:
+            text = printable(self.waiting.pop(0))
+            self.screen.print(f"{text[:1].upper()}{text[1:]}", soft_wrap=True)
 
 
 def _format_rate(done: int, start: float) -> str:

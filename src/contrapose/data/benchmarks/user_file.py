@@ -131,6 +131,8 @@ class PlainReader:
 
 
 LAYOUT = """\
+image, caption, negative (or negatives, a list): each negative is an example against the caption;
+image, caption alone: a gallery, every image against every caption
 a line an example: {"id": "7", "images": ["a.png", "b.png"], "texts": ["…", "…"],
   "match": [[true, false], [false, true]], "tags": {"subset": "colour"}}
 match has a row an image and a column a caption; with one image "right": 0 says it too
@@ -155,6 +157,10 @@ def load_user_benchmark(path: Path) -> Benchmark:
     Raises:
         InputError: the file is not there or is no table.
     """
+    from contrapose.data.benchmarks.user_pairs import gallery_benchmark, is_gallery_file
+
+    if is_gallery_file(path):
+        return gallery_benchmark(path)
     problems_here = ProblemList()
     examples = list(_read_examples(path, path.parent, problems_here))
     family: str | None = "pairs"
@@ -183,6 +189,8 @@ def load_user_benchmark(path: Path) -> Benchmark:
 
 
 def _read_examples(path: Path, root: Path, problems: Problems) -> Iterator[Example]:
+    from contrapose.data.benchmarks.user_pairs import split_negatives
+
     stored = _find_image_columns(path)
     records = (
         read_parquet_records(path, stored[1]) if stored[0] else read_table_records(path, problems)
@@ -199,12 +207,12 @@ def _read_examples(path: Path, root: Path, problems: Problems) -> Iterator[Examp
         given = record.value.get("id") not in (None, "")
         name = record.name("id") if given else record.key
         images = _read_images(record, plain, stored[0])
-        texts = tuple(_read_texts(record, "texts", "text"))
+        texts = tuple(read_texts(record, "texts", "text"))
         return Example(
             name, images, texts, _read_match(record, len(images), len(texts)), _read_tags(record)
         )
 
-    return parse_records(records, build, problems)
+    return parse_records(split_negatives(records), build, problems)
 
 
 def _find_image_columns(path: Path) -> tuple[list[str], list[str]]:
@@ -241,17 +249,17 @@ def _read_images(record: Record, plain: PlainReader, stored: list[str]) -> tuple
         return tuple(
             ImageRef(f"{column}/{row}", record.file, cell=Cell(column, row)) for column in stored
         )
-    names = _read_texts(record, "images", "image")
+    names = read_texts(record, "images", "image")
     if not names:
         raise MalformedError(f"record {record.key}: there are no images.")
     return tuple(map(plain.image, names))
 
 
-def _read_texts(record: Record, several: str, one: str) -> list[str]:
+def read_texts(record: Record, several: str, one: str) -> list[str]:
     """Read texts from a list field, a single field, or numbered fields until one is empty."""
     fields: Mapping[str, Any] = record.value
     if fields.get(several) not in (None, ""):
-        values = _parse_structure(record, several)
+        values = parse_structure(record, several)
         if not isinstance(values, list):
             raise MalformedError(f"record {record.key}: {several!r} must be a list.")
     elif fields.get(one) not in (None, ""):
@@ -270,7 +278,7 @@ LABELS = {"true": True, "false": False, "1": True, "0": False}
 
 def _read_match(record: Record, images: int, texts: int) -> Match:
     if record.value.get("match") not in (None, ""):
-        rows = _parse_structure(record, "match")
+        rows = parse_structure(record, "match")
         if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
             raise MalformedError(
                 f"record {record.key}: 'match' must be a list of rows, one an image."
@@ -305,7 +313,7 @@ def _read_tags(record: Record) -> dict[str, TagValue]:
         if name.startswith("tag_")
     }
     if record.value.get("tags") not in (None, ""):
-        given = _parse_structure(record, "tags")
+        given = parse_structure(record, "tags")
         if not _is_map(given):
             raise MalformedError(f"record {record.key}: 'tags' must be an object: name → value.")
         tags |= dict(given)
@@ -330,7 +338,7 @@ def _read_tag(record: Record, name: str, value: Any) -> TagValue:
     return str(value)
 
 
-def _parse_structure(record: Record, name: str) -> Any:
+def parse_structure(record: Record, name: str) -> Any:
     """Parse a field that is JSON, or a Python literal as pandas writes lists."""
     value = record.value[name]
     if not isinstance(value, str):

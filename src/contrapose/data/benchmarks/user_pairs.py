@@ -1,0 +1,123 @@
+"""User files of captions: negatives against their caption, and galleries of images and captions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from contrapose.data.benchmarks.common import require_folder
+from contrapose.data.benchmarks.user_file import (
+    LAYOUT,
+    PlainReader,
+    parse_structure,
+    read_texts,
+)
+from contrapose.data.cards import Benchmark, Card, Micro
+from contrapose.data.examples import Gallery
+from contrapose.data.images import ImageRef
+from contrapose.files import (
+    MalformedError,
+    ProblemList,
+    Problems,
+    Record,
+    parse_records,
+    read_table_records,
+)
+
+NEGATIVE_COLUMN = re.compile(r"negatives?(_\d+)?")
+
+
+def split_negatives(records: Iterable[Record]) -> Iterator[Record]:
+    """Records in which each negative of a caption is an example, its kind as the tag `subset`.
+
+    The form of `contrapose build pairs` and of tables with the columns image, caption, negative.
+    """
+    for record in records:
+        fields = record.value
+        if not isinstance(fields, dict) or "caption" not in fields or fields.get("texts"):
+            yield record
+            continue
+        columns = [name for name in fields if NEGATIVE_COLUMN.fullmatch(name)]
+        if not columns:
+            yield record
+            continue
+        negatives = [text for name in columns for text in _list_negatives(record, name)]
+        kinds = fields.get("kinds")
+        named = kinds.get("negatives") if isinstance(kinds, dict) else None
+        keys = ("image", "images", "tags")
+        rest = {key: fields[key] for key in fields if key in keys or key.startswith("tag_")}
+        for i, negative in enumerate(negatives):
+            tag = {"tag_subset": named[i]} if isinstance(named, list) and i < len(named) else {}
+            given = fields.get("id") not in (None, "")
+            stem = str(fields["id"]) if given else record.key
+            texts = [fields["caption"], negative]
+            name = f"{stem}-{i}" if len(negatives) > 1 else stem
+            yield replace(record, value={**tag, **rest, "id": name, "texts": texts, "right": 0})
+
+
+def _list_negatives(record: Record, name: str) -> list[Any]:
+    """Negatives of a column: a list, a list as JSON, or one text; an empty cell has none."""
+    value = record.value[name]
+    if name == "negatives" and isinstance(value, str) and value.lstrip().startswith("["):
+        value = parse_structure(record, name)
+    if value in (None, ""):
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def is_gallery_file(path: Path) -> bool:
+    """Whether the first record of a file has an image and a caption, and nothing to choose."""
+    if path.suffix.lower() not in (".csv", ".tsv", ".jsonl"):
+        return False
+    first = next(iter(read_table_records(path, ProblemList())), None)
+    if first is None or not isinstance(first.value, dict):
+        return False
+    names = {name for name in first.value if not name.startswith("tag_")} - {"id", "split"}
+    return "image" in names and bool(names & {"caption", "captions"}) and len(names) == 2
+
+
+def gallery_benchmark(path: Path) -> Benchmark:
+    """Benchmark of a file of images with captions: each image against all captions."""
+    gallery = _read_gallery(path, path.parent, ProblemList())
+    card = Card(
+        name=str(path),
+        title=f"Images and captions of your own in {path.name}",
+        paper="your own",
+        license="your own",
+        source=str(path),
+        layout=LAYOUT,
+        shape=f"{len(gallery.images):,} × {len(gallery.texts):,}",
+        family="retrieval",
+        counts={str(path): len(gallery.images)},
+        aggregation=Micro(),
+        chance={},
+        by=(),
+    )
+
+    def read(root: Path, problems: Problems) -> Gallery:
+        require_folder(root)
+        return _read_gallery(path, root, problems)
+
+    return Benchmark(card, read)
+
+
+def _read_gallery(path: Path, root: Path, problems: Problems) -> Gallery:
+    """Gallery of a file; captions of one image may stand in several records, or in a list."""
+    plain = PlainReader(root)
+
+    def build(record: Record) -> tuple[ImageRef, list[str]]:
+        captions = read_texts(record, "captions", "caption")
+        if not captions:
+            raise MalformedError(f"record {record.key}: there is no caption.")
+        return plain.image(record.text("image")), captions
+
+    by_image: dict[ImageRef, dict[str, None]] = {}
+    for image, captions in parse_records(read_table_records(path, problems), build, problems):
+        by_image.setdefault(image, {}).update(dict.fromkeys(captions))
+    texts = tuple(dict.fromkeys(text for some in by_image.values() for text in some))
+    position = {text: i for i, text in enumerate(texts)}
+    pairs = [(i, position[text]) for i, some in enumerate(by_image.values()) for text in some]
+    return Gallery(path.name, tuple(by_image), texts, tuple(pairs))
