@@ -117,9 +117,17 @@ def test_empty_file(cli: Cli, tmp_path: Path, name: str) -> None:
 
 def test_missing_file_and_unknown_kind(cli: Cli, tmp_path: Path) -> None:
     assert "does not exist" in refuse(cli, tmp_path, "winoground", tmp_path / "none.jsonl")
-    other = tmp_path / "s.xlsx"
+    other = tmp_path / "s.docx"
     other.write_bytes(b"PK")
     assert "must end in" in refuse(cli, tmp_path, "winoground", other)
+
+
+def test_workbook_that_is_no_workbook(cli: Cli, tmp_path: Path) -> None:
+    other = tmp_path / "s.xlsx"
+    other.write_bytes(b"PK")
+    message = refuse(cli, tmp_path, "winoground", other)
+    assert str(other) in message
+    assert "Traceback" not in message
 
 
 @pytest.mark.parametrize(
