@@ -22,7 +22,6 @@ from contrapose.engine import (
     score_tokens,
     store,
 )
-from contrapose.engine.store import PairIndex, pack_ids, stack_id_words
 from contrapose.errors import DamageWarning, InputError
 from tests.engine.killed import Slow
 from tests.engine.models import Reader
@@ -54,6 +53,37 @@ def test_in_memory() -> None:
     store = AnswerStore(None)
     store.table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
     assert store.table("m", "s").find(["a", "b"], ["x", "x"]).tolist() == [0, -1]
+
+
+def test_rows_are_joined_when_they_are_read_and_not_at_every_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joins = []
+    join = store.join_parts
+
+    def count_rows(parts: list[store.Part]) -> store.Part:
+        joins.append(len(parts))
+        return join(parts)
+
+    monkeypatch.setattr(store, "join_parts", count_rows)
+    shelf = AnswerStore(tmp_path).table("m", "s")
+    for i in range(5):
+        shelf.add([f"{i}"], ["x"], {"value": np.array([float(i)])})
+    assert joins == []
+    rows = shelf.find(["3", "1", "7"], ["x"] * 3)
+    assert rows.tolist() == [3, 1, -1]
+    assert joins == [5]
+
+
+def test_parts_are_fetched_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in range(5):
+        AnswerStore(tmp_path).table("m", "s").add([f"{i}"], ["x"], {"value": np.array([float(i)])})
+    monkeypatch.setattr(store, "PARTS_PER_FETCH", 2)
+    shelf = AnswerStore(tmp_path).table("m", "s")
+    rows = shelf.find([str(i) for i in range(6)], ["x"] * 6)
+    assert shelf.values(rows)[:5].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert rows[5] == -1
+    assert shelf.rows_at_start == 5
 
 
 def test_unfinished_parts_are_not_read(tmp_path: Path) -> None:
@@ -169,45 +199,6 @@ def test_lookups_match_a_dictionary(
     pairs = np.array([[0, 1], [2, 0]])
     named = shelf.find(("a", "q", "c"), ("x", "y"), pairs)
     assert (named >= 0).tolist() == [("a", "y") in known, ("c", "x") in known]
-
-
-IDS = st.lists(st.text("abé", max_size=17) | st.just("0123456789abcdef" * 2), max_size=8)
-
-
-@given(IDS, IDS)
-def test_ids_are_packed_alike_from_columns_and_sequences(ids: list[str], more: list[str]) -> None:
-    column = pa.array([*more, *ids], pa.large_string()).slice(len(more))
-    assert np.array_equal(pack_ids(column), pack_ids(ids))
-    letters = [row.tobytes().rstrip(b"\0").decode() for row in pack_ids(ids)]
-    assert letters == ids
-    both = stack_id_words([pack_ids(ids), pack_ids(more)])
-    assert [row.tobytes().rstrip(b"\0").decode() for row in both] == [*ids, *more]
-
-
-def test_hash_collisions_change_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    mixed = store._hash_ids
-
-    def weak(words: store.IdWords, seed: int, which: int) -> store.IdWords:
-        result = mixed(words, seed, which)
-        return result % 2 if seed < 3 else result
-
-    monkeypatch.setattr(store, "_hash_ids", weak)
-    ids = [f"{i:032}" for i in range(20)]
-    known = PairIndex.of(pack_ids(ids), pack_ids(ids))
-    assert known.seed == 3
-    pairs = np.argwhere(np.ones((20, 20), dtype=np.bool_))
-    result = known.find(ids, ids, pairs)
-    assert np.array_equal(result, np.where(pairs[:, 0] == pairs[:, 1], pairs[:, 0], -1))
-
-
-def test_an_equal_hash_is_compared_by_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        store, "_hash_ids", lambda words, seed, which: np.zeros(len(words), dtype=np.uint64)
-    )
-    known = PairIndex.of(pack_ids(["a"]), pack_ids(["x"]))
-    assert known.find(["a", "b", "a" * 9], ["x"], np.array([[0, 0], [1, 0], [2, 0]])).tolist() == [
-        0, -1, -1,
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("cached", [True, False])

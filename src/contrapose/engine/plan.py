@@ -148,8 +148,7 @@ def _build_plan(images: DistinctImages, captions: list[str], cells: IntArray) ->
     present = cells >= 0
     codes = cells[present]
     pair_index = np.full(cells.shape, -1, dtype=np.int64)
-    texts = codes % max(len(captions), 1)
-    if (texts[1:] > texts[:-1]).all():  # every caption occurs in one pair
+    if _increases(codes) or _increases(codes % max(len(captions), 1)):  # no pair occurs twice
         pair_index[present] = np.arange(len(codes))
     else:
         distinct, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
@@ -167,6 +166,10 @@ def _build_plan(images: DistinctImages, captions: list[str], cells: IntArray) ->
         pair_index=pair_index,
         unreadable=images.unreadable,
     )
+
+
+def _increases(numbers: IntArray) -> bool:
+    return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def text_only_pairs(count: int) -> IntArray:

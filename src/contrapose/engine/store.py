@@ -8,9 +8,7 @@ digest in its name is named in a warning and set aside; its pairs are scored aga
 
     ROOT/answers/<model fingerprint>/<score>/<part>.parquet    model, score, image, text, value, …
 
-The characters of an id are packed into 64-bit words. A pair's key is a multiply-add hash of its
-words; the seed is changed until no two different pairs of a table share a key, and every hit is
-compared word by word, so that a key can never stand for another pair.
+In memory a row is packed ids, keys and numbers, and never a Python object.
 """
 
 from __future__ import annotations
@@ -18,17 +16,16 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from contrapose.arrays import Ragged
+from contrapose.engine.pair_index import IdWords, PairIndex, pack_ids
 from contrapose.engine.storage import (
     StorageBackend,
     encode_part,
@@ -39,119 +36,6 @@ from contrapose.engine.storage import (
 from contrapose.errors import DamageWarning
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.models.capabilities import UNSTORED
-
-IdWords = NDArray[np.uint64]
-"""(n, w) ids, eight bytes per word; shorter ids are zero-padded."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PairIndex:
-    """Sorted hash index over the (image, caption) id pairs of a table.
-
-    Attributes:
-        images: image ids, row by row.
-        texts: caption ids, row by row.
-        seed: of the hash's multipliers.
-        keys: the pairs' hashes, sorted.
-        rows: the rows of the hashes; of equal pairs the newest is the last.
-    """
-
-    images: IdWords
-    texts: IdWords
-    seed: int
-    keys: IdWords
-    rows: IntArray
-
-    @classmethod
-    def of(cls, image: IdWords, text: IdWords) -> PairIndex:
-        """Build the index of a table's ids, row by row."""
-        for seed in count():
-            keys = _hash_ids(image, seed, 0) + _hash_ids(text, seed, 1)
-            rows = np.argsort(keys, kind="stable")
-            keys = keys[rows]
-            twins = np.flatnonzero(keys[1:] == keys[:-1])
-            a, b = rows[twins], rows[twins + 1]
-            if (image[a] == image[b]).all() and (text[a] == text[b]).all():
-                break
-        return cls(image, text, seed, keys, rows)
-
-    def find(self, images: Sequence[str], texts: Sequence[str], pairs: IntArray) -> IntArray:
-        """Return the newest row of each pair; −1 where it has none."""
-        image, text = pack_ids(images), pack_ids(texts)
-        wanted = (
-            _hash_ids(image, self.seed, 0)[pairs[:, 0]] + _hash_ids(text, self.seed, 1)[pairs[:, 1]]
-        )
-        last = np.searchsorted(self.keys, wanted, side="right") - 1
-        hit = np.flatnonzero((last >= 0) & (self.keys[last] == wanted))
-        rows = self.rows[last[hit]]
-        equal = _equal_ids(self.images, rows, image, pairs[hit, 0])
-        equal &= _equal_ids(self.texts, rows, text, pairs[hit, 1])
-        result = np.full(len(pairs), -1, dtype=np.int64)
-        result[hit[equal]] = rows[equal]
-        return result
-
-
-def pack_ids(ids: Sequence[str] | Any) -> IdWords:
-    """Pack ids, a sequence of strings or an Arrow large-string column, into 64-bit words."""
-    letters, lengths = _id_bytes(ids) if isinstance(ids, Sequence) else _arrow_id_bytes(ids)
-    longest = int(lengths.max(initial=0))
-    width = -(-longest // 8)
-    if longest % 8 == 0 and (lengths == longest).all():
-        padded = letters.reshape(len(lengths), longest)
-    else:
-        padded = np.zeros((len(lengths), 8 * width), dtype=np.uint8)
-        padded[np.arange(8 * width) < lengths[:, None]] = letters
-    return np.ascontiguousarray(padded).view(np.uint64).reshape(len(lengths), width)
-
-
-def stack_id_words(parts: Sequence[IdWords]) -> IdWords:
-    """Concatenate packed ids; narrower ones are zero-padded."""
-    width = max(part.shape[1] for part in parts)
-    return np.concatenate(
-        [
-            part if part.shape[1] == width else np.pad(part, ((0, 0), (0, width - part.shape[1])))
-            for part in parts
-        ]
-    )
-
-
-def _id_bytes(ids: Sequence[str]) -> tuple[NDArray[np.uint8], IntArray]:
-    """Return the UTF-8 bytes of all ids, and the length of each."""
-    joined = "".join(ids)
-    sizes: Iterable[int] = map(len, ids)
-    if not joined.isascii():
-        sizes = (len(name.encode()) for name in ids)
-    return np.frombuffer(joined.encode(), np.uint8), np.fromiter(sizes, np.int64, len(ids))
-
-
-def _arrow_id_bytes(column: Any) -> tuple[NDArray[np.uint8], IntArray]:
-    _, offsets, data = column.buffers()
-    ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
-    return np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]], np.diff(ends)
-
-
-def _hash_ids(words: IdWords, seed: int, which: int) -> IdWords:
-    """Hash packed ids to (n,) 64-bit keys; zero padding does not change a key."""
-    draw = np.random.default_rng((seed, which))
-    keys = np.zeros(len(words), dtype=np.uint64)
-    for column in words.T:
-        keys += column * np.uint64(2 * int(draw.integers(2**62)) + 1)
-    return keys
-
-
-def _equal_ids(
-    known: IdWords, rows: IntArray, wanted: IdWords, positions: IntArray
-) -> NDArray[np.bool_]:
-    """Compare packed ids element by element, whatever their padding."""
-    common = min(known.shape[1], wanted.shape[1])
-    same = np.ones(len(rows), dtype=np.bool_)
-    for i in range(common):
-        same &= known[:, i][rows] == wanted[:, i][positions]
-    if known.shape[1] > common:
-        same &= (known[:, common:] == 0).all(axis=1)[rows]
-    if wanted.shape[1] > common:
-        same &= (wanted[:, common:] == 0).all(axis=1)[positions]
-    return same
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,13 +53,31 @@ class Part:
     columns: Mapping[str, FloatArray]
 
 
-def join_parts(parts: Sequence[Part]) -> Part:
-    """Concatenate parts row-wise."""
+def join_parts(parts: list[Part]) -> Part:
+    """Concatenate parts row-wise, and empty the list: joined columns replace theirs one by one."""
+    images, texts = [part.images for part in parts], [part.texts for part in parts]
+    columns = {name: [part.columns[name] for part in parts] for name in parts[0].columns}
+    parts.clear()
     return Part(
-        stack_id_words([part.images for part in parts]),
-        stack_id_words([part.texts for part in parts]),
-        {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns},
+        _join_column(images),
+        _join_column(texts),
+        {name: _join_column(blocks) for name, blocks in columns.items()},
     )
+
+
+def _join_column(blocks: list[Any]) -> Any:
+    joined = np.concatenate(blocks)
+    blocks.clear()
+    return joined
+
+
+def _read_packed(source: Path | bytes, path: Path | str) -> Part | None:
+    """Read a part and pack its ids; None when it is damaged."""
+    content = read_part(source, path)
+    if content is None:
+        return None
+    images, texts, columns = content
+    return Part(pack_ids(images), pack_ids(texts), columns)
 
 
 def stack_columns(
@@ -193,6 +95,9 @@ def stack_columns(
 
 READER_THREADS = 4
 """Threads that read parts."""
+
+PARTS_PER_FETCH = 64
+"""Parts that are fetched from a remote storage at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -299,8 +204,8 @@ class AnswerTable:
         if not len(images):
             return
         content: dict[str, Any] = {
-            "model": pa.array([self.model] * len(images)).dictionary_encode(),
-            "score": pa.array([self.score] * len(images)).dictionary_encode(),
+            "model": _constant_column(self.model, len(images)),
+            "score": _constant_column(self.score, len(images)),
             "image": pa.array(images, pa.large_string()),
             "text": pa.array(texts, pa.large_string()),
         }
@@ -316,7 +221,7 @@ class AnswerTable:
                 array = pa.FixedSizeListArray.from_arrays(array, values.shape[1])
             content[name] = array
         part = pa.table(content)
-        self._all_rows()
+        self._read_once()
         origin = PartOrigin(len(images), lists=lists)
         if self.storage is not None:
             newest = max((origin.name for origin in self._origins), default="")
@@ -329,30 +234,34 @@ class AnswerTable:
 
     def _all_rows(self) -> Part | None:
         """Return all rows as one part, reading them on first use; None while the table is empty."""
-        if not self._read:
-            self._read = True
-            self._parts = self._read_parts()
-            self.rows_at_start = sum(len(part.images) for part in self._parts)
-        if len(self._parts) > 1:
-            self._parts = [join_parts(self._parts)]
+        self._read_once()
+        if len(self._parts) > 1:  # not at every part that is added, which would copy all each time
+            self._parts.append(join_parts(self._parts))
         return self._parts[0] if self._parts else None
 
-    def _read_parts(self) -> list[Part]:
+    def _read_once(self) -> None:
+        """Read the stored parts on first use."""
+        if self._read:
+            return
+        self._read = True
+        names = [] if self.storage is None else self.storage.names(self.folder)
+        for start in range(0, len(names), PARTS_PER_FETCH):
+            self._read_parts(names[start : start + PARTS_PER_FETCH])
+        self.rows_at_start = sum(origin.rows for origin in self._origins)
+
+    def _read_parts(self, names: Sequence[str]) -> None:
         if self.storage is None:
-            return []
-        files = self.storage.read(self.folder, self.storage.names(self.folder))
+            return
+        files = self.storage.read(self.folder, names)
         paths = [self.storage.path(self.folder, name) for name in files]
-        parts = []
         with ThreadPoolExecutor(READER_THREADS) as pool:
-            contents = pool.map(read_part, files.values(), paths)
-            for name, path, content in zip(files, paths, contents, strict=True):
-                if content is None:
+            parts = pool.map(_read_packed, files.values(), paths)
+            for name, path, part in zip(files, paths, parts, strict=True):
+                if part is None:
                     self._set_aside(name, path)
                     continue
-                images, texts, columns = content
-                parts.append(Part(pack_ids(images), pack_ids(texts), columns))
-                self._origins.append(PartOrigin(len(images), name))
-        return parts
+                self._parts.append(part)
+                self._origins.append(PartOrigin(len(part.images), name))
 
     def _set_aside(self, name: str, path: Path | str) -> None:
         """Rename a damaged part, and warn."""
@@ -363,6 +272,12 @@ class AnswerTable:
             DamageWarning,
             stacklevel=2,
         )
+
+
+def _constant_column(text: str, rows: int) -> Any:
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), pa.array([text]))
 
 
 class AnswerStore:

@@ -1,0 +1,304 @@
+"""Cost of 10⁸ pairs: a table from the rates of the docs, and a simulated run of plan and store.
+
+    python benchmarks/scale.py cost [--pairs 100000000]
+    python benchmarks/scale.py run [--pairs 1000000 10000000] [--memory 8] [--folder DIR]
+
+`cost` prints GPU hours, storage and requests. Rates are read from the tables of docs/hardware.md
+and docs/likelihoods.md; bytes per row are those of a part that is encoded here.
+
+`run` plans, writes and looks up so many pairs without a model. Every step is a process of its own,
+whose memory is limited; prints its seconds of processor time and its peak memory, or where it
+breaks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+import numpy as np
+
+from contrapose.arrays import Ragged
+from contrapose.data import ImageRef
+from contrapose.engine import AnswerStore
+from contrapose.engine.batches import MAX_WRITE_INTERVAL, cut_batches, sort_pairs
+from contrapose.engine.plan import plan_cells
+
+ROOT = Path(__file__).resolve().parent.parent
+CAPTIONS_PER_IMAGE = 5
+BLOCK = 1_000_000
+BATCH_SIZE = 256
+GIB = 2**30
+
+
+# The table of costs
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cost of one model: its rate, seconds on one GPU, bytes in the store, inputs it is given."""
+
+    model: str
+    rate: str
+    seconds: float
+    stored: float
+    inputs: float
+
+
+def print_cost(pairs: int) -> None:
+    """Print the Markdown table of costs."""
+    print(f"{pairs:,} pairs, every caption in one pair; one H200\n")
+    print("| model, score | captions an image | images | rate | GPU hours | decoding, core hours | "
+          "store | parts | model inputs |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|---|")
+    decoding = decoding_seconds()
+    for captions in (2, 5):
+        for cost in (dual_encoder(pairs, captions), *pair_models(pairs, captions)):
+            parts = max(1, round(cost.seconds / MAX_WRITE_INTERVAL))
+            images = pairs // captions
+            print(
+                f"| {cost.model} | {captions} | {images:,} | {cost.rate} | "
+                f"{cost.seconds / 3600:,.0f} | {images * decoding / 3600:,.0f} | "
+                f"{cost.stored / 1e9:,.1f} GB | {parts:,} | {cost.inputs:,.0f} |"
+            )
+
+
+def dual_encoder(pairs: int, captions: int) -> Cost:
+    """ViT-L/14: all time of the measured job counts as its images'."""
+    row = table_row("hardware.md", "one H200, 16 cores | CLIP ViT-L/14 | bf16")
+    seconds = float(re.findall(r"[\d.]+", row[3])[0])
+    images, job_captions = measured_job()
+    if captions > job_captions / images:
+        raise SystemExit("the measured job has fewer captions an image")
+    rate = images / seconds
+    stored = pairs * (1 + 1 / captions) * stored_bytes("vector")
+    label = f"at least {rate:,.0f} images a second"
+    return Cost(
+        "ViT-L/14, `itc`", label, pairs / captions / rate, stored, pairs * (1 + 1 / captions)
+    )
+
+
+def measured_job() -> tuple[int, int]:
+    """Images and captions of the job that docs/hardware.md measures on the GPU."""
+    jobs = re.findall(r"([\d,]+) images and ([\d,]+) captions", read_doc("hardware.md"))
+    images, captions = max((int(a.replace(",", "")), int(b.replace(",", ""))) for a, b in jobs)
+    return images, captions
+
+
+def decoding_seconds() -> float:
+    """Seconds of one core to decode and resize an image."""
+    seconds = re.search(r"decoding \(([\d.]+) s of one core", read_doc("hardware.md"))
+    if seconds is None:
+        raise SystemExit("docs/hardware.md does not say how long decoding takes")
+    return float(seconds[1]) / measured_job()[0]
+
+
+def pair_models(pairs: int, captions: int) -> Iterator[Cost]:
+    """BLIP-large and LLaVA-1.5-7B: pairs a second at so many captions an image."""
+    for name, label, columns in (
+        ("BLIP-large", "BLIP-large, `itm` at the rate of `lm`", "value"),
+        ("LLaVA-1.5-7B", "LLaVA-1.5-7B, `lm`", "logprobs"),
+    ):
+        row = table_row("likelihoods.md", f"{name}, {captions} captions an image")
+        rate = float(row[1].replace(",", ""))
+        yield Cost(
+            label, f"{rate:,.0f} pairs a second", pairs / rate, pairs * stored_bytes(columns), pairs
+        )
+
+
+def read_doc(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def table_row(page: str, start: str) -> list[str]:
+    """Return the cells of the row of a docs page's table that begins so."""
+    for line in read_doc(page).splitlines():
+        if line.startswith(f"| {start}"):
+            return [cell.strip() for cell in line.strip().strip("|").split("|")]
+    raise SystemExit(f"docs/{page} has no row {start!r}")
+
+
+def stored_bytes(kind: str, rows: int = 50_000) -> float:
+    """Bytes of a row in a part: one score, one with 12 token log-probabilities, or a vector."""
+    draw = np.random.default_rng(0)
+    columns: dict[str, Any] = {"value": float_values(draw, rows)}
+    images, texts = pair_ids(0, rows)
+    if kind == "vector":
+        columns = {"vector": draw.normal(size=(rows, 768)).astype(np.float32)}
+        images = [""] * rows
+    elif kind == "logprobs":
+        tokens = draw.normal(size=12 * rows).astype(np.float32)
+        columns |= {"sum": 12 * columns["value"], "tokens": np.full(rows, 12.0)}
+        columns["logprobs"] = Ragged(tokens, np.arange(0, 12 * rows + 1, 12))
+    with tempfile.TemporaryDirectory() as folder:
+        AnswerStore(Path(folder)).table("made", kind).add(images, texts, columns)
+        return sum(file.stat().st_size for file in Path(folder).rglob("*.parquet")) / rows
+
+
+# The simulated run
+
+
+@dataclass(frozen=True, slots=True)
+class MadeImage:
+    """Source of an image that is never opened."""
+
+    content: str
+
+
+Timer = Callable[[str], None]
+
+
+def plan_grid(pairs: int, _folder: Path, timer: Timer) -> None:
+    """Plan every pair of √p images with √p captions."""
+    side = round(pairs**0.5)
+    refs = [ImageRef(str(i), source=MadeImage(str(i))) for i in range(side)]  # type: ignore[arg-type]
+    cells = np.stack(np.divmod(np.arange(side * side), side), axis=1)
+    _plan(refs, [caption(j) for j in range(side)], cells, timer)
+
+
+def plan_pairs(pairs: int, _folder: Path, timer: Timer) -> None:
+    """Plan pairs with a caption each, five for each image."""
+    refs = [
+        ImageRef(str(i), source=MadeImage(str(i)))  # type: ignore[arg-type]
+        for i in range(-(-pairs // CAPTIONS_PER_IMAGE))
+    ]
+    texts = [caption(j) for j in range(pairs)]
+    numbers = np.arange(pairs)
+    timer("make the input")
+    _plan(refs, texts, np.stack([numbers // CAPTIONS_PER_IMAGE, numbers], axis=1), timer)
+
+
+def _plan(refs: list[ImageRef], texts: list[str], cells: Any, timer: Timer) -> None:
+    plan = plan_cells(refs, texts, cells)
+    del cells
+    timer("plan")
+    lengths = np.full(len(plan.texts), 12)
+    order = sort_pairs(plan.pairs, lengths)
+    timer("order")
+    batches = cut_batches(plan.pairs[order, 0], BATCH_SIZE)
+    timer(f"{len(batches):,} batches")
+
+
+def write(pairs: int, folder: Path, timer: Timer) -> None:
+    """Write the pairs in parts of a million, as one run does."""
+    table = AnswerStore(folder).table("made", "itm:logit")
+    for start in range(0, pairs, BLOCK):
+        images, texts = pair_ids(start, min(BLOCK, pairs - start))
+        values = float_values(np.random.default_rng(start), len(images))
+        table.add(images, texts, {"value": values})
+    size = sum(file.stat().st_size for file in folder.rglob("*.parquet"))
+    timer(f"write {size / 1e9:.2f} GB")
+
+
+def look_up(pairs: int, folder: Path, timer: Timer) -> None:
+    """Open the table, then find all pairs, a million at a time."""
+    table = AnswerStore(folder).table("made", "itm:logit")
+    table.find(*pair_ids(0, 1))
+    timer("open and index")
+    for start in range(0, pairs, BLOCK):
+        images, texts = pair_ids(start, min(BLOCK, pairs - start))
+        rows = table.find(images, texts)
+        if (rows < 0).any():
+            raise SystemExit("a stored pair is not found")
+        table.values(rows)
+    timer("find all")
+
+
+def float_values(draw: np.random.Generator, count: int) -> Any:
+    """Scores as models give them: float32 numbers, which the store holds in float64."""
+    return draw.normal(size=count).astype(np.float32).astype(np.float64)
+
+
+def caption(number: int) -> str:
+    return f"a made caption, number {number}, of some twelve words"
+
+
+def pair_ids(start: int, count: int) -> tuple[list[str], list[str]]:
+    """Make content ids of pairs, the same for the same numbers; five pairs share an image."""
+    block = start // BLOCK
+    text = np.random.default_rng((1, block)).bytes(16 * count).hex()
+    image = np.random.default_rng((0, block)).bytes(16 * count).hex()
+    texts = [text[k : k + 32] for k in range(0, 32 * count, 32)]
+    images = [image[k : k + 32] for k in range(0, 32 * -(-count // CAPTIONS_PER_IMAGE), 32)]
+    return [images[i // CAPTIONS_PER_IMAGE] for i in range(count)], texts
+
+
+STEPS = {
+    "plan, √p × √p": plan_grid,
+    "plan, a caption each": plan_pairs,
+    "write": write,
+    "look up": look_up,
+}
+
+
+def run_steps(sizes: list[int], memory: float, folder: Path | None, only: list[str] | None) -> None:
+    """Run every step at every size in processes of their own, and print a Markdown table."""
+    print("| step | pairs | processor seconds | peak memory |")
+    print("|---|---|---|---|")
+    for size in sizes:
+        with tempfile.TemporaryDirectory(dir=folder) as store:
+            for name in only or STEPS:
+                print(f"| {name} | {size:,} | {_run_step(name, size, memory, store)} |", flush=True)
+
+
+def _run_step(name: str, size: int, memory: float, store: str) -> str:
+    command = [sys.executable, __file__, "step", name, str(size), str(memory), store]
+    child = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = [json.loads(line) for line in child.stdout.splitlines()]
+    seconds = ", ".join(f"{phase} {spent:.1f}" for phase, spent, _ in done)
+    if child.returncode == 0:
+        return f"{seconds} | {done[-1][2] / GIB:.2f} GiB"
+    reason = child.stderr.strip().splitlines()[-1:] or [f"status {child.returncode}"]
+    return f"{seconds} | breaks at {memory:g} GiB ({reason[0][:80]})"
+
+
+def run_step(name: str, size: int, memory: float, store: str) -> None:
+    """Run one step in this process, under a limit of its memory."""
+    limit = int(memory * GIB)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    start = time.process_time()
+
+    def timer(phase: str) -> None:
+        nonlocal start
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        print(json.dumps([phase, time.process_time() - start, peak]), flush=True)
+        start = time.process_time()
+
+    STEPS[name](size, Path(store), timer)
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["step"]:
+        name, size, memory, store = sys.argv[2:]
+        run_step(name, int(size), float(memory), store)
+        return
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    cost = commands.add_parser("cost", help="GPU hours, storage and requests")
+    cost.add_argument("--pairs", type=int, default=100_000_000)
+    run = commands.add_parser("run", help="a simulated run of plan and store")
+    run.add_argument("--pairs", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    run.add_argument("--memory", type=float, default=8.0, help="GiB of each step")
+    run.add_argument("--folder", type=Path, help="where the store is made, and removed afterwards")
+    run.add_argument("--step", nargs="+", choices=list(STEPS), help="these steps alone")
+    options = parser.parse_args()
+    if options.command == "cost":
+        print_cost(options.pairs)
+    else:
+        run_steps(options.pairs, options.memory, options.folder, options.step)
+
+
+if __name__ == "__main__":
+    main()
