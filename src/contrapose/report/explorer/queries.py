@@ -103,8 +103,8 @@ def find_rows(table: ExampleTable, query: ExampleQuery) -> QueryAnswer:
         wanted = query.text.strip().lower()
         inside = (wanted in words for words in table.words)
         chosen &= np.fromiter(inside, dtype=np.bool_, count=len(table))
-    signs, numbers = np.unique(codes[chosen], return_counts=True)
-    counts = {chr(sign): int(number) for sign, number in zip(signs, numbers, strict=True)}
+    numbers = np.bincount(codes[chosen], minlength=128)
+    counts = {chr(sign): int(numbers[sign]) for sign in np.flatnonzero(numbers).tolist()}
     if query.b >= 0:
         others = _codes(table, query.b, query.metric)
         masks = {name: _pair_mask(name, codes, others) & chosen for name in PAIRS}
@@ -112,8 +112,8 @@ def find_rows(table: ExampleTable, query: ExampleQuery) -> QueryAnswer:
         chosen = masks[query.outcome] if query.outcome in PAIRS else chosen
     if query.outcome and query.outcome not in PAIRS:
         chosen &= codes == ord(query.outcome)
-    rows = np.flatnonzero(chosen)
-    return QueryAnswer(rows[_order(table, query, rows)], counts)
+    order = _order(table, query)
+    return QueryAnswer(order[chosen[order]], counts)
 
 
 def _codes(table: ExampleTable, run: int, metric: str) -> Codes:
@@ -138,13 +138,22 @@ def _pair_mask(name: str, first: Codes, second: Codes) -> BoolArray:
     return there
 
 
-def _order(table: ExampleTable, query: ExampleQuery, rows: IntArray) -> IntArray:
-    """Order of rows by the margin; rows without one come last, equal ones in their order."""
-    margins = table.runs[query.a].margins[rows]
-    if query.sort == "order":
-        return np.arange(len(rows))
-    if query.sort in ("gain", "loss"):
-        other = table.runs[query.b].margins[rows] if query.b >= 0 else margins
-        margins = margins - other if query.sort == "gain" else other - margins
-    values: FloatArray = {"best": -margins, "close": np.abs(margins)}.get(query.sort, margins)
-    return np.argsort(np.where(np.isnan(values), np.inf, values), kind="stable")
+def _order(table: ExampleTable, query: ExampleQuery) -> IntArray:
+    """All rows by the margin; rows without one come last, equal ones in their order.
+
+    The table keeps the orders that were asked for, so that a page of another filter needs no sort.
+    """
+    key = (query.sort, query.a, query.b if query.sort in ("gain", "loss") else -1)
+    if key not in table.orders:
+        margins = table.runs[query.a].margins
+        if query.sort in ("gain", "loss"):
+            other = table.runs[query.b].margins if query.b >= 0 else margins
+            margins = margins - other if query.sort == "gain" else other - margins
+        values: FloatArray = {
+            "best": -margins,
+            "close": np.abs(margins),
+            "order": np.zeros(len(table)),
+        }.get(query.sort, margins)
+        ranked = np.argsort(np.where(np.isnan(values), np.inf, values), kind="stable")
+        table.orders[key] = ranked
+    return table.orders[key]

@@ -104,6 +104,7 @@ class ExplorerRoutes:
         self.records = distinguish_runs(records, names)
         self.table = ExampleTable(self.records, folders)
         self._refs = list(self.table.images)
+        find_rows(self.table, ExampleQuery(text="-"))  # sorts, and prepares the search of texts
         self.find_rows = lru_cache(CACHED_QUERIES)(self._find_rows)
 
     @cached_property

@@ -36,6 +36,7 @@ class ExampleTable:
         captions: captions of each row; empty where they are not known.
         parts: rows of each part, in order of first appearance.
         tags: rows of each value of each tag; tags of too many values are left out.
+        orders: rows in the orders that were asked for, kept by the queries.
     """
 
     def __init__(self, records: Sequence[RunRecord], folders: Sequence[str] = ()):
@@ -46,6 +47,7 @@ class ExampleTable:
             folders: the run folder of each; empty for none.
         """
         self._records = records
+        self.orders: dict[tuple[str, int, int], IntArray] = {}
         case_maps = find_cases(records)
         index: dict[tuple[str, str], int] = {}
         positions: list[IntArray] = []
