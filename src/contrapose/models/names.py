@@ -10,7 +10,9 @@
 | `openclip:hf-hub:org/name` | the same | open_clip, from the hub |
 | `joined:folder` | the same | two encoders and trained heads |
 | `lm:smollm2`, `lm:org/name@revision`, `lm:folder`, `lm:file.gguf` | the same | a language model |
+| `st:org/name@revision`, `st:folder` | the same | a model of sentence-transformers |
 | `openai:MODEL,url=http://host:port/v1` | the same | a chat endpoint |
+| `vllm:MODEL,url=…`, `sglang:MODEL,url=…` | the same | a model that vLLM or SGLang serves |
 | `my_pkg:MyModel`, `my_file.py:MyModel` | the same | your class or function |
 | `path/to/folder`, `hf:./folder`, `hf:/folder` | the path | the model in the folder |
 
@@ -30,7 +32,7 @@ from typing import Literal
 
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean, require_regular, restore_folder
-from contrapose.models.endpoint.settings import PREFIX, parse_settings
+from contrapose.models.endpoint.settings import find_kind, parse_settings
 from contrapose.models.options import join_settings, parse_dtype
 
 
@@ -67,7 +69,19 @@ def fingerprint(files: Iterable[Path], **facts: object) -> str:
 DEFAULT_LANGUAGE_MODEL = "lm:smollm2"
 """A small language model that installs from a package."""
 
-Scheme = Literal["registered", "hf", "openclip", "joined", "lm", "openai", "python", "folder"]
+Scheme = Literal[
+    "registered",
+    "hf",
+    "openclip",
+    "joined",
+    "lm",
+    "st",
+    "openai",
+    "vllm",
+    "sglang",
+    "python",
+    "folder",
+]
 
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "dtype": ("fp32", "bf16", "fp16"),
@@ -84,9 +98,10 @@ _PREFIXES = {
     "open-clip": "openclip",
     "joined": "joined",
     "lm": "lm",
+    "st": "st",
     "local-dir": "folder",
 }
-_PREFIXED_SCHEMES = ("hf", "openclip", "joined", "lm", "openai")
+_PREFIXED_SCHEMES = ("hf", "openclip", "joined", "lm", "st", "openai", "vllm", "sglang")
 _OPENAI_NAME = re.compile(r"RN50|RN101|RN50x4|RN50x16|RN50x64|ViT-B/32|ViT-B/16|ViT-L/14(@336px)?")
 _ARCHITECTURE = re.compile(r"ViT-|RN\d|EVA0|convnext_|coca_|PE-Core|MobileCLIP")
 _WITH_SETTINGS = re.compile(
@@ -154,9 +169,9 @@ def parse_name(
         raise InputError("a model's name is empty.")
     if is_folder(text) and text not in known:
         return ModelName("folder", text)
-    if text.startswith(PREFIX):  # an endpoint has other settings
+    if kind := find_kind(text):  # an endpoint has other settings
         endpoint = parse_settings(text)
-        return ModelName("openai", endpoint.model, settings=endpoint.name_settings())
+        return ModelName(kind, endpoint.model, settings=endpoint.name_settings())
     body, settings = split_settings(text)
     return replace(_parse_body(body, known, is_folder), settings=_parse_options(settings, text))
 
@@ -223,15 +238,17 @@ def _parse_prefixed(
 ) -> ModelName:
     if not rest:
         raise InputError(f"the model {text!r} lacks what comes after the colon.")
-    if scheme == "hf":
+    if scheme in ("hf", "st"):
         if is_folder(rest):
-            return ModelName("folder", rest)
+            return ModelName("folder" if scheme == "hf" else "st", rest)
         if rest.startswith(("/", ".", "~")):
             raise InputError(f"there is no folder {rest!r}.")
         name, _, revision = rest.partition("@")
         if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
-            raise InputError(f"{text!r} is no model of the hub: they are written hf:org/name.")
-        return ModelName("hf", name, revision or None)
+            raise InputError(
+                f"{text!r} is no model of the hub: they are written {scheme}:org/name."
+            )
+        return ModelName("hf" if scheme == "hf" else "st", name, revision or None)
     if scheme == "openclip":
         model, slash, weights = rest.replace(",", "/", 1).partition("/")
         if not (model and slash and weights):

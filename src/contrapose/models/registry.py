@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.files import did_you_mean, include, restore_folder
 from contrapose.models.capabilities import Model
+from contrapose.models.endpoint.settings import KINDS as ENDPOINT_KINDS
 from contrapose.models.names import ModelName, parse_name, split_settings
 from contrapose.models.options import LoadOptions, find_device, load_options
 
@@ -70,6 +71,13 @@ _FAMILIES = (
         "openclip",
         "openclip:ViT-B-32/laion2b_s34b_b79k",
     ),
+    FamilyCard(
+        "sentence-transformers with images",
+        "st:ORG/NAME[@REVISION] or st:FOLDER",
+        ("itc",),
+        "st",
+        "st:sentence-transformers/clip-ViT-B-32",
+    ),
     FamilyCard("joined encoders", "joined:FOLDER", ("itc",), "hf", "joined:my-heads"),
     FamilyCard(
         "language models",
@@ -84,6 +92,20 @@ _FAMILIES = (
         ("chat", "chat:eqben", "chat:sugarcrepe", "chat:yes-no", "vqa"),
         "",
         "openai:gpt-4o-mini",
+    ),
+    FamilyCard(
+        "models served by vLLM",
+        "vllm:MODEL,url=URL",
+        _CHAT,
+        "hf",
+        "vllm:Qwen/Qwen2.5-VL-7B-Instruct",
+    ),
+    FamilyCard(
+        "models served by SGLang",
+        "sglang:MODEL,url=URL",
+        _CHAT,
+        "hf",
+        "sglang:Qwen/Qwen2.5-VL-7B-Instruct",
     ),
     FamilyCard("one's own", "PACKAGE:CLASS or FILE.py:CLASS", (), "", "my_model.py:MyModel"),
 )
@@ -106,6 +128,8 @@ BUILT_IN: dict[str, str] = {
     "tiny-clip": "contrapose.models.tiny",
 }
 """Model name → module whose `load` loads it."""
+_OPTIONAL_FAMILIES = {"lm": ("language", "language"), "st": ("sentences", "st")}
+"""Scheme → module of this package and extra that it needs."""
 _loaders: dict[str, Callable[..., Any]] = {}
 
 
@@ -164,12 +188,12 @@ def load_model(
     )
     if parsed.scheme in ("registered", "python"):
         return _call_loader(_find_loader(parsed), parsed, options)
-    if parsed.scheme == "openai":
+    if parsed.scheme in ENDPOINT_KINDS:
         if options.dtype != "fp32":
             raise InputError(f"{parsed} computes as its server does: leave out {options.dtype}.")
         from contrapose.models import endpoint
 
-        return endpoint.load(name.strip())  # with the credentials that the name leaves out
+        return endpoint.load(name.strip(), cut=cut)  # with the credentials that the name leaves out
     options = replace(options, device=find_device(options.device))
     _refuse_activation(parsed)
     activation = parsed.settings.get("activation")
@@ -182,9 +206,10 @@ def load_model(
         from contrapose.models import hf
 
         return hf.load(parsed.body, parsed.revision, canonical, options)
-    if parsed.scheme == "lm":
-        language = _import_family("language", "language", canonical)
-        return cast(Model, language.load(parsed.body, parsed.revision, canonical, options))
+    if parsed.scheme in _OPTIONAL_FAMILIES:
+        module, extra = _OPTIONAL_FAMILIES[parsed.scheme]
+        family = _import_family(module, extra, canonical)
+        return cast(Model, family.load(parsed.body, parsed.revision, canonical, options))
     return _load_folder(Path(parsed.body).expanduser(), canonical, options)
 
 
@@ -234,7 +259,9 @@ def _find_loader(name: ModelName) -> Any:
             module = import_module(source)
         except ImportError as error:
             hint = did_you_mean(
-                source, ("hf", "openclip", "joined", "lm"), otherwise="is it installed?"
+                source,
+                ("hf", "openclip", "joined", "lm", "st", "vllm", "sglang"),
+                otherwise="is it installed?",
             )
             raise InputError(
                 f"the model {name.body!r} cannot be imported ({error}): {hint}"

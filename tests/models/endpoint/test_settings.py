@@ -106,3 +106,38 @@ def test_what_makes_no_sense(typed: str, sentence: str) -> None:
 def test_no_choice_of_dtype() -> None:
     with pytest.raises(InputError, match="computes as its server does: leave out bf16"):
         load_model("openai:m", dtype="bf16")
+
+
+@pytest.mark.parametrize(
+    ("typed", "means"),
+    [
+        ("vllm:org/vl", "vllm:org/vl"),
+        ("vllm:org/vl,url=http://localhost:8000/v1/", "vllm:org/vl"),
+        ("sglang:m,url=http://localhost:30000/v1", "sglang:m"),
+        ("sglang:m,url=http://localhost:8000/v1", "sglang:m,url=http://localhost:8000/v1"),
+        ("vllm:m,parallel=64,timeout=9,rpm=5,retries=1", "vllm:m"),
+        (
+            "vllm:m,long=cut,tokenizer=org/vl@v2,revision=abc",
+            "vllm:m,long=cut,revision=abc,tokenizer=org/vl@v2",
+        ),
+    ],
+)
+def test_names_of_served_models(typed: str, means: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere/v1")
+    assert str(parse_name(typed)) == means
+    assert parse_settings(typed).name == means
+    assert parse_settings(means).name == means
+
+
+def test_defaults_of_served_models() -> None:
+    settings = parse_settings("vllm:m")
+    assert (settings.parallel, settings.timeout, settings.key_env) == (16, 300, "VLLM_API_KEY")
+    assert parse_settings("sglang:m").key_env == "SGLANG_API_KEY"
+    for typed, sentence in (
+        ("openai:m,tokenizer=x", "unknown setting 'tokenizer'"),
+        ("vllm:m,long=short", "long must be refuse or cut"),
+        ("vllm:", "write vllm:MODEL"),
+        ("sglang:m,key_env=s3cret!", "SGLANG_API_KEY, and not the key"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            load_model(typed)

@@ -231,6 +231,7 @@ class EndpointClient:
         stop: set when no further request may be sent.
         path: what requests are sent to, below the endpoint's address.
         max_reply: most bytes of a response that are read.
+        refusals: statuses that refuse the content of one request, as a content filter does.
     """
 
     settings: EndpointSettings
@@ -238,6 +239,7 @@ class EndpointClient:
     stop: Event = field(default_factory=Event)
     path: str = CHAT_PATH
     max_reply: int = MAX_REPLY
+    refusals: frozenset[int] = frozenset()
     _opener: OpenerDirector = field(
         default_factory=lambda: build_opener(_NoRedirect, _DeadlineHandler, _DeadlineSecureHandler)
     )
@@ -259,11 +261,11 @@ class EndpointClient:
         first = {self._hide(token): value for token, value in reply.first.items()}
         return replace(reply, text=self._hide(reply.text), first=first)
 
-    def request(self, body: bytes, parse: Callable[[bytes], R]) -> R:
+    def request(self, body: bytes | None, parse: Callable[[bytes], R]) -> R:
         """Send a request with retries and return the parsed response.
 
         Args:
-            body: JSON.
+            body: JSON; None for a GET request.
             parse: parser of the response; a `MalformedReplyError` that it raises is retried.
 
         Raises:
@@ -293,8 +295,8 @@ class EndpointClient:
         times = f"{tries} times in a row" if tries > 1 else "once"
         raise self._final_error(f"failed {times}: {reason}")
 
-    def _send_once(self, body: bytes, parse: Callable[[bytes], R]) -> R:
-        request = Request(self._address(), body, self._headers(), method="POST")  # noqa: S310
+    def _send_once(self, body: bytes | None, parse: Callable[[bytes], R]) -> R:
+        request = Request(self._address(), body, self._headers())  # noqa: S310
         try:
             with self._opener.open(request, timeout=self.settings.timeout) as response:
                 content = response.read(self.max_reply + 1)
@@ -305,7 +307,7 @@ class EndpointClient:
             return parse(content)
         except HTTPError as error:
             with error:
-                self._handle_error(error, body)
+                self._handle_error(error, body or b"")
         except MalformedReplyError as error:
             raise _RetryError(self._hide(str(error))) from None
         except TimeoutError:
@@ -329,7 +331,7 @@ class EndpointClient:
         if error.code in RETRY_STATUSES and code != "insufficient_quota":
             reason = f"status {error.code}, {words}" if words else f"status {error.code}"
             raise _RetryError(reason, parse_retry_after(error.headers.get("Retry-After")))
-        if code in CONTENT_FILTER_CODES:
+        if code in CONTENT_FILTER_CODES or error.code in self.refusals:
             raise RefusedPromptError(words)
         if error.code == 400 and NEW_TOKEN_LIMIT in words and f'"{TOKEN_LIMIT}"'.encode() in body:
             raise TokenLimitNameError

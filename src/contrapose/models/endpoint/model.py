@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from contrapose.errors import InputError, option
 from contrapose.models.capabilities import ModelCard, Prompt, QuestionTemplate, Reply, check_pairs
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from contrapose.models.capabilities import AnyImage
 
+T = TypeVar("T")
 NOISE_SIDE = 336
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
@@ -49,7 +51,7 @@ class Endpoint:
         default_scores: scores that are computed when the user names none.
     """
 
-    default_scores = ("chat",)
+    default_scores: tuple[str, ...] = ("chat",)
 
     def __init__(self, settings: EndpointSettings, rate_limit: RateLimit | None = None):
         """Create the endpoint; `rate_limit` replaces that of the settings in tests."""
@@ -137,23 +139,33 @@ class Endpoint:
         return [Image.fromarray(array.round().astype(np.uint8)) for array in pixels]
 
     def _send_all(self, prompts: Sequence[Prompt], *, first: bool) -> list[Reply]:
-        if not prompts:
+        outcomes = self._run_all([partial(self._send, prompt, first) for prompt in prompts])
+        for outcome in outcomes:
+            if isinstance(outcome, InputError):
+                raise outcome
+        return [outcome for outcome in outcomes if not isinstance(outcome, InputError)]
+
+    def _run_all(self, calls: Sequence[Callable[[], T]]) -> list[T | InputError]:
+        """Run calls that send requests, some at a time; a refusal takes the place of its result.
+
+        Raises:
+            EndpointError: the endpoint failed; holds the results so far.
+        """
+        if not calls:
             return []
-        pool = ThreadPoolExecutor(min(self.settings.parallel, len(prompts)))
-        replies: list[Reply | None] = []
+        pool = ThreadPoolExecutor(min(self.settings.parallel, len(calls)))
+        outcomes: list[T | InputError | None] = []
         stopped: EndpointError | None = None
-        refused: InputError | None = None
         try:
-            for future in [pool.submit(self._send, prompt, first) for prompt in prompts]:
+            for future in [pool.submit(call) for call in calls]:
                 try:
-                    replies.append(future.result())
+                    outcomes.append(future.result())
                 except EndpointError as error:
                     stopped = stopped or error
-                    replies.append(None)
+                    outcomes.append(None)
                     self._client.stop.set()
                 except InputError as error:
-                    refused = refused or error
-                    replies.append(None)
+                    outcomes.append(error)
         except BaseException:
             self._client.stop.set()
             raise
@@ -161,10 +173,9 @@ class Endpoint:
             pool.shutdown(cancel_futures=True)
             self._client.stop.clear()
         if stopped is not None:
+            replies = [item if isinstance(item, Reply) else None for item in outcomes]
             raise EndpointError(stopped.message, replies)
-        if refused is not None:
-            raise refused
-        return [reply for reply in replies if reply is not None]
+        return [outcome for outcome in outcomes if outcome is not None]
 
     def _send(self, prompt: Prompt, first: bool) -> Reply:
         try:

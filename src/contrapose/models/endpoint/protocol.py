@@ -1,4 +1,4 @@
-"""Requests, replies and errors of the chat protocol; no network access."""
+"""Requests, replies and errors of endpoints; no network access."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import base64
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from contrapose.errors import ContraposeError, InputError
 from contrapose.files import SurrogateError, require_unicode
@@ -33,6 +34,52 @@ class EndpointError(ContraposeError):
         super().__init__(message)
 
 
+@dataclass(frozen=True, slots=True)
+class ReplyRequest:
+    """A reply to an image and a question, whose log-probabilities are requested.
+
+    Attributes:
+        image: the image, as a data URL.
+        question: text of the user's turn.
+        prompt: the turn in the model's chat template, up to the start of the reply.
+        tail: tokens of the turn after the image.
+        reply: text of the reply; empty where only the prompt is of interest.
+        text: prompt and reply.
+        tokens: tokens of the reply.
+    """
+
+    image: str
+    question: str
+    prompt: str
+    tail: tuple[int, ...]
+    reply: str = ""
+    text: str = ""
+    tokens: tuple[int, ...] = ()
+
+
+class LogprobServer(Protocol):
+    """A server that gives log-probabilities of given replies; thread-safe."""
+
+    def count_prompt(self, request: ReplyRequest) -> int:
+        """Number of tokens of the prompt, those of the image included.
+
+        Raises:
+            InputError: the server reads other tokens than the tokenizer, or refuses the prompt.
+            EndpointError: the server failed.
+        """
+
+    def prepare(self, requests: Sequence[ReplyRequest]) -> list[Callable[[], object]]:
+        """List the calls that must be made before the log-probabilities of these replies."""
+
+    def reply_logprobs(self, request: ReplyRequest) -> list[float]:
+        """Log-probability of each token of the reply.
+
+        Raises:
+            InputError: there are none for this reply.
+            EndpointError: the server failed, or gives no log-probabilities of prompts.
+        """
+
+
 LONGEST_SIDE = 2048
 """Pixels; larger images are scaled down to it, as servers do."""
 
@@ -47,6 +94,9 @@ TOP_LOGPROBS = 20
 IMAGE_FORMAT = f"png or jpeg{JPEG_QUALITY} over {LARGEST_PNG}, side {LONGEST_SIDE} bicubic"
 """Encoding of images, for the fingerprint."""
 
+
+MOST_LOGPROB = 1e-3
+"""Largest log-probability that is rounding and no error."""
 
 MOST_TOKENS = 1 << 40
 """Most tokens that a server may count."""
@@ -110,15 +160,7 @@ def parse_reply(content: bytes) -> Reply:
         InputError: there is one that cannot be used: with a number that is not finite, half of a
             surrogate pair, or nested too deeply. Another try would give the same.
     """
-    try:
-        response = json.loads(content, parse_constant=_parse_finite, parse_float=_parse_finite)
-        require_unicode(response)
-    except (_UnusableError, SurrogateError) as error:
-        raise InputError(f"the reply to the prompt cannot be used ({error}).") from None
-    except RecursionError:
-        raise InputError("the reply to the prompt cannot be used (nested too deeply).") from None
-    except ValueError:
-        raise MalformedReplyError(f"what came back is not JSON: {_shorten(content)}") from None
+    response = parse_json(content)
     try:
         choice = response["choices"][0]
         message = choice["message"]
@@ -136,7 +178,32 @@ def parse_reply(content: bytes) -> Reply:
             tokens_out=_parse_count(usage.get("completion_tokens")),
         )
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError):
-        raise MalformedReplyError(f"what came back is no reply: {_shorten(content)}") from None
+        raise malformed_reply(content) from None
+
+
+def parse_json(content: bytes) -> Any:
+    """Parse the JSON of a response.
+
+    Raises:
+        MalformedReplyError: it is no JSON.
+        InputError: it cannot be used: with a number that is not finite, half of a surrogate pair,
+            or nested too deeply.
+    """
+    try:
+        response = json.loads(content, parse_constant=_parse_finite, parse_float=_parse_finite)
+        require_unicode(response)
+    except (_UnusableError, SurrogateError) as error:
+        raise InputError(f"the reply to the prompt cannot be used ({error}).") from None
+    except RecursionError:
+        raise InputError("the reply to the prompt cannot be used (nested too deeply).") from None
+    except ValueError:
+        raise MalformedReplyError(f"what came back is not JSON: {_shorten(content)}") from None
+    return response
+
+
+def malformed_reply(content: bytes) -> MalformedReplyError:
+    """Error of a response that lacks the fields of a reply."""
+    return MalformedReplyError(f"what came back is no reply: {_shorten(content)}")
 
 
 class _UnusableError(ValueError):
@@ -156,6 +223,17 @@ def _parse_count(value: Any) -> int:
     if not 0 <= count <= MOST_TOKENS:
         raise ValueError
     return count
+
+
+def parse_logprob(value: Any) -> float:
+    """Log-probability of a response: a finite number, and none above 0 but for rounding.
+
+    Raises:
+        InputError: it is something else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= MOST_LOGPROB:
+        raise InputError(f"the reply to the prompt cannot be used (log-probability {value!r:.40}).")
+    return min(0.0, float(value))
 
 
 def parse_error(content: bytes) -> tuple[str, str]:

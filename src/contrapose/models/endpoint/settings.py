@@ -14,6 +14,16 @@
 | `in`, `out` | unknown | prices per million tokens, for the total |
 
 The first five can change replies and, except `key_env`, are part of the fingerprint.
+
+`vllm:` and `sglang:`, servers that give log-probabilities of prompts, have other defaults (their
+port on this machine, `VLLM_API_KEY` or `SGLANG_API_KEY`, 16 concurrent requests, 300 seconds) and
+these settings, all of the fingerprint:
+
+| setting | default | meaning |
+|---|---|---|
+| `tokenizer` | where the server says its model lies | folder or hub id of tokenizer and template |
+| `revision` | unknown | the user's word for the version of the served weights |
+| `long` | `refuse` | `cut` truncates long captions |
 """
 
 from __future__ import annotations
@@ -22,13 +32,16 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean
 from contrapose.models.options import join_settings
 
+Kind = Literal["openai", "vllm", "sglang"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""Protocols, by the prefix of model strings."""
 PREFIX = "openai:"
 OPENAI_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -50,6 +63,33 @@ DEFAULTS: Mapping[str, str] = {
 }
 """Every setting with its default."""
 
+SERVED_DEFAULTS: Mapping[Kind, Mapping[str, str]] = {
+    "openai": {},
+    "vllm": {"url": "http://localhost:8000/v1", "key_env": "VLLM_API_KEY"},
+    "sglang": {"url": "http://localhost:30000/v1", "key_env": "SGLANG_API_KEY"},
+}
+"""Defaults that differ between kinds of servers."""
+
+SCORING_DEFAULTS: Mapping[str, str] = {
+    "parallel": "16",
+    "timeout": "300",
+    "tokenizer": "",
+    "revision": "",
+    "long": "refuse",
+}
+"""Defaults of servers that give log-probabilities of prompts."""
+
+
+def list_defaults(kind: Kind) -> dict[str, str]:
+    """Every setting of a kind of server, with its default."""
+    more = {} if kind == "openai" else SCORING_DEFAULTS
+    return {**DEFAULTS, **more, **SERVED_DEFAULTS[kind]}
+
+
+def find_kind(text: str) -> Kind | None:
+    """Kind of server that a model string names; None where it names none."""
+    return next((kind for kind in KINDS if text.startswith(f"{kind}:")), None)
+
 
 @dataclass(frozen=True, slots=True)
 class EndpointSettings:
@@ -68,6 +108,10 @@ class EndpointSettings:
         timeout: seconds from a request to the end of its reply.
         retries: retries of a failed request.
         prices: per million tokens in and out; None where unknown.
+        kind: its protocol.
+        tokenizer: folder or hub id of tokenizer and chat template; empty for the server's own.
+        revision: the user's word for the version of the served weights.
+        cut: truncate long captions.
     """
 
     model: str
@@ -82,6 +126,10 @@ class EndpointSettings:
     timeout: float = 60.0
     retries: int = 6
     prices: tuple[float, float] | None = None
+    kind: Kind = "openai"
+    tokenizer: str = ""
+    revision: str = ""
+    cut: bool = False
 
     def __repr__(self) -> str:
         return f"EndpointSettings({self.name})"
@@ -89,20 +137,26 @@ class EndpointSettings:
     @property
     def name(self) -> str:
         """The canonical model string."""
-        return f"{PREFIX}{self.model}{join_settings(self.name_settings())}"
+        return f"{self.kind}:{self.model}{join_settings(self.name_settings())}"
 
     def name_settings(self) -> dict[str, str]:
         """Settings of the canonical name: those that change answers and differ from the default."""
-        address = {} if self.url == OPENAI_URL else {"url": self.url}
-        unusual = {
-            key: value for key, value in self.reply_settings().items() if value != DEFAULTS[key]
-        }
-        return {**address, **unusual}
+        defaults = list_defaults(self.kind)
+        address = {} if self.url == (defaults["url"] or OPENAI_URL) else {"url": self.url}
+        settings = {**self.reply_settings(), **self.scoring_settings()}
+        return {**address, **{key: text for key, text in settings.items() if text != defaults[key]}}
 
     def reply_settings(self) -> dict[str, str]:
         """Settings that can change an answer."""
         temperature = "default" if self.temperature is None else "0"
         return {"tokens": str(self.tokens), "temperature": temperature, "seed": str(self.seed)}
+
+    def scoring_settings(self) -> dict[str, str]:
+        """Settings that can change a log-probability; none of a chat endpoint."""
+        if self.kind == "openai":
+            return {}
+        long = "cut" if self.cut else "refuse"
+        return {"tokenizer": self.tokenizer, "revision": self.revision, "long": long}
 
 
 def split_name(text: str) -> tuple[str, dict[str, str]]:
@@ -111,13 +165,15 @@ def split_name(text: str) -> tuple[str, dict[str, str]]:
     Raises:
         InputError: there is no model, or a setting is not known or given twice.
     """
-    body, pairs = _split_pairs(text.removeprefix(PREFIX))
+    kind = find_kind(text) or "openai"
+    known = list_defaults(kind)
+    body, pairs = _split_pairs(text.removeprefix(f"{kind}:"), known)
     if not body.strip():
-        raise InputError("an endpoint's model string lacks the model: write openai:MODEL,url=….")
+        raise InputError(f"an endpoint's model string lacks the model: write {kind}:MODEL,url=….")
     settings: dict[str, str] = {}
     for key, value in pairs:
-        if key not in DEFAULTS:
-            near = did_you_mean(key, DEFAULTS)
+        if key not in known:
+            near = did_you_mean(key, known)
             raise InputError(f"the endpoint {body!r} has an unknown setting {key!r}: {near}")
         if key in settings:
             raise InputError(f"the endpoint {body!r} says {key} twice.")
@@ -125,11 +181,11 @@ def split_name(text: str) -> tuple[str, dict[str, str]]:
     return body.strip(), settings
 
 
-def _split_pairs(text: str) -> tuple[str, list[tuple[str, str]]]:
+def _split_pairs(text: str, known: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:
     """Model and settings, which follow commas, or a `?` as in the query of a URL."""
     model, comma, rest = text.partition(",")
     if comma and "?" not in model and SETTING.match(rest):
-        parts = re.split(rf",(?=(?:{'|'.join(DEFAULTS)})=)", rest)
+        parts = re.split(rf",(?=(?:{'|'.join(known)})=)", rest)
         return model, [(key, value) for key, _, value in (part.partition("=") for part in parts)]
     body, _, query = text.partition("?")
     return body, parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
@@ -142,19 +198,22 @@ def parse_settings(text: str) -> EndpointSettings:
         InputError: a setting makes no sense; the sentence never repeats the address's credentials.
     """
     model, given = split_name(text)
-    values = {**DEFAULTS, **given}
+    kind = find_kind(text) or "openai"
+    values = {**list_defaults(kind), **given}
     url = values["url"] or os.environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_URL
     target = _parse_url(url)
     host = target.netloc.rpartition("@")[2]
     if not VARIABLE.fullmatch(values["key_env"]):  # it may be the key itself, so it is not shown
         raise InputError(
             "key_env must be the name of the environment variable that holds the key, such as "
-            f"{KEY_VARIABLE}, and not the key."
+            f"{list_defaults(kind)['key_env']}, and not the key."
         )
     if values["temperature"] not in ("0", "default"):
         raise InputError(
             f"temperature must be 0, or default to leave it out, found {values['temperature']!r}."
         )
+    if values.get("long", "refuse") not in ("refuse", "cut"):
+        raise InputError(f"long must be refuse or cut, found {values['long']!r}.")
     return EndpointSettings(
         model=model,
         url=urlunsplit((target.scheme, host, target.path, "", "")),
@@ -168,6 +227,10 @@ def parse_settings(text: str) -> EndpointSettings:
         timeout=_parse_number(values, "timeout", least=0.001),
         retries=int(_parse_number(values, "retries", least=0, integer=True)),
         prices=_parse_prices(values),
+        kind=kind,
+        tokenizer=values.get("tokenizer", "").strip(),
+        revision=values.get("revision", "").strip(),
+        cut=values.get("long") == "cut",
     )
 
 

@@ -83,7 +83,13 @@ def _is_transformers_file(file: Path) -> bool:
 
 
 def download(
-    source: str, revision: str | None, name: str, patterns: list[str], others: list[str]
+    source: str,
+    revision: str | None,
+    name: str,
+    patterns: list[str],
+    others: list[str],
+    *,
+    folders: bool = False,
 ) -> Path:
     """Download the matching files of a hub repository and return the snapshot folder.
 
@@ -93,6 +99,7 @@ def download(
         name: of the model, for errors.
         patterns: of the files to download.
         others: patterns of files to ignore.
+        folders: download weights in subfolders too.
 
     Raises:
         InputError: it is absent, gated or out of reach.
@@ -105,7 +112,7 @@ def download(
                 source,
                 revision=revision,
                 allow_patterns=patterns,
-                ignore_patterns=[*_HUB_IGNORED, *others],
+                ignore_patterns=[*(() if folders else _HUB_IGNORED), *others],
             )
         )
     except errors.GatedRepoError:
@@ -262,10 +269,7 @@ def open_checkpoint(
         InputError: it is absent, gated, out of reach or damaged.
         MissingExtraError: transformers is not installed.
     """
-    try:
-        from transformers import AutoConfig
-    except ImportError:
-        raise MissingExtraError("transformers", "hf", f"The model {name}") from None
+    _require_transformers(name)
     folder, commit = fetched or fetch(source, revision, name, code=options.trust_remote_code)
     weights = [
         file for file in list_files(folder, _WEIGHTS) if not file.name.startswith("open_clip")
@@ -274,15 +278,7 @@ def open_checkpoint(
         weights = [file for file in weights if file.suffix == ".safetensors"]
     if not weights:
         raise InputError(f"{name} holds no weights (no model.safetensors in {folder}).")
-    try:
-        with silence_transformers():
-            config = AutoConfig.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=options.trust_remote_code
-            )
-    except Exception as error:
-        raise InputError(
-            f"the configuration of {name} cannot be read ({first_line(error)})."
-        ) from None
+    config = _read_config(folder, name, options)
     known = fingerprint(
         {*weights, *list_files(folder, (*_TEXTS, *_VOCABULARIES, "merges.txt"))},
         adapters=ADAPTERS,
@@ -290,6 +286,51 @@ def open_checkpoint(
         cut=options.cut,
     )
     return Checkpoint(name, str(folder), commit, options, config, known)
+
+
+def open_processor(source: str, name: str) -> Checkpoint:
+    """Open tokenizer, chat template and image preprocessing of a model that runs elsewhere.
+
+    Args:
+        source: a folder, or an id `org/name`, with `@REVISION`, on the hub; no weights are fetched.
+        name: the canonical model string.
+
+    Raises:
+        InputError: it is absent, gated, out of reach or damaged.
+        MissingExtraError: transformers is not installed.
+    """
+    _require_transformers(name)
+    folder = Path(source).expanduser()
+    commit = None
+    if not folder.is_dir():
+        hub_id, _, revision = source.partition("@")
+        folder = download(hub_id, revision or None, name, _HUB_TEXTS, [])
+        commit = folder.name
+    options = LoadOptions()
+    config = _read_config(folder, name, options)
+    files = list_files(folder, (*_TEXTS, *_VOCABULARIES, "merges.txt"))
+    return Checkpoint(name, str(folder), commit, options, config, fingerprint(files))
+
+
+def _require_transformers(name: str) -> None:
+    try:
+        import transformers  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("transformers", "hf", f"The model {name}") from None
+
+
+def _read_config(folder: Path, name: str, options: LoadOptions) -> Any:
+    from transformers import AutoConfig
+
+    try:
+        with silence_transformers():
+            return AutoConfig.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=options.trust_remote_code
+            )
+    except Exception as error:
+        raise InputError(
+            f"the configuration of {name} cannot be read ({first_line(error)})."
+        ) from None
 
 
 def list_files(folder: Path, patterns: tuple[str, ...]) -> list[Path]:

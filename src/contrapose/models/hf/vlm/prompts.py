@@ -151,24 +151,48 @@ class ChatPrompts:
         Raises:
             InputError: a caption is refused, or the answer has no token.
         """
-        captions = [
-            text if len(ids) < self.context else self._decode(ids[: self.context - 1])
-            for text, ids in zip(texts, self._check_captions(texts), strict=True)
-        ]
+        captions = self.read_texts(texts)
         questions = [self.render_question(question.about(text)) for text in captions]
         tails, answers = [], []
         for text, ids in zip(questions, self._token_ids(questions), strict=True):
-            (answer,) = self._replies(text, ids, [question.answer])
-            if not answer or not question.answer.strip():
-                raise InputError(f"{self.name} reads nothing in the answer {question.answer!r}.")
+            answers.append(self._answer_tokens(text, ids, question))
             tails.append(self._after_image(ids))
-            answers.append(answer)
         shared = self._common_tokens(question)
         length = min(_count_common(tail, shared) for tail in tails) if tails else len(shared)
         return shared[:length], [
             Continuation((*tail[length:], *answer), len(answer))
             for tail, answer in zip(tails, answers, strict=True)
         ]
+
+    def read_texts(self, texts: Sequence[str]) -> list[str]:
+        """Captions as far as they are read, truncated to the context where `cut` allows it.
+
+        Raises:
+            InputError: a caption is empty, too long, or contains a special token.
+        """
+        return [
+            text if len(ids) < self.context else self._decode(ids[: self.context - 1])
+            for text, ids in zip(texts, self._check_captions(texts), strict=True)
+        ]
+
+    def answer_tokens(self, turn: str, question: QuestionTemplate) -> tuple[int, ...]:
+        """Tokens of the answer to a rendered turn.
+
+        Raises:
+            InputError: the answer has no token.
+        """
+        return tuple(self._answer_tokens(turn, self._token_ids([turn])[0], question))
+
+    def render_reply(self, turn: str, reply: str) -> str:
+        """Render a turn with the beginning of its reply, as one text for a tokenizer.
+
+        A beginning-of-text token that the tokenizer adds by itself is left out.
+        """
+        bos = str(self._tokenizer.bos_token)
+        added = self.bare and self._tokenizer("a")["input_ids"][:1] == [
+            self._tokenizer.bos_token_id
+        ]
+        return (turn.removeprefix(bos) if added else turn) + (self._before + reply if reply else "")
 
     def tail_tokens(self, text: str) -> tuple[int, ...]:
         """Tokens after the image of a rendered turn."""
@@ -187,6 +211,12 @@ class ChatPrompts:
                 "cannot be asked after it."
             )
         return tuple(ids[:rest])
+
+    def _answer_tokens(self, turn: str, ids: list[int], question: QuestionTemplate) -> list[int]:
+        (answer,) = self._replies(turn, ids, [question.answer])
+        if not answer or not question.answer.strip():
+            raise InputError(f"{self.name} reads nothing in the answer {question.answer!r}.")
+        return answer
 
     def _common_tokens(self, question: QuestionTemplate) -> tuple[int, ...]:
         """Tokens that questions about any caption share after the image."""

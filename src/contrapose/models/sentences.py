@@ -1,0 +1,170 @@
+"""Models of sentence-transformers that read images and text, as dual encoders: `st:ORG/NAME`.
+
+The library's `encode` embeds both, with the prompt that the model's files name as its default.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sentence_transformers import SentenceTransformer
+
+from contrapose.errors import InputError, first_line
+from contrapose.models.capabilities import ModelCard, check_caption
+from contrapose.models.exact import exact_inference, normalize_rows
+from contrapose.models.hf.checkpoint import download, silence_transformers
+from contrapose.models.names import fingerprint
+from contrapose.models.options import LoadOptions
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from torch import Tensor
+
+IGNORED = ["onnx/*", "openvino/*", "*.md", ".git*", "*.h5", "*.msgpack", "*.ot"]
+"""Files of the hub that the model does not consist of, or that are for other programs."""
+COUNTED_SUFFIXES = (".json", ".txt", ".model", ".jinja", ".safetensors", ".bin", ".py")
+"""Suffixes of the files that decide a model's numbers."""
+ON_CPU, ELSEWHERE = 16, 64
+"""Batch sizes."""
+LONGEST_TEXT = 1 << 16
+"""Context length where the model states none."""
+
+
+class SentenceEncoder:
+    """A multimodal model of sentence-transformers: score `itc` is the cosine.
+
+    Attributes:
+        name: the canonical model string.
+        fingerprint: hash of the files that decide its numbers, dtype and cut.
+        revision: the commit on the hub; None for a local folder.
+        batch_size: default number of images or captions per call.
+        network: the library's model.
+        context: most tokens of a caption, special tokens included.
+        cuts: whether longer captions are truncated.
+        card: the model card.
+    """
+
+    def __init__(
+        self, name: str, folder: Path, revision: str | None, network: Any, options: LoadOptions
+    ):
+        self.name = name
+        self.revision = revision
+        self.network = network
+        self.cuts = options.cut
+        self.batch_size = ON_CPU if options.device == "cpu" else ELSEWHERE
+        self.fingerprint = fingerprint(
+            list_counted_files(folder), library="st", dtype=options.dtype, cut=options.cut
+        )
+        self._tokenizer = network.tokenizer
+        longest = network.max_seq_length or getattr(self._tokenizer, "model_max_length", None)
+        self.context = int(min(longest or LONGEST_TEXT, LONGEST_TEXT))
+        self._added = len(self._tokenizer("")["input_ids"])
+        prompt = network.default_prompt_name
+        self.card = ModelCard(
+            family="sentence-transformers",
+            parameters=sum(weight.numel() for weight in network.parameters()),
+            dtype=options.dtype,
+            preprocessing="as sentence-transformers does it",
+            context=self.context,
+            notes=(
+                f"modules: {', '.join(type(module).__name__ for module in network)}",
+                f"default prompt: {prompt}" if prompt else "no prompt before captions or images",
+            ),
+        )
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each caption before truncation, special tokens included."""
+        if not texts:
+            return []
+        rows = self._tokenizer(list(texts), truncation=False, padding=False, verbose=False)
+        return [len(row) for row in rows["input_ids"]]
+
+    @exact_inference
+    def embed_images(self, images: Sequence[Image]) -> Tensor:
+        """Unit vectors (n, d) in float32."""
+        return self._encode([image.convert("RGB") for image in images])
+
+    @exact_inference
+    def embed_texts(self, texts: Sequence[str]) -> Tensor:
+        """Unit vectors (n, d) in float32.
+
+        Raises:
+            InputError: a caption is empty, or too long.
+        """
+        most = None if self.cuts else self.context
+        for text, count in zip(texts, self.token_counts(texts), strict=True):
+            check_caption(self.name, text, count, self._added, most)
+        return self._encode(list(texts))
+
+    def _encode(self, inputs: Sequence[Any]) -> Tensor:
+        import torch
+
+        if not inputs:
+            size = self.network.get_embedding_dimension()
+            return torch.empty(0, int(size or 0))
+        vectors: Tensor = self.network.encode(
+            inputs, batch_size=len(inputs), convert_to_tensor=True, show_progress_bar=False
+        )
+        return normalize_rows(vectors)
+
+
+def load(source: str, revision: str | None, name: str, options: LoadOptions) -> SentenceEncoder:
+    """Load a model of sentence-transformers from a folder or from the hub.
+
+    Raises:
+        InputError: it cannot be loaded, or does not read both images and text.
+    """
+    folder = Path(source).expanduser()
+    commit = None
+    if not folder.is_dir():
+        folder = download(source, revision, name, ["*"], IGNORED, folders=True)
+        commit = folder.name
+    try:
+        with silence_transformers(), _silence_library():
+            network: Any = SentenceTransformer(
+                str(folder),
+                device=options.device,
+                local_files_only=True,
+                trust_remote_code=options.trust_remote_code,
+                model_kwargs={"dtype": options.torch_dtype},
+            )
+    except Exception as error:  # the libraries raise almost anything on damaged files
+        raise InputError(
+            f"{name} cannot be loaded by sentence-transformers ({first_line(error)})."
+        ) from None
+    unread = [kind for kind in ("text", "image") if not network.supports(kind)]
+    if unread:
+        raise InputError(
+            f"{name} reads no {unread[0]}: a dual encoder reads images and text, and this model "
+            f"{', '.join(map(str, network.modalities))}."
+        )
+    network.eval().requires_grad_(False)
+    return SentenceEncoder(name, folder, commit, network, options)
+
+
+def list_counted_files(folder: Path) -> list[Path]:
+    """Files that decide a model's numbers, also in subfolders, in the order of their paths."""
+    skipped = {pattern.removesuffix("/*") for pattern in IGNORED if pattern.endswith("/*")}
+    return [
+        file
+        for file in sorted(folder.rglob("*"))
+        if file.suffix in COUNTED_SUFFIXES
+        and file.is_file()
+        and not skipped & set(file.relative_to(folder).parts)
+    ]
+
+
+@contextmanager
+def _silence_library() -> Iterator[None]:
+    """Silence logs of sentence-transformers for a while."""
+    logger = logging.getLogger("sentence_transformers")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

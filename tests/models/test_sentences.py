@@ -1,0 +1,103 @@
+"""Models of sentence-transformers: the vectors of the same weights in transformers."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from contrapose.errors import InputError, MissingExtraError
+from contrapose.models import Encoder, check_model, load_model, registry
+from contrapose.models.capabilities import TokenCounter
+from tests.models.hf.small import CAPTIONS, bert_tokenizer, pictures, save_clip
+
+pytest.importorskip("sentence_transformers")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CLIP as sentence-transformers saves it."""
+    plain, saved = tmp_path_factory.mktemp("plain"), tmp_path_factory.mktemp("saved")
+    save_clip(plain)
+    model: Any = load_model(f"st:{plain}")
+    model.network.save(str(saved))
+    shutil.copytree(plain, saved / "onnx")  # for another program
+    return saved
+
+
+def test_its_vectors_are_those_of_transformers(folder: Path) -> None:
+    model, same = load_model(f"st:{folder}"), load_model(str(folder))
+    assert isinstance(model, Encoder)
+    assert isinstance(same, Encoder)
+    assert isinstance(model, TokenCounter)
+    torch.testing.assert_close(model.embed_images(pictures()), same.embed_images(pictures()))
+    torch.testing.assert_close(model.embed_texts(CAPTIONS), same.embed_texts(CAPTIONS))
+    assert model.name == f"st:{folder}"
+    assert model.context == 77
+    assert model.embed_texts([]).shape[0] == 0
+
+
+def test_it_conforms(folder: Path) -> None:
+    name = f"st:{folder}"
+    assert not check_model(load_model(name), load=lambda: load_model(name)).failed
+
+
+def test_a_copy_has_its_fingerprint_and_other_weights_have_not(
+    folder: Path, tmp_path: Path
+) -> None:
+    model: Any = load_model(f"st:{folder}")
+    copied = tmp_path / "copy"
+    shutil.copytree(folder, copied, ignore=shutil.ignore_patterns("onnx", "README.md"))
+    assert load_model(f"st:{copied}").fingerprint == model.fingerprint
+    assert load_model(f"st:{folder},long=cut").fingerprint != model.fingerprint
+    save_clip(copied, seed=1)
+    assert load_model(f"st:{copied}").fingerprint != model.fingerprint
+
+
+def test_long_captions_are_refused_or_cut(folder: Path) -> None:
+    long = "a very long caption " * 20
+    model, cut = load_model(f"st:{folder}"), load_model(f"st:{folder},long=cut")
+    assert isinstance(model, Encoder)
+    assert isinstance(cut, Encoder)
+    with pytest.raises(InputError, match="tokens"):
+        model.embed_texts([long])
+    assert cut.embed_texts([long]).shape == (1, 16)
+    with pytest.raises(InputError, match="empty"):
+        model.embed_texts([" "])
+
+
+def test_a_model_of_text_alone_is_refused(tmp_path: Path) -> None:
+    from transformers import BertConfig, BertModel
+
+    tokenizer = bert_tokenizer()
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+    )
+    network: Any = BertModel
+    network(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="reads no image"):
+        load_model(f"st:{tmp_path}")
+
+
+def test_folders_that_hold_no_model(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be loaded by sentence-transformers"):
+        load_model(f"st:{tmp_path}")
+    with pytest.raises(InputError, match="there is no folder"):
+        load_model("st:/no/such/folder")
+
+
+def test_without_the_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(module: str) -> Any:
+        raise ImportError(name="sentence_transformers")
+
+    monkeypatch.setattr(registry, "import_module", absent)
+    with pytest.raises(MissingExtraError, match=r"contrapose\[st\]"):
+        load_model(f"st:{folder}")
