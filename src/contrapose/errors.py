@@ -34,6 +34,10 @@ class InputError(ContraposeError):
         super().__init__(f"{where}{message}")
 
 
+class SubsetError(InputError):
+    """A subset that a benchmark does not have."""
+
+
 class MissingExtraError(ContraposeError):
     """An optional dependency is needed and not installed."""
 

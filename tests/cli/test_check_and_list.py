@@ -33,6 +33,36 @@ def test_whole_data_is_well(cli: Cli, tmp_path: Path) -> None:
     assert "Nothing is wrong." in said.out
 
 
+def test_check_of_a_subset_and_of_the_first_examples(cli: Cli, tmp_path: Path) -> None:
+    Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+    line = (
+        '{{"id": "{}", "images": ["{}.png"], "texts": ["a dog {}", "a cat"], "right": 0, '
+        '"tags": {{"subset": "{}"}}}}'
+    )
+    rows = [line.format(n, "a", n, "pets") for n in (1, 2)] + [line.format(3, "gone", 3, "wild")]
+    path = own(tmp_path, *rows, "no record")
+    assert cli("check", "data", path).status == 1
+    report = json.loads(cli("check", "data", path, "--subset", "pets", "--json").out)
+    assert report["examples"] == {"pets": 2}
+    assert [problem["kind"] for problem in report["problems"]] == ["malformed record"]
+    report = json.loads(cli("check", "data", path, "--limit", "1", "--json").out)
+    assert report["examples"] == {"pets": 1, "wild": 1}
+    assert report["captions"] == 3
+    said = cli("check", "data", path, "--subset", "pet")
+    assert said.status == 2
+    assert "no subset 'pet'" in said.err
+    assert "pets" in said.err
+    said = cli("check", "data", path, "--limit", "0")
+    assert said.status == 2
+    assert "--limit must be at least 1" in said.err
+    # the counts of the card are those of complete files
+    report = json.loads(
+        cli("check", "data", "scenes", "--subset", "swap-relation", "--limit", "2", "--json",
+            "--no-images").out
+    )  # fmt: skip
+    assert report["notes"] == []
+
+
 def test_every_kind_of_problem_is_named(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"not an image")
     path = own(

@@ -146,7 +146,7 @@ def test_limit_and_subsets() -> None:
             evaluate_models([Tower()], request(**options))
     with pytest.raises(InputError, match="plain has no subset 'x': there are pairs"):
         evaluate_models([Tower()], request("plain", subsets=("x",)))
-    with pytest.raises(InputError, match=r"root.*the folder of winoground"):
+    with pytest.raises(InputError, match=r"winoground is gated.*root"):
         evaluate_models([Tower()], request("winoground"))
 
 

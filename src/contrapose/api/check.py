@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from contrapose.api.inputs import BenchmarkInput, ModelLike, PathLike
+    from contrapose.api.inputs import BenchmarkInput, ModelLike, PathLike, Words
+    from contrapose.data import Benchmark
+    from contrapose.data.cards import BenchmarkData
     from contrapose.data.check import DataReport
+    from contrapose.files import Problems
     from contrapose.models.conformance import ConformanceReport
 
 
@@ -17,6 +21,8 @@ def check_data(
     benchmark: BenchmarkInput,
     *,
     root: PathLike | None = None,
+    subset: Words = None,
+    limit: int | None = None,
     images: bool = True,
     offline: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -26,6 +32,8 @@ def check_data(
     Args:
         benchmark: its name, your file, a benchmark, or a list of `Example`s.
         root: the benchmark's folder; None takes the cache, into which annotations are fetched.
+        subset: parts of a suite, or values of the tag `subset`; None is all.
+        limit: at most so many examples of each subset.
         images: open every image, or none.
         offline: fetch nothing.
         progress: called with the images opened and the number of images.
@@ -34,22 +42,56 @@ def check_data(
         A report for each part of the benchmark; `ok` says whether it is as it should be.
 
     Raises:
-        InputError: there is no such benchmark, or its folder is not given.
+        InputError: there is no such benchmark or subset, or its folder is not given.
 
     Example:
         >>> import contrapose as cp
         >>> [report.ok for report in cp.check_data("examples/shapes/examples.jsonl")]
         [True]
     """
-    from contrapose.api.inputs import one_benchmark, one_path
+    from contrapose.api.inputs import list_words, one_benchmark, one_path
     from contrapose.data import Suite
     from contrapose.data.check import check_data as check
-    from contrapose.evaluation.selection import resolve_benchmark, resolve_root
+    from contrapose.evaluation.selection import (
+        require_limit,
+        resolve_benchmark,
+        resolve_root,
+        select_parts,
+    )
 
+    require_limit(limit)
+    subsets = list_words(subset)
     name, source = resolve_benchmark(one_benchmark(benchmark))
-    parts = tuple(source.parts.values()) if isinstance(source, Suite) else (source,)
+    counted: tuple[str, ...] | None = subsets or None
+    if isinstance(source, Suite):
+        parts = [source.parts[part] for part in select_parts(source, subsets)]
+        counted, subsets = None, ()
+    else:
+        parts = [source]
     folder = one_path(root) or resolve_root(name, source, None, offline=offline) or Path()
-    return [check(part, folder, images=images, progress=progress) for part in parts]
+    if subsets or limit is not None:
+        parts = [
+            replace(part, read=partial(_read_selected, part, subsets, limit)) for part in parts
+        ]
+    return [
+        check(
+            part,
+            folder,
+            images=images,
+            counted=counted if limit is None else (),
+            progress=progress,
+        )
+        for part in parts
+    ]
+
+
+def _read_selected(
+    part: Benchmark, subsets: tuple[str, ...], limit: int | None, root: Path, problems: Problems
+) -> BenchmarkData:
+    """Read the chosen examples of a benchmark; faults go to the problems."""
+    from contrapose.evaluation.selection import read_part
+
+    return read_part(part, root, subsets, limit, problems)
 
 
 def check_model(

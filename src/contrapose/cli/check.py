@@ -29,6 +29,8 @@ def data(
     root: Annotated[
         Path | None, typer.Option(help="The benchmark's folder. Left out: the cache.")
     ] = None,
+    subset: options.Subset = None,
+    limit: options.Limit = None,
     images: Annotated[
         bool, typer.Option("--images/--no-images", help="Open every image, or none.")
     ] = True,
@@ -44,7 +46,13 @@ def data(
 
     with _show_images(shown=images) as progress:
         reports = check_data(
-            benchmark, root=root, images=images, offline=offline, progress=progress
+            benchmark,
+            root=root,
+            subset=options.words_option(subset),
+            limit=limit,
+            images=images,
+            offline=offline,
+            progress=progress,
         )
     for report in reports:
         if as_json:

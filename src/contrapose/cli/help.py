@@ -64,7 +64,8 @@ contrapose export runs/tiny --format fiftyone --out for-fiftyone""",
     "list models": "contrapose list models --format csv",
     "check data": """
 contrapose check data winoground --root data/winoground
-contrapose check data mine.csv""",
+contrapose check data mine.csv
+contrapose check data sugarcrepe --subset swap_obj --limit 50""",
     "check model": "contrapose check model my_file.py:MyModel",
     "build pairs": """
 contrapose build pairs captions.csv --out pairs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ from contrapose.data.images import ImageRef, open_image
 from contrapose.data.video import iterate_frames
 from contrapose.data.video_clips import VideoClip
 from contrapose.data.video_frames import FrameImage
-from contrapose.errors import InputError
+from contrapose.errors import InputError, SubsetError
 from contrapose.files import MalformedError, Problem, ProblemList, resolve_name
 
 ImageProgress = Callable[[int, int], None]
@@ -60,22 +60,28 @@ def check_data(
     *,
     images: bool = True,
     workers: int = 8,
+    counted: Collection[str] | None = None,
     progress: ImageProgress | None = None,
 ) -> DataReport:
     """Read all records, open every image once, and report all problems.
 
-    Never raises for what is in the files: a file that cannot be read at all is a problem too.
+    Raises for nothing in the files but a subset that they lack: a file that cannot be read at all
+    is a problem too.
 
     Args:
         benchmark: the benchmark to check.
         root: its folder.
         images: also decode the images; off, only the annotations are checked.
         workers: threads that open images.
+        counted: subsets that are read completely, so that their counts are compared with the
+            card's; None is all of them.
         progress: called after each image.
     """
     survey = _Survey(benchmark.card)
     try:
         survey.take(benchmark.read(root, survey.problems))
+    except SubsetError:
+        raise
     except InputError as error:
         file = None if error.file is None else Path(error.file)
         survey.problems.report(Problem("unreadable file", error.message, file, error.line))
@@ -84,6 +90,11 @@ def check_data(
     except OSError as error:
         message = f"cannot be read ({error.strerror})."
         survey.problems.report(Problem("unreadable file", message, Path(error.filename or root)))
+    expected = {
+        subset: count
+        for subset, count in benchmark.card.counts.items()
+        if counted is None or subset in counted
+    }
     opened = 0
     refs = tuple(survey.images.values()) if images else ()
     done = 0
@@ -100,12 +111,12 @@ def check_data(
         benchmark=benchmark.card.name,
         root=root,
         examples=dict(survey.examples),
-        expected=dict(benchmark.card.counts),
+        expected=expected,
         images=len(survey.images),
         opened=opened,
         captions=len(survey.captions),
         problems=tuple(survey.problems.problems),
-        notes=(*survey.counts(), *survey.notes),
+        notes=(*survey.counts(expected), *survey.notes),
     )
 
 
@@ -135,12 +146,12 @@ class _Survey:
             for example in data:
                 self._example(example)
 
-    def counts(self) -> Iterator[Problem]:
-        """Yield a note for every subset whose count differs from the card's."""
-        for subset, expected in self.card.counts.items():
+    def counts(self, expected: Mapping[str, int]) -> Iterator[Problem]:
+        """Yield a note for every subset whose count differs from the expected one."""
+        for subset, released in expected.items():
             count = self.examples[subset]
-            if count != expected:
-                message = f"{subset}: {count:,} examples, and the released files have {expected:,}."
+            if count != released:
+                message = f"{subset}: {count:,} examples, and the released files have {released:,}."
                 yield Problem("other count", message)
 
     def note_name(self, ref: ImageRef) -> None:

@@ -25,8 +25,8 @@ from contrapose.data import (
 from contrapose.data.examples import query_examples
 from contrapose.data.video_clips import has_videos, set_frames
 from contrapose.engine import CachePolicy
-from contrapose.errors import InputError, option
-from contrapose.files import StrictProblems, did_you_mean
+from contrapose.errors import InputError, SubsetError, option
+from contrapose.files import Problems, StrictProblems, did_you_mean
 from contrapose.results.summary import RESAMPLES
 
 PartData = list[Example] | Gallery | EditSet | ComposedSet
@@ -142,8 +142,7 @@ def select(
             be fetched.
         DownloadError: a file cannot be had now, or is not the one that the card describes.
     """
-    if limit is not None and limit < 1:
-        raise InputError(f"{option('limit')} must be at least 1, found {limit}.")
+    require_limit(limit)
     name, source = resolve_benchmark(benchmark)
     folder = resolve_root(name, source, root, offline=offline, progress=progress)
     selection = _select_from(folder, name, source, subsets, limit)
@@ -189,18 +188,32 @@ def _select_from(
     limit: int | None,
 ) -> Selection:
     if isinstance(source, Suite):
-        for subset in subsets:
-            if subset not in source.parts:
-                near = did_you_mean(subset, source.parts)
-                raise InputError(f"{name} has no subset {subset!r}: {near}")
-        chosen = [part for part in source.parts if not subsets or part in subsets]
         parts = {
-            part: (source.parts[part], _read_part(source.parts[part], folder, (), limit))
-            for part in chosen
+            part: (source.parts[part], read_part(source.parts[part], folder, (), limit))
+            for part in select_parts(source, subsets)
         }
         return Selection(name, True, parts, frozenset(subsets), folder)
-    data = _read_part(source, folder, subsets, limit)
+    data = read_part(source, folder, subsets, limit)
     return Selection(name, False, {"": (source, data)}, frozenset(("",)), folder)
+
+
+def require_limit(limit: int | None) -> None:
+    """Raise `InputError` for a limit below one."""
+    if limit is not None and limit < 1:
+        raise InputError(f"{option('limit')} must be at least 1, found {limit}.")
+
+
+def select_parts(suite: Suite, subsets: Sequence[str]) -> list[str]:
+    """Names of the chosen parts of a suite, in its order; none named means all.
+
+    Raises:
+        SubsetError: it has no such part.
+    """
+    for subset in subsets:
+        if subset not in suite.parts:
+            near = did_you_mean(subset, suite.parts)
+            raise SubsetError(f"{suite.name} has no subset {subset!r}: {near}")
+    return [part for part in suite.parts if not subsets or part in subsets]
 
 
 def resolve_benchmark(benchmark: BenchmarkLike) -> tuple[str, Benchmark | Suite]:
@@ -249,16 +262,28 @@ def resolve_root(
     return open_source(data_source(name, source), offline=offline, progress=progress)
 
 
-def _read_part(
-    benchmark: Benchmark, root: Path | None, subsets: Sequence[str], limit: int | None
+def read_part(
+    benchmark: Benchmark,
+    root: Path | None,
+    subsets: Sequence[str],
+    limit: int | None,
+    problems: Problems | None = None,
 ) -> PartData:
-    data = benchmark.read(root or Path(), StrictProblems())
+    """Read the chosen subsets of a benchmark, and at most `limit` examples of each.
+
+    Malformed records go to `problems`; without one the first is raised.
+
+    Raises:
+        InputError: the files cannot be read.
+        SubsetError: there is no such subset.
+    """
+    data = benchmark.read(root or Path(), problems or StrictProblems())
     if isinstance(data, ComposedSet):
         chosen = _select_examples(data.queries, benchmark, subsets, limit)
         return replace(data, queries=tuple(chosen))
     if isinstance(data, Gallery | EditSet):
         if subsets:
-            raise InputError(f"{benchmark.card.name} has no subsets.")
+            raise SubsetError(f"{benchmark.card.name} has no subsets.")
         return data if limit is None else _truncate(data, limit)
     return _select_examples(data, benchmark, subsets, limit)
 
@@ -270,7 +295,7 @@ def _select_examples(
         return list(examples)
     chosen: list[Unit] = []
     counted: Counter[str] = Counter()
-    one_subset = len(benchmark.card.counts) <= 1 and not subsets
+    one_subset = len(benchmark.card.counts) == 1 and not subsets
     for example in examples:
         subset = str(example.tags.get("subset", ""))
         counted[subset] += 1
@@ -284,7 +309,7 @@ def _select_examples(
     for subset in subsets:
         if subset not in counted:
             near = did_you_mean(subset, counted)
-            raise InputError(f"{benchmark.card.name} has no subset {subset!r}: {near}")
+            raise SubsetError(f"{benchmark.card.name} has no subset {subset!r}: {near}")
     return chosen
 
 
