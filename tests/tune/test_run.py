@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, MissingExtraError
 from contrapose.models import load_model
 from contrapose.tune import run as running
 from contrapose.tune.report import Guard
@@ -295,3 +297,44 @@ def test_a_run_of_another_kind_is_not_resumed(model: Path, pairs: Path, tmp_path
     assert {each.name for each in out.iterdir()} == {"training", "joined.json", "heads.safetensors"}
     with pytest.raises(InputError, match=r"holds a run .*heads"):
         tune(request(model, pairs, out, resume=True))
+
+
+def test_event_files_hold_every_step_and_the_bill(model: Path, pairs: Path, tmp_path: Path) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    settings = replace(SETTINGS, log_every=3, save_every=0)
+    asked = request(
+        model, pairs, tmp_path / "tuned", settings=settings, tensorboard=tmp_path / "events"
+    )
+    tuned = tune(asked)
+    assert tuned.bill is not None
+    read = events.EventAccumulator(str(tmp_path / "events"))
+    read.Reload()
+    losses = {name for name in read.Tags()["scalars"] if name.startswith("loss/")}
+    assert losses == {f"loss/{name}" for name in tuned.trained.losses}
+    for name, value in tuned.trained.losses.items():
+        scalars = read.Scalars(f"loss/{name}")
+        assert [scalar.step for scalar in scalars] == [1, 2, 3, 4]
+        assert scalars[-1].value == pytest.approx(value)
+    rates = [scalar.value for scalar in read.Scalars("learning_rate")]
+    factors = [settings.learning_rate_factor(step) for step in range(4)]
+    assert rates == pytest.approx([1e-2 * factor for factor in factors])
+    for item in tuned.bill.items:
+        both = [(scalar.step, scalar.value) for scalar in read.Scalars(f"bill/{item.name}")]
+        assert both == [(0, pytest.approx(item.before)), (4, pytest.approx(item.after))]
+
+
+def test_event_files_need_tensorboard_and_a_folder(
+    model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    asked = request(model, pairs, tmp_path / "tuned", tensorboard=tmp_path / "events")
+    with pytest.raises(MissingExtraError, match=r"tensorboard.*contrapose\[tensorboard\]"):
+        tune(asked)
+    assert not (tmp_path / "tuned").exists()
+    fake = types.ModuleType("torch.utils.tensorboard")
+    fake.__dict__["SummaryWriter"] = object
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
+    (tmp_path / "events").write_text("a file")
+    with pytest.raises(InputError, match="event files cannot be written"):
+        tune(asked)
+    assert not (tmp_path / "tuned").exists()

@@ -56,6 +56,7 @@ def tune(
     device: str = "auto",
     workers: int = 1,
     overwrite: bool = False,
+    tensorboard: PathLike | None = None,
     on_step: LossCallback | None = None,
     progress: Progress | None = None,
 ) -> TuneResult:
@@ -101,6 +102,8 @@ def tune(
         device: where to compute.
         workers: processes that make captions of scenes.
         overwrite: let `out` take the place of an earlier run.
+        tensorboard: a folder for TensorBoard's event files: losses and learning rate of every step,
+            and at the end the report's metrics before (step 0) and after (needs tensorboard).
         on_step: called after each step with its number, the number of steps, and the losses.
         progress: called with a description, what is done and what there is to do.
 
@@ -172,6 +175,7 @@ def tune(
         overwrite=overwrite,
         device=device,
         workers=workers,
+        tensorboard=one_path(tensorboard),
     )
     result = run_tune(request, on_step=on_step, progress=progress)
     if result.bill is not None:

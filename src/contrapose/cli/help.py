@@ -22,7 +22,7 @@ GROUPS: dict[str, str] = {
     "Statistics": "metric test level gate resamples seed",
     "Cache": "cache no_cache cache_use",
     "Output": "out overwrite every form format as_json quiet dry_run plot time browser port host k "
-    "lance",
+    "lance tensorboard",
 }
 """Group → names of its options, in the order of the help; other options stand in `Options`."""
 

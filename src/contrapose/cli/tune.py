@@ -214,6 +214,13 @@ def tune(
     device: options.Device = "auto",
     workers: Annotated[int, typer.Option(min=1, help="Processes that make scenes' captions.")] = 1,
     overwrite: options.Overwrite = False,
+    tensorboard: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Also write event files for TensorBoard here: losses, learning rate, the bill.",
+        ),
+    ] = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -258,6 +265,7 @@ def tune(
             device=device,
             workers=workers,
             overwrite=overwrite,
+            tensorboard=tensorboard,
             on_step=on_step,
             progress=progress,
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 from contrapose import __version__
 from contrapose.data import Example
-from contrapose.errors import InputError, option
+from contrapose.errors import InputError, MissingExtraError, first_line, option
 from contrapose.files import replace_folder, restore_folder, temporary_folder, write_text
 from contrapose.results import RunRecord
 from contrapose.results.records import build_record
@@ -221,6 +221,69 @@ def write_model(out: Path, write: Callable[[Path], None]) -> None:
             f"make room and pass {option('resume', True)}.",
             file=out,
         ) from None
+
+
+class TensorBoardWriter:
+    """Event files for TensorBoard: losses and learning rate of every step, and the bill.
+
+    A resumed run hides the steps that it does again. Without a folder nothing is written.
+    """
+
+    def __init__(self, folder: Path | None):
+        """Require that event files can be written.
+
+        Raises:
+            MissingExtraError: tensorboard is not installed.
+            InputError: the folder cannot be written.
+        """
+        self.folder = folder
+        self._events: Any = None
+        if folder is None:
+            return
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise MissingExtraError("tensorboard", "tensorboard", option("tensorboard")) from None
+        self._open: Callable[..., Any] = SummaryWriter
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._refuse(error) from None
+
+    def write_step(self, step: int, losses: Mapping[str, float], rate: float) -> None:
+        """Write the losses and the learning rate of a step."""
+        if self.folder is not None:
+            values = {f"loss/{name}": value for name, value in losses.items()}
+            self._add(step, {**values, "learning_rate": rate})
+
+    def write_bill(self, step: int, bill: Bill) -> None:
+        """Write every metric of the bill, before as of step 0 and after as of the last step."""
+        if self.folder is not None:
+            self._add(0, {f"bill/{item.name}": item.before for item in bill.items})
+            self._add(step, {f"bill/{item.name}": item.after for item in bill.items})
+            self.close()
+
+    def close(self) -> None:
+        """Close the event file."""
+        if self._events is not None:
+            self._events.close()
+
+    def _add(self, step: int, values: Mapping[str, float]) -> None:
+        try:
+            if self._events is None:
+                purge = step if step > 1 else None
+                self._events = self._open(log_dir=str(self.folder), purge_step=purge)
+            for name, value in values.items():
+                self._events.add_scalar(name, value, step)
+        except OSError as error:
+            raise self._refuse(error) from None
+
+    def _refuse(self, error: OSError) -> InputError:
+        return InputError(
+            f"the event files cannot be written ({error.strerror or first_line(error)}); choose "
+            f"another {option('tensorboard')}.",
+            file=self.folder,
+        )
 
 
 def write_bill(out: Path, bill: Bill) -> None:

@@ -35,6 +35,7 @@ from contrapose.tune.heads.vectors import Heads, VectorPanel
 from contrapose.tune.objective import Objective, parse_objective
 from contrapose.tune.output import (
     TRAINING_FOLDER,
+    TensorBoardWriter,
     TuneResult,
     finish_output,
     panel_records,
@@ -55,7 +56,14 @@ from contrapose.tune.parameters import (
 from contrapose.tune.report import Evaluator, Guard, make_bill
 from contrapose.tune.settings import HeadSettings, ProgressCallback, Settings, TuneRequest
 from contrapose.tune.students import Student, load_student
-from contrapose.tune.trainer import LossCallback, TrainingLog, TrainingResult, fit_objective, train
+from contrapose.tune.trainer import (
+    LossCallback,
+    StepBuffer,
+    TrainingLog,
+    TrainingResult,
+    fit_objective,
+    train,
+)
 
 GUARD_CHECKS = 20
 """How often heads are evaluated during training, under a guard."""
@@ -79,6 +87,7 @@ def tune_heads(
     """
     _refuse_options(request)
     require_output(request)
+    events = TensorBoardWriter(request.tensorboard)
     device = find_device(request.device)
     model = require_dual_encoder(load_model(request.model, device=device, cut=True))
     source = load_feature_source(request, model, device, progress)
@@ -95,7 +104,7 @@ def tune_heads(
     prepare_output(request, (FEATURES_FOLDER,) if source.is_cached(earlier) else ())
     learnt = source.features(folder, progress)
     trained, heads, notes = _train_with_guard(
-        learnt, settings, request, evaluator, guard, device, on_step
+        learnt, settings, request, evaluator, guard, device, on_step, events
     )
     joining = source.joining
     write_model(work, lambda files: _save_joined_files(files, joining, heads))
@@ -107,6 +116,7 @@ def tune_heads(
         notes=(*notes, *source.notes),
     )  # fmt: skip
     write_bill(work, bill)
+    events.write_bill(trained.step, bill)
     finish_output(request, work, trained)
     records = [
         record
@@ -154,6 +164,7 @@ def _train_with_guard(
     guard: Guard | None,
     device: str,
     on_step: LossCallback | None,
+    events: TensorBoardWriter,
 ) -> tuple[TrainingResult, Heads, tuple[str, ...]]:
     """Train heads under the guard; returns the result, the chosen heads and notes."""
     training = HeadTrainer(features, settings, torch.device(device))
@@ -162,11 +173,14 @@ def _train_with_guard(
     good: tuple[int, Heads] | None = None
     best: tuple[int, Heads] | None = None
     trained = TrainingResult(0)
+    buffer = StepBuffer(None if request.tensorboard is None else events.write_step)
     for loss in training.steps():
         trained.step = training.done
+        buffer.add(training.done, {"contrast": loss}, training.optimizer.param_groups[0]["lr"])
         last = training.done == training.total
         if training.done % LOG_EVERY == 0 or last:
             trained.losses = {"contrast": float(loss)}
+            buffer.flush()
             log.write({"step": training.done, **trained.losses})
             if on_step is not None:
                 on_step(training.done, training.total, trained.losses)
@@ -178,6 +192,7 @@ def _train_with_guard(
             break
         good = training.done, evaluator.heads
         best = good if found_best else best
+    buffer.flush()
     heads = training.trained().heads  # refuses a loss that is no number
     chosen = best or (good if trained.stopped else None)
     notes = [f"stopped early: {trained.stopped}"] if trained.stopped else []
@@ -259,8 +274,10 @@ def tune(
             f"{option('losses', 'heads')}."
         )
     require_output(request)
+    rank = int(os.environ.get("RANK", "0"))
+    events = TensorBoardWriter(request.tensorboard if rank == 0 else None)
     with process_group(request.device) as device:
-        return _tune_model(request, objective, device, on_step, progress)
+        return _tune_model(request, objective, device, on_step, progress, events)
 
 
 def _tune_model(
@@ -269,6 +286,7 @@ def _tune_model(
     device: str,
     on_step: LossCallback | None,
     progress: ProgressCallback | None,
+    events: TensorBoardWriter,
 ) -> TuneResult:
     settings = request.settings
     student = load_student(request.model, device=device)
@@ -299,7 +317,8 @@ def _tune_model(
     trained = train(
         student, rows, objective, settings,
         folder=folder, resume=request.resume, check=guard, teacher=teacher, device=device,
-        on_step=on_step, begin=(lambda: prepare_output(request)) if first else None,
+        on_step=on_step, scalars=None if events.folder is None else events.write_step,
+        begin=(lambda: prepare_output(request)) if first else None,
     )  # fmt: skip
     notes = _load_chosen_weights(student, settings, folder, trained)
     if settings.lora is not None:
@@ -318,6 +337,7 @@ def _tune_model(
         notes=(*trained.notes, *notes, *zero_shot_notes(request)),
     )  # fmt: skip
     write_bill(work, bill)
+    events.write_bill(trained.step, bill)
     finish_output(request, work, trained)
     cases = evaluator.selection.units()
     records = [

@@ -198,6 +198,7 @@ class TuneRequest:
         overwrite: let `out` take the place of an earlier run.
         device: where to compute.
         workers: processes that make captions of scenes.
+        tensorboard: folder of TensorBoard's event files; None writes none.
     """
 
     model: str
@@ -222,6 +223,7 @@ class TuneRequest:
     overwrite: bool = False
     device: str = "auto"
     workers: int = 1
+    tensorboard: Path | None = None
 
     @property
     def for_heads(self) -> bool:

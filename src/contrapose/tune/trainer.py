@@ -245,6 +245,31 @@ LossCallback = Callable[[int, int, Mapping[str, float]], None]
 """Called after some steps with how many are done, of how many, and the losses."""
 
 
+StepCallback = Callable[[int, Mapping[str, float], float], None]
+"""Called for every step, some steps later, with its number, its losses and the learning rate."""
+
+
+class StepBuffer:
+    """Losses of the last steps, read from the device all at once, so that no step waits for it."""
+
+    def __init__(self, write: StepCallback | None):
+        self.write = write
+        self.steps: list[tuple[int, dict[str, Tensor], float]] = []
+
+    def add(self, step: int, losses: Mapping[str, Tensor], rate: float) -> None:
+        """Copy the losses of a step."""
+        if self.write is not None:
+            copies = {name: loss.detach().clone() for name, loss in losses.items()}
+            self.steps.append((step, copies, rate))
+
+    def flush(self) -> None:
+        """Hand over the steps that were added since the last time."""
+        if self.write is not None:
+            for step, losses, rate in self.steps:
+                self.write(step, {name: float(loss) for name, loss in losses.items()}, rate)
+            self.steps.clear()
+
+
 @dataclass(slots=True)
 class TrainingResult:
     """Result of a training run.
@@ -276,6 +301,7 @@ def train(
     teacher: Teacher | None = None,
     device: str = "cpu",
     on_step: LossCallback | None = None,
+    scalars: StepCallback | None = None,
     begin: Callable[[], None] | None = None,
 ) -> TrainingResult:
     """Train a student in place; it ends with its EMA weights if EMA is on.
@@ -291,6 +317,7 @@ def train(
         teacher: where the objective has one.
         device: where the student is.
         on_step: called with the losses every `log_every` steps.
+        scalars: called with losses and learning rate of every step, also every `log_every` steps.
         begin: called once all is known to fit together, before anything is written.
 
     Raises:
@@ -309,10 +336,13 @@ def train(
     notes = () if feed.players is None else (feed.players.note,)
     trained = TrainingResult(done, best=best, notes=notes)
     fine = torch.ones((), dtype=torch.bool, device=device)
+    buffer = StepBuffer(scalars if job.rank == 0 else None)
     for step, batch in enumerate(feed.batches(done, settings.steps), start=done):
         losses = trainer.step(step, batch)
         fine = fine & torch.stack([loss.isfinite() for loss in losses.values()]).all()
         trained.step = step + 1
+        rate = trainer.rate * settings.learning_rate_factor(step)
+        buffer.add(trained.step, losses, rate)
         last = trained.step == settings.steps
         save = last or (settings.save_every > 0 and trained.step % settings.save_every == 0)
         speak = last or trained.step % settings.log_every == 0
@@ -320,7 +350,7 @@ def train(
             raise _not_finite_error(trained.step, losses, folder)
         if speak:
             trained.losses = {name: float(value) for name, value in losses.items()}
-            rate = trainer.rate * settings.learning_rate_factor(step)
+            buffer.flush()
             seconds = round(time.perf_counter() - begun, 3)
             log.write({"step": trained.step, "rate": rate, "seconds": seconds, **trained.losses})
             if on_step is not None and job.rank == 0:
@@ -331,6 +361,7 @@ def train(
             )
             if trained.stopped:
                 break
+    buffer.flush()
     trainer.load_ema()
     student.network.eval()
     return trained
