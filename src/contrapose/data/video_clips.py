@@ -137,8 +137,9 @@ class VideoRef(ImageRef):
     several.
 
     Example:
-        >>> clip = VideoRef("videos/jump.mp4", frames=4, start=2.0, end=6.0)
-        >>> Example("1", (clip,), ("a man jumps", "a man falls"), ((True, False),)).shape
+        >>> import contrapose as cp
+        >>> clip = cp.VideoRef("videos/jump.mp4", frames=4, start=2.0, end=6.0)
+        >>> cp.Example("1", (clip,), ("a man jumps", "a man falls"), ((True, False),)).shape
         (1, 2)
     """
 

@@ -64,7 +64,7 @@ def test_a_folder_for_each_model_and_score(asked: Path, tmp_path: Path) -> None:
         "hf__acme__fake@v2__itc",
         "hf__acme__fake@v2__itm",
         "hf__acme__fake@v2__lm",
-        "tower__dtype=bf16__itc",
+        "tower,dtype=bf16__itc",
     }
     for folder, results in found.items():
         for name, kind in TABLES.items():
