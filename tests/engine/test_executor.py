@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from contrapose.data import ImageRef
+from contrapose.data import Example, ImageRef
 from contrapose.engine import (
     AnswerStore,
     LocalExecutor,
@@ -24,10 +25,16 @@ from contrapose.engine import (
     plan_examples,
     score_examples,
 )
-from contrapose.engine.executor import MemoryUsage, grow_batch_size, is_out_of_memory
+from contrapose.engine.executor import (
+    MemoryUsage,
+    count_decoders,
+    grow_batch_size,
+    is_out_of_memory,
+)
 from contrapose.errors import InputError
+from contrapose.resize_crop import ResizeCrop
 from tests.engine.models import Preparing, Small
-from tests.fakes import Fake, choices, pairs
+from tests.fakes import Fake, Tower, choices, pairs
 
 
 @dataclass
@@ -268,3 +275,89 @@ def test_small_jobs_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not times
     score_examples(ScoringContext(Small(room=100, batch_size=8)), "itm", pairs())
     assert len(times) == 1
+
+
+CROP = ResizeCrop(16, (16, 16), int(Image.Resampling.BICUBIC))
+
+
+@dataclass
+class Cropping(Tower):
+    """Prepares images by a resize and a crop, and embeds their bytes."""
+
+    resize_crop: ResizeCrop | None = CROP
+    prepared: list[tuple[int, int]] = field(default_factory=list)
+
+    def prepare_image(self, image: Image.Image) -> torch.Tensor:
+        self.prepared.append(image.size)
+        return torch.from_numpy(CROP.to_bytes(image))
+
+    def embed_images(self, images: Sequence[torch.Tensor]) -> torch.Tensor:  # type: ignore[override]
+        return torch.stack([image.float().mean((1, 2)) for image in images])
+
+    def embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
+        return torch.tensor([[float(len(text)), 1.0, 2.0] for text in texts])
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> list[Example]:
+    rng = np.random.default_rng(0)
+    examples = []
+    for i in range(6):
+        path = tmp_path / f"{i}.png"
+        Image.fromarray(rng.integers(0, 256, (20, 30 + i, 3), dtype=np.uint8)).save(path)
+        examples.append(Example(str(i), (ImageRef(str(i), path),), ("a", "b b"), ((True, False),)))
+    (tmp_path / "3.png").write_bytes(b"no image")
+    return examples
+
+
+def test_decoder_processes_give_the_scores_of_threads(photos: list[Example]) -> None:
+    alone = ScoringContext(Cropping(batch_size=2))
+    expected = score_examples(alone, "itc", photos)
+    with LocalExecutor(2, processes=1) as local:
+        model = Cropping(batch_size=2)
+        context = ScoringContext(model, executor=local)
+        result = score_examples(context, "itc", photos)
+        assert local.decoders is not None
+    assert local.decoders is None
+    assert model.prepared == []
+    assert np.array_equal(result.scores, expected.scores, equal_nan=True)
+    assert context.skips.images == alone.skips.images
+    assert len(context.skips.images) == 1
+
+
+def test_only_plain_files_are_decoded_in_processes(photos: list[Example]) -> None:
+    for model, examples in ((Cropping(resize_crop=None), photos[:2]), (Cropping(), pairs(2))):
+        with LocalExecutor(2, processes=1) as local:
+            score_examples(ScoringContext(model, executor=local), "itc", examples)
+            assert local.decoders is None
+        assert model.prepared
+
+
+def test_an_error_leaves_no_decoder(photos: list[Example]) -> None:
+    class Broken(Cropping):
+        def embed_images(self, images: Sequence[torch.Tensor]) -> torch.Tensor:  # type: ignore[override]
+            raise KeyboardInterrupt
+
+    with LocalExecutor(processes=1) as local:
+        with pytest.raises(KeyboardInterrupt):
+            score_examples(ScoringContext(Broken(), executor=local), "itc", photos)
+        assert local.decoders is not None
+        (pid,) = local.decoders.pids
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_decoders_pay_beside_a_gpu_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(executor.PROCESSES_VARIABLE, raising=False)
+    assert count_decoders(10_000, cores=16) == 0
+    monkeypatch.setattr(executor, "_uses_cuda", lambda: True)
+    assert count_decoders(10_000, cores=16) == 14
+    assert count_decoders(10_000, 4, cores=16) == 4
+    assert count_decoders(320, cores=16) == 10
+    assert count_decoders(100, cores=16) == count_decoders(10_000, cores=3) == 0
+    assert count_decoders(10_000, cores=200) == executor.MOST_DECODERS
+    monkeypatch.setenv(executor.PROCESSES_VARIABLE, "3")
+    assert count_decoders(100, cores=1) == 3
+    monkeypatch.setenv(executor.PROCESSES_VARIABLE, "many")
+    with pytest.raises(InputError, match="number"):
+        count_decoders(100)

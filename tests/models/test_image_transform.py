@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from contrapose.models import image_transform
+from contrapose import resize_crop
 from contrapose.models.image_transform import ImageTransform, batch_images
 
 STEPS = ImageTransform(32, (32, 32), Image.Resampling.BICUBIC, (0.5, 0.4, 0.3), (0.2, 0.3, 0.4))
@@ -30,7 +30,7 @@ def test_endless_images_are_resized_in_part(
 ) -> None:
     image = smooth(*shape)
     whole = STEPS.resize_to_bytes(image).int()
-    monkeypatch.setattr(image_transform, "MAX_PIXELS", 1000)
+    monkeypatch.setattr(resize_crop, "MAX_PIXELS", 1000)
     part = STEPS.resize_to_bytes(image).int()
     assert (part - whole).abs().max() <= 1
     assert not torch.equal(whole[:, :, 0], whole[:, :, -1])

@@ -182,6 +182,7 @@ def test_limits_batches_and_card(encoders: Path, tmp_path: Path) -> None:
     images = pictures()
     prepared = [model.prepare_image(image) for image in images]
     torch.testing.assert_close(model.embed_images(prepared), model.embed_images(images))
+    assert model.resize_crop.to_bytes(images[0]).tolist() == prepared[0].tolist()
     assert model.card.family == "joined encoders"
     assert "joined in 16 dimensions" in model.card.notes[0]
     report = check_model(model)

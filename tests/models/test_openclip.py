@@ -188,6 +188,9 @@ def test_batches_and_preparation_change_nothing(library: Any) -> None:
     prepared = model.embed_images([model.prepare_image(image) for image in images])
     torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(together, prepared)
+    assert torch.equal(
+        torch.from_numpy(model.resize_crop.to_bytes(images[0])), model.prepare_image(images[0])
+    )
     texts = model.embed_texts(CAPTIONS)
     torch.testing.assert_close(texts[:1], model.embed_texts(CAPTIONS[:1]), rtol=1e-4, atol=1e-5)
 

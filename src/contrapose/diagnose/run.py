@@ -227,7 +227,7 @@ def diagnose_models(
             progress=progress,
             images=images,
             cache_use=request.cache_use,
-            executor=LocalExecutor(request.workers),
+            executor=LocalExecutor(request.workers, processes=0),  # to mask what is decoded
         )
         played = words if request.preset is None else ReleasedWords(model)
         blocks = play_games(

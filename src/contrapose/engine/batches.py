@@ -169,6 +169,9 @@ def score_missing(*requests: ScoreRequest) -> list[IntArray]:
             invalid.
     """
     rows = [request.find_rows() for request in requests]
+    if requests[0].context.cache_use != "only":
+        for request, known in zip(requests, rows, strict=True):
+            request.expect_images(known < 0)  # they start while captions are tokenized
     pending = [
         item
         for request, known in zip(requests, rows, strict=True)

@@ -9,13 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from contrapose.data import ImageRef
+from contrapose.data.decoders import DecodeTask
 from contrapose.data.video_clips import VideoClip
-from contrapose.engine.executor import Executor, LocalExecutor, free_memory, is_out_of_memory
+from contrapose.engine.executor import (
+    ENOUGH_IMAGES,
+    Executor,
+    LocalExecutor,
+    free_memory,
+    is_out_of_memory,
+)
 from contrapose.engine.images import EncodedImageCache, ImageCache, prepare_image
 from contrapose.engine.plan import ScoringPlan, compute_caption_ids, text_only_pairs
 from contrapose.engine.score_types import (
@@ -37,8 +46,8 @@ from contrapose.engine.score_types import (
 from contrapose.engine.store import AnswerStore, AnswerTable
 from contrapose.engine.videos import prepare_video
 from contrapose.errors import InputError, option
-from contrapose.metrics import IntArray
-from contrapose.models import Model, QuestionTemplate
+from contrapose.metrics import BoolArray, IntArray
+from contrapose.models import CropPreparer, Model, QuestionTemplate
 from contrapose.scores import Skip, Skips, refusal_skip, unreadable_skip
 
 if TYPE_CHECKING:
@@ -191,6 +200,26 @@ class ScoreRequest:
         except InputError as error:
             return unreadable_skip(error)
 
+    def decode_task(self, key: int) -> DecodeTask | None:
+        """Describe an image that another process can open and preprocess."""
+        model = self.context.model
+        if self.make_image is not None or not isinstance(model, CropPreparer):
+            return None
+        name, ref, steps = self.image_ids[key], self.refs[key], model.resize_crop
+        if steps is None or ref.source is not None or ref.cell is not None:
+            return None
+        if name in self.context.skips.images or self.context.images.holds(name):
+            return None
+        return DecodeTask(ref, steps, _to_tensor, partial(self.prepare, key))
+
+    def expect_images(self, missing: BoolArray) -> None:
+        """Tell the executor how many images other processes can prepare for the missing pairs."""
+        executor = self.context.executor
+        if isinstance(executor, LocalExecutor) and self.refs:
+            images = np.unique(self.pairs[missing, 0]).tolist()
+            tasks = (self.decode_task(i) for i in images)
+            executor.expect_images(sum(1 for _ in islice(filter(None, tasks), ENOUGH_IMAGES)))
+
     def answer(self, batch: IntArray, ready: Mapping[int, Any]) -> ScoredBatch:
         """Score a batch, in halves while memory runs out; record as skipped what has no score.
 
@@ -269,6 +298,12 @@ class ScoreRequest:
         text_id = self.text_ids[text]
         kind = "pair" if image_id and text_id else "caption" if text_id else "image"
         self.context.skips.refuse(self.score, image_id, text_id, refusal_skip(error, kind))
+
+
+def _to_tensor(pixels: NDArray[np.uint8]) -> ImageLike:
+    import torch
+
+    return torch.from_numpy(pixels)
 
 
 def build_embedding_requests(

@@ -14,10 +14,29 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
+from contrapose.data.decoders import DecoderPool, DecodeTask
+from contrapose.errors import InputError
 from contrapose.metrics import IntArray
+
+PROCESSES_VARIABLE = "CONTRAPOSE_DECODERS"
+"""Environment variable of the number of decoder processes; 0 decodes in threads."""
+
+DECODER_CORES = 4
+"""Fewest cores with which decoder processes are started."""
+
+DECODER_IMAGES = 256
+"""Fewest images for which they are started."""
+
+IMAGES_PER_DECODER = 32
+"""Images for which one more of them pays."""
+
+MOST_DECODERS = 16
+
+ENOUGH_IMAGES = max(DECODER_IMAGES, IMAGES_PER_DECODER * MOST_DECODERS)
+"""Images from which on their number changes nothing."""
 
 PREFETCH = 256
 """Prepared inputs that may wait beside those of the batch being answered."""
@@ -39,6 +58,14 @@ class BatchWork(Protocol[B_co]):
         """Answer a batch whose inputs are prepared; always called by the same thread."""
 
 
+@runtime_checkable
+class DecodeWork(Protocol):
+    """Work some of whose inputs are images that decoder processes can prepare."""
+
+    def decode_task(self, key: Any) -> DecodeTask | None:
+        """Describe the image of an input; None where `prepare` must make it."""
+
+
 Jobs = Sequence[tuple[BatchWork[A], IntArray]]
 """Batches in the order in which they are answered, each with the work that it is of."""
 
@@ -50,37 +77,92 @@ class Executor(Protocol):
         """Answer the batches, and pass each answer with its work to `keep`, in order."""
 
 
-@dataclass(frozen=True, slots=True)
+def count_decoders(images: int, workers: int | None = None, cores: int | None = None) -> int:
+    """Number of decoder processes that pay for so many images; 0 where threads do as well.
+
+    They pay beside a GPU, whose calls and the threads would wait for each other at Python's
+    interpreter lock. The environment variable `PROCESSES_VARIABLE` overrules it.
+
+    Args:
+        images: images of files to prepare.
+        workers: most processes; None takes all cores but two.
+        cores: cores of this machine; None counts those that this program may use.
+
+    Raises:
+        InputError: the environment variable is no number.
+    """
+    text = os.environ.get(PROCESSES_VARIABLE, "").strip()
+    if text:
+        if not text.isdecimal():
+            raise InputError(f"{PROCESSES_VARIABLE} must be a number from 0 on, found {text!r}.")
+        return min(int(text), images)
+    if cores is None:
+        affinity = getattr(os, "sched_getaffinity", None)  # not on every system
+        cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    if cores < DECODER_CORES or images < DECODER_IMAGES or not _uses_cuda():
+        return 0
+    return min(workers or cores - 2, cores - 2, MOST_DECODERS, images // IMAGES_PER_DECODER)
+
+
+@dataclass(slots=True)
 class LocalExecutor:
     """Executor of this machine: worker threads prepare inputs, the calling thread answers.
+
+    Where `count_decoders` says so, images of files are prepared by processes; the numbers are the
+    same. These are started by `expect_images` and ended by `close`, or by leaving the context.
 
     Attributes:
         workers: threads; None is one per core, at most eight.
         ahead: prepared inputs that may wait beside those of the batch being answered.
+        processes: decoder processes; None starts as many as pay.
+        decoders: the processes, once they are started.
     """
 
     workers: int | None = None
     ahead: int = PREFETCH
+    processes: int | None = None
+    decoders: DecoderPool | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the decoder processes; later runs use threads, or start others."""
+        pool, self.decoders = self.decoders, None
+        if pool is not None:
+            pool.close()
+
+    def expect_images(self, images: int) -> None:
+        """Start decoder processes if they pay for so many images of files, and do not wait."""
+        if self.decoders is not None:
+            return
+        count = count_decoders(images, self.workers) if self.processes is None else self.processes
+        if images and count:
+            self.decoders = DecoderPool(count)
 
     def run(self, jobs: Jobs[A], keep: Callable[[BatchWork[A], A], None]) -> None:
         """Answer the batches in order; an input that neighboring batches share is prepared once."""
         pool = ThreadPoolExecutor(self.workers or min(8, os.cpu_count() or 1))
+        prefetcher = _Prefetcher(jobs, pool, self.decoders)
         try:
-            prefetcher = _Prefetcher(jobs, pool)
             for number, (work, batch) in enumerate(jobs):
                 prefetcher.submit(number, self.ahead)
                 ready = prefetcher.take(number)
                 prefetcher.submit(number, self.ahead)
                 keep(work, work.answer(batch, ready))
         finally:
+            prefetcher.cancel()
             pool.shutdown(cancel_futures=True)
 
 
 class _Prefetcher:
     """Prefetcher of inputs in the order of the batches; bounded by their number."""
 
-    def __init__(self, jobs: Jobs[Any], pool: ThreadPoolExecutor):
-        self.pool = pool
+    def __init__(self, jobs: Jobs[Any], pool: ThreadPoolExecutor, decoders: DecoderPool | None):
+        self.pool, self.decoders = pool, decoders
         self.needs: dict[int, list[tuple[int, Hashable]]] = {}
         self.held: dict[tuple[int, Hashable], Future[Any]] = {}
         self.uses: Counter[tuple[int, Hashable]] = Counter()
@@ -101,8 +183,21 @@ class _Prefetcher:
             _, work, name = self.next
             self.uses[name] += 1
             if name not in self.held:
-                self.held[name] = self.pool.submit(work.prepare, name[1])
+                self.held[name] = self._begin(work, name[1])
             self.next = next(self.queue, None)
+
+    def _begin(self, work: BatchWork[Any], key: Hashable) -> Future[Any]:
+        """Let a decoder process prepare an input, or a thread."""
+        if self.decoders is not None and isinstance(work, DecodeWork):
+            task = work.decode_task(key)
+            if task is not None:
+                return self.decoders.submit(task)
+        return self.pool.submit(work.prepare, key)
+
+    def cancel(self) -> None:
+        """Cancel what has not begun."""
+        for future in self.held.values():
+            future.cancel()
 
     def take(self, number: int) -> dict[Hashable, Any]:
         """Wait for the batch's inputs, and release those that no later batch needs."""
@@ -146,12 +241,17 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
+def _uses_cuda() -> bool:
+    """Whether this program uses a CUDA device already."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
+
+
 def free_memory() -> None:
     """Collect garbage and empty the CUDA cache."""
     gc.collect()
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
+    if _uses_cuda():
+        sys.modules["torch"].cuda.empty_cache()
 
 
 def grow_batch_size(size: int, usage: MemoryUsage | None, count: int) -> int:
@@ -177,10 +277,9 @@ def measure_memory(call: Callable[[], object]) -> MemoryUsage | None:
 
     Without CUDA the call is not made, and the result is None.
     """
-    torch: Any = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
+    if not _uses_cuda():
         return None
-    cuda = torch.cuda
+    cuda: Any = sys.modules["torch"].cuda
     devices = range(cuda.device_count())
     for device in devices:
         cuda.reset_peak_memory_stats(device)

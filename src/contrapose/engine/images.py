@@ -225,6 +225,10 @@ class ImageCache:
                 window[name] = ref
                 self._windows[name] = window
 
+    def holds(self, name: str) -> bool:
+        """Whether an image is cached."""
+        return name in self._cached
+
     def open(self, name: str, ref: ImageRef) -> Image:
         """Return an image, decoded or from the cache.
 

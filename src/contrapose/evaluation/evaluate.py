@@ -83,39 +83,40 @@ def evaluate_models(
     if isinstance(request.prior, FolderImages):
         load_prior_folder(request.prior)  # a bad folder is refused before anything is scored
     images = ImageCache()
-    contexts = [
-        ScoringContext(
-            model,
-            store,
-            batch_size=request.batch_size,
-            prior=request.prior or NoiseImages(),
-            question=request.question,
-            progress=progress,
-            images=images,
-            cache_use=request.cache_use,
-            executor=LocalExecutor(request.workers),
-        )
-        for model in loaded
-    ]
-    if request.oracle is not None:
-        judge = request.oracle
-        if isinstance(judge, str) and not judge.endswith(ORACLE_SUFFIX):
-            judge = load_for_request(judge, request)
-        selections = [add_oracle(selection, judge, contexts[0]) for selection in selections]
-    runs = _evaluate_selections(contexts, selections, request)
-    if not request.common:
-        return runs
-    common = [_without_skipped(selection, runs) for selection in selections]
-    if common == selections:
-        return runs
-    notes = {
-        before.name: _note_left_out(before, after)
-        for before, after in zip(selections, common, strict=True)
-    }
-    return [
-        _add_notes(run, notes[run.results.benchmark])
-        for run in _evaluate_selections(contexts, common, request)
-    ]
+    with LocalExecutor(request.workers) as executor:
+        contexts = [
+            ScoringContext(
+                model,
+                store,
+                batch_size=request.batch_size,
+                prior=request.prior or NoiseImages(),
+                question=request.question,
+                progress=progress,
+                images=images,
+                cache_use=request.cache_use,
+                executor=executor,
+            )
+            for model in loaded
+        ]
+        if request.oracle is not None:
+            judge = request.oracle
+            if isinstance(judge, str) and not judge.endswith(ORACLE_SUFFIX):
+                judge = load_for_request(judge, request)
+            selections = [add_oracle(selection, judge, contexts[0]) for selection in selections]
+        runs = _evaluate_selections(contexts, selections, request)
+        if not request.common:
+            return runs
+        common = [_without_skipped(selection, runs) for selection in selections]
+        if common == selections:
+            return runs
+        notes = {
+            before.name: _note_left_out(before, after)
+            for before, after in zip(selections, common, strict=True)
+        }
+        return [
+            _add_notes(run, notes[run.results.benchmark])
+            for run in _evaluate_selections(contexts, common, request)
+        ]
 
 
 def _set_prompt(model: Model, prompt: str, scores: Sequence[str]) -> Model:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from torch import Tensor
 
+    from contrapose.resize_crop import ResizeCrop
+
     PreparedImage: TypeAlias = Tensor | Mapping[str, Tensor]
     """One image as the `prepare_image` or `noise_images` of the same model returns it: pixels
     (channels, height, width), or named tensors."""
@@ -72,6 +74,15 @@ class ImagePreparer(Protocol):
 
         The result may be given wherever an image may, to the same effect.
         """
+
+
+@runtime_checkable
+class CropPreparer(ImagePreparer, Protocol):
+    """A model that may prepare images by a resize and a crop alone, as other processes can."""
+
+    @property
+    def resize_crop(self) -> ResizeCrop | None:
+        """Steps whose bytes (3, h, w) are the prepared image; None where it does anything else."""
 
 
 @runtime_checkable

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from PIL.Image import Image, Resampling
 from torch import Tensor
+
+from contrapose.resize_crop import ResizeCrop
 
 _FILTER_NAMES = {
     Resampling.BICUBIC: "bicubic",
@@ -23,11 +24,6 @@ _FILTER_NAMES = {
     Resampling.BOX: "box",
     Resampling.HAMMING: "Hamming",
 }
-SMOOTH_FILTERS = tuple(_FILTER_NAMES)
-"""Filters that can resize a box of an image as if the full image were resized."""
-MAX_PIXELS = 2**26
-"""Most pixels before the crop. Of a larger image (one 1,400 times as long as wide) only the crop is
-resized, to save memory; one byte in a hundred may then differ a little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +57,14 @@ class ImageTransform:
         crop = f", middle {self.crop[1]}×{self.crop[0]} cropped" if self.crop else ""
         return f"RGB, resized ({how}) {size}{crop}, normalised"
 
+    @property
+    def resize_crop(self) -> ResizeCrop:
+        """Its first steps, which need no torch."""
+        return ResizeCrop(self.resize, self.crop, int(self.resample), self.even)
+
     def resize_to_bytes(self, image: Image) -> Tensor:
         """Resize and crop an image to bytes (3, h, w)."""
-        image = image if image.mode == "RGB" else image.convert("RGB")
-        height, width = self._resized_size(image.height, image.width)
-        top, left, bottom, right = self._crop_box(height, width)
-        if height * width > MAX_PIXELS and self.resample in SMOOTH_FILTERS:
-            x, y = image.width / width, image.height / height
-            box = (left * x, top * y, min(right * x, image.width), min(bottom * y, image.height))
-            image = image.resize((right - left, bottom - top), self.resample, box=box)
-        else:
-            image = image.resize((width, height), self.resample).crop((left, top, right, bottom))
-        return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
+        return torch.from_numpy(self.resize_crop.to_bytes(image))
 
     def normalize_bytes(self, pixels: Tensor) -> Tensor:
         """Normalize bytes (…, 3, h, w) to float32 pixels, on their device."""
@@ -85,21 +77,6 @@ class ImageTransform:
     def __call__(self, image: Image) -> Tensor:
         """Transform an image to float32 pixels (3, h, w)."""
         return self.normalize_bytes(self.resize_to_bytes(image))
-
-    def _resized_size(self, height: int, width: int) -> tuple[int, int]:
-        if not isinstance(self.resize, int):
-            return self.resize
-        if width <= height:
-            return int(self.resize * height / width), self.resize
-        return self.resize, int(self.resize * width / height)
-
-    def _crop_box(self, height: int, width: int) -> tuple[int, int, int, int]:
-        if self.crop is None:
-            return 0, 0, height, width
-        rows, columns = self.crop
-        spare = (height - rows, width - columns)
-        top, left = (round(size / 2) if self.even else size // 2 for size in spare)
-        return top, left, top + rows, left + columns
 
     def fits(self) -> bool:
         """Whether every image is at least as large as its crop after resizing."""

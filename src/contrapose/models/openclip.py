@@ -273,9 +273,9 @@ class OpenClip:
         self._tokenizer = tokenizer
         self._options = options
         self._steps = build_transform(network.visual.preprocess_cfg)
-        self._transform = (
-            self._steps.resize_to_bytes if self._steps else _library_transform(network)
-        )
+        self.resize_crop = self._steps.resize_crop if self._steps else None
+        resize = self._steps.resize_to_bytes if self._steps else None
+        self._transform = resize or _library_transform(network)
         self._added = self.token_counts([""])[0]
         self._word_embedding = find_word_embedding(getattr(network, "text", network))
         plain = getattr(tokenizer, "tokenizer", None) is None

@@ -309,26 +309,27 @@ def _embed_shards(
         if request.progress is not None:
             request.progress(what, done + finished, len(new))
 
-    for number, names in sorted(shards.items()):
-        pending = folder / PENDING / f"{bits}-{number}"
-        context = ScoringContext(
-            model,
-            AnswerStore(pending),
-            batch_size=request.batch_size,
-            progress=report,
-            executor=LocalExecutor(request.workers),
-        )
-        rows, _ = embed_distinct(context, [new[name] for name in names], names, [])
-        done += len(names)
-        file = pending / "vectors.npy"
-        if len(shards) > 1:  # the others must fit in memory too
-            np.save(file, rows, allow_pickle=False)
-            rows = np.load(file, mmap_mode="r", allow_pickle=False)
-        for name, row in zip(names, rows, strict=True):
-            if rows.shape[1] and np.isfinite(row[0]):
-                vectors[name] = row
-            else:
-                missing[name] = context.skips.images.get(name, UNKNOWN_SKIP)
+    with LocalExecutor(request.workers) as executor:
+        for number, names in sorted(shards.items()):
+            pending = folder / PENDING / f"{bits}-{number}"
+            context = ScoringContext(
+                model,
+                AnswerStore(pending),
+                batch_size=request.batch_size,
+                progress=report,
+                executor=executor,
+            )
+            rows, _ = embed_distinct(context, [new[name] for name in names], names, [])
+            done += len(names)
+            file = pending / "vectors.npy"
+            if len(shards) > 1:  # the others must fit in memory too
+                np.save(file, rows, allow_pickle=False)
+                rows = np.load(file, mmap_mode="r", allow_pickle=False)
+            for name, row in zip(names, rows, strict=True):
+                if rows.shape[1] and np.isfinite(row[0]):
+                    vectors[name] = row
+                else:
+                    missing[name] = context.skips.images.get(name, UNKNOWN_SKIP)
     return vectors, missing
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -138,6 +139,9 @@ def test_prepared_images_are_as_good(family: Any) -> None:
     prepared = [model.prepare_image(image) for image in images]
     mixed = [prepared[0], images[1], *prepared[2:]]
     torch.testing.assert_close(model.embed_images(mixed), model.embed_images(images))
+    if model.resize_crop is not None:
+        for image, pixels in zip(images, prepared, strict=True):
+            assert np.array_equal(model.resize_crop.to_bytes(image.convert("RGB")), pixels)
 
 
 def test_long_captions_are_refused_or_cut(family: Any) -> None:

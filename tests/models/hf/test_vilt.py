@@ -59,6 +59,7 @@ def direct(folder: Path, image: Any, text: str) -> Tensor:
 def test_itm_is_the_librarys(folder: Path, model: Any) -> None:
     shapes = {tuple(model.prepare_image(image).shape) for image in IMAGES}
     assert len(shapes) == 4
+    assert model.resize_crop is None
     logits = model.match(IMAGES, CAPTIONS)
     pairs = [direct(folder, i, t) for i, t in zip(IMAGES, CAPTIONS, strict=True)]
     assert logits.dtype == torch.float32

@@ -80,6 +80,7 @@ def test_a_built_in_model(tmp_path: Path) -> None:
     picture = pictures()[0]
     prepared = found.prepare_image(picture)
     assert found.normalize_image(prepared) is prepared
+    assert found.resize_crop is None
     torch.testing.assert_close(found.embed_images([prepared]), found.embed_images([picture]))
 
 

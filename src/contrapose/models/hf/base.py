@@ -19,6 +19,7 @@ from contrapose.models.masking.embeddings import find_word_embedding, zero_embed
 if TYPE_CHECKING:
     from contrapose.models.capabilities import ImageLike, PreparedImage
     from contrapose.models.hf.checkpoint import Checkpoint
+    from contrapose.resize_crop import ResizeCrop
 
 NARROW_NOTE = (
     "An image that is too narrow for the library's resizing (about 20 times as long as wide) is "
@@ -96,6 +97,13 @@ class HFModel:
     def prepare_image(self, image: Image) -> PreparedImage:
         """Preprocess an image as the library does; bytes may be normalized on the device."""
         return self.image_inputs.prepare(image)
+
+    @property
+    def resize_crop(self) -> ResizeCrop | None:
+        """Resize and crop that prepare an image; None where `prepare_image` does more."""
+        steps = self.image_inputs.steps
+        plain = type(self).prepare_image is HFModel.prepare_image
+        return steps.resize_crop if plain and steps is not None else None
 
     def normalize_image(self, prepared: PreparedImage) -> PreparedImage:
         """Normalize a prepared image."""

@@ -23,6 +23,7 @@ from contrapose.models.options import LoadOptions
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import ImageLike, PreparedImage
+    from contrapose.resize_crop import ResizeCrop
 
 
 def pool_states(output: Any, how: str, mask: Tensor | None = None) -> Tensor:
@@ -97,6 +98,12 @@ class HFImageEncoder:
         """Preprocess one image; normalization may be left to the device."""
         return self._image_inputs.prepare(image)
 
+    @property
+    def resize_crop(self) -> ResizeCrop | None:
+        """Resize and crop that prepare an image, where these are all."""
+        steps = self._image_inputs.steps
+        return None if steps is None else steps.resize_crop
+
     def normalize(self, prepared: PreparedImage) -> PreparedImage:
         """Normalize a prepared image."""
         return self._image_inputs.normalize(prepared)
@@ -148,6 +155,11 @@ class TimmImageEncoder:
     def prepare(self, image: Image) -> Tensor:
         """Preprocess one image; normalization is left to the device."""
         return self._steps.resize_to_bytes(image)
+
+    @property
+    def resize_crop(self) -> ResizeCrop:
+        """Resize and crop that prepare an image."""
+        return self._steps.resize_crop
 
     def normalize(self, prepared: Any) -> Tensor:
         """Normalize a prepared image."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from contrapose.errors import InputError, option
 from contrapose.models.capabilities import (
     CardProvider,
+    CropPreparer,
     Encoder,
     ImagePreparer,
     ModelCard,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from contrapose.models.capabilities import ImageLike, PreparedImage
+    from contrapose.resize_crop import ResizeCrop
 
 
 def load_dual_encoder(source: str, folder: Path, options: LoadOptions) -> Any:
@@ -95,6 +97,11 @@ class ModelImageEncoder:
         """Preprocess one image."""
         prepared: PreparedImage = self.model.prepare_image(image)
         return prepared
+
+    @property
+    def resize_crop(self) -> ResizeCrop | None:
+        """Resize and crop that prepare an image, where these are all."""
+        return self.model.resize_crop if isinstance(self.model, CropPreparer) else None
 
     def normalize(self, prepared: PreparedImage) -> PreparedImage:
         """Normalize a prepared image where `prepare` does not."""
@@ -220,6 +227,11 @@ class JoinedEncoder:
     def prepare_image(self, image: Image) -> PreparedImage:
         """Preprocess an image; normalization may be left to the device."""
         return self.image.prepare(image)
+
+    @property
+    def resize_crop(self) -> ResizeCrop | None:
+        """Resize and crop that prepare an image, where these are all."""
+        return self.image.resize_crop
 
     def normalize_image(self, prepared: PreparedImage) -> PreparedImage:
         """Normalize a prepared image."""
