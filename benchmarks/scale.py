@@ -34,7 +34,8 @@ from contrapose.arrays import Ragged
 from contrapose.data import ImageRef
 from contrapose.engine import AnswerStore
 from contrapose.engine.batches import MAX_WRITE_INTERVAL, cut_batches, sort_pairs
-from contrapose.engine.plan import plan_cells
+from contrapose.engine.plan import ScoringPlan, plan_cells
+from contrapose.engine.storage import encode_part
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPTIONS_PER_IMAGE = 5
@@ -164,8 +165,10 @@ def plan_grid(pairs: int, _folder: Path, timer: Timer) -> None:
     """Plan every pair of √p images with √p captions."""
     side = round(pairs**0.5)
     refs = [ImageRef(str(i), source=MadeImage(str(i))) for i in range(side)]  # type: ignore[arg-type]
-    cells = np.stack(np.divmod(np.arange(side * side), side), axis=1)
-    _plan(refs, [caption(j) for j in range(side)], cells, timer)
+    texts = [caption(j) for j in range(side)]
+    plan = plan_cells(refs, texts, np.stack(np.divmod(np.arange(side * side), side), axis=1))
+    timer("plan")
+    cut_plan(plan, timer)
 
 
 def plan_pairs(pairs: int, _folder: Path, timer: Timer) -> None:
@@ -177,13 +180,13 @@ def plan_pairs(pairs: int, _folder: Path, timer: Timer) -> None:
     texts = [caption(j) for j in range(pairs)]
     numbers = np.arange(pairs)
     timer("make the input")
-    _plan(refs, texts, np.stack([numbers // CAPTIONS_PER_IMAGE, numbers], axis=1), timer)
-
-
-def _plan(refs: list[ImageRef], texts: list[str], cells: Any, timer: Timer) -> None:
-    plan = plan_cells(refs, texts, cells)
-    del cells
+    plan = plan_cells(refs, texts, np.stack([numbers // CAPTIONS_PER_IMAGE, numbers], axis=1))
     timer("plan")
+    cut_plan(plan, timer)
+
+
+def cut_plan(plan: ScoringPlan, timer: Timer) -> None:
+    """Order the pairs of a plan and cut them into batches."""
     lengths = np.full(len(plan.texts), 12)
     order = sort_pairs(plan.pairs, lengths)
     timer("order")
@@ -202,18 +205,71 @@ def write(pairs: int, folder: Path, timer: Timer) -> None:
     timer(f"write {size / 1e9:.2f} GB")
 
 
+def fill(pairs: int, folder: Path, timer: Timer) -> None:
+    """Write the same parts from arrays: quicker than `write`, which makes a string of every id."""
+    import pyarrow as pa
+
+    def column(letters: bytes, repeat: int, count: int) -> Any:
+        digits = np.frombuffer(letters, np.uint8).reshape(-1, 32).repeat(repeat, axis=0)[:count]
+        ends = pa.py_buffer(np.arange(0, 32 * count + 1, 32, dtype=np.int64))
+        return pa.LargeStringArray.from_buffers(count, ends, pa.py_buffer(digits.tobytes()))
+
+    table = AnswerStore(folder).table("made", "itm:logit")
+    newest = ""
+    for start in range(0, pairs, BLOCK):
+        count = min(BLOCK, pairs - start)
+        images, texts = id_digits(start, count)
+        rows = {
+            "model": pa.array(["made"]).dictionary_encode().take(np.zeros(count, np.int32)),
+            "score": pa.array(["itm:logit"]).dictionary_encode().take(np.zeros(count, np.int32)),
+            "image": column(images.encode(), CAPTIONS_PER_IMAGE, count),
+            "text": column(texts.encode(), 1, count),
+            "value": pa.array(float_values(np.random.default_rng(start), count)),
+        }
+        newest, content = encode_part(pa.table(rows), newest)
+        table.storage.write(table.folder, newest, content)  # type: ignore[union-attr]
+    size = sum(file.stat().st_size for file in folder.rglob("*.parquet"))
+    timer(f"write {size / 1e9:.2f} GB")
+
+
 def look_up(pairs: int, folder: Path, timer: Timer) -> None:
-    """Open the table, then find all pairs, a million at a time."""
+    """Open the table, then find up to ten million of its pairs, a million at a time."""
     table = AnswerStore(folder).table("made", "itm:logit")
     table.find(*pair_ids(0, 1))
     timer("open and index")
-    for start in range(0, pairs, BLOCK):
+    for start in range(0, pairs, BLOCK * max(1, pairs // (10 * BLOCK))):
         images, texts = pair_ids(start, min(BLOCK, pairs - start))
+        timer("")
         rows = table.find(images, texts)
-        if (rows < 0).any():
-            raise SystemExit("a stored pair is not found")
-        table.values(rows)
-    timer("find all")
+        values = table.values(rows)
+        timer("find a million")
+        expected = float_values(np.random.default_rng(start), len(images))
+        if (rows < 0).any() or not np.array_equal(values, expected):
+            raise SystemExit("a stored pair is not found, or has another score")
+
+
+def vectors(inputs: int, folder: Path, timer: Timer) -> None:
+    """Write so many vectors of 768 numbers, then open their table and take all of them."""
+    import pyarrow as pa
+
+    table = AnswerStore(folder).table("made", "itc:text")
+    newest, step = "", 50_000
+    for start in range(0, inputs, step):
+        _, texts = pair_ids(start, min(step, inputs - start))
+        numbers = np.random.default_rng(start).normal(size=768 * len(texts)).astype(np.float32)
+        rows = {
+            "model": pa.array(["made"] * len(texts)),
+            "score": pa.array(["itc:text"] * len(texts)),
+            "image": pa.array([""] * len(texts), pa.large_string()),
+            "text": pa.array(texts, pa.large_string()),
+            "vector": pa.FixedSizeListArray.from_arrays(pa.array(numbers), 768),
+        }
+        newest, content = encode_part(pa.table(rows), newest)
+        table.storage.write(table.folder, newest, content)  # type: ignore[union-attr]
+    del rows, content, numbers
+    timer("write")
+    table.values(np.arange(inputs), "vector")
+    timer("take all")
 
 
 def float_values(draw: np.random.Generator, count: int) -> Any:
@@ -227,20 +283,30 @@ def caption(number: int) -> str:
 
 def pair_ids(start: int, count: int) -> tuple[list[str], list[str]]:
     """Make content ids of pairs, the same for the same numbers; five pairs share an image."""
-    block = start // BLOCK
-    text = np.random.default_rng((1, block)).bytes(16 * count).hex()
-    image = np.random.default_rng((0, block)).bytes(16 * count).hex()
+    image, text = id_digits(start, count)
     texts = [text[k : k + 32] for k in range(0, 32 * count, 32)]
-    images = [image[k : k + 32] for k in range(0, 32 * -(-count // CAPTIONS_PER_IMAGE), 32)]
+    images = [image[k : k + 32] for k in range(0, len(image), 32)]
     return [images[i // CAPTIONS_PER_IMAGE] for i in range(count)], texts
+
+
+def id_digits(start: int, count: int) -> tuple[str, str]:
+    """Make the digits of the ids of distinct images and of captions, end to end."""
+    images = -(-count // CAPTIONS_PER_IMAGE)
+    return (
+        np.random.default_rng((0, start)).bytes(16 * images).hex(),
+        np.random.default_rng((1, start)).bytes(16 * count).hex(),
+    )
 
 
 STEPS = {
     "plan, √p × √p": plan_grid,
     "plan, a caption each": plan_pairs,
     "write": write,
+    "fill": fill,
     "look up": look_up,
+    "vectors": vectors,
 }
+DEFAULT_STEPS = ("plan, √p × √p", "plan, a caption each", "write", "look up")
 
 
 def run_steps(sizes: list[int], memory: float, folder: Path | None, only: list[str] | None) -> None:
@@ -249,25 +315,46 @@ def run_steps(sizes: list[int], memory: float, folder: Path | None, only: list[s
     print("|---|---|---|---|")
     for size in sizes:
         with tempfile.TemporaryDirectory(dir=folder) as store:
-            for name in only or STEPS:
+            for name in only or DEFAULT_STEPS:
                 print(f"| {name} | {size:,} | {_run_step(name, size, memory, store)} |", flush=True)
 
 
 def _run_step(name: str, size: int, memory: float, store: str) -> str:
-    command = [sys.executable, __file__, "step", name, str(size), str(memory), store]
-    child = subprocess.run(command, capture_output=True, text=True, check=False)
-    done = [json.loads(line) for line in child.stdout.splitlines()]
-    seconds = ", ".join(f"{phase} {spent:.1f}" for phase, spent, _ in done)
+    command = [sys.executable, __file__, "step", name, str(size), store]
+    with (
+        tempfile.TemporaryFile("w+") as output,
+        subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, text=True) as child,
+    ):
+        too_large = False
+        while child.poll() is None:
+            too_large = too_large or resident_bytes(child.pid) > memory * GIB
+            if too_large:
+                child.kill()
+            time.sleep(0.05)
+        output.seek(0)
+        lines = output.read().splitlines()
+    done = [json.loads(line) for line in lines if line.startswith("[")]
+    spent: dict[str, list[float]] = {}
+    for phase, some, _ in done:
+        spent.setdefault(phase, []).append(some)
+    seconds = ", ".join(f"{phase} {np.mean(some):.1f}" for phase, some in spent.items() if phase)
     if child.returncode == 0:
         return f"{seconds} | {done[-1][2] / GIB:.2f} GiB"
-    reason = child.stderr.strip().splitlines()[-1:] or [f"status {child.returncode}"]
-    return f"{seconds} | breaks at {memory:g} GiB ({reason[0][:80]})"
+    reason = f"takes more than {memory:g} GiB" if too_large else f"fails: {lines[-1][:80]}"
+    return f"{seconds} | {reason}"
 
 
-def run_step(name: str, size: int, memory: float, store: str) -> None:
-    """Run one step in this process, under a limit of its memory."""
-    limit = int(memory * GIB)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+def resident_bytes(pid: int) -> int:
+    """Memory that a process holds; 0 when it has ended."""
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    except (OSError, IndexError):
+        return 0
+    return int(pages) * resource.getpagesize()
+
+
+def run_step(name: str, size: int, store: str) -> None:
+    """Run one step in this process; print its phases, seconds and peak memory as JSON."""
     start = time.process_time()
 
     def timer(phase: str) -> None:
@@ -281,8 +368,8 @@ def run_step(name: str, size: int, memory: float, store: str) -> None:
 
 def main() -> None:
     if sys.argv[1:2] == ["step"]:
-        name, size, memory, store = sys.argv[2:]
-        run_step(name, int(size), float(memory), store)
+        name, size, store = sys.argv[2:]
+        run_step(name, int(size), store)
         return
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -75,3 +76,19 @@ def test_pairs_are_sorted_by_length_and_image(pairs: list[tuple[int, int]], rand
     longest = {image: max(lengths[t] for i, t in pairs if i == image) for image, _ in pairs}
     seen = [longest[image] for image in dict.fromkeys(images)]
     assert seen == sorted(seen, reverse=True)
+    image, length = array[:, 0], lengths[array[:, 1]]
+    key = np.array([-longest[i] for i in image.tolist()], dtype=np.int64)
+    assert np.array_equal(order, np.lexsort((array[:, 1], -length, image, key)))
+
+
+def test_sorting_takes_few_bytes_a_pair() -> None:
+    count = 100_000
+    pairs = np.stack([np.arange(count) // 5, np.arange(count)], axis=1)
+    lengths = np.arange(count) % 17
+    tracemalloc.start()
+    try:
+        sort_pairs(pairs, lengths)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 * count

@@ -43,10 +43,21 @@ def sort_pairs(pairs: IntArray, lengths: IntArray) -> IntArray:
     """
     if not len(pairs):
         return np.zeros(0, dtype=np.int64)
-    image, length = pairs[:, 0], lengths[pairs[:, 1]]
+    image, text = pairs.T
     longest = np.zeros(image.max() + 1, dtype=np.int64)
-    np.maximum.at(longest, image, length)
-    return np.lexsort((pairs[:, 1], -length, image, -longest[image]))
+    np.maximum.at(longest, image, lengths[text])
+    rank = np.empty_like(longest)
+    rank[np.argsort(-longest, kind="stable")] = np.arange(len(rank))
+    top = int(longest.max())
+    if len(rank) * (top + 1) * len(lengths) >= 1 << 63:
+        return np.lexsort((text, -lengths[text], rank[image]))
+    key = rank[image]  # one number for each pair: a sort of several columns takes far more memory
+    key *= top + 1
+    key += top
+    key -= lengths[text]
+    key *= len(lengths)
+    key += text
+    return np.argsort(key, kind="stable")
 
 
 def cut_batches(groups: IntArray, size: int) -> list[IntArray]:

@@ -315,6 +315,13 @@ def read_part(
         return None
 
 
+def release_memory() -> None:
+    """Give memory that Arrow keeps for later reads back to the system."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+
+
 def read_lists(source: Path | bytes, path: Path | str, name: str) -> Ragged:
     """Read one ragged column of a Parquet part.
 

@@ -32,6 +32,7 @@ from contrapose.engine.storage import (
     open_storage,
     read_lists,
     read_part,
+    release_memory,
 )
 from contrapose.errors import DamageWarning
 from contrapose.metrics import FloatArray, IntArray
@@ -247,6 +248,7 @@ class AnswerTable:
         names = [] if self.storage is None else self.storage.names(self.folder)
         for start in range(0, len(names), PARTS_PER_FETCH):
             self._read_parts(names[start : start + PARTS_PER_FETCH])
+            release_memory()
         self.rows_at_start = sum(origin.rows for origin in self._origins)
 
     def _read_parts(self, names: Sequence[str]) -> None:
