@@ -3,7 +3,7 @@
     python benchmarks/overhead.py [--examples 32] [--rounds 7] [--batch-size 64] [--score itc]
 
 `tiny` is asked about scenes. The bare way has every image drawn and preprocessed, every batch cut,
-and calls the model's methods one after another; the other way is `ask_examples` with the same
+and calls the model's methods one after another; the other way is `score_examples` with the same
 prepared images and an empty store in memory: planning, batches, threads, checks, keeping and
 looking up. Both run in every round; the median of each counts. Prints time a pair, and the ratio
 both by the clock and by processor time, which other work on the machine disturbs less.
