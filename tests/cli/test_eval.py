@@ -46,6 +46,21 @@ def test_json(cli: Cli) -> None:
     assert set(runs[0]["metrics"]) == {"average"}
 
 
+def test_shards(cli: Cli) -> None:
+    for i in (1, 2):
+        said = cli("eval", "fake", "--on", "patches", "--score", "itm", "--shard", f"{i}/2")
+        assert said.status == 0, said
+        assert f"shard {i} of 2: scored" in said.out
+        assert "chance" not in said.out
+    asked = ("eval", "fake", "--on", "patches", "--score", "itm")
+    assert cli(*asked, "--cache-use", "only").status == 0
+    again = cli(*asked, "--shard", "2/2", "--json", "--quiet")
+    assert json.loads(again.out)["waiting"] == 0
+    bad = cli(*asked, "--shard", "3/2")
+    assert bad.status != 0
+    assert "--shard" in bad.err
+
+
 def test_table(cli: Cli) -> None:
     said = cli("eval", "fake", "tower", "--on", "patches", "--no-cache")
     assert said.status == 0, said

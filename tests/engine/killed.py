@@ -2,7 +2,8 @@
 
     python -m tests.engine.killed FOLDER DELAY…
 
-does one run in peace, one that is killed after each delay and then finished, and two at once.
+does one run in peace, one that is killed after each delay and then finished, one in three shards of
+which one is killed, and two at once.
 Everything is imported once and each evaluation forked, so that ten kills cost little.
 """
 
@@ -20,7 +21,7 @@ import torch
 from PIL import Image
 
 from contrapose.data import registry
-from contrapose.engine import AnswerStore, ScoringContext, batches, score_examples
+from contrapose.engine import AnswerStore, ScoringContext, batches, parse_shard, score_examples
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
 from contrapose.results import write_run
@@ -42,11 +43,15 @@ class Slow(Fake):
         return torch.nn.functional.normalize(result + 1e-6 * len(texts), dim=1)
 
 
-def evaluate(store: str, run: str) -> None:
+def evaluate(store: str, run: str, shard: tuple[int, int] | None = None) -> None:
     registry._plugins = lambda: {"patches": patches()}  # type: ignore[assignment]
     batches.WRITE_INTERVAL = 0.01
-    request = EvalRequest(("patches",), resamples=200, cache=store, batch_size=5)
-    write_run(evaluate_models([Slow()], request), Path(run))
+    request = EvalRequest(
+        ("patches",), resamples=200, cache=store, batch_size=5, shard=parse_shard(shard)
+    )
+    runs = evaluate_models([Slow()], request)
+    if shard is None:
+        write_run(runs, Path(run))
 
 
 def forked(work: Callable[[], None]) -> int:
@@ -73,6 +78,19 @@ def killed(store: str, run: str, delays: Sequence[float]) -> None:
     print(hit)
 
 
+def shards(store: str, run: str) -> None:
+    """Run three shards at once, kill the second, and let an ordinary run do the rest."""
+    children = [
+        forked(lambda i=i: evaluate(store, run, (i, 3)))  # type: ignore[misc]
+        for i in (1, 2, 3)
+    ]
+    time.sleep(0.06)
+    os.kill(children[1], signal.SIGKILL)
+    assert [os.waitpid(child, 0)[1] != 0 for child in children] == [False, True, False]
+    child = forked(lambda: evaluate(store, run))
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def both(store: str) -> None:
     def work(name: str) -> None:
         batches.WRITE_INTERVAL = 0.0
@@ -91,4 +109,5 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     killed(f"{folder}/calm", f"{folder}/run-calm", ())
     killed(f"{folder}/store", f"{folder}/run", [float(delay) for delay in sys.argv[2:]])
+    shards(f"{folder}/sharded", f"{folder}/run-sharded")
     both(f"{folder}/both")

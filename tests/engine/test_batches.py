@@ -56,6 +56,27 @@ def test_untouched_batches_stay(group: np.ndarray, size: int) -> None:
     assert [b.tolist() for b in fresh] == [b.tolist() for b in batches]
 
 
+@given(groups, sizes, st.data())
+def test_untouched_batches_stay_whichever_others_are_done(
+    group: np.ndarray, size: int, data: st.DataObject
+) -> None:
+    batches = cut_batches(group, size)
+    done = data.draw(st.lists(st.booleans(), min_size=len(batches), max_size=len(batches)))
+    missing = np.ones(len(group), dtype=bool)
+    for batch, is_done in zip(batches, done, strict=True):
+        missing[batch] = not is_done
+    left = [b.tolist() for b, is_done in zip(batches, done, strict=True) if not is_done]
+    assert [b.tolist() for b in pack_missing(batches, missing, size)] == left
+
+
+def test_a_skipped_pair_does_not_move_others() -> None:
+    batches = cut_batches(np.arange(9), 3)
+    missing = np.ones(9, dtype=bool)
+    missing[[0, 4]] = False
+    packed = pack_missing(batches, missing, 3, stored=np.zeros(9, dtype=bool))
+    assert [batch.tolist() for batch in packed] == [[1, 2], [3, 5], [6, 7, 8]]
+
+
 def test_scattered_missing_pairs_share_a_batch() -> None:
     batches = cut_batches(np.arange(100), 10)
     missing = np.zeros(100, dtype=bool)

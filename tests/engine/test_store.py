@@ -301,6 +301,11 @@ def test_ten_random_kills(processes: tuple[Path, int]) -> None:
         assert len(rows) == len(set(rows)) > 0
 
 
+def test_a_killed_shard_of_three_at_once(processes: tuple[Path, int]) -> None:
+    runs = processes[0]
+    assert contents(runs / "run-sharded") == contents(runs / "run-calm")
+
+
 def test_two_processes_at_once(processes: tuple[Path, int]) -> None:
     folder = processes[0] / "both"
     parts = list(folder.rglob("*.parquet"))

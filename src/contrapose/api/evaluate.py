@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from contrapose.api.inputs import (
@@ -22,13 +22,22 @@ from contrapose.api.inputs import (
 )
 from contrapose.api.runs import Run, Runs
 from contrapose.data.video_clips import parse_frames
-from contrapose.engine import Progress, parse_prior, parse_question_template
+from contrapose.engine import (
+    Progress,
+    parse_prior,
+    parse_question_template,
+    parse_shard,
+    shard_device,
+)
 from contrapose.errors import InputError, option
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from contrapose.engine import Prior
+    from contrapose.models import Model
 
 DEFAULT_PRIOR = "noise:3"
 
@@ -60,6 +69,8 @@ def evaluate(
     oracle: ModelLike | None = None,
     protocol: Literal["strict", "official"] = "strict",
     frames: int | str | None = None,
+    shard: str | tuple[int, int] | None = None,
+    engine: Literal["local", "ray"] = "local",
     out: PathLike | None = None,
     overwrite: bool = False,
     resamples: int = 10_000,
@@ -83,7 +94,7 @@ def evaluate(
         device: where models compute; `auto` takes CUDA where there is some.
         dtype: `fp32`, `bf16` or `fp16`.
         batch_size: images, captions or pairs at once; None finds it.
-        workers: threads that decode images; None is one a core.
+        workers: threads that decode images, None is one a core; or workers of Ray.
         cache: where scores are stored: a folder or URL; True is the user's cache folder, False
             stores nothing. The scores of a function are never stored.
         cache_use: `reuse` stored scores, `refresh` them, or use `only` them.
@@ -107,6 +118,10 @@ def evaluate(
             counts; the strict figures then stand beside its.
         frames: frames of each video of a benchmark of videos; `8:mean` scores every frame by
             itself also where a model reads several at once. None takes the benchmark's own.
+        shard: score this share alone, into `cache`, and measure nothing: `(2, 8)` or `"2/8"`,
+            counted from 1, or `auto`, which reads the variables of torchrun or Slurm. A later call
+            without it measures, and scores what no shard did.
+        engine: `local`, or `ray`, on whose workers the model scores, into `cache`.
         out: a run folder to write.
         overwrite: let `out` take the place of an earlier run.
         resamples: of the bootstrap.
@@ -116,7 +131,7 @@ def evaluate(
 
     Returns:
         A `Run`; `Runs`, in the order of models, benchmarks and scores, where there are several or
-        where lists were given.
+        where lists were given. Of a shard `Runs` without any, whose `shard` says what was scored.
 
     Raises:
         InputError: an unknown name, a score that a model cannot give, or nothing to ask.
@@ -132,7 +147,8 @@ def evaluate(
     chosen, several_models = list_models(models)
     benchmarks, several_benchmarks = list_benchmarks(on)
     shared = scoring_options(
-        root=root, subset=subset, limit=limit, device=device, dtype=dtype,
+        root=root, subset=subset, limit=limit, dtype=dtype,
+        device=shard_device(device) if shard == "auto" else device,
         batch_size=batch_size, workers=workers, cache=cache, cache_use=cache_use,
         trust_remote_code=trust_remote_code, resamples=resamples, seed=seed,
         offline=offline,
@@ -154,9 +170,13 @@ def evaluate(
         protocol=require_choice("protocol", protocol, ("strict", "official")),
         tokens=True,
         frames=None if frames is None else parse_frames(frames),
+        shard=parse_shard(shard),
+        engine=require_choice("engine", engine, ("local", "ray")),
         **shared,
     )
     target = one_path(out)
+    if request.shard is not None:
+        return _score_shard(chosen, request, target, progress)
     if target is not None:
         Runs.require_target(target, overwrite=overwrite)
     records = evaluate_models(chosen, request, progress=progress)
@@ -165,6 +185,26 @@ def evaluate(
         runs.save(target, overwrite=overwrite, progress=progress)
     several = several_models or several_benchmarks or not (score is None or isinstance(score, str))
     return runs if several or len(runs) != 1 else runs[0]
+
+
+def _score_shard(
+    models: Sequence[str | Model],
+    request: EvalRequest,
+    target: Path | None,
+    progress: Progress | None,
+) -> Runs:
+    """Score the share of a shard.
+
+    Raises:
+        InputError: a run folder is to be written, or there is no shared store.
+    """
+    if target is not None:
+        raise InputError(
+            f"a shard measures nothing and writes no run folder; leave out {option('out')}, and "
+            "give it to the run that makes the table."
+        )
+    evaluate_models(models, request, progress=progress)
+    return Runs(shard=None if request.shard is None else request.shard.report())
 
 
 def _parse_rerank(rerank: int | str | None) -> int | None:

@@ -24,7 +24,7 @@ from contrapose.results.score_files import RunRecord
 
 if TYPE_CHECKING:
     from contrapose.api.inputs import PathLike
-    from contrapose.engine import Progress
+    from contrapose.engine import Progress, ShardReport
 
 
 class Plot:
@@ -159,10 +159,14 @@ class Run:
 
 
 class Runs(Sequence[Run]):
-    """Several runs, in the order of models, benchmarks and scores."""
+    """Several runs, in the order of models, benchmarks and scores.
 
-    def __init__(self, runs: Iterable[Run] = ()):
-        self._runs = tuple(runs)
+    Attributes:
+        shard: report of a shard, which scores and measures nothing; None otherwise.
+    """
+
+    def __init__(self, runs: Iterable[Run] = (), *, shard: ShardReport | None = None):
+        self._runs, self.shard = tuple(runs), shard
 
     @overload
     def __getitem__(self, index: int) -> Run: ...
@@ -183,7 +187,7 @@ class Runs(Sequence[Run]):
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        return "\n".join(map(repr, self._runs)) or "<no runs>"
+        return "\n".join(map(repr, self._runs)) or str(self.shard or "<no runs>")
 
     @property
     def results(self) -> list[Results]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -128,6 +130,20 @@ def evaluate(
             "where the model reads several at once. Left out: 8."
         ),
     ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            help="Score share i of n, such as 2/8, into the cache, and print no table; auto reads "
+            "the numbers of torchrun or Slurm. A run without it makes the table."
+        ),
+    ] = None,
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option(
+            help="local: this process. ray: --workers processes of a Ray cluster, or of this "
+            "machine where there is none."
+        ),
+    ] = "local",
     out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
     overwrite: options.Overwrite = False,
     resamples: options.Resamples = 10_000,
@@ -173,6 +189,8 @@ def evaluate(
             oracle=oracle,
             protocol=protocol,
             frames=frames,
+            shard=shard,
+            engine=engine,
             out=out,
             overwrite=overwrite,
             resamples=resamples,
@@ -180,6 +198,10 @@ def evaluate(
             offline=offline,
             progress=progress,
         )
+    report = getattr(runs, "shard", None)
+    if report is not None:
+        echo_json(json.dumps(asdict(report))) if as_json else typer.echo(str(report))
+        return
     results = tuple(run.results for run in runs)
     if as_json:
         echo_json(Evaluation(contrapose=__version__, runs=results).model_dump_json(indent=2))

@@ -71,7 +71,10 @@ BatchSize = Annotated[
     typer.Option(help="Images, captions or pairs at once. Left out: found by itself."),
 ]
 Workers = Annotated[
-    int | None, typer.Option(help="Threads that decode images. Left out: one a core.")
+    int | None,
+    typer.Option(
+        help="Threads that decode images, or with --engine ray its workers. Left out: one a core."
+    ),
 ]
 Cache = Annotated[
     str | None,

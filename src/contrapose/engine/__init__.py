@@ -1,18 +1,19 @@
 """Scoring engine: from examples and a model to score tables, through a content-addressed store."""
 
 from contrapose.engine.batches import score_missing
-from contrapose.engine.composed import score_composed
+from contrapose.engine.composed import embed_composed, score_composed
 from contrapose.engine.context import (
     CachePolicy,
     ScoringContext,
     build_blind_request,
     parse_question_template,
 )
-from contrapose.engine.edits import EditScores, edit_vectors, score_edits
+from contrapose.engine.edits import EditScores, edit_vectors, embed_edits, score_edits
 from contrapose.engine.examples import (
     embed_distinct,
     score_blind,
     score_example_parts,
+    score_example_share,
     score_examples,
     score_pairs,
     score_priors,
@@ -24,6 +25,8 @@ from contrapose.engine.galleries import (
     compute_gallery_prior,
     describe_gallery_prior,
     score_gallery,
+    score_gallery_share,
+    score_gallery_texts,
 )
 from contrapose.engine.images import Filling, ImageCache, RegionMask
 from contrapose.engine.plan import (
@@ -59,6 +62,7 @@ from contrapose.engine.score_types import (
     require_score,
     store_key,
 )
+from contrapose.engine.shards import Shard, ShardReport, parse_shard, shard_device
 from contrapose.engine.storage import default_store_folder
 from contrapose.engine.store import AnswerStore
 from contrapose.engine.videos import describe_videos, expand_videos
@@ -87,6 +91,8 @@ __all__ = [
     "RegionMask",
     "ScoringContext",
     "ScoringPlan",
+    "Shard",
+    "ShardReport",
     "base_score",
     "build_blind_request",
     "compute_caption_ids",
@@ -100,12 +106,15 @@ __all__ = [
     "describe_videos",
     "distinct_images",
     "edit_vectors",
+    "embed_composed",
     "embed_distinct",
+    "embed_edits",
     "expand_videos",
     "has_pooling",
     "load_prior_folder",
     "parse_prior",
     "parse_question_template",
+    "parse_shard",
     "plan_cells",
     "plan_examples",
     "require_known_score",
@@ -114,12 +123,16 @@ __all__ = [
     "score_composed",
     "score_edits",
     "score_example_parts",
+    "score_example_share",
     "score_examples",
     "score_gallery",
+    "score_gallery_share",
+    "score_gallery_texts",
     "score_missing",
     "score_pairs",
     "score_priors",
     "score_priors_ahead",
     "score_tokens",
+    "shard_device",
     "store_key",
 ]

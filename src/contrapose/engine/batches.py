@@ -1,13 +1,15 @@
 """Batches: order and cut what the plan holds, score what is missing, write it to the store.
 
 Batches are cut from all that the plan holds, not from what happens to be missing: a run that was
-killed and resumed scores the same batches, so that its numbers are the same to the last bit. The
-longest captions come first: should memory run out, it does so at once.
+killed and resumed scores the same batches, so that its numbers are the same to the last bit. So do
+the shards of a run, of which each takes a share of the batches. The longest captions come first:
+should memory run out, it does so at once.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,10 +20,12 @@ import numpy as np
 from contrapose.engine import executor
 from contrapose.engine.context import NO_ID, ScoredBatch, ScoreRequest
 from contrapose.engine.executor import BatchWork
+from contrapose.engine.pair_index import PairIndex, pack_ids
 from contrapose.engine.plan import count_tokens, find_unreadable_captions
 from contrapose.engine.score_types import Progress
 from contrapose.engine.store import AnswerTable, stack_columns
 from contrapose.errors import InputError, option
+from contrapose.files import digest
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 
 WRITE_INTERVAL = 5.0
@@ -86,28 +90,35 @@ def cut_batches(groups: IntArray, size: int) -> list[IntArray]:
     return [np.arange(a, b) for a, b in pairwise(cuts)]
 
 
-def pack_missing(batches: list[IntArray], missing: BoolArray, size: int) -> list[IntArray]:
-    """Keep what is missing of each batch; merge neighbors that fit together.
+def pack_missing(
+    batches: list[IntArray], missing: BoolArray, size: int, stored: BoolArray | None = None
+) -> list[IntArray]:
+    """Keep what is missing of each batch; merge what is left of those that are stored in part.
 
-    Batches that are missing entirely stay as they are. Where another benchmark has filled most of
-    them, what is left would make many small ones.
+    Batches of which nothing is stored stay as they are, whichever others are done. Where another
+    benchmark has filled most of them, what is left would make many small ones.
 
     Args:
         batches: positions, batch by batch.
         missing: for each position whether it must be scored.
         size: largest batch.
+        stored: for each position whether its score is stored; None where all that is not missing
+            is. A pair that is skipped is neither.
     """
+    stored = ~missing if stored is None else stored
     packed: list[list[IntArray]] = []
-    held = 0
+    rests: list[IntArray] = []
     for batch in batches:
         rest = batch[missing[batch]]
         if not rest.size:
             continue
-        if not packed or held + rest.size > size:
-            packed.append([])
-            held = 0
-        packed[-1].append(rest)
-        held += rest.size
+        if not stored[batch].any():
+            packed.append([rest])
+        elif rests and sum(map(len, rests)) + rest.size <= size:
+            rests.append(rest)
+        else:
+            rests = [rest]
+            packed.append(rests)
     return [np.concatenate(parts) for parts in packed]
 
 
@@ -161,15 +172,20 @@ class _PendingRequest:
 
     Attributes:
         request: the request.
-        order: positions of all pairs that can be scored, in the order of scoring.
+        order: positions of all pairs whose captions can be scored, in the order of scoring; of
+            a shard its own ones.
         missing: for each position whether it must be scored.
+        stored: for each position whether its score is stored.
         writer: receives the scored batches.
+        batches: positions of the batches, cut by the initial size; of a shard its own ones.
     """
 
     request: ScoreRequest
     order: IntArray
     missing: BoolArray
+    stored: BoolArray
     writer: PartWriter
+    batches: list[IntArray]
 
 
 def score_missing(*requests: ScoreRequest) -> list[IntArray]:
@@ -189,6 +205,7 @@ def score_missing(*requests: ScoreRequest) -> list[IntArray]:
         if (item := _find_pending(request, known < 0)) is not None
     ]
     if not pending:
+        _remember(requests)
         return rows
     writers = {id(item.request): item.writer for item in pending}
     order = [item.writer for item in pending]
@@ -207,11 +224,19 @@ def score_missing(*requests: ScoreRequest) -> list[IntArray]:
         order[0].begin()
         jobs = [(item.request, batch) for item in pending for batch in _plan_batches(item)]
         requests[0].context.executor.run(jobs, keep)
-    scored = {id(item.request) for item in pending}
+    _remember(requests)
     return [
-        request.find_rows() if id(request) in scored else known
+        _find_new_rows(request, known) if id(request) in writers else known
         for request, known in zip(requests, rows, strict=True)
     ]
+
+
+def _find_new_rows(request: ScoreRequest, known: IntArray) -> IntArray:
+    """Find each pair's row after scoring; count the new ones of a shard."""
+    rows = request.find_rows()
+    if request.context.shard is not None:
+        request.context.shard.scored[request.label] += int(((rows >= 0) & (known < 0)).sum())
+    return rows
 
 
 def score_values(request: ScoreRequest) -> FloatArray:
@@ -225,13 +250,15 @@ def _find_pending(request: ScoreRequest, missing: BoolArray) -> _PendingRequest 
     context, pairs = request.context, request.pairs
     if not missing.any():
         return None
+    stored = ~missing
     lengths: IntArray = np.zeros(1, dtype=np.int64)
+    readable = np.ones(len(request.text_ids), dtype=np.bool_)
     if request.text_ids is not NO_ID:
         lengths = count_tokens(context, request.texts)
         for j, skip in find_unreadable_captions(context, request.texts, lengths).items():
             context.skips.texts[request.score, request.text_ids[j]] = skip
-    scorable = _is_scorable(request, missing)
-    missing = missing & scorable
+            readable[j] = False
+    missing = missing & _is_scorable(request, missing)
     if not missing.any():
         return None
     if context.cache_use == "only":
@@ -241,8 +268,64 @@ def _find_pending(request: ScoreRequest, missing: BoolArray) -> _PendingRequest 
             f"leave out {option('cache_use', 'only')} to ask for them."
         )
     order = sort_pairs(pairs, lengths)
+    order = order[readable[pairs[order, 1]]]
+    batches = _cut_request(request, order)
+    if context.shard is not None:
+        batches = _take_share(request, batches, missing)
+        order = np.concatenate([np.zeros(0, dtype=np.int64), *batches])
+        share = np.zeros(len(missing), dtype=np.bool_)
+        share[order] = True
+        missing &= share
+        if not missing.any():
+            return None
     writer = PartWriter(context.progress, request.table, request.label, int(missing.sum()))
-    return _PendingRequest(request, order[scorable[order]], missing, writer)
+    return _PendingRequest(request, order, missing, stored, writer, batches)
+
+
+def _cut_request(request: ScoreRequest, order: IntArray) -> list[IntArray]:
+    """Cut batches by the initial size, without what earlier requests of the run have planned.
+
+    What is stored does not matter, so that all shards cut the same batches, and also a run that
+    goes on where another ended.
+    """
+    size = request.context.initial_batch_size
+    batches = [order[batch] for batch in cut_batches(_group_pairs(request, order), size)]
+    earlier = (request.context.requests or {}).get(request.table.folder)
+    if not earlier:
+        return batches
+    images = [pack_ids(other.image_ids)[other.pairs[:, 0]] for other in earlier]
+    texts = [pack_ids(other.text_ids)[other.pairs[:, 1]] for other in earlier]
+    known = PairIndex.of(np.concatenate(images), np.concatenate(texts))
+    new = known.find(request.image_ids, request.text_ids, request.pairs) < 0
+    return pack_missing(batches, new, size)
+
+
+def _remember(requests: Sequence[ScoreRequest]) -> None:
+    """Remember the requests of a run, whose pairs later requests do not plan again."""
+    for request in requests:
+        known = request.context.requests
+        if known is not None:
+            known.setdefault(request.table.folder, []).append(request)
+
+
+def _take_share(request: ScoreRequest, cut: list[IntArray], missing: BoolArray) -> list[IntArray]:
+    """Return the batches of the shard, and record how many scores are left to others."""
+    shard = request.context.shard
+    if shard is None:
+        return cut
+    images = request.pairs[[batch[0] for batch in cut], 0].tolist() if request.encoded else ()
+    batches = shard.take(cut, images)
+    wanted, taken = (sum(int(missing[batch].sum()) for batch in some) for some in (cut, batches))
+    key = request.table.model, request.table.score, request.label, digest(request.pairs.tobytes())
+    if wanted > taken:
+        shard.waiting[key] = wanted - taken
+    return batches
+
+
+def _group_pairs(request: ScoreRequest, order: IntArray) -> IntArray:
+    """Return for each pair its group, which stays in one batch where it fits: its image."""
+    grouped = request.has_images and request.text_ids != NO_ID
+    return request.pairs[order, 0] if grouped else np.arange(len(order))
 
 
 def _is_scorable(request: ScoreRequest, missing: BoolArray) -> BoolArray:
@@ -279,24 +362,25 @@ def _plan_batches(item: _PendingRequest) -> list[IntArray]:
     the memory that it takes. It is scored again when a run is resumed, so that the others are the
     same.
     """
-    request, order, missing = item.request, item.order, item.missing
+    request, order, missing, stored = item.request, item.order, item.missing, item.stored
     context = request.context
     size = context.initial_batch_size
-    grouped = request.has_images and request.text_ids != NO_ID
-    groups = request.pairs[order, 0] if grouped else np.arange(len(order))
+    groups = _group_pairs(request, order)
     if context.batch_size is None and executor.can_grow(size, len(order)):
         first = order[cut_batches(groups[: size + 1], size)[0]]
-        new = bool(missing[first].all())
+        new = not stored[first].any()
+        trial = first[missing[first]] if new else first
 
         def keep(_request: Any, batch: ScoredBatch) -> None:
             if new:  # else it was scored again only to measure its memory
                 item.writer.add(batch)
 
-        usage = executor.measure_memory(lambda: context.executor.run([(request, first)], keep))
+        usage = executor.measure_memory(lambda: context.executor.run([(request, trial)], keep))
         if usage is not None:
             size = executor.grow_batch_size(len(first), usage, len(order))
             rest = cut_batches(groups[len(first) :], size)
             left = missing.copy()
             left[first] &= not new
-            return pack_missing([first, *(order[len(first) + batch] for batch in rest)], left, size)
-    return pack_missing([order[batch] for batch in cut_batches(groups, size)], missing, size)
+            grown = [first, *(order[len(first) + batch] for batch in rest)]
+            return pack_missing(grown, left, size, stored)
+    return pack_missing(item.batches, missing, size, stored)

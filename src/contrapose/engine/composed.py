@@ -51,8 +51,7 @@ def score_composed(
     distinct = distinct_images(data.images)
     context.skips.images.update(distinct.unreadable)
     texts = [text for query in data.queries for text in query.texts]
-    lists = [*SUBJECTS, *STYLES] if fusion == "basic" else []
-    captions, text_index = find_distinct([*texts, *lists])
+    captions, text_index = find_distinct([*texts, *_list_corpora(fusion)])
     images, words = embed_distinct(context, distinct.refs, distinct.ids, captions)
     images, words = images[distinct.index], words[text_index]
     missing = {
@@ -92,6 +91,21 @@ def score_composed(
         notes = (*notes, "the vectors of a query's texts are averaged")
     notes = (*notes, *truncation_notes(context, captions))
     return ComposedRankings(kept, gallery, subset, notes), skipped
+
+
+def embed_composed(context: ScoringContext, score: str, data: ComposedSet) -> None:
+    """Embed the images and texts of composed queries, and return none of the vectors."""
+    fusion, _ = parse_fusion_score(score)
+    distinct = distinct_images(data.images)
+    context.skips.images.update(distinct.unreadable)
+    texts = [text for query in data.queries for text in query.texts]
+    captions, _ = find_distinct([*texts, *_list_corpora(fusion)])
+    embed_distinct(context, distinct.refs, distinct.ids, captions)
+
+
+def _list_corpora(fusion: str) -> list[str]:
+    """Texts that a fusion needs beside those of the queries."""
+    return [*SUBJECTS, *STYLES] if fusion == "basic" else []
 
 
 def _average_texts(

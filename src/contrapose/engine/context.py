@@ -43,6 +43,7 @@ from contrapose.engine.score_types import (
     require_finite,
     store_key,
 )
+from contrapose.engine.shards import Shard
 from contrapose.engine.store import AnswerStore, AnswerTable
 from contrapose.engine.videos import prepare_video
 from contrapose.errors import InputError, option
@@ -77,6 +78,9 @@ class ScoringContext:
         executor: runs the batches.
         skips: images, captions and pairs that could not be scored.
         batch_sizes: by request label the batch size that fit, once memory ran out.
+        shard: the share of the batches that is scored here; None scores all.
+        requests: by table the earlier requests of this run, whose pairs later ones do not plan
+            again; None where they are not to be remembered.
     """
 
     model: Model
@@ -90,6 +94,8 @@ class ScoringContext:
     executor: Executor = field(default_factory=LocalExecutor)
     skips: Skips = field(default_factory=Skips)
     batch_sizes: dict[str, int] = field(default_factory=dict)
+    shard: Shard | None = None
+    requests: dict[str, list[ScoreRequest]] | None = None
 
     @property
     def initial_batch_size(self) -> int:

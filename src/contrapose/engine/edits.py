@@ -99,7 +99,7 @@ def score_edits(context: ScoringContext, score: str, edits: EditSet) -> EditScor
             f"edit queries add one vector an image, and {context.model.name} gives several; ask "
             "another model."
         )
-    embedded = _embed(context, asked.base, edits)
+    embedded = embed_edits(context, asked.base, edits)
     data = edits if asked.base != CAPTIONS else caption_queries(edits)
     columns = embedded.missing_captions if asked.base == CAPTIONS else embedded.missing_images
     rows = _missing_rows(asked.base, edits, embedded)
@@ -144,13 +144,15 @@ def edit_vectors(context: ScoringContext, edits: EditSet) -> EditVectors:
     Raises:
         InputError: an image or a word has no vector.
     """
-    embedded = _embed(context, "itc:delta", edits)
+    embedded = embed_edits(context, "itc:delta", edits)
     for skip in _missing_rows("itc:delta", edits, embedded).values():
         raise InputError(f"the edit queries cannot be asked: {skip.detail}.")
     return query_vectors("itc:delta", edits, embedded)
 
 
-def _embed(context: ScoringContext, base: str, edits: EditSet) -> EmbeddedEdits:
+def embed_edits(context: ScoringContext, score: str, edits: EditSet) -> EmbeddedEdits:
+    """Embed the images, words and captions that an edit score needs."""
+    base = parse_edit_score(score).base
     refs = () if base == CAPTIONS else edits.images
     distinct = distinct_images(refs)
     context.skips.images.update(distinct.unreadable)

@@ -116,8 +116,7 @@ def score_example_parts(
         return [score_examples(context, score, examples) for examples in parts]
     with gc_paused():
         frames = [build_frame(examples) for examples in parts]
-        expanded = [expand_videos(context.model, examples) for examples in parts]
-        plan = plan_examples([example for part in expanded for example in part.examples])
+        expanded, plan = plan_example_parts(context, parts)
     values = score_pairs(context, score, plan)
     answers, start = [], 0
     for frame, part in zip(frames, expanded, strict=True):
@@ -126,6 +125,32 @@ def score_example_parts(
         answers.append(_fill_answers(context, score, plan, frame, part, index, values))
         start += len(frame)
     return answers
+
+
+def plan_example_parts(
+    context: ScoringContext, parts: Sequence[Sequence[Example]]
+) -> tuple[list[FrameExamples], ScoringPlan]:
+    """Plan the scores of the examples of several benchmarks, with frames in place of videos."""
+    expanded = [expand_videos(context.model, examples) for examples in parts]
+    return expanded, plan_examples([example for part in expanded for example in part.examples])
+
+
+def score_example_share(
+    context: ScoringContext, score: str, parts: Sequence[Sequence[Example]]
+) -> None:
+    """Score the shard's share of the batches that `score_example_parts` cuts, and return none."""
+    require_score(context.model, score)
+    if score == "prior" and isinstance(context.prior, OtherImages) and len(parts) > 1:
+        for examples in parts:
+            score_example_share(context, score, [examples])
+        return
+    with gc_paused():
+        _, plan = plan_example_parts(context, parts)
+    if score == "itc":
+        context.skips.images.update(plan.unreadable)
+        score_missing(*build_embedding_requests(context, plan.images, plan.image_ids, plan.texts))
+    else:
+        score_pairs(context, score, plan)
 
 
 def _fill_answers(

@@ -1,9 +1,8 @@
 """Executors of batched work, and device memory as the limit of a batch.
 
-An executor knows nothing of models or stores, so that another can take its place. A distributed one
-would hand each machine a share of the batches; there the work has its own copy of the model, and
-`keep` writes answers to the shared store, where every writer adds parts of its own. The machine
-that started the run then reads the table. Nothing else need be sent back.
+An executor knows nothing of models or stores, so that another can take its place. The one on Ray
+hands its workers the batches; they have copies of the model, and write parts of their own to the
+shared store. The process that started the run then reads the table.
 """
 
 from __future__ import annotations

@@ -102,23 +102,14 @@ def score_gallery(
     require_score(context.model, score)
     if score == "itc":
         return _score_cosines(context, gallery)
-    shape = len(gallery.images), len(gallery.texts)
-    if rerank is None:
-        large = shape[0] * shape[1] > SMALL_GALLERY and isinstance(context.model, Encoder)
-        rerank = DEFAULT_RERANK if large else 0
-    if rerank == 0 or rerank >= max(shape):
-        every = np.ones(shape, dtype=np.bool_)
+    rerank = _count_candidates(context, gallery, rerank)
+    if not rerank:
+        every = np.ones((len(gallery.images), len(gallery.texts)), dtype=np.bool_)
         return _build_matrix(
             context, score, gallery, _score_selected(context, score, gallery, every)
         )
-    if not isinstance(context.model, Encoder):
-        raise InputError(
-            f"{option('rerank')} finds the nearest by itc, which {context.model.name} does not "
-            f"give; {option('rerank', 0)} asks every pair."
-        )
     itc = _score_cosines(context, gallery).scores
-    of_image = select_nearest(itc, rerank, axis=1)
-    of_text = select_nearest(itc, rerank, axis=0) & (not gallery.templates)
+    of_image, of_text = _select_candidates(itc, rerank, gallery)
     selected = of_image | of_text
     scores = _score_selected(context, score, gallery, selected)
     matrix = _build_matrix(context, score, gallery, np.where(selected, scores, itc))
@@ -137,18 +128,84 @@ def score_gallery(
     )
 
 
-def _score_cosines(context: ScoringContext, gallery: Gallery) -> ScoreMatrix:
-    """Compute cosines of all images with all texts, or with the classes' prompt ensembles."""
+def score_gallery_share(
+    context: ScoringContext, score: str, gallery: Gallery, *, rerank: int | None = None
+) -> bool:
+    """Score the shard's share of the batches that `score_gallery` cuts.
+
+    Returns:
+        Whether the whole share is scored. Which pairs are to be re-ranked is known only when the
+        vectors of all shards are stored.
+
+    Raises:
+        InputError: as `score_gallery`.
+    """
+    require_score(context.model, score)
+    if score == "itc":
+        _embed_gallery(context, gallery)
+        return True
+    rerank = _count_candidates(context, gallery, rerank)
+    if not rerank:
+        selected = np.ones((len(gallery.images), len(gallery.texts)), dtype=np.bool_)
+    else:
+        vectors = _embed_gallery(context, gallery)
+        if context.shard is not None and context.shard.waits_for("itc"):
+            return False
+        of_image, of_text = _select_candidates(_cosines(gallery, *vectors), rerank, gallery)
+        selected = of_image | of_text
+    _score_selected(context, score, gallery, selected)
+    return True
+
+
+def _count_candidates(context: ScoringContext, gallery: Gallery, rerank: int | None) -> int:
+    """Candidates of each query that are re-ranked; 0 where every pair is scored.
+
+    Raises:
+        InputError: the model gives no `itc` to find the nearest by.
+    """
+    shape = len(gallery.images), len(gallery.texts)
+    if rerank is None:
+        large = shape[0] * shape[1] > SMALL_GALLERY and isinstance(context.model, Encoder)
+        rerank = DEFAULT_RERANK if large else 0
+    if rerank == 0 or rerank >= max(shape):
+        return 0
+    if not isinstance(context.model, Encoder):
+        raise InputError(
+            f"{option('rerank')} finds the nearest by itc, which {context.model.name} does not "
+            f"give; {option('rerank', 0)} asks every pair."
+        )
+    return rerank
+
+
+def _select_candidates(
+    itc: FloatArray, rerank: int, gallery: Gallery
+) -> tuple[BoolArray, BoolArray]:
+    """Select the pairs to re-rank from the side of the images and from that of the texts."""
+    of_text = select_nearest(itc, rerank, axis=0) & (not gallery.templates)
+    return select_nearest(itc, rerank, axis=1), of_text
+
+
+def _embed_gallery(context: ScoringContext, gallery: Gallery) -> tuple[FloatArray, FloatArray]:
+    """Embed all images and all texts, class names in every template."""
     distinct = distinct_images(gallery.images)
     context.skips.images.update(distinct.unreadable)
     captions, text_index = find_distinct(expand_prompts(gallery))
     images, words = embed_distinct(context, distinct.refs, distinct.ids, captions)
-    images, words = images[distinct.index], words[text_index]
+    return images[distinct.index], words[text_index]
+
+
+def _cosines(gallery: Gallery, images: FloatArray, words: FloatArray) -> FloatArray:
+    """Compute cosines of all images with all texts, or with the classes' prompt ensembles."""
     shape = len(gallery.images), len(gallery.texts)
     if not images.size or not words.size:
-        return _build_matrix(context, "itc", gallery, np.full(shape, np.nan))
+        return np.full(shape, np.nan)
     ensembles = normalize_rows(words.reshape(shape[1], -1, words.shape[1]).mean(axis=1))
-    return _build_matrix(context, "itc", gallery, grid_cosines(images, ensembles))
+    return grid_cosines(images, ensembles)
+
+
+def _score_cosines(context: ScoringContext, gallery: Gallery) -> ScoreMatrix:
+    scores = _cosines(gallery, *_embed_gallery(context, gallery))
+    return _build_matrix(context, "itc", gallery, scores)
 
 
 def _score_selected(
@@ -226,18 +283,23 @@ def compute_gallery_prior(
             )
         shuffled = np.random.default_rng(prior.seed).permutation(len(gallery.images))
         return log_prior(matrix.scores[shuffled[: prior.count]])
+    flat = score_gallery_texts(context, score, gallery)
+    priors = np.asarray(flat.reshape(len(gallery.texts), -1).mean(axis=1))
+    if np.isnan(priors).any():
+        text = gallery.texts[int(np.isnan(priors).argmax())]
+        raise InputError(f"the text {text!r} has no prior.")
+    return priors
+
+
+def score_gallery_texts(context: ScoringContext, score: str, gallery: Gallery) -> FloatArray:
+    """Compute log P(T) of a gallery's texts in every template, under noise or a folder's images."""
     images = distinct_images(gallery.images)
     captions, index = find_distinct(expand_prompts(gallery))
     plan = ScoringPlan(
         tuple(images.refs), tuple(images.ids), tuple(captions), tuple(compute_text_ids(captions)),
         pairs=np.zeros((0, 2), dtype=np.int64),
     )  # fmt: skip
-    flat = compute_priors(context, captions, score, plan)[index]
-    priors = np.asarray(flat.reshape(len(gallery.texts), -1).mean(axis=1))
-    if np.isnan(priors).any():
-        text = gallery.texts[int(np.isnan(priors).argmax())]
-        raise InputError(f"the text {text!r} has no prior.")
-    return priors
+    return compute_priors(context, captions, score, plan)[index]
 
 
 def describe_gallery_prior(prior: Prior, model: object, gallery: Gallery) -> str:

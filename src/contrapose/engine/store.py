@@ -18,7 +18,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -225,12 +225,25 @@ class AnswerTable:
         self._read_once()
         origin = PartOrigin(len(images), lists=lists)
         if self.storage is not None:
-            newest = max((origin.name for origin in self._origins), default="")
-            name, encoded = encode_part(part, newest)
+            name, encoded = encode_part(part, self.newest)
             origin = PartOrigin(len(images), name)
             self.storage.write(self.folder, name, encoded)
         self._parts.append(Part(pack_ids(images), pack_ids(texts), numbers))
         self._origins.append(origin)
+        self._index = None
+
+    @property
+    def newest(self) -> str:
+        """Name of the newest part that was read or written; empty where there is none."""
+        self._read_once()
+        return max((origin.name for origin in self._origins), default="")
+
+    def read_new(self) -> None:
+        """Read the parts that other processes have added."""
+        self._read_once()
+        known = {origin.name for origin in self._origins}
+        names = [] if self.storage is None else self.storage.names(self.folder)
+        self._read_parts([name for name in names if name not in known])
         self._index = None
 
     def _all_rows(self) -> Part | None:
@@ -305,6 +318,11 @@ class AnswerStore:
             storage = None if fingerprint.startswith(UNSTORED) else self.storage
             self._tables[key] = AnswerTable(storage, folder, fingerprint, score)
         return self._tables[key]
+
+    def append_table(self, fingerprint: str, score: str, newest: str) -> AnswerTable:
+        """Return a new table that reads nothing and appends parts behind the newest one."""
+        table = self.table(fingerprint, score)
+        return replace(table, _parts=[], _origins=[PartOrigin(0, newest)], _index=None, _read=True)
 
 
 def folder_name(text: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from contrapose.data import Benchmark
 from contrapose.engine import (
@@ -27,8 +28,9 @@ from contrapose.evaluation.parts import (
     EvalRequest,
     ask_own_question,
 )
-from contrapose.evaluation.runs import run_selection
+from contrapose.evaluation.runs import find_fitting_parts, run_selection
 from contrapose.evaluation.selection import PartData, Selection, select_with_images, with_frames
+from contrapose.evaluation.shards import require_shared_store, score_selection_share
 from contrapose.evaluation.skips import (
     count_units,
     without_units,
@@ -36,6 +38,9 @@ from contrapose.evaluation.skips import (
 from contrapose.files import gc_paused
 from contrapose.models import Model, PromptedCaptioner, load_model
 from contrapose.results.score_files import RunRecord
+
+if TYPE_CHECKING:
+    from contrapose.engine.ray_executor import RayExecutor
 
 
 def evaluate_models(
@@ -49,7 +54,8 @@ def evaluate_models(
         progress: called after each batch.
 
     Returns:
-        A run for every model, benchmark and score, in this order.
+        A run for every model, benchmark and score, in this order; none of a shard, whose tally
+        is filled in.
 
     Raises:
         InputError: an unknown name, a score that a model cannot give, or nothing to ask.
@@ -65,6 +71,73 @@ def evaluate_models(
         count, alone = request.frames
         selections = [with_frames(selection, count, alone=alone) for selection in selections]
     request = replace(request, benchmarks=tuple(selection.name for selection in selections))
+    loaded = _load_models(models, request, progress)
+    local = LocalExecutor(request.workers)
+    executors = [
+        _build_executor(*pair, request) or local for pair in zip(models, loaded, strict=True)
+    ]
+    images = ImageCache()
+    contexts = [
+        ScoringContext(
+            model,
+            store,
+            batch_size=request.batch_size,
+            prior=request.prior or NoiseImages(),
+            question=request.question,
+            progress=progress,
+            images=images,
+            cache_use=request.cache_use,
+            executor=executor,
+            shard=request.shard,
+            requests={},
+        )
+        for model, executor in zip(loaded, executors, strict=True)
+    ]
+    try:
+        return _evaluate_contexts(contexts, selections, request)
+    finally:
+        for executor in executors:
+            executor.close()
+
+
+def _evaluate_contexts(
+    contexts: Sequence[ScoringContext], selections: Sequence[Selection], request: EvalRequest
+) -> list[RunRecord]:
+    """Evaluate all models on all benchmarks, or score the share of a shard."""
+    if request.shard is not None:
+        for context, selection, score in _list_requests(contexts, selections, request):
+            names, _ = find_fitting_parts(context, selection, score)
+            score_selection_share(context, selection, score, names, request)
+        return []
+    if request.oracle is not None:
+        judge = request.oracle
+        if isinstance(judge, str) and not judge.endswith(ORACLE_SUFFIX):
+            judge = load_for_request(judge, request)
+        selections = [add_oracle(selection, judge, contexts[0]) for selection in selections]
+    runs = _evaluate_selections(contexts, selections, request)
+    if not request.common:
+        return runs
+    common = [_without_skipped(selection, runs) for selection in selections]
+    if common == selections:
+        return runs
+    notes = {
+        before.name: _note_left_out(before, after)
+        for before, after in zip(selections, common, strict=True)
+    }
+    return [
+        _add_notes(run, notes[run.results.benchmark])
+        for run in _evaluate_selections(contexts, common, request)
+    ]
+
+
+def _load_models(
+    models: Sequence[str | Model], request: EvalRequest, progress: Progress | None
+) -> list[Model]:
+    """Load models, and refuse options that do not fit them.
+
+    Raises:
+        InputError: a score that a model cannot give, a prior of nothing, a shard without a store.
+    """
     loaded = [_load(model, request, progress) for model in models]
     for model in loaded:
         for score in request.scores:
@@ -80,43 +153,37 @@ def evaluate_models(
             f"{option('prior')} is taken out of lm or vqa, and neither is asked; "
             f"see {option('score')}."
         )
+    if request.shard is not None:
+        require_shared_store(loaded, request, "a shard")
+    if request.engine == "ray":
+        require_shared_store(loaded, request, "Ray")
     if isinstance(request.prior, FolderImages):
         load_prior_folder(request.prior)  # a bad folder is refused before anything is scored
-    images = ImageCache()
-    with LocalExecutor(request.workers) as executor:
-        contexts = [
-            ScoringContext(
-                model,
-                store,
-                batch_size=request.batch_size,
-                prior=request.prior or NoiseImages(),
-                question=request.question,
-                progress=progress,
-                images=images,
-                cache_use=request.cache_use,
-                executor=executor,
-            )
-            for model in loaded
-        ]
-        if request.oracle is not None:
-            judge = request.oracle
-            if isinstance(judge, str) and not judge.endswith(ORACLE_SUFFIX):
-                judge = load_for_request(judge, request)
-            selections = [add_oracle(selection, judge, contexts[0]) for selection in selections]
-        runs = _evaluate_selections(contexts, selections, request)
-        if not request.common:
-            return runs
-        common = [_without_skipped(selection, runs) for selection in selections]
-        if common == selections:
-            return runs
-        notes = {
-            before.name: _note_left_out(before, after)
-            for before, after in zip(selections, common, strict=True)
-        }
-        return [
-            _add_notes(run, notes[run.results.benchmark])
-            for run in _evaluate_selections(contexts, common, request)
-        ]
+    return loaded
+
+
+def _build_executor(given: str | Model, model: Model, request: EvalRequest) -> RayExecutor | None:
+    """Build the executor of a model's batches on Ray; None where this process scores.
+
+    Args:
+        given: the model or its name, as the user gave it.
+        model: the loaded model.
+        request: engine, workers, device and store.
+    """
+    if request.engine == "local" or request.cache is None:
+        return None
+    from contrapose.engine.ray_executor import RayExecutor, WorkerModel, list_included_files
+
+    device = "cuda" if request.device.startswith("cuda") else request.device
+    recipe = WorkerModel(
+        model.fingerprint,
+        name=given if isinstance(given, str) else "",
+        options=_load_options(replace(request, device=device)),
+        prompt=request.prompt,
+        files=list_included_files(),
+        model=None if isinstance(given, str) else model,
+    )
+    return RayExecutor(model, recipe, request.cache, request.workers, request.device)
 
 
 def _set_prompt(model: Model, prompt: str, scores: Sequence[str]) -> Model:
@@ -160,12 +227,7 @@ def _add_notes(run: RunRecord, notes: tuple[str, ...]) -> RunRecord:
 def _evaluate_selections(
     contexts: Sequence[ScoringContext], selections: Sequence[Selection], request: EvalRequest
 ) -> list[RunRecord]:
-    jobs = [
-        (ask_own_question(context, selection, score), selection, score)
-        for context in contexts
-        for selection in selections
-        for score in list_scores(context.model, selection, request)
-    ]
+    jobs = list(_list_requests(contexts, selections, request))
     report_plan(contexts[0].progress, jobs)
     clock = JobClock(jobs)
     runs = []
@@ -174,6 +236,16 @@ def _evaluate_selections(
         runs.append(run_selection(named, selection, score, request))
         clock.finish(number)
     return runs
+
+
+def _list_requests(
+    contexts: Sequence[ScoringContext], selections: Sequence[Selection], request: EvalRequest
+) -> Iterator[tuple[ScoringContext, Selection, str]]:
+    """List every model, benchmark and score; `vqa` asks the benchmark's own question."""
+    for context in contexts:
+        for selection in selections:
+            for score in list_scores(context.model, selection, request):
+                yield ask_own_question(context, selection, score), selection, score
 
 
 def _without_skipped(selection: Selection, runs: Sequence[RunRecord]) -> Selection:
@@ -206,15 +278,21 @@ def _load(model: str | Model, request: EvalRequest, progress: Progress | None) -
     if not isinstance(model, str):
         return model
     with report_phase(progress, f"loading {model}"):
-        return load_for_request(model, request)
+        # Workers of Ray have GPUs; the process that plans needs none.
+        device = "cpu" if request.engine == "ray" else request.device
+        return load_for_request(model, replace(request, device=device))
 
 
 def load_for_request(name: str, request: EvalRequest) -> Model:
     """Load a model by name with the options of the request."""
-    return load_model(
-        name,
-        device=request.device,
-        dtype=request.dtype,
-        cut=request.long == "cut",
-        trust_remote_code=request.trust_remote_code,
-    )
+    return load_model(name, **_load_options(request))
+
+
+def _load_options(request: EvalRequest) -> dict[str, Any]:
+    """Options of `load_model`."""
+    return {
+        "device": request.device,
+        "dtype": request.dtype,
+        "cut": request.long == "cut",
+        "trust_remote_code": request.trust_remote_code,
+    }

@@ -19,6 +19,7 @@ from contrapose.engine import (
     TEXT_ONLY_SCORES,
     Prior,
     ScoringContext,
+    Shard,
     base_score,
     compute_gallery_prior,
     describe_fusion,
@@ -95,6 +96,8 @@ class EvalRequest(ScoringOptions):
         tokens: also put the token log-probabilities of `lm` and `blind` into the score tables.
         frames: frames of each video, and whether each is scored by itself; None takes the
             benchmark's own.
+        shard: the share of the batches to score; nothing is measured. None scores all.
+        engine: "local", or "ray", whose workers score.
     """
 
     benchmarks: tuple[BenchmarkLike, ...]
@@ -111,6 +114,8 @@ class EvalRequest(ScoringOptions):
     protocol: Protocol = "strict"
     tokens: bool = False
     frames: tuple[int, bool] | None = None
+    shard: Shard | None = None
+    engine: Literal["local", "ray"] = "local"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

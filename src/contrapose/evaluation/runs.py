@@ -97,10 +97,14 @@ def _summarize(
         )
 
 
-def run_selection(
-    context: ScoringContext, selection: Selection, score: str, request: EvalRequest
-) -> RunRecord:
-    """Evaluate one model on one benchmark with one score."""
+def find_fitting_parts(
+    context: ScoringContext, selection: Selection, score: str
+) -> tuple[list[str], list[str]]:
+    """Find the parts of a benchmark that a score fits, with notes on the others.
+
+    Raises:
+        InputError: it fits none.
+    """
     misfits = {
         name: find_misfit(benchmark, data, context.model, score, named=name in selection.named)
         for name, (benchmark, data) in selection.parts.items()
@@ -112,6 +116,14 @@ def run_selection(
             f"{selection.name} cannot be asked with {score}: "
             f"{notes[0] if selection.suite else next(iter(misfits.values()))}."
         )
+    return names, notes
+
+
+def run_selection(
+    context: ScoringContext, selection: Selection, score: str, request: EvalRequest
+) -> RunRecord:
+    """Evaluate one model on one benchmark with one score."""
+    names, notes = find_fitting_parts(context, selection, score)
     answers = score_parts(context, selection, score, names)
     parts: dict[str, PartRun] = {}
     skipped: dict[str, Skip] = {}
@@ -123,7 +135,7 @@ def run_selection(
         except NothingLeftError as error:
             notes.append(f"{name} is left out: {error.message.rstrip('.')}")
             lost = error.skipped
-            if len(misfits) == len(notes) and not request.strict:
+            if len(selection.parts) == len(notes) and not request.strict:
                 raise
         except InputError as error:
             if score not in DEBIASED or not selection.suite:

@@ -1,0 +1,169 @@
+"""Shards of a run: which batches a process scores, and a tally of what it did.
+
+Every process plans the whole run and cuts the same batches from it, without a word to the others.
+Shard i of n scores every n-th batch. Neither free memory nor what the store holds moves a pair from
+one shard to another. What a lost shard leaves out, a later run finds by planning again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from contrapose.errors import InputError, option
+
+T = TypeVar("T")
+
+IMAGES_PER_SHARD = 4
+"""Images per shard from which on all batches of an image go to the same shard."""
+
+LAUNCHERS = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"))
+"""Environment variables of torchrun and of Slurm: number of the process from 0, and processes."""
+
+LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID")
+"""Environment variables with the number of the process on its machine, from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Shard of a run, with a tally of its scores.
+
+    Attributes:
+        index: number of the shard, from 1.
+        count: number of shards.
+        scored: by label of the request, how many scores this process added to the store.
+        waiting: by request, how many scores of other shards the store did not hold.
+        notes: sentences for the user.
+    """
+
+    index: int
+    count: int
+    scored: Counter[str] = field(default_factory=Counter, compare=False)
+    waiting: dict[tuple[str, ...], int] = field(default_factory=dict, compare=False)
+    notes: dict[str, None] = field(default_factory=dict, compare=False)
+
+    def take(self, batches: Sequence[T], images: Sequence[int] = ()) -> list[T]:
+        """Return the batches of this shard.
+
+        Args:
+            batches: all batches of a request.
+            images: the first image of each batch, where the captions of an image fill several
+                batches and it should be encoded by one shard alone.
+        """
+        number, before, owners = -1, None, []
+        for image in images:
+            number += image != before
+            before = image
+            owners.append(number)
+        if number + 1 < IMAGES_PER_SHARD * self.count:
+            owners = list(range(len(batches)))
+        return [
+            batch
+            for batch, owner in zip(batches, owners, strict=True)
+            if owner % self.count == self.index - 1
+        ]
+
+    def waits_for(self, score: str) -> bool:
+        """Whether the store lacks scores of this type that other shards are to add."""
+        return any(left and key[2].startswith(f"{score}:") for key, left in self.waiting.items())
+
+    def report(self) -> ShardReport:
+        """Report what was scored and what is left to others."""
+        return ShardReport(
+            self.index, self.count, dict(self.scored), sum(self.waiting.values()), tuple(self.notes)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ShardReport:
+    """Report of a shard.
+
+    Attributes:
+        index: number of the shard, from 1.
+        count: number of shards.
+        scored: by label, such as `itc: images`, the scores that this process added to the store.
+        waiting: scores of other shards that were not in the store when this one read it.
+        notes: sentences for the user.
+    """
+
+    index: int
+    count: int
+    scored: Mapping[str, int]
+    waiting: int
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        done = ", ".join(f"{count:,} ({label})" for label, count in self.scored.items() if count)
+        words = f"shard {self.index} of {self.count}: scored {done or 'nothing new'}"
+        if self.waiting:
+            left = f"{self.waiting:,} of other shards were not in the cache yet"
+        else:
+            left = "nothing is left to other shards"
+        return " ".join((f"{words}; {left}.", *self.notes))
+
+
+def parse_shard(given: str | Sequence[int] | None) -> Shard | None:
+    """Parse a shard such as `2/8`, `(2, 8)` or `auto`, which reads torchrun's or Slurm's variables.
+
+    Raises:
+        InputError: it has another form, or no launcher has set its variables.
+    """
+    if given is None:
+        return None
+    if given == "auto":
+        return _read_launcher(os.environ)
+    index, count = _two_numbers(given)
+    if not 1 <= index <= count:
+        raise InputError(
+            f"{option('shard')} counts from 1: 1/{max(count, 1)} to {max(count, 1)}/"
+            f"{max(count, 1)}, found {index}/{count}; auto reads the numbers of torchrun and Slurm."
+        )
+    return Shard(index, count)
+
+
+def _two_numbers(given: str | Sequence[int]) -> tuple[int, int]:
+    words = given.split("/") if isinstance(given, str) else list(given)
+    try:
+        index, count = (int(word) for word in words)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{option('shard')} must be a shard and their number, such as 2/8, or auto; found "
+            f"{given!r}."
+        ) from None
+    return index, count
+
+
+def _read_launcher(environment: Mapping[str, str]) -> Shard:
+    for rank, size in LAUNCHERS:
+        if rank in environment and size in environment:
+            index, count = _two_numbers(f"{environment[rank]}/{environment[size]}")
+            if not 0 <= index < count:
+                raise InputError(f"{rank}={index} and {size}={count} do not go together.")
+            return Shard(index + 1, count)
+    names = " or ".join("/".join(names) for names in LAUNCHERS)
+    raise InputError(
+        f"{option('shard', 'auto')} needs {names} in the environment, as torchrun and srun set "
+        f"them; give the numbers, such as {option('shard', '2/8')}."
+    )
+
+
+def shard_device(device: str, environment: Mapping[str, str] | None = None) -> str:
+    """Return the device of a process that a launcher started: of several GPUs its own one.
+
+    Args:
+        device: as the user gave it; all but `auto` stay.
+        environment: variables; None is those of this process.
+    """
+    environment = os.environ if environment is None else environment
+    local = next((environment[name] for name in LOCAL_RANKS if name in environment), "")
+    if device != "auto" or not local.isdecimal():
+        return device
+    try:
+        import torch
+    except ImportError:
+        return device
+    count = torch.cuda.device_count()
+    return f"cuda:{int(local) % count}" if count > 1 else device

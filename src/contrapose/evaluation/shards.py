@@ -1,0 +1,121 @@
+"""Shard of an evaluation: score its share of every request into the store, and measure nothing.
+
+The requests are those of an ordinary evaluation, in the same order and cut into the same batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from contrapose.data import Benchmark, ComposedSet, EditSet, Example, Gallery
+from contrapose.engine import (
+    OtherImages,
+    ScoringContext,
+    embed_composed,
+    embed_edits,
+    score_example_share,
+    score_gallery_share,
+    score_gallery_texts,
+    score_priors,
+    score_priors_ahead,
+)
+from contrapose.engine.chat import collect_replies
+from contrapose.engine.chat_prompts import find_template, is_chat
+from contrapose.errors import InputError, option
+from contrapose.evaluation.parts import DEBIASED, EvalRequest
+from contrapose.evaluation.selection import PartData, Selection
+from contrapose.models import Model
+from contrapose.models.capabilities import UNSTORED
+from contrapose.results.shapes import find_shape
+from contrapose.scores import build_frame
+
+RERANK_NOTE = (
+    "The pairs to be re-ranked are known only when the vectors of all shards are in the cache: run "
+    "the shards once more."
+)
+
+
+def require_shared_store(models: Sequence[Model], request: EvalRequest, purpose: str) -> None:
+    """Require that scores are kept where other processes find them.
+
+    Raises:
+        InputError: there is no store, or a model's scores are never stored.
+    """
+    if request.cache is None:
+        raise InputError(
+            f"{purpose} needs a cache that all processes share; leave out {option('cache', False)}."
+        )
+    if request.cache_use == "only":
+        raise InputError(f"{purpose} does not go with {option('cache_use', 'only')}.")
+    for model in models:
+        if model.fingerprint.startswith(UNSTORED):
+            raise InputError(
+                f"{purpose} needs scores that are stored, and those of {model.name} are not: it is "
+                "a function without a fingerprint."
+            )
+
+
+def score_selection_share(
+    context: ScoringContext,
+    selection: Selection,
+    score: str,
+    names: Sequence[str],
+    request: EvalRequest,
+) -> None:
+    """Score the shard's share of one benchmark with one score.
+
+    Args:
+        context: the model, the store, the shard and the options of scoring.
+        selection: the benchmark.
+        score: name of the score.
+        names: the parts that the score fits.
+        request: options of the evaluation.
+    """
+    base = DEBIASED.get(score, score)
+    examples = {
+        name: data for name in names if isinstance(data := selection.parts[name][1], list) and data
+    }
+    if examples and not is_chat(score):
+        score_example_share(context, base, list(examples.values()))
+        if score == "lm-alpha" and len(examples) > 1:
+            score_priors_ahead(context, [example for data in examples.values() for example in data])
+    for name in names:
+        try:
+            _score_part(context, *selection.parts[name], score, request)
+        except InputError:  # the run that makes the table notes a part without a prior
+            if score not in DEBIASED or not selection.suite:
+                raise
+
+
+def _score_part(
+    context: ScoringContext, benchmark: Benchmark, data: PartData, score: str, request: EvalRequest
+) -> None:
+    """Score what examples of all parts do not share: galleries, queries, chat and priors."""
+    if isinstance(data, Gallery):
+        _score_gallery(context, score, data, request)
+    elif isinstance(data, EditSet):
+        embed_edits(context, score, data)
+    elif isinstance(data, ComposedSet):
+        embed_composed(context, score, data)
+    elif data and is_chat(score):
+        _ask_chat(context, score, benchmark, data)
+    elif data and score in DEBIASED:
+        score_priors(context, build_frame(data), DEBIASED[score], data)
+
+
+def _score_gallery(
+    context: ScoringContext, score: str, data: Gallery, request: EvalRequest
+) -> None:
+    base = DEBIASED.get(score, score)
+    done = score_gallery_share(context, base, data, rerank=request.rerank)
+    if not done and context.shard is not None:
+        context.shard.notes[RERANK_NOTE] = None
+    if score in DEBIASED and not isinstance(context.prior, OtherImages):
+        score_gallery_texts(context, base, data)
+
+
+def _ask_chat(
+    context: ScoringContext, score: str, benchmark: Benchmark, data: list[Example]
+) -> None:
+    chat = find_shape(benchmark.card).chat
+    collect_replies(context, find_template(score, tuple(chat.metrics)), data, chat.options)

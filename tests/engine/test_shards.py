@@ -1,0 +1,59 @@
+"""Shards: shares of the batches, their forms, and the variables of launchers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contrapose.engine import Shard, parse_shard, shard_device
+from contrapose.errors import InputError
+
+
+@settings(deadline=None)
+@given(st.integers(1, 9), st.lists(st.integers(0, 20), max_size=60))
+def test_every_batch_belongs_to_one_shard(count: int, images: list[int]) -> None:
+    images = sorted(images)
+    batches = list(range(len(images)))
+    for given_images in ((), images):
+        shares = [Shard(i + 1, count).take(batches, given_images) for i in range(count)]
+        assert sorted(batch for share in shares for batch in share) == batches
+
+
+def test_batches_of_an_image_go_to_one_shard_where_there_are_enough_images() -> None:
+    images = [i // 3 for i in range(60)]
+    first = Shard(1, 2).take(range(60), images)
+    assert {images[batch] for batch in first} == set(range(0, 20, 2))
+    few = Shard(1, 2).take(range(60), [i // 20 for i in range(60)])
+    assert few == list(range(0, 60, 2))
+
+
+def test_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS"):
+        monkeypatch.delenv(name, raising=False)
+    assert parse_shard("2/8") == parse_shard((2, 8)) == Shard(2, 8)
+    assert parse_shard(None) is None
+    for bad, words in {"0/3": "from 1", "4/3": "from 1", "2": "2/8", "a/b": "2/8"}.items():
+        with pytest.raises(InputError, match=words):
+            parse_shard(bad)
+    with pytest.raises(InputError, match="RANK"):
+        parse_shard("auto")
+    monkeypatch.setenv("SLURM_PROCID", "3")
+    monkeypatch.setenv("SLURM_NTASKS", "4")
+    assert parse_shard("auto") == Shard(4, 4)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert parse_shard("auto") == Shard(1, 2)
+    monkeypatch.setenv("RANK", "2")
+    with pytest.raises(InputError, match="do not go together"):
+        parse_shard("auto")
+
+
+def test_device_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
+    assert shard_device("auto", {"LOCAL_RANK": "2"}) == "cuda:2"
+    assert shard_device("auto", {"SLURM_LOCALID": "5"}) == "cuda:1"
+    assert shard_device("cpu", {"LOCAL_RANK": "2"}) == "cpu"
+    assert shard_device("auto", {}) == "auto"
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    assert shard_device("auto", {"LOCAL_RANK": "2"}) == "auto"

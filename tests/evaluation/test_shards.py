@@ -1,0 +1,181 @@
+"""Shards of an evaluation: together they score what one run scores, to the byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import contrapose as cp
+from contrapose.arrays import Ragged
+from contrapose.data import ImageRef, registry
+from contrapose.engine import FolderImages, NoiseImages, OtherImages, Prior, parse_shard
+from contrapose.errors import InputError
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
+from contrapose.models import Model
+from contrapose.results import write_run
+from tests.chatting import Chatter
+from tests.engine.models import Seeing
+from tests.fakes import Fake, choices, made, pairs, patches
+
+
+@dataclass
+class Grainy(Fake):
+    """A model whose numbers depend slightly on the batch, as those of real models do."""
+
+    def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> torch.Tensor:
+        return super().match(images, texts) + 1e-6 * len(texts)
+
+    def embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
+        return super().embed_texts(texts) + 1e-6 * len(texts)
+
+    def embed_images(self, images: Sequence[Image.Image]) -> torch.Tensor:
+        return super().embed_images(images) + 1e-6 * len(images)
+
+    def token_logprobs(self, images: Any, texts: Sequence[str]) -> Ragged:
+        ragged = super().token_logprobs(images, texts)
+        return Ragged(ragged.values - 1e-6 * len(texts), ragged.offsets)
+
+
+@pytest.fixture(autouse=True)
+def _plugged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    torn = tmp_path / "torn.png"
+    torn.write_bytes(b"\x89PNG nothing")
+    holes = [
+        replace(example, images=(ImageRef("torn", torn),)) if i == 2 else example
+        for i, example in enumerate(choices())
+    ]
+    entries = {
+        "patches": patches(),
+        "plain": made("plain", "pairs", "2 × 2", pairs()),
+        "holes": made("holes", "choice", "1 × 3", holes),
+    }
+    monkeypatch.setattr(registry, "_plugins", lambda: entries)
+
+
+def contents(run: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in run.iterdir() if file.name != "spec.json"}
+
+
+def check(
+    folder: Path, model: Callable[[], Model], count: int, use: str = "only", **options: Any
+) -> list[Any]:
+    """Compare an evaluation in shards with one in one piece; return the shards' reports."""
+
+    def request(cache: str, shard: tuple[int, int] | None = None, **more: Any) -> EvalRequest:
+        values: dict[str, Any] = {"benchmarks": ("patches",), "batch_size": 5, **options, **more}
+        return EvalRequest(
+            resamples=200, tokens=True, cache=folder / cache, shard=parse_shard(shard), **values
+        )
+
+    write_run(evaluate_models([model()], request("one")), folder / "run-one")
+    reports = []
+    for i in range(count, 0, -1):
+        asked = request("shards", (i, count))
+        assert evaluate_models([model()], asked) == []
+        assert asked.shard is not None
+        reports.append(asked.shard.report())
+    runs = evaluate_models([model()], request("shards", cache_use=use))
+    write_run(runs, folder / "run-shards")
+    assert contents(folder / "run-shards") == contents(folder / "run-one")
+    return reports
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_vectors_pairs_and_tokens_of_every_shape(tmp_path: Path, count: int) -> None:
+    reports = check(tmp_path, Grainy, count)
+    assert reports[-1].waiting == 0
+    scored: dict[str, int] = {}
+    for report in reports:
+        for label, number in report.scored.items():
+            scored[label] = scored.get(label, 0) + number
+    assert set(scored) == {"itc: captions", "itc: images", "itm: pairs", "lm: pairs"}
+    assert scored["itm: pairs"] == 78
+    if count > 1:
+        assert reports[0].waiting > 0
+        assert all(report.scored["itm: pairs"] for report in reports)
+        assert "shard 3 of 3: scored" in str(reports[0])
+
+
+@pytest.mark.parametrize("prior", [NoiseImages(2), OtherImages(3), "folder"])
+def test_priors(tmp_path: Path, prior: Prior | str) -> None:
+    if isinstance(prior, str):
+        photos = tmp_path / "photos"
+        photos.mkdir()
+        for i in range(3):
+            Image.new("RGB", (5, 5), (i, 200, 40 * i)).save(photos / f"{i}.png")
+        prior = FolderImages(photos)
+    check(tmp_path, Grainy, 3, prior=prior, scores=("lm",))
+    names = ("plain",)
+    check(tmp_path / "prior", Grainy, 3, prior=prior, scores=("prior",), benchmarks=names)
+
+
+def test_chat(tmp_path: Path) -> None:
+    check(tmp_path, Chatter, 3, benchmarks=("plain",), scores=("chat",))
+
+
+def test_an_image_that_cannot_be_read(tmp_path: Path) -> None:
+    check(tmp_path, Grainy, 2, "reuse", benchmarks=("holes", "plain"), scores=("itm", "itc"))
+
+
+def test_galleries_are_reranked_in_a_second_pass(tmp_path: Path) -> None:
+    def score(i: int) -> Any:
+        shard = parse_shard((i, 2))
+        assert shard is not None
+        asked = EvalRequest(
+            ("patches",), ("itm",), subsets=("gallery",), rerank=2, cache=tmp_path, shard=shard,
+            batch_size=5,
+        )  # fmt: skip
+        evaluate_models([Grainy()], asked)
+        return shard.report()
+
+    first, second = score(1), score(2)
+    assert any("once more" in note for note in first.notes)
+    assert second.notes == ()  # the vectors of the first are stored
+    assert score(1).scored["itm: pairs"] > 0
+    runs = evaluate_models(
+        [Grainy()],
+        EvalRequest(
+            ("patches",), ("itm",), subsets=("gallery",), rerank=2, cache=tmp_path,
+            cache_use="only", resamples=200,
+        ),
+    )  # fmt: skip
+    assert len(runs) == 1
+
+
+def test_python(tmp_path: Path) -> None:
+    examples = pairs(6)
+    both = [
+        cp.evaluate(Seeing(), on=examples, score="itc", cache=tmp_path / "c", shard=(i, 2))
+        for i in (1, 2)
+    ]
+    assert all(isinstance(runs, cp.Runs) and not len(runs) for runs in both)
+    report = getattr(both[0], "shard", None)
+    assert report is not None
+    assert sum(report.scored.values()) == 16
+    run = cp.evaluate(Seeing(), on=examples, score="itc", cache=tmp_path / "c", cache_use="only")
+    alone = cp.evaluate(Seeing(), on=examples, score="itc", cache=False)
+    assert isinstance(run, cp.Run)
+    assert isinstance(alone, cp.Run)
+    assert run.results.metrics == alone.results.metrics
+
+
+def test_refusals(tmp_path: Path) -> None:
+    def evaluate(model: Any = None, **options: Any) -> object:
+        return cp.evaluate(model or Fake(), on=pairs(2), score="itm", shard=(1, 2), **options)
+
+    with pytest.raises(InputError, match="cache"):
+        evaluate(cache=False)
+    with pytest.raises(InputError, match="only"):
+        evaluate(cache=tmp_path, cache_use="only")
+    with pytest.raises(InputError, match="out"):
+        evaluate(cache=tmp_path, out=tmp_path / "run")
+    with pytest.raises(InputError, match="fingerprint"):
+        evaluate(lambda image, text: float(np.log(len(text))), cache=tmp_path)
