@@ -58,13 +58,9 @@ def test_a_killed_run_goes_on_and_equals_the_model_on_this_machine(
         (remote,) = measure(cli, name, "--score", "lm")
         asked = [request for _, request in server.requests if "prompt_logprobs" in request]
         assert len(asked) == 12 - 4  # the first batch of four is in the store
-        (same,) = measure(cli, name, "--score", "lm")
-        (sglang,) = measure(cli, name.replace("vllm:", "sglang:"), "--score", "lm")
         (local,) = measure(cli, str(folder), "--score", "lm")
-    assert remote["metrics"] == same["metrics"]
-    for other in (sglang, local):
-        for metric, summary in other["metrics"].items():
-            assert remote["metrics"][metric]["value"] == pytest.approx(summary["value"], abs=1e-5)
+    for metric, summary in local["metrics"].items():
+        assert remote["metrics"][metric]["value"] == pytest.approx(summary["value"], abs=1e-5)
     assert remote["model"] == f"vllm:small,url={server.url}"
 
 

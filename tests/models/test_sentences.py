@@ -13,6 +13,7 @@ from contrapose.errors import InputError, MissingExtraError
 from contrapose.models import Encoder, check_model, load_model, registry
 from contrapose.models.capabilities import TokenCounter
 from tests.models.hf.small import CAPTIONS, bert_tokenizer, pictures, save_clip
+from tests.models.hf.vlm.small_vlm import llava
 
 pytest.importorskip("sentence_transformers")
 
@@ -84,6 +85,12 @@ def test_a_model_of_text_alone_is_refused(tmp_path: Path) -> None:
     network(config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     with pytest.raises(InputError, match="reads no image"):
+        load_model(f"st:{tmp_path}")
+
+
+def test_an_untrained_pooling_is_refused(tmp_path: Path) -> None:
+    llava(tmp_path)
+    with pytest.raises(InputError, match=r"no modules\.json"):
         load_model(f"st:{tmp_path}")
 
 

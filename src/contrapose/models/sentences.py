@@ -116,7 +116,8 @@ def load(source: str, revision: str | None, name: str, options: LoadOptions) -> 
     """Load a model of sentence-transformers from a folder or from the hub.
 
     Raises:
-        InputError: it cannot be loaded, or does not read both images and text.
+        InputError: it cannot be loaded, does not read both images and text, or its vectors would
+            be pooled by a rule that it was not trained with.
     """
     folder = Path(source).expanduser()
     commit = None
@@ -141,6 +142,11 @@ def load(source: str, revision: str | None, name: str, options: LoadOptions) -> 
         raise InputError(
             f"{name} reads no {unread[0]}: a dual encoder reads images and text, and this model "
             f"{', '.join(map(str, network.modalities))}."
+        )
+    if not (folder / "modules.json").is_file() and len(network) > 1:
+        raise InputError(
+            f"{name} holds no modules.json: sentence-transformers would pool its vectors by a rule "
+            "that the model was not trained with."
         )
     network.eval().requires_grad_(False)
     return SentenceEncoder(name, folder, commit, network, options)

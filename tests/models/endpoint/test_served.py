@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -165,6 +166,31 @@ def test_a_refused_caption_is_skipped_and_the_others_are_not_sent_again(
         else:
             close(remote.token_logprobs([image], [text]).values, expected[i])
     assert len(server.requests) == sent
+
+
+def test_several_requests_are_in_flight(server: Serving) -> None:
+    remote = load(server, "vllm", ",parallel=3")
+    meeting = threading.Barrier(3)
+
+    def wait(path: str, request: Mapping[str, Any]) -> Answer | None:
+        meeting.wait(timeout=20)  # broken unless three requests are there at once
+        return None
+
+    server.fault = wait
+    image = picture(32, 32)
+    texts = ["a red cube", "two dogs", "a cat"] * 2
+    assert len(remote.token_logprobs([image] * 6, texts)) == 6
+
+
+def test_a_prompt_that_begins_otherwise_is_noted(server: Serving) -> None:
+    assert len(load(server, "vllm").card.notes) == 2
+    answer = server.answer
+
+    def ignores(path: str, request: Mapping[str, Any]) -> Answer | None:
+        return answer(path, {**request, "add_special_tokens": False}) if request else None
+
+    server.fault = ignores
+    assert "begins with other tokens" in load(server, "vllm").card.notes[2]
 
 
 class Faults:

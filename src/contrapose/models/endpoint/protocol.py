@@ -42,6 +42,7 @@ class ReplyRequest:
         image: the image, as a data URL.
         question: text of the user's turn.
         prompt: the turn in the model's chat template, up to the start of the reply.
+        head: tokens of the turn before the image.
         tail: tokens of the turn after the image.
         reply: text of the reply; empty where only the prompt is of interest.
         text: prompt and reply.
@@ -51,6 +52,7 @@ class ReplyRequest:
     image: str
     question: str
     prompt: str
+    head: tuple[int, ...]
     tail: tuple[int, ...]
     reply: str = ""
     text: str = ""
@@ -58,7 +60,13 @@ class ReplyRequest:
 
 
 class LogprobServer(Protocol):
-    """A server that gives log-probabilities of given replies; thread-safe."""
+    """A server that gives log-probabilities of given replies; thread-safe.
+
+    Attributes:
+        notes: differences from the model on this machine, one sentence per note.
+    """
+
+    notes: tuple[str, ...]
 
     def count_prompt(self, request: ReplyRequest) -> int:
         """Number of tokens of the prompt, those of the image included.

@@ -225,6 +225,7 @@ class ServedModel(Endpoint):
                 f"The server states {stated}; its dtype and its weights are not visible.",
                 f"lm is of the caption's tokens and its end, {self.prompts.end_text!r}, as the "
                 f"reply to {self.prompts.prompt!r} in the model's chat template.",
+                *self._server.notes,
             ),
         )
 
@@ -329,6 +330,7 @@ class ServedModel(Endpoint):
             image=image,
             question=question,
             prompt=self.prompts.render_reply(turn, ""),
+            head=self.prompts.head_tokens(turn),
             tail=self.prompts.tail_tokens(turn),
             reply=reply,
             text=self.prompts.render_reply(turn, reply),

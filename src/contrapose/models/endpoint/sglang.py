@@ -40,6 +40,8 @@ class SglangServer:
         client: sends requests to its native protocol, `/generate`.
     """
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, client: EndpointClient):
         self._client = client
         self._heads: OrderedDict[bytes, int] = OrderedDict()

@@ -40,6 +40,7 @@ class VllmServer:
         self._client = client
         self._special = special
         self._lists_tokens = True
+        self.notes: tuple[str, ...] = ()
 
     def count_prompt(self, request: ReplyRequest) -> int:
         """Number of tokens of the prompt; its last ones must be those of the tokenizer."""
@@ -49,6 +50,12 @@ class VllmServer:
         tail = list(request.tail)
         if isinstance(ids, list) and tail and ids[-len(tail) :] != tail:
             raise other_tokens(self._client.settings.name)
+        head = list(request.head[: max(1, len(request.head) - 2)])  # an image may change the last
+        if isinstance(ids, list) and ids[: len(head)] != head:
+            self.notes = (
+                "The prompt of the server begins with other tokens than that of the model on this "
+                "machine would, so that their numbers may differ.",
+            )
         usage = response.get("usage")
         count = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
         if not isinstance(count, int) or count < len(tail):

@@ -198,6 +198,11 @@ class ChatPrompts:
         """Tokens after the image of a rendered turn."""
         return self._after_image(self._token_ids([text])[0])
 
+    def head_tokens(self, text: str) -> tuple[int, ...]:
+        """Tokens before the image of a rendered turn."""
+        ids = self._token_ids([text])[0]
+        return tuple(ids[: ids.index(self.image)])
+
     def head(self, ids: Sequence[int]) -> tuple[int, ...]:
         """Prompt tokens up to the end of the image, as the processor expands it.
 
