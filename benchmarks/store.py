@@ -97,33 +97,10 @@ def build(folder: Path, options: argparse.Namespace) -> None:
             stream.write(json.dumps({**row, "texts": captions, "right": 0}) + "\n")
             images += [ids[k % options.images]] * len(captions)
             texts += map(text_id, captions)
-    shelf = AnswerStore(folder / "store").table("silent-1", "itm:logit")
+    table = AnswerStore(folder / "store").table("silent-1", "itm:logit")
     for part in np.array_split(np.arange(len(images)), options.parts):
-        values = draw.normal(size=len(part))
-        shelf.place.write(shelf.folder, *written(shelf, part, images, texts, values))  # type: ignore[union-attr]
-
-
-def written(
-    shelf: Any, part: np.ndarray, images: list[str], texts: list[str], values: np.ndarray
-) -> tuple[str, bytes]:
-    """One part of the store, as `Shelf.add` writes it, without keeping it in memory."""
-    alone = AnswerStore(None).table(shelf.model, shelf.score)
-    kept: dict[str, bytes] = {}
-
-    class Sink:
-        def names(self, folder: str) -> list[str]:
-            return []
-
-        def read(self, folder: str, names: object) -> dict[str, bytes]:
-            return {}
-
-        def write(self, folder: str, name: str, content: bytes) -> None:
-            kept[name] = content
-
-    alone.place = Sink()
-    alone.add([images[i] for i in part], [texts[i] for i in part], {"value": values})
-    ((name, content),) = kept.items()
-    return name, content
+        values = {"value": draw.normal(size=len(part))}
+        table.add([images[i] for i in part], [texts[i] for i in part], values)
 
 
 def phases(folder: Path) -> dict[str, float]:

@@ -53,19 +53,27 @@ class ResizeCrop:
     def to_bytes(self, image: Image) -> NDArray[np.uint8]:
         """Resize and crop an image to bytes (3, h, w)."""
         import numpy as np
-        from PIL.Image import Resampling
 
         image = image if image.mode == "RGB" else image.convert("RGB")
+        return np.ascontiguousarray(np.array(self._apply(image)).transpose(2, 0, 1))
+
+    def to_gray(self, image: Image) -> NDArray[np.uint8]:
+        """Resize and crop a gray image to bytes (h, w), those of each channel of `to_bytes`."""
+        import numpy as np
+
+        return np.array(self._apply(image))
+
+    def _apply(self, image: Image) -> Image:
+        from PIL.Image import Resampling
+
         resample = Resampling(self.resample)
         height, width = self._resized_size(image.height, image.width)
         top, left, bottom, right = self._crop_box(height, width)
         if height * width > MAX_PIXELS and self.resample in SMOOTH_FILTERS:
             x, y = image.width / width, image.height / height
             box = (left * x, top * y, min(right * x, image.width), min(bottom * y, image.height))
-            image = image.resize((right - left, bottom - top), resample, box=box)
-        else:
-            image = image.resize((width, height), resample).crop((left, top, right, bottom))
-        return np.ascontiguousarray(np.array(image).transpose(2, 0, 1))
+            return image.resize((right - left, bottom - top), resample, box=box)
+        return image.resize((width, height), resample).crop((left, top, right, bottom))
 
     def _resized_size(self, height: int, width: int) -> tuple[int, int]:
         if not isinstance(self.resize, int):

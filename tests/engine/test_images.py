@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -18,7 +19,13 @@ from PIL import Image
 from contrapose.data import ImageRef, content_id
 from contrapose.data.images import open_image
 from contrapose.engine import Filling, ImageCache, RegionMask
-from contrapose.engine.images import mask_image, prepare_image, unmask_ref
+from contrapose.engine.images import (
+    PREPARED_IMAGES,
+    PreparedCache,
+    mask_image,
+    prepare_image,
+    unmask_ref,
+)
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray
 from contrapose.models import load_model
@@ -110,6 +117,33 @@ def test_zero_fill_is_applied_by_the_model(ref: ImageRef) -> None:
         torch.as_tensor(prepare_image(model, painted, open_image(painted))),
         model.prepare_image(open_image(painted)),
     )
+
+
+def test_masks_of_one_image_share_what_is_prepared(ref: ImageRef) -> None:
+    class Counting:
+        name, fingerprint, batch_size = "counting", "counting-1", 4
+        images = 0
+
+        def prepare_image(self, image: Image.Image) -> torch.Tensor:
+            self.images += image.size == (16, 12) and len(image.getcolors() or ()) > 2
+            return torch.from_numpy(np.array(image)).permute(2, 0, 1).float()
+
+    rng = np.random.default_rng(0)
+    image = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8))
+    masks = [rng.random((12, 16)) < 0.5 for _ in range(8)]
+    refs = [mask_image(ref, "id", [RegionMask.of(mask)], Filling()) for mask in masks]
+    model, cache = Counting(), PreparedCache()
+    with ThreadPoolExecutor(4) as pool:
+        prepared = list(pool.map(lambda shown: prepare_image(model, shown, image, cache), refs))
+    assert model.images == 1
+    for mask, pixels in zip(masks, prepared, strict=True):
+        assert isinstance(pixels, torch.Tensor)
+        expected = np.where(mask[..., None], 0, np.asarray(image)).transpose(2, 0, 1)
+        assert np.array_equal(pixels, expected)
+    for i in range(PREPARED_IMAGES):
+        cache.prepare(model, str(i), image)
+    cache.prepare(model, "id", image)
+    assert model.images == PREPARED_IMAGES + 2  # the oldest was dropped
 
 
 def test_a_mask_of_another_size_is_refused(ref: ImageRef) -> None:

@@ -25,7 +25,7 @@ from contrapose.engine.executor import (
     free_memory,
     is_out_of_memory,
 )
-from contrapose.engine.images import EncodedImageCache, ImageCache, prepare_image
+from contrapose.engine.images import EncodedImageCache, ImageCache, PreparedCache, prepare_image
 from contrapose.engine.plan import ScoringPlan, compute_caption_ids, text_only_pairs
 from contrapose.engine.score_types import (
     LIKELIHOOD_SCORES,
@@ -74,6 +74,7 @@ class ScoringContext:
         question: question template and answer of `vqa`.
         progress: called after each batch.
         images: cache of decoded images.
+        prepared: cache of prepared images that are masked in several ways.
         cache_use: what to do with what the store holds; when refreshed, the newest answer counts.
         executor: runs the batches.
         skips: images, captions and pairs that could not be scored.
@@ -90,6 +91,7 @@ class ScoringContext:
     question: QuestionTemplate = field(default_factory=QuestionTemplate)
     progress: Progress | None = None
     images: ImageCache = field(default_factory=ImageCache)
+    prepared: PreparedCache = field(default_factory=PreparedCache)
     cache_use: CachePolicy = "reuse"
     executor: Executor = field(default_factory=LocalExecutor)
     skips: Skips = field(default_factory=Skips)
@@ -202,7 +204,7 @@ class ScoreRequest:
             if isinstance(ref.source, VideoClip):
                 return prepare_video(self.context.model, ref.source)
             image = self.context.images.open(name, ref)
-            return prepare_image(self.context.model, ref, image)
+            return prepare_image(self.context.model, ref, image, self.context.prepared)
         except InputError as error:
             return unreadable_skip(error)
 

@@ -13,7 +13,13 @@ from torch import Tensor
 
 from contrapose.errors import InputError
 from contrapose.models import load_model
-from contrapose.models.masking.images import GRAY, can_mask_pixels, mask_pixels, zero_color
+from contrapose.models.masking.images import (
+    GRAY,
+    can_mask_pixels,
+    hide_pixels,
+    prepare_normalized,
+    zero_color,
+)
 from tests.models.hf.small import save_clip, save_naflex
 from tests.models.hf.vlm import small_vlm
 
@@ -31,6 +37,10 @@ def corner(size: tuple[int, int]) -> np.ndarray[Any, np.dtype[np.bool_]]:
     mask = np.zeros((size[1], size[0]), dtype=np.bool_)
     mask[: size[1] // 2, : size[0] // 2] = True
     return mask
+
+
+def mask_pixels(model: Any, image: Image.Image, hidden: np.ndarray) -> Any:
+    return hide_pixels(model, prepare_normalized(model, image), hidden)
 
 
 @pytest.fixture(scope="module")

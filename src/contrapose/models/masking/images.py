@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.errors import InputError, option
-from contrapose.models.capabilities import ImagePreparer
+from contrapose.models.capabilities import CropPreparer, ImagePreparer
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -58,28 +58,46 @@ def zero_color(model: object) -> tuple[float, ...]:
     return GRAY if mean is None else mean
 
 
-def mask_pixels(model: ImagePreparer, image: Image, hidden: NDArray[np.bool_]) -> PreparedImage:
-    """Prepare an image and set its masked pixels to zero; thread-safe.
+def prepare_normalized(model: ImagePreparer, image: Image) -> PreparedImage:
+    """Prepare an image and normalize it, for `hide_pixels`; thread-safe."""
+    prepared = model.prepare_image(image)
+    if _get_pixels(prepared).is_floating_point():
+        return prepared
+    if not isinstance(model, ImageNormalizer):
+        raise InputError(
+            f"the model's images cannot be normalised; use {option('baseline', 'mean')}."
+        )
+    return model.normalize_image(prepared)
+
+
+def hide_pixels(
+    model: ImagePreparer, prepared: PreparedImage, hidden: NDArray[np.bool_]
+) -> PreparedImage:
+    """Copy a normalized image with its masked pixels set to zero; thread-safe.
 
     Args:
         model: one for which `can_mask_pixels` holds.
-        image: the full image.
+        prepared: the full image, of `prepare_normalized`.
         hidden: (height, width) mask, true where the image is hidden.
     """
+    over = _prepare_cover(model, hidden)
+    blank = _get_pixels(prepared).masked_fill(over, 0.0)
+    return {**prepared, "pixel_values": blank} if isinstance(prepared, Mapping) else blank
+
+
+def _prepare_cover(model: ImagePreparer, hidden: NDArray[np.bool_]) -> Tensor:
+    """(…, 1, h, w) whether a prepared pixel lies under the mask."""
     from PIL import Image
 
-    prepared = model.prepare_image(image)
-    cover = Image.fromarray(np.where(hidden, 255, 0).astype(np.uint8)).convert("RGB")
-    drawn = _get_pixels(model.prepare_image(cover))
+    gray = Image.fromarray(hidden.astype(np.uint8) * np.uint8(255))
+    steps = model.resize_crop if isinstance(model, CropPreparer) else None
+    if steps is not None:  # three equal channels need not be resized one by one
+        import torch
+
+        return torch.from_numpy(steps.to_gray(gray) > MID_BYTE)[None]
+    drawn = _get_pixels(model.prepare_image(gray.convert("RGB")))
     over = drawn > (_midpoint(model) if drawn.is_floating_point() else MID_BYTE)
-    if not _get_pixels(prepared).is_floating_point():
-        if not isinstance(model, ImageNormalizer):
-            raise InputError(
-                f"the model's images cannot be normalised; use {option('baseline', 'mean')}."
-            )
-        prepared = model.normalize_image(prepared)
-    blank = _get_pixels(prepared).masked_fill(over.any(dim=-3, keepdim=True), 0.0)
-    return {**prepared, "pixel_values": blank} if isinstance(prepared, Mapping) else blank
+    return over.any(dim=-3, keepdim=True)
 
 
 def _midpoint(model: ImagePreparer) -> Tensor:
