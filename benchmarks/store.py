@@ -5,7 +5,7 @@
 Makes a benchmark file of examples with one image and some captions, small image files, and a store
 in which a matcher has answered every pair, in so many parts; no two pairs are alike. Then runs
 `contrapose eval … --score itm --cache-use only --out …` as a program of its own, and prints its
-time from command to results, and the same by phase from a run inside this program.
+time from command to results, by the clock and of the processor.
 """
 
 from __future__ import annotations
@@ -17,11 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -31,9 +27,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 from contrapose.data import text_id
 from contrapose.data.images import ImageRef, content_id
 from contrapose.engine import AnswerStore
-from contrapose.evaluation.evaluate import evaluate_models
-from contrapose.evaluation.parts import EvalRequest
-from contrapose.results import write_run
 
 MODEL = '''
 from contrapose.models import register_model
@@ -75,8 +68,6 @@ def main() -> None:
               f"{options.images:,} images, {options.parts} parts")  # fmt: skip
         print(f"second run, from command to results: {whole:.1f} s "
               f"({used.ru_utime + used.ru_stime:.1f} s of processor time)")  # fmt: skip
-        for phase, seconds in phases(folder).items():
-            print(f"    {seconds:5.1f} s  {phase}")
 
 
 def build(folder: Path, options: argparse.Namespace) -> None:
@@ -101,56 +92,6 @@ def build(folder: Path, options: argparse.Namespace) -> None:
     for part in np.array_split(np.arange(len(images)), options.parts):
         values = {"value": draw.normal(size=len(part))}
         table.add([images[i] for i in part], [texts[i] for i in part], values)
-
-
-def phases(folder: Path) -> dict[str, float]:
-    """Seconds of each step of the same run."""
-    spent: dict[str, float] = {}
-
-    @contextmanager
-    def timed(phase: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        spent[phase] = spent.get(phase, 0.0) + time.perf_counter() - start
-
-    def watch(module: Any, name: str, phase: str) -> None:
-        function: Callable[..., Any] = getattr(module, name)
-
-        def watched(*given: Any, **named: Any) -> Any:
-            with timed(phase):
-                return function(*given, **named)
-
-        setattr(module, name, watched)
-
-    evaluation_module, outcomes_module, asked_module = map(
-        import_module,
-        (
-            "contrapose.evaluation.evaluate",
-            "contrapose.evaluation.parts",
-            "contrapose.engine.examples",
-        ),
-    )
-    watch(evaluation_module, "select", "read the benchmark's file")
-    watch(asked_module, "plan_examples", "plan: contents, distinct images, captions, pairs")
-    watch(asked_module, "pair_values", "look up the answers")
-    watch(asked_module, "frame_of", "examples as arrays")
-    watch(outcomes_module, "measure", "measure")
-    watch(outcomes_module, "answers_table", "table of scores")
-    watch(evaluation_module, "add_up", "add up, intervals")
-    from contrapose.files import include
-    from contrapose.models import load_model
-
-    include(folder / "silent.py")
-    request = EvalRequest(
-        (str(folder / "made.jsonl"),), ("itm",), cache=folder / "store", cache_use="only"
-    )
-    with timed("all of it"):
-        with timed("load the model: torch, to look for a device"):
-            model = load_model("silent", device="auto")
-        runs = evaluate_models([model], request)
-        with timed("write the run folder"):
-            write_run(runs, folder / "run-2")
-    return spent
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from contrapose.data import ImageRef, content_id
 from contrapose.data.images import open_image
 from contrapose.engine import Filling, ImageCache, RegionMask
 from contrapose.engine.images import (
-    PREPARED_IMAGES,
     PreparedCache,
     mask_image,
     prepare_image,
@@ -106,7 +105,7 @@ def test_zero_fill_is_applied_by_the_model(ref: ImageRef) -> None:
     shown = mask_image(ref, "id", [RegionMask.of(some())], Filling())
     image = open_image(shown)
     assert np.array_equal(np.asarray(image), np.asarray(open_image(ref)))
-    plain, blank = (prepare_image(model, item, image) for item in (ref, shown))
+    plain, blank = (prepare_image(model, "id", item, image) for item in (ref, shown))
     assert isinstance(plain, torch.Tensor)
     assert isinstance(blank, torch.Tensor)
     zero = (blank == 0).all(dim=0)
@@ -114,7 +113,7 @@ def test_zero_fill_is_applied_by_the_model(ref: ImageRef) -> None:
     assert torch.equal(blank[:, ~zero], plain[:, ~zero])
     painted = mask_image(ref, "id", [RegionMask.of(some())], Filling("mean"))
     assert torch.equal(
-        torch.as_tensor(prepare_image(model, painted, open_image(painted))),
+        torch.as_tensor(prepare_image(model, "id", painted, open_image(painted))),
         model.prepare_image(open_image(painted)),
     )
 
@@ -132,18 +131,22 @@ def test_masks_of_one_image_share_what_is_prepared(ref: ImageRef) -> None:
     image = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8))
     masks = [rng.random((12, 16)) < 0.5 for _ in range(8)]
     refs = [mask_image(ref, "id", [RegionMask.of(mask)], Filling()) for mask in masks]
-    model, cache = Counting(), PreparedCache()
+    model, cache = Counting(), PreparedCache(20 * 4 * 12 * 16 * 3)
     with ThreadPoolExecutor(4) as pool:
-        prepared = list(pool.map(lambda shown: prepare_image(model, shown, image, cache), refs))
+        prepared = list(
+            pool.map(lambda shown: prepare_image(model, shown.key, shown, image, cache), refs)
+        )
     assert model.images == 1
     for mask, pixels in zip(masks, prepared, strict=True):
         assert isinstance(pixels, torch.Tensor)
         expected = np.where(mask[..., None], 0, np.asarray(image)).transpose(2, 0, 1)
         assert np.array_equal(pixels, expected)
-    for i in range(PREPARED_IMAGES):
-        cache.prepare(model, str(i), image)
+    assert cache.prepare(model, "id", image) is cache.prepare(model, "id", image)
+    assert model.images == 1
+    for i in range(20):
+        cache.normalize(model, str(i), image)
     cache.prepare(model, "id", image)
-    assert model.images == PREPARED_IMAGES + 2  # the oldest was dropped
+    assert model.images == 22  # the oldest was dropped
 
 
 def test_a_mask_of_another_size_is_refused(ref: ImageRef) -> None:

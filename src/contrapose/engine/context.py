@@ -204,7 +204,7 @@ class ScoreRequest:
             if isinstance(ref.source, VideoClip):
                 return prepare_video(self.context.model, ref.source)
             image = self.context.images.open(name, ref)
-            return prepare_image(self.context.model, ref, image, self.context.prepared)
+            return prepare_image(self.context.model, name, ref, image, self.context.prepared)
         except InputError as error:
             return unreadable_skip(error)
 

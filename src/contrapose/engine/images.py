@@ -7,8 +7,7 @@ other.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from threading import Lock
@@ -23,7 +22,7 @@ from contrapose.engine.score_types import ModelError
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray
 from contrapose.models import EncodedImage, ImageCacher, ImagePreparer, Model
-from contrapose.models.masking.images import hide_pixels, prepare_normalized
+from contrapose.models.masking.images import hide_pixels, normalize_prepared
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -182,41 +181,71 @@ def unmask_ref(name: str, ref: ImageRef) -> tuple[str, ImageRef]:
     return (source.name, source.ref) if isinstance(source, HiddenRegions) else (name, ref)
 
 
-PREPARED_IMAGES = 64
-"""Prepared images that wait for their next mask; 39 MB of 224 × 224 pixels."""
+PREPARED_BYTES = 1 << 26
+"""Bytes of prepared images that wait for their next mask, 64 MiB: 85 of 224 × 224 pixels, as bytes
+and normalized."""
 
 
 class PreparedCache:
-    """Thread-safe cache of prepared, unmasked images: the masks of one image share it."""
+    """Thread-safe cache of a model's prepared, unmasked images: the masks of one image share it."""
 
-    def __init__(self) -> None:
-        self._futures: OrderedDict[str, Future[PreparedImage]] = OrderedDict()
+    def __init__(self, budget: int = PREPARED_BYTES) -> None:
+        """Create a cache of at most so many bytes."""
+        self.budget = budget
+        self._futures: dict[tuple[str, bool], Future[PreparedImage]] = {}
+        self._sizes: dict[tuple[str, bool], int] = {}
         self._lock = Lock()
 
     def prepare(self, model: ImagePreparer, name: str, image: Image) -> PreparedImage:
+        """Prepare an image, or wait for the thread that does."""
+        return self._make_once((name, False), lambda: model.prepare_image(image))
+
+    def normalize(self, model: ImagePreparer, name: str, image: Image) -> PreparedImage:
         """Prepare and normalize an image, or wait for the thread that does."""
+        return self._make_once(
+            (name, True), lambda: normalize_prepared(model, self.prepare(model, name, image))
+        )
+
+    def _make_once(self, key: tuple[str, bool], make: Callable[[], PreparedImage]) -> PreparedImage:
         with self._lock:
-            future = self._futures.get(name)
+            future = self._futures.get(key)
             new = future is None
             if future is None:
-                future = self._futures[name] = Future()
-                if len(self._futures) > PREPARED_IMAGES:
-                    self._futures.popitem(last=False)
+                future = self._futures[key] = Future()
         if new:
             try:
-                future.set_result(prepare_normalized(model, image))
+                made = make()
             except BaseException as error:
+                with self._lock:
+                    del self._futures[key]
                 future.set_exception(error)
+            else:
+                future.set_result(made)
+                self._evict(key, _count_bytes(made))
         return future.result()
+
+    def _evict(self, key: tuple[str, bool], size: int) -> None:
+        """Record the size of what was made, and drop the oldest that there is no room for."""
+        with self._lock:
+            self._sizes[key] = size
+            while sum(self._sizes.values()) > self.budget:
+                oldest = next(iter(self._sizes))
+                del self._sizes[oldest], self._futures[oldest]
+
+
+def _count_bytes(prepared: PreparedImage) -> int:
+    tensors: Any = prepared.values() if isinstance(prepared, Mapping) else [prepared]
+    return sum(int(getattr(tensor, "nbytes", 0)) for tensor in tensors)
 
 
 def prepare_image(
-    model: Model, ref: ImageRef, image: Image, cache: PreparedCache | None = None
+    model: Model, name: str, ref: ImageRef, image: Image, cache: PreparedCache | None = None
 ) -> ImageLike:
     """Preprocess an opened image for a model outside its forward pass, masks applied.
 
     Args:
         model: the model.
+        name: content id of the image.
         ref: reference of the image.
         image: the opened image.
         cache: the model's prepared images that are masked in several ways.
@@ -224,11 +253,11 @@ def prepare_image(
     if not isinstance(model, ImagePreparer):
         return image
     source: Any = ref.source
+    cache = PreparedCache() if cache is None else cache
     if isinstance(source, HiddenRegions) and source.filling.kind == ZERO:
         hidden = source.mask(image)
-        full = (cache or PreparedCache()).prepare(model, source.name, image)
-        return hide_pixels(model, full, hidden)
-    return model.prepare_image(image)
+        return hide_pixels(model, cache.normalize(model, source.name, image), hidden)
+    return cache.prepare(model, name, image)
 
 
 CACHE_BYTES = 1 << 28

@@ -17,7 +17,7 @@ from contrapose.models.masking.images import (
     GRAY,
     can_mask_pixels,
     hide_pixels,
-    prepare_normalized,
+    normalize_prepared,
     zero_color,
 )
 from tests.models.hf.small import save_clip, save_naflex
@@ -40,7 +40,7 @@ def corner(size: tuple[int, int]) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def mask_pixels(model: Any, image: Image.Image, hidden: np.ndarray) -> Any:
-    return hide_pixels(model, prepare_normalized(model, image), hidden)
+    return hide_pixels(model, normalize_prepared(model, model.prepare_image(image)), hidden)
 
 
 @pytest.fixture(scope="module")

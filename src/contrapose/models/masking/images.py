@@ -58,9 +58,8 @@ def zero_color(model: object) -> tuple[float, ...]:
     return GRAY if mean is None else mean
 
 
-def prepare_normalized(model: ImagePreparer, image: Image) -> PreparedImage:
-    """Prepare an image and normalize it, for `hide_pixels`; thread-safe."""
-    prepared = model.prepare_image(image)
+def normalize_prepared(model: ImagePreparer, prepared: PreparedImage) -> PreparedImage:
+    """Normalize a prepared image where that is left to do, for `hide_pixels`; thread-safe."""
     if _get_pixels(prepared).is_floating_point():
         return prepared
     if not isinstance(model, ImageNormalizer):
@@ -77,7 +76,7 @@ def hide_pixels(
 
     Args:
         model: one for which `can_mask_pixels` holds.
-        prepared: the full image, of `prepare_normalized`.
+        prepared: the full image, of `normalize_prepared`.
         hidden: (height, width) mask, true where the image is hidden.
     """
     over = _prepare_cover(model, hidden)
