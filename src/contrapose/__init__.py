@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from contrapose.api.audit import audit
     from contrapose.api.build import build_pairs, build_scenes, build_triplets
     from contrapose.api.build_edits import build_edits, build_review
+    from contrapose.api.build_features import build_features
     from contrapose.api.build_video import build_boundaries, build_graph, build_steps
     from contrapose.api.catalog import benchmarks, load_benchmark, load_model, models, scores
     from contrapose.api.check import check_data, check_model
@@ -56,6 +57,7 @@ __all__ = [
     "benchmarks",
     "build_boundaries",
     "build_edits",
+    "build_features",
     "build_graph",
     "build_pairs",
     "build_review",
@@ -103,6 +105,7 @@ _MODULES = {
     "audit": "api.audit",
     "benchmarks": "api.catalog",
     "build_boundaries": "api.build_video",
+    "build_features": "api.build_features",
     "build_graph": "api.build_video",
     "build_edits": "api.build_edits",
     "build_pairs": "api.build",

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from contrapose.cli import build_edits, options
+from contrapose.cli.build_features import features
 from contrapose.cli.build_video import boundaries, graph, steps
 from contrapose.cli.console import echo_json, error_console, output_console, show, show_progress
 from contrapose.cli.options import cache_option, words_option
@@ -190,6 +191,7 @@ app.command("boundaries")(boundaries)
 app.command("steps")(steps)
 app.command("edits")(build_edits.edits)
 app.command("review")(build_edits.review)
+app.command("features")(features)
 
 
 @app.command("triplets")

@@ -8,7 +8,7 @@ from typing import Any
 GROUPS: dict[str, str] = {
     "Data": "on scores root offline subset part limit sample examples images annotations videos "
     "captions tags by common strict partial long frames benchmark caption_field image_field "
-    "zero_shot held_out data scenes world kinds relations objects min_images without where",
+    "zero_shot held_out split data scenes world kinds relations objects min_images without where",
     "Model": "model device dtype batch_size workers include include_files trust_remote_code lm "
     "teacher image_encoder text_encoder editor rewriter oracle attempts",
     "Score": "text image score prior alpha question answer prompt rerank likelihood_as prior_as "
@@ -22,7 +22,7 @@ GROUPS: dict[str, str] = {
     "Statistics": "metric test level gate resamples seed",
     "Cache": "cache no_cache cache_use",
     "Output": "out overwrite every form format as_json quiet dry_run plot time browser port host k "
-    "lance tensorboard",
+    "lance tensorboard save_as",
 }
 """Group → names of its options, in the order of the help; other options stand in `Options`."""
 
@@ -72,6 +72,10 @@ contrapose build pairs captions.csv --out pairs
 contrapose build pairs captions.txt --kinds swap,replace --balance --out pairs.jsonl""",
     "build scenes": """
 contrapose build scenes --subset swap-relation --examples 50 --out scenes""",
+    "build features": """
+contrapose build features photos --model tiny-clip --out features
+contrapose build features photos --captions a.csv --image-encoder A --text-encoder B --out features
+contrapose build features --captions test.csv --model tiny-clip --split test --out features""",
     "tune model": """
 contrapose tune tiny-clip --data scenes --with hp+hn --out tuned
 contrapose tune hf:openai/clip-vit-base-patch32 --data pairs/pairs.jsonl --lora 8 --out tuned

@@ -38,6 +38,7 @@ from contrapose.models import (
     Model,
     QuestionTemplate,
 )
+from contrapose.models.capabilities import require_side
 
 REQUIRED_CAPABILITY: Mapping[str, type] = {
     "itc": Encoder,
@@ -236,6 +237,9 @@ def require_score(model: Model, score: str) -> None:
         raise InputError(
             f"{model.name} cannot give {score!r}; it gives {', '.join(able) or 'no score'}."
         )
+    if isinstance(model, Encoder) and base_score(score).startswith("itc"):
+        for side in ("image", "text"):
+            require_side(model, side)
 
 
 def store_key(model: Model, score: str, question: QuestionTemplate | None = None) -> str:

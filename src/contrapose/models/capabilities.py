@@ -154,6 +154,22 @@ class Encoder(Model, Protocol):
         """(n, d) vectors of unit length."""
 
 
+def require_side(model: Model, side: str) -> None:
+    """Require that an encoder can embed a side, `image` or `text`.
+
+    An encoder of one side alone has an attribute `sides` with that one.
+
+    Raises:
+        InputError: it cannot.
+    """
+    sides: Sequence[str] = getattr(model, "sides", ("image", "text"))
+    if side not in sides:
+        words = {"image": ("images", "an image encoder"), "text": ("captions", "a text encoder")}
+        raise InputError(
+            f"{model.name} cannot embed {words[side][0]}: it is {words[sides[0]][1]} alone."
+        )
+
+
 @runtime_checkable
 class Matcher(Model, Protocol):
     """A fusion encoder: one network reads image and caption jointly (score `itm`)."""

@@ -34,6 +34,7 @@ from contrapose.metrics.fusion import (
     fuse_similarities,
 )
 from contrapose.models import Model
+from contrapose.models.capabilities import require_side
 from contrapose.scores import UNKNOWN_SKIP
 from contrapose.search.backends import VectorBackend
 from contrapose.search.exact import multiply, rank_row, search_exact
@@ -208,6 +209,7 @@ class Searcher:
             self._context = ScoringContext(self.model, AnswerStore(None))
         missing = [text for text in dict.fromkeys(texts) if text not in self._texts]
         if missing:
+            require_side(self.model, "text")
             _, vectors = embed_distinct(self._context, [], [], missing)
             names = compute_caption_ids(self._context, missing)
             for text, name, vector in zip(missing, names, vectors, strict=True):

@@ -37,7 +37,7 @@ from contrapose.files import (
 )
 from contrapose.metrics import FloatArray
 from contrapose.models import Encoder, Model
-from contrapose.models.capabilities import UNSTORED
+from contrapose.models.capabilities import UNSTORED, require_side
 from contrapose.scores import UNKNOWN_SKIP, Skip
 from contrapose.search.index import (
     COLUMNS,
@@ -198,6 +198,7 @@ def require_encoder(model: Model) -> Encoder:
         )
     if model.fingerprint.startswith(UNSTORED):
         raise InputError(f"{model.name} has no fingerprint, so its index could not be checked.")
+    require_side(model, "image")
     return model
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,7 +13,7 @@ import torch
 from torch.nn.functional import normalize
 
 from contrapose.errors import InputError, option
-from contrapose.models.joined import SPEC, JoinedSpec, Side, read_joined_spec
+from contrapose.models.joined import SPEC, JoinedSpec, model_side, read_joined_spec
 from contrapose.models.names import parse_name
 from contrapose.models.registry import model_names
 from contrapose.tune.data.rows import (
@@ -275,7 +274,7 @@ class _CachedFeatures:
         made = read_joined_spec(spec).resolve_paths(self.folder)
         if made != joining:
             raise InputError(
-                f"was made by {made.image.source} and {made.text.source}, not by {model.name}: "
+                f"was made by {made.describe()}, not by {model.name}: "
                 f"contrapose tune heads {option('features', str(self.folder))} joins those.",
                 file=self.folder,
             )
@@ -300,8 +299,7 @@ def _make_joining(request: TuneRequest) -> JoinedSpec:
             raise InputError(
                 f"is the model itself: heads need another {option('out')}.", file=request.out
             )
-        parsed = replace(parsed, body=str(folder))
-    side = Side(str(parsed), kind="model")
+    side = model_side(request.model)
     return JoinedSpec(side, side)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch.nn.functional import normalize
 
 import contrapose as cp
+from contrapose.engine.score_types import require_score
 from contrapose.errors import InputError
 from contrapose.models import load_model
 from contrapose.models.conformance import check_model
@@ -120,3 +121,39 @@ def test_code_that_a_folder_names_needs_the_users_trust(tmp_path: Path, nested: 
         assert not (tmp_path / "ran").exists()
     load_model(str(folder), trust_remote_code=True)
     assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(("side", "with_head"), [("image", True), ("image", False), ("text", True)])
+def test_one_side_alone(tmp_path: Path, side: str, with_head: bool) -> None:
+    plain: Any = load_model("tiny-clip")
+    width = plain.embed_texts(CAPTIONS[:1]).shape[1]
+    both = {"image": None, "text": None, side: Side("tiny-clip", kind="model")}
+    maps = {f"{side}.weight": torch.eye(5, width)} if with_head else {}
+    save_joined(tmp_path / "joined", JoinedSpec(**both), maps)
+    model: Any = load_model(f"joined:{tmp_path / 'joined'}")
+    assert model.sides == (side,)
+    inputs: dict[str, Any] = {"image": pictures(), "text": ["a red cube", "a ball"]}
+    embed = {"image": model.embed_images, "text": model.embed_texts}
+    vectors = embed[side](inputs[side])
+    theirs = {"image": plain.embed_images, "text": plain.embed_texts}[side](inputs[side])
+    expected = normalize(theirs @ maps[f"{side}.weight"].T, dim=1) if maps else theirs
+    torch.testing.assert_close(vectors, expected)
+    other = {"image": "text", "text": "image"}[side]
+    with pytest.raises(InputError, match=f"cannot embed.*{side} encoder alone"):
+        embed[other](inputs[other])
+    with pytest.raises(InputError, match="encoder alone"):
+        require_score(model, "itc")
+    files = [tmp_path / "a.png", tmp_path / "b.png"]
+    for picture, file in zip(pictures(), files, strict=False):
+        picture.save(file)
+    if side == "image":
+        assert cp.index(files, model=model, out=tmp_path / "index").added == 2
+        index = cp.load_index(tmp_path / "index", model=model)
+        assert [hit.path for hit in cp.search(index, image=files[0], k=1).hits] == ["b.png"]
+        with pytest.raises(InputError, match="cannot embed captions"):
+            cp.search(index, text="a red cube")
+    else:
+        with pytest.raises(InputError, match="cannot embed images"):
+            cp.index(files, model=model, out=tmp_path / "index")
+    with pytest.raises(InputError, match=f"needed are {side}.weight"):
+        save_joined(tmp_path / "wrong", JoinedSpec(**both), {f"{other}.weight": torch.eye(5)})

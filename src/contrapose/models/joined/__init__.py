@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -90,19 +90,51 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class JoinedSpec:
-    """Spec of joined encoders: the image and the text encoder.
+    """Spec of joined encoders: the image and the text encoder, or one of them.
 
     Attributes:
-        image: the image encoder.
-        text: the sentence encoder.
+        image: the image encoder; None where there is a text encoder alone.
+        text: the sentence encoder; None where there is an image encoder alone.
     """
 
-    image: Side
-    text: Side
+    image: Side | None
+    text: Side | None
+
+    def __post_init__(self) -> None:
+        if self.image is None and self.text is None:
+            raise ValueError("a joined model without an encoder")
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """Sides that have an encoder: `image`, `text`, or both."""
+        encoders = {"image": self.image, "text": self.text}
+        return tuple(name for name, side in encoders.items() if side is not None)
 
     def resolve_paths(self, start: Path) -> JoinedSpec:
         """Copy with paths relative to `start` made absolute."""
-        return JoinedSpec(_resolve_side(self.image, start), _resolve_side(self.text, start))
+        image, text = (
+            None if side is None else _resolve_side(side, start) for side in (self.image, self.text)
+        )
+        return JoinedSpec(image, text)
+
+    def describe(self) -> str:
+        """Sources of the encoders in words."""
+        return " and ".join(side.source for side in (self.image, self.text) if side is not None)
+
+
+def model_side(model: str) -> Side:
+    """Side that is a model; its folder is absolute, so that it is there from any working directory.
+
+    Raises:
+        InputError: it is no model string.
+    """
+    from contrapose.models.names import parse_name
+    from contrapose.models.registry import model_names
+
+    parsed = parse_name(model, model_names())
+    if parsed.scheme in ("folder", "joined"):
+        parsed = replace(parsed, body=str(Path(parsed.body).expanduser().resolve()))
+    return Side(str(parsed), kind="model")
 
 
 def save_joined(folder: Path, spec: JoinedSpec, heads: Mapping[str, Tensor]) -> None:
@@ -112,23 +144,25 @@ def save_joined(folder: Path, spec: JoinedSpec, heads: Mapping[str, Tensor]) -> 
         folder: must not exist, or be empty.
         spec: the encoders.
         heads: `image.weight` (d, image's) and `text.weight` (d, text's); optional `image.bias` and
-            `text.bias` (d,), and a hidden layer per side (`HIDDEN_KEYS`).
+            `text.bias` (d,), and a hidden layer per side (`HIDDEN_KEYS`). Of one encoder alone:
+            those of its side, or none.
 
     Raises:
         InputError: the folder is taken, or the heads do not fit together.
     """
     from safetensors.torch import save
 
-    check_heads(heads, folder)
+    check_heads(heads, folder, spec.sides)
     contiguous = {name: head.detach().cpu().float().contiguous() for name, head in heads.items()}
     content = {"format": FORMAT, **asdict(spec)}
     with new_folder(folder) as new:
-        write_bytes(new / HEADS, save(contiguous))
+        if heads:
+            write_bytes(new / HEADS, save(contiguous))
         write_text(new / SPEC, json.dumps(content, indent=2) + "\n")
 
 
 def read_joined(folder: Path) -> tuple[JoinedSpec, dict[str, Tensor]]:
-    """Read the spec of a folder, and its heads in float32.
+    """Read the spec of a folder, and its heads in float32; one encoder alone may have none.
 
     Raises:
         InputError: a file is missing or damaged.
@@ -137,11 +171,13 @@ def read_joined(folder: Path) -> tuple[JoinedSpec, dict[str, Tensor]]:
     from safetensors.torch import load
 
     spec = read_joined_spec(folder / SPEC)
+    if len(spec.sides) == 1 and not (folder / HEADS).exists():
+        return spec, {}
     try:
         heads = {name: head.float() for name, head in load((folder / HEADS).read_bytes()).items()}
     except (OSError, SafetensorError) as error:
         raise InputError(f"cannot be read ({error}).", file=folder / HEADS) from None
-    check_heads(heads, folder / HEADS)
+    check_heads(heads, folder / HEADS, spec.sides)
     return spec, heads
 
 
@@ -157,23 +193,36 @@ def read_joined_spec(file: Path) -> JoinedSpec:
             raise InputError(
                 f"is of format {content['format']!r}; this program reads {FORMAT!r}.", file=file
             )
-        return JoinedSpec(_parse_side(content["image"]), _parse_side(content["text"]))
+        image, text = (
+            None if content.get(name) is None else _parse_side(content[name])
+            for name in ("image", "text")
+        )
+        return JoinedSpec(image, text)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"cannot be read ({error}).", file=file) from None
 
 
-def check_heads(heads: Mapping[str, Tensor], file: Path) -> None:
-    """Raise `InputError` unless there is one head per side, both of one output dimension."""
-    faults = [find_head_fault(heads, side) for side in ("image", "text")]
-    strange = [name for name in heads if name.partition(".")[0] not in ("image", "text")]
+def check_heads(
+    heads: Mapping[str, Tensor], file: Path, sides: Sequence[str] = ("image", "text")
+) -> None:
+    """Raise `InputError` unless there is one head per side, both of one output dimension.
+
+    A model of one side may also have no head.
+    """
+    if len(sides) == 1 and not heads:
+        return
+    faults = [find_head_fault(heads, side) for side in sides]
+    strange = [name for name in heads if name.partition(".")[0] not in sides]
     if strange or "names" in faults:
         raise InputError(
-            f"the heads are {', '.join(sorted(heads)) or 'none'}; needed are image.weight and "
-            "text.weight, and there may be image.bias and text.bias, and of a hidden layer all of "
-            f"{', '.join(f'image.{name}' for name in HIDDEN_KEYS)}, and for text alike.",
+            f"the heads are {', '.join(sorted(heads)) or 'none'}; needed are "
+            f"{' and '.join(f'{side}.weight' for side in sides)}, and there may be "
+            f"{' and '.join(f'{side}.bias' for side in sides)}, and of a hidden layer all of "
+            f"{', '.join(f'{sides[0]}.{name}' for name in HIDDEN_KEYS)}"
+            f"{', and for text alike' if len(sides) > 1 else ''}.",
             file=file,
         )
-    if "shapes" in faults or len(heads["image.weight"]) != len(heads["text.weight"]):
+    if "shapes" in faults or len({len(heads[f"{side}.weight"]) for side in sides}) > 1:
         shapes = {name: tuple(head.shape) for name, head in heads.items()}
         raise InputError(f"the heads do not fit together: {shapes}.", file=file)
 
@@ -200,6 +249,8 @@ __all__ = [
     "JoinedSpec",
     "Side",
     "load",
+    "load_encoders",
+    "model_side",
     "read_joined",
     "save_joined",
 ]
@@ -216,11 +267,36 @@ def load(folder: Path, name: str, options: LoadOptions) -> JoinedEncoder:
     try:
         import torch  # noqa: F401
 
-        if "hf" in (sides.image.kind, sides.text.kind):
+        if any(side is not None and side.kind == "hf" for side in (sides.image, sides.text)):
             import transformers  # noqa: F401
     except ImportError as error:
         missing = error.name or "transformers"
         raise MissingExtraError(missing, "hf", f"The model {name}") from None
     from contrapose.models.joined.model import JoinedEncoder
 
-    return JoinedEncoder(folder, name, options)
+    spec, heads = read_joined(folder)
+    files = [file for file in (folder / SPEC, folder / HEADS) if file.exists()]
+    return JoinedEncoder(spec, heads, name, options, folder=folder, files=files)
+
+
+def load_encoders(
+    image: str | None, text: str | None, options: LoadOptions
+) -> tuple[JoinedEncoder, JoinedSpec]:
+    """Load an image encoder, a text encoder, or both, without heads; and their spec.
+
+    Each gives unit vectors of its own width. Paths of the spec are absolute.
+
+    Raises:
+        InputError: an encoder cannot be used.
+        MissingExtraError: torch or transformers is not installed.
+    """
+    try:
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(error.name or "transformers", "hf", "An encoder") from None
+    from contrapose.models.joined.model import JoinedEncoder
+
+    named = (None if source is None else Side(source) for source in (image, text))
+    spec = JoinedSpec(*named).resolve_paths(Path())
+    return JoinedEncoder(spec, {}, spec.describe(), options), spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor
 
@@ -16,9 +16,10 @@ from contrapose.models.capabilities import (
     ImagePreparer,
     ModelCard,
     TokenCounter,
+    require_side,
 )
 from contrapose.models.exact import exact_inference, normalize_rows
-from contrapose.models.joined import HEADS, SPEC, JoinedSpec, Side, apply_head, read_joined
+from contrapose.models.joined import SPEC, JoinedSpec, Side, apply_head
 from contrapose.models.joined.encoders import HFImageEncoder, HFTextEncoder, TimmImageEncoder
 from contrapose.models.masking.images import ImageNormalizer
 from contrapose.models.names import fingerprint, parse_name
@@ -167,53 +168,76 @@ class ModelTextEncoder:
 
 
 ImageSideEncoder = HFImageEncoder | TimmImageEncoder | ModelImageEncoder
+TextSideEncoder = HFTextEncoder | ModelTextEncoder
 
 
 class JoinedEncoder:
     """Dual encoder of two joined encoders: score `itc` is the cosine of the head outputs.
 
-    Heads are applied in float32, whatever the dtype of the encoders.
+    Heads are applied in float32, whatever the dtype of the encoders. With one encoder alone, only
+    its side can be embedded, and without a head a side gives its encoder's vectors.
 
     Attributes:
+        sides: those that can be embedded.
         name: the canonical model string.
         fingerprint: hash of both encoders and the heads.
         batch_size: default number of images or captions per call.
-        image: the image encoder, without its head.
-        text: the sentence encoder, without its head.
+        image: the image encoder, without its head; None where there is none.
+        text: the sentence encoder, without its head; None where there is none.
         card: the model card.
         text_masks: supported kinds of masking.
         pixel_mean: the color that is zero for the image encoder.
     """
 
-    def __init__(self, folder: Path, name: str, options: LoadOptions):
-        spec, heads = read_joined(folder)
+    def __init__(
+        self,
+        spec: JoinedSpec,
+        heads: Mapping[str, Tensor],
+        name: str,
+        options: LoadOptions,
+        *,
+        folder: Path | None = None,
+        files: Sequence[Path] = (),
+    ):
+        """Load the encoders.
+
+        Args:
+            spec: the encoders; paths start at the folder.
+            heads: of each side; none for the encoders' vectors.
+            name: of the model.
+            options: how to load the encoders.
+            folder: of `joined.json`; None is the working directory.
+            files: files that the fingerprint covers.
+        """
         self.name = name
         self.batch_size = 64
-        self.image, self.text = load_both_encoders(spec, folder, name, options)
+        self.sides = spec.sides
+        self.image, self.text = load_both_encoders(spec, folder or Path(), name, options)
         self._heads = {key: head.to(options.device) for key, head in heads.items()}
-        self.text_masks = self.text.masks
-        self.pixel_mean = self.image.mean
+        self.text_masks = () if self.text is None else self.text.masks
+        self.pixel_mean = None if self.image is None else self.image.mean
         self.fingerprint = fingerprint(
-            [folder / SPEC, folder / HEADS],
-            image=self.image.fingerprint,
-            text=self.text.fingerprint,
-            pool=self.text.pool,
+            list(files),
+            image="" if self.image is None else self.image.fingerprint,
+            text="" if self.text is None else self.text.fingerprint,
+            pool="" if self.text is None else self.text.pool,
             dtype=options.dtype,
             cut=options.cut,
+            **({} if files else {"spec": repr(_without_paths(spec))}),
         )
         self.card = ModelCard(
             family="joined encoders",
             parameters=self._encoder_parameters() + sum(head.numel() for head in heads.values()),
             dtype=options.dtype,
-            preprocessing=self.image.preprocessing,
+            preprocessing="" if self.image is None else self.image.preprocessing,
             context=self.context,
-            notes=(f"{_describe(spec)} in {heads['image.weight'].shape[0]} dimensions",),
+            notes=(_describe(spec, heads),),
         )
 
     @exact_inference
     def embed_images(self, images: Sequence[ImageLike]) -> Tensor:
         """Unit vectors (n, d) in float32."""
-        return project_vectors(self.image.features(images), self._heads, "image", self.name)
+        return project_vectors(self._image.features(images), self._heads, "image", self.name)
 
     @exact_inference
     def embed_texts(self, texts: Sequence[str]) -> Tensor:
@@ -222,54 +246,64 @@ class JoinedEncoder:
         Raises:
             InputError: a caption is empty, or too long.
         """
-        return project_vectors(self.text.features(texts), self._heads, "text", self.name)
+        return project_vectors(self._text.features(texts), self._heads, "text", self.name)
 
     def prepare_image(self, image: Image) -> PreparedImage:
         """Preprocess an image; normalization may be left to the device."""
-        return self.image.prepare(image)
+        return self._image.prepare(image)
 
     @property
     def resize_crop(self) -> ResizeCrop | None:
         """Resize and crop that prepare an image, where these are all."""
-        return self.image.resize_crop
+        return None if self.image is None else self.image.resize_crop
 
     def normalize_image(self, prepared: PreparedImage) -> PreparedImage:
         """Normalize a prepared image."""
-        return self.image.normalize(prepared)
+        return self._image.normalize(prepared)
 
     @property
     def context(self) -> int:
-        """Context length: most tokens of a caption, start and end included."""
-        return self.text.context
+        """Context length: most tokens of a caption, start and end included; 0 without captions."""
+        return 0 if self.text is None else self.text.context
 
     @property
     def cuts(self) -> bool:
         """Whether longer captions are truncated."""
-        return self.text.cuts
+        return self.text is not None and self.text.cuts
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each caption before truncation, start and end included."""
-        return self.text.counts(texts)
+        return self._text.counts(texts)
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text before truncation, without special tokens."""
-        return self.text.token_ids(texts)
+        return self._text.token_ids(texts)
+
+    @property
+    def _image(self) -> ImageSideEncoder:
+        require_side(self, "image")
+        return cast("ImageSideEncoder", self.image)
+
+    @property
+    def _text(self) -> TextSideEncoder:
+        require_side(self, "text")
+        return cast("TextSideEncoder", self.text)
 
     def _encoder_parameters(self) -> int:
-        """Number of parameters of both encoders; a shared model counts once."""
-        models = [getattr(side, "model", None) for side in (self.image, self.text)]
-        twice = models[0] is not None and models[0] is models[1]
-        return self.image.parameters + (0 if twice else self.text.parameters)
+        """Number of parameters of all encoders; a shared model counts once."""
+        encoders = [side for side in (self.image, self.text) if side is not None]
+        counted = {id(getattr(side, "model", side)): side.parameters for side in encoders}
+        return sum(counted.values())
 
 
 def load_both_encoders(
     spec: JoinedSpec, folder: Path, name: str, options: LoadOptions
-) -> tuple[ImageSideEncoder, HFTextEncoder | ModelTextEncoder]:
-    """Load both encoders; a shared model is loaded once."""
-    image = load_image_encoder(spec, folder, name, options)
+) -> tuple[ImageSideEncoder | None, TextSideEncoder | None]:
+    """Load the encoders that there are; a shared model is loaded once."""
+    image = None if spec.image is None else load_image_encoder(spec, folder, name, options)
     if isinstance(image, ModelImageEncoder) and spec.image == spec.text:
         return image, ModelTextEncoder(image.model)
-    return image, load_text_encoder(spec, folder, name, options)
+    return image, None if spec.text is None else load_text_encoder(spec, folder, name, options)
 
 
 def load_image_encoder(
@@ -277,6 +311,8 @@ def load_image_encoder(
 ) -> ImageSideEncoder:
     """Load the image encoder alone, for training a head."""
     side = spec.image
+    if side is None:
+        raise InputError("names no image encoder.", file=folder / SPEC)
     if side.kind == "model":
         return ModelImageEncoder(load_dual_encoder(_resolve_source(side, folder), folder, options))
     if side.kind == "hf":
@@ -291,24 +327,27 @@ def load_image_encoder(
 
 def load_text_encoder(
     spec: JoinedSpec, folder: Path, name: str, options: LoadOptions
-) -> HFTextEncoder | ModelTextEncoder:
+) -> TextSideEncoder:
     """Load the sentence encoder alone, for training a head."""
-    if spec.text.kind == "model":
-        return ModelTextEncoder(
-            load_dual_encoder(_resolve_source(spec.text, folder), folder, options)
-        )
-    if spec.text.kind != "hf":
+    side = spec.text
+    if side is None:
+        raise InputError("names no text encoder.", file=folder / SPEC)
+    if side.kind == "model":
+        return ModelTextEncoder(load_dual_encoder(_resolve_source(side, folder), folder, options))
+    if side.kind != "hf":
         raise InputError("its text encoder must be of kind hf or model.", file=folder / SPEC)
-    return HFTextEncoder(spec.text, _resolve_source(spec.text, folder), name, options)
+    return HFTextEncoder(side, _resolve_source(side, folder), name, options)
 
 
 def project_vectors(vectors: Tensor, heads: Mapping[str, Tensor], side: str, name: str) -> Tensor:
-    """Project vectors (n, d) by a side's head to unit length.
+    """Project vectors (n, d) by a side's head to unit length; without one they stay as they are.
 
     Raises:
         InputError: the head is of another width than the vectors.
     """
-    weight = heads[f"{side}.weight"]
+    weight = heads.get(f"{side}.weight")
+    if weight is None:
+        return normalize_rows(vectors)
     if weight.shape[1] != vectors.shape[1]:
         raise InputError(
             f"the {side} head of {name} takes {weight.shape[1]} numbers and its encoder gives "
@@ -317,11 +356,25 @@ def project_vectors(vectors: Tensor, heads: Mapping[str, Tensor], side: str, nam
     return normalize_rows(apply_head(vectors, heads, side))
 
 
-def _describe(spec: JoinedSpec) -> str:
+def _describe(spec: JoinedSpec, heads: Mapping[str, Tensor]) -> str:
+    if spec.image is None or spec.text is None:
+        what = "captions alone" if spec.image is None else "images alone"
+        return f"{what}, by {spec.describe()}{' with a head' if heads else ''}"
     image, text = spec.image.source, spec.text.source
+    if not heads:
+        return f"images by {image}, captions by {text}, without heads"
+    width = heads["image.weight"].shape[0]
     if spec.image.kind == "model" and spec.image == spec.text:
-        return f"{image} with a head a side,"
-    return f"images by {image}, captions by {text}, joined"
+        return f"{image} with a head a side, in {width} dimensions"
+    return f"images by {image}, captions by {text}, joined in {width} dimensions"
+
+
+def _without_paths(spec: JoinedSpec) -> tuple[Any, ...]:
+    """Options of the encoders that change vectors; their files have fingerprints of their own."""
+    return tuple(
+        None if side is None else (side.kind, side.pool, side.normalise)
+        for side in (spec.image, spec.text)
+    )
 
 
 def _resolve_source(side: Side, folder: Path) -> str:

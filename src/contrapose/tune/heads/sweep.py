@@ -218,6 +218,11 @@ def sweep_folder(request: SweepRequest, progress: ProgressCallback | None = None
     joining = _find_encoders(request)
     settings = request.settings
     if joining is not None:
+        if joining.image is None or joining.text is None:
+            raise InputError(
+                f"holds features of one side alone, by {joining.describe()}: heads need both.",
+                file=request.features,
+            )
         unit = (joining.image.normalise, joining.text.normalise)
         settings = replace(settings, unit=unit)
     learnt = read_features(request.features, "train")

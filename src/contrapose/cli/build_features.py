@@ -1,0 +1,117 @@
+"""`contrapose build features`: vectors of images and captions as plain arrays."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contrapose.cli import options
+from contrapose.cli.console import echo_json, output_console, show, show_progress
+from contrapose.cli.options import cache_option
+
+
+class FeatureFormat(StrEnum):
+    """Number formats of arrays."""
+
+    float16 = "float16"
+    float32 = "float32"
+
+
+def features(
+    out: Annotated[Path, typer.Option(help="The folder of features; other splits stay.")],
+    images: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A folder of images, or a .txt file with a path a line. With --captions: the "
+            "folder where the paths of their images start; left out: beside the captions."
+        ),
+    ] = None,
+    captions: Annotated[
+        Path | None,
+        typer.Option(
+            help="A .jsonl, .csv, .tsv or .parquet table with caption and image, plain text with a "
+            "caption a line, or COCO's or Karpathy's .json."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A dual encoder for both sides.", autocompletion=options.complete_models),
+    ] = None,
+    image_encoder: Annotated[
+        str | None, typer.Option(help="An image encoder: a folder, or an id on the hub.")
+    ] = None,
+    text_encoder: Annotated[
+        str | None, typer.Option(help="A sentence encoder: a folder, or an id on the hub.")
+    ] = None,
+    split: Annotated[
+        str, typer.Option(help="train, or test for what heads are measured on.")
+    ] = "train",
+    save_as: Annotated[
+        FeatureFormat, typer.Option(help="Number format of the arrays.")
+    ] = FeatureFormat.float32,
+    caption_field: Annotated[
+        str | None, typer.Option(help="The table's column of captions, if it has another name.")
+    ] = None,
+    image_field: Annotated[
+        str | None, typer.Option(help="The table's column of images, if it has another name.")
+    ] = None,
+    device: options.Device = "auto",
+    dtype: options.Dtype = None,
+    batch_size: options.BatchSize = None,
+    workers: Annotated[int | None, typer.Option(help="Threads that decode images.")] = None,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with the weights.")
+    ] = False,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Where vectors are kept. Left out: the user's cache folder."),
+    ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Keep no vectors, and compute everything again.")
+    ] = False,
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Embed images, captions or both once, for tune heads; goes on where it was stopped."""
+    from contrapose.api.build_features import build_features
+
+    with show_progress(quiet=quiet) as progress:
+        manifest = build_features(
+            images,
+            out=out,
+            captions=captions,
+            model=model,
+            image_encoder=image_encoder,
+            text_encoder=text_encoder,
+            split=split,
+            save_as=save_as.value,
+            caption_field=caption_field,
+            image_field=image_field,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            workers=workers,
+            trust_remote_code=trust_remote_code,
+            cache=cache_option(cache, no_cache),
+            overwrite=overwrite,
+            progress=progress,
+        )
+    if as_json:
+        echo_json(json.dumps(manifest, indent=2, ensure_ascii=False))
+        return
+    lines = [
+        f"{split}_{name}.npy: {' × '.join(f'{size:,}' for size in shape)}"
+        for name, shape in manifest["arrays"].items()
+    ]
+    for count, what in (
+        (len(manifest["skipped_images"]), "images"),
+        (manifest["skipped_captions"], "captions"),
+    ):
+        if count:
+            lines.append(f"{count:,} {what} left out: see {split}.json.")
+    show(output_console(), [*lines, f"written to {out}."])
