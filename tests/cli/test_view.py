@@ -37,9 +37,9 @@ def test_runs_side_by_side(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_refusals(cli: Cli, tmp_path: Path) -> None:
-    assert "does not exist" in cli("view", tmp_path / "none").refused()
+    assert "does not exist" in cli("view", tmp_path / "none", "-q").refused()
     write_run(make_run(CASES, SCORES), tmp_path / "a")
-    assert "--port" in cli("view", tmp_path / "a", "--port", "70000").refused()
+    assert "--port" in cli("view", tmp_path / "a", "--port", "70000", "-q").refused()
 
 
 def test_runs_in_memory(tmp_path: Path) -> None:
