@@ -32,6 +32,7 @@ from contrapose.engine import (
 from contrapose.errors import InputError, option
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
+from contrapose.files import parse_count
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -213,6 +214,7 @@ def _parse_rerank(rerank: int | str | None) -> int | None:
         return rerank
     if rerank == "all":
         return 0
-    if not rerank.isdecimal():
+    number = parse_count(rerank)
+    if number is None:
         raise InputError(f"{option('rerank')} must be a number or all, found {rerank!r}.")
-    return int(rerank)
+    return number

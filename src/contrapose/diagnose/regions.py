@@ -32,9 +32,7 @@ from contrapose.diagnose.players import (
 from contrapose.diagnose.words import PlayerKind
 from contrapose.engine import RegionMask
 from contrapose.errors import InputError
-from contrapose.files import (
-    Record,
-)
+from contrapose.files import Record, parse_count
 from contrapose.metrics import BoolArray
 from contrapose.world.benchmark import SceneImage, find_mentioned_things, index_maps, parse_caption
 
@@ -149,9 +147,10 @@ def _list_masks(folder: Path) -> dict[FileKey, tuple[Mapping[str, Any], int | No
     masks: dict[tuple[str, int], dict[str, str]] = {}
     for file in sorted(folder.glob("**/*.png")):
         parts = file.relative_to(folder).parts
-        if len(parts) < 3 or not parts[-2].isdigit():
+        number = parse_count(parts[-2]) if len(parts) >= 3 else None
+        if number is None:
             raise InputError("a mask file must lie at ID/IMAGE/NAME.png.", file=file)
-        key = "/".join(parts[:-2]), int(parts[-2])
+        key = "/".join(parts[:-2]), number
         masks.setdefault(key, {})[file.stem] = "/".join(parts)
     if not masks:
         raise InputError("holds no mask files (ID/IMAGE/NAME.png).", file=folder)

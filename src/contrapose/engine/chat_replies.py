@@ -31,6 +31,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from contrapose.files import parse_count
 from contrapose.metrics.chat import UNPARSABLE
 
 _LEAD = (
@@ -119,7 +120,8 @@ def _label_position(match: re.Match[str] | None, count: int) -> int | None:
     if match is None:
         return None
     text = next(group for group in match.groups()[:3] if group is not None)
-    position = int(text) - 1 if text.isdecimal() else ord(text) - ord("a")
+    number = parse_count(text)
+    position = ord(text) - ord("a") if len(text) == 1 and number is None else (number or 0) - 1
     return position if 0 <= position < count else None
 
 

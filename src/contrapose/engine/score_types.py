@@ -27,6 +27,7 @@ from contrapose.engine.score_names import (
     require_known_score,
 )
 from contrapose.errors import InputError, option
+from contrapose.files import parse_count
 from contrapose.metrics import FloatArray, token_sum
 from contrapose.models import (
     Answerer,
@@ -213,9 +214,10 @@ def _parse_noise(rest: str, text: str, seed: int) -> NoiseImages:
 
 
 def _parse_count(text: str, prior: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    number = parse_count(text)
+    if not number:
         raise _prior_error(prior)
-    return int(text)
+    return number
 
 
 def _prior_error(text: str) -> InputError:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from contrapose.errors import InputError
-from contrapose.files.text import parse_json
+from contrapose.files.text import parse_count, parse_json
 from contrapose.files.web import (
     DownloadError,
     PassingError,
@@ -219,15 +219,18 @@ def _open(url: str, part: Path, expected: Expectation) -> Iterator[_Transfer]:
         yield _begin(url, answer, part, start, expected)
 
 
+CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)")
+
+
 def _begin(url: str, answer: Any, part: Path, start: int, expected: Expectation) -> _Transfer:
     """Begin a transfer: at the start, or behind the bytes of the part where the server agrees."""
     headers = answer.headers
     if headers.get("Content-Encoding", "identity") != "identity":
         raise DownloadError(f"{url} comes compressed, which was not asked for.")
     length = headers.get("Content-Length", "")
-    total = int(length) if length.isdecimal() else None
+    total = parse_count(length)
     if answer.status == 206:
-        span = re.match(r"bytes (\d+)-(\d+)/(\d+|\*)$", headers.get("Content-Range", ""))
+        span = CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
         if span is None or int(span[1]) != start:
             _discard(part)
             raise PassingError("the server sent another range than the one that was asked for")

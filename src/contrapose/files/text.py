@@ -315,6 +315,16 @@ class JsonScanner:
         raise InputError(f"is not valid JSON ({why}).", file=self.file, line=self.line(at))
 
 
+MOST_DIGITS = 18
+"""Digits of the largest number that is taken from a text."""
+
+
+def parse_count(text: str) -> int | None:
+    """Whole number that a text of ASCII digits says; None for any other text, and a longer one."""
+    plain = text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+    return int(text) if plain else None
+
+
 def did_you_mean(typed: str, known: Iterable[str], *, otherwise: str = "") -> str:
     """End a sentence on an unknown name: suggest close matches, or list all names."""
     names = list(known)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from contrapose.arrays import Ragged
-from contrapose.errors import InputError
+from contrapose.errors import InputError, first_line
 from contrapose.files import digest, read_json, write_text
 
 SPEC, SCORES, EXAMPLES, RESULTS = "spec.json", "scores.parquet", "examples.parquet", "results.json"
@@ -49,6 +49,39 @@ def read_spec(folder: Path) -> dict[str, Any]:
     if spec.pop("digest", None) != _spec_digest(spec):
         raise _damaged_error(folder, SPEC)
     return dict(spec)
+
+
+DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OSError)
+"""Errors that a damaged folder causes."""
+
+
+def damage_error(error: Exception, folder: Path) -> InputError:
+    """Error of a folder whose files do not hold what their readers expect."""
+    return InputError(f"is a damaged run folder ({first_line(error)}).", file=folder)
+
+
+PROVENANCE = {"made": dict, "loaded": dict, "skipped": dict, "edits": dict, "fingerprint": str,
+              "stored_as": str, "model_string": str, "skipped_candidates": dict}  # fmt: skip
+"""Fields of a run's provenance that reports read, and their types."""
+
+
+def check_entry(run: Any) -> None:
+    """Check the types of a run's entry in the spec, as far as reports rely on them.
+
+    Raises:
+        TypeError: a field is of another type.
+    """
+    for name, kind in PROVENANCE.items():
+        if not isinstance(run.get(name, kind()), kind):
+            raise TypeError(f"{name} is no {kind.__name__}")
+    if not isinstance(run.get("made", {}).get("versions", {}), dict):
+        raise TypeError("versions is no dict")
+    reasons = run.get("skipped", {})
+    if not all(isinstance(why, str) for why in reasons.values()):
+        raise TypeError("skipped holds no reasons")
+    start, stop = run["rows"]
+    if type(start) is not int or type(stop) is not int or not 0 <= start <= stop:
+        raise TypeError("rows is no span")
 
 
 def read_file(folder: Path, name: str, spec: dict[str, Any]) -> bytes | None:

@@ -32,11 +32,14 @@ from contrapose.errors import InputError, first_line
 from contrapose.files import new_folder, require_free, restore_folder, write_bytes, write_text
 from contrapose.results.measures import DerivedMetric, Measure, Measurements
 from contrapose.results.run_files import (
+    DAMAGE,
     EXAMPLES,
     REPLIES,
     RESULTS,
     SCORES,
     SPEC,
+    check_entry,
+    damage_error,
     read_column,
     read_file,
     read_spec,
@@ -198,11 +201,7 @@ def read_measured(folder: Path, choice: Sequence[str] = ()) -> list[tuple[Result
         table = read_table(folder, EXAMPLES, spec)
         return [(results[i], _read_measurements(table, spec["runs"][i])) for i in fits]
     except (*DAMAGE, IndexError, pa.ArrowException) as error:
-        raise InputError(f"is a damaged run folder ({error}).", file=folder) from None
-
-
-DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OSError)
-"""Errors that a damaged folder causes."""
+        raise damage_error(error, folder) from None
 
 
 def read_runs(folder: Path) -> list[RunRecord]:
@@ -232,7 +231,7 @@ def read_runs(folder: Path) -> list[RunRecord]:
             for run, result in zip(spec["runs"], results, strict=True)
         ]
     except (*DAMAGE, pa.ArrowException) as error:
-        raise InputError(f"is a damaged run folder ({error}).", file=folder) from None
+        raise damage_error(error, folder) from None
 
 
 def read_results(folder: Path) -> tuple[Results, ...]:
@@ -253,6 +252,7 @@ def read_results(folder: Path) -> tuple[Results, ...]:
 
 
 def _read_measurements(examples: Any, run: dict[str, Any]) -> Measurements:
+    check_entry(run)
     start, stop = run["rows"]
     table = examples.slice(start, stop - start)
     if table.num_rows != stop - start:

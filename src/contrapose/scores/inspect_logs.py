@@ -153,14 +153,24 @@ def _read_sample(sample: Any, path: Path) -> InspectItem | None:
     for scorer, score in scores.items():
         value = score.get("value") if isinstance(score, Mapping) else None
         named = value.items() if isinstance(value, dict) else [("accuracy", value)]
-        numbers = {str(name): _to_float(number) for name, number in named}
+        numbers = {str(name): _read_number(number) for name, number in named}
         known = {name: number for name, number in numbers.items() if number is not None}
         if known:
             item.values[str(scorer)] = known
     return item if item.values else None
 
 
-def _to_float(value: Any) -> float | None:
+def to_float(value: Any) -> float | None:
+    """Float of a JSON number, infinite where it is too large for one; None for any other value."""
+    if not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _read_number(value: Any) -> float | None:
     """Number of a score, as inspect's metrics take it; None where there is none."""
     if isinstance(value, str):
         if value in LETTERS:
@@ -171,9 +181,8 @@ def _to_float(value: Any) -> float | None:
             value = float(value)
         except ValueError:
             return None
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
+    number = to_float(value)
+    return number if number is not None and math.isfinite(number) else None
 
 
 def _mean_epochs(epochs: list[InspectItem]) -> InspectItem:

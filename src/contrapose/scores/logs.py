@@ -16,9 +16,9 @@ from typing import Any, Literal
 import numpy as np
 
 from contrapose.errors import InputError, printable
-from contrapose.files import StrictProblems, read_json, read_jsonl_records
+from contrapose.files import StrictProblems, parse_count, read_json, read_jsonl_records
 from contrapose.metrics import FloatArray
-from contrapose.scores.inspect_logs import is_inspect_log, read_inspect_log
+from contrapose.scores.inspect_logs import is_inspect_log, read_inspect_log, to_float
 from contrapose.scores.vlmevalkit import is_result_table, read_replies, read_result_table
 
 MOST_NOTES = 5
@@ -133,12 +133,13 @@ def read_group_answers(path: Path) -> list[dict[str, Any]] | None:
     groups: dict[int, dict[str, Any]] = {}
     for record in read_jsonl_records(path, StrictProblems()):
         value = record.value.get(LMMS_ANSWERS) if isinstance(record.value, dict) else None
-        if not isinstance(value, dict) or not str(value.get("id", "")).isdecimal():
+        number = parse_count(str(value.get("id", ""))) if isinstance(value, dict) else None
+        if number is None:
             return None
-        group, position = divmod(int(value["id"]), 4)
+        group, position = divmod(number, 4)
         name = f"q{position // 2}_i{position % 2}"
         if name in groups.setdefault(group, {"id": str(group)}):
-            raise InputError(f"index {value['id']} is there twice.", file=path, line=record.line)
+            raise InputError(f"index {number} is there twice.", file=path, line=record.line)
         groups[group][name] = value.get("score")
     return list(groups.values())
 
@@ -232,9 +233,10 @@ def _add_values(
         column: list[float | None] = []
         for line, row in rows:
             value = row.get(name)
-            if isinstance(value, float) and not math.isfinite(value):
-                raise InputError(f"{printable(name)} is {value}.", file=path, line=line)
-            column.append(float(value) if isinstance(value, int | float) else None)
+            number = to_float(value)
+            if number is not None and not math.isfinite(number):
+                raise InputError(f"{printable(name)} is {number}.", file=path, line=line)
+            column.append(number)
         if any(value is not None for value in column):
             log.values[name] = column
         elif len(log.notes) < MOST_NOTES:
@@ -329,7 +331,7 @@ def _from_mteb(path: Path, content: Mapping[str, Any]) -> list[ItemLog]:
     for subset, split, scores in splits:
         try:
             array = np.array(scores, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             array = np.zeros(0)
         if array.ndim != 3 or array.shape[1] > array.shape[2] or array.shape[2] < 2:
             raise InputError(

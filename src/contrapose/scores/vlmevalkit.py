@@ -8,6 +8,7 @@ the standard library reads.
 
 from __future__ import annotations
 
+import math
 import re
 import string
 import zipfile
@@ -21,6 +22,7 @@ from xml.etree import ElementTree
 from contrapose.errors import InputError, first_line, printable
 from contrapose.files import (
     StrictProblems,
+    parse_count,
     read_csv_records,
     read_json,
     require_regular,
@@ -116,11 +118,12 @@ def read_replies(path: Path) -> list[tuple[str, str]]:
     """
     replies: dict[int, tuple[str, str]] = {}
     for line, row in _read_rows(path):
-        number = _text(row.get("index", ""))
-        if not number.isdecimal() or int(number) in replies:
-            word = "is there twice" if number.isdecimal() else "is no number"
-            raise InputError(f"the index {printable(number)!r} {word}.", file=path, line=line)
-        replies[int(number)] = _text(row.get("prediction", "")), _text(row.get("type", ""))
+        text = _text(row.get("index", ""))
+        number = parse_count(text)
+        if number is None or number in replies:
+            word = "is no number" if number is None else "is there twice"
+            raise InputError(f"the index {printable(text)!r} {word}.", file=path, line=line)
+        replies[number] = _text(row.get("prediction", "")), _text(row.get("type", ""))
     return [replies[number] for number in sorted(replies)]
 
 
@@ -192,7 +195,10 @@ def _number(value: Any, name: str, path: Path, line: int) -> float | None:
     if not text or text.lower() == "nan":
         return None
     try:
-        return NUMBERS[text.lower()] if text.lower() in NUMBERS else float(text)
+        number = NUMBERS[text.lower()] if text.lower() in NUMBERS else float(text)
+        if not math.isfinite(number):
+            raise ValueError(text)
+        return number
     except ValueError:
         raise InputError(
             f"{name} is {printable(text)!r}, and should be a number.", file=path, line=line

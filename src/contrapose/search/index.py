@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from contrapose.engine.store import folder_name
 from contrapose.errors import InputError, first_line, option
-from contrapose.files import MalformedError, read_json, safe_join, write_text
+from contrapose.files import MalformedError, read_json, read_npy, safe_join, write_text
 from contrapose.metrics import IntArray
 
 VERSION = 1
@@ -157,12 +157,10 @@ def open_index(folder: Path) -> Index:
     manifest, tries = _read_manifest(folder), 0
     while True:
         try:
-            vectors = np.load(
-                safe_join(folder, manifest["vectors"]), mmap_mode="r", allow_pickle=False
-            )
+            vectors = read_npy(safe_join(folder, manifest["vectors"]), mapped=True)
             table = pq.read_table(safe_join(folder, manifest["images"])).combine_chunks()
             break
-        except (OSError, ValueError, pa.ArrowException, MalformedError) as error:
+        except (InputError, OSError, ValueError, pa.ArrowException, MalformedError) as error:
             # A writer may have replaced the files since the manifest was read.
             before, manifest, tries = manifest, _read_manifest(folder), tries + 1
             if manifest["number"] == before["number"] or tries > MAX_TRIES:

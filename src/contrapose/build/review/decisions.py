@@ -16,12 +16,12 @@ from contrapose.build.minimal_pairs import (
     PairSource,
     SourcePairs,
 )
-from contrapose.build.pair_sets import write_pair_set
+from contrapose.build.pair_sets import MANIFEST, write_pair_set
 from contrapose.build.review.pairs import PairSet
 from contrapose.build.score_filter import ScoreFilter
 from contrapose.data.benchmarks.eqben import OFFICIAL_NAMES
 from contrapose.engine import Progress
-from contrapose.errors import InputError
+from contrapose.errors import InputError, first_line
 from contrapose.files import read_json, safe_join
 
 FORMAT, VERSION = "contrapose-decisions", 1
@@ -134,24 +134,43 @@ def apply_review(
         ]
         counts |= {_free_name(name, counts): count for name, count in chosen.counts.items()}
         review["filter"] = score_filter.parameters
-    parameters = dict(manifest["parameters"])
-    parameters["reviews"] = [*parameters.get("reviews", []), review]
-    build = PairSetBuild(
-        builder=manifest["builder"],
-        subset=manifest["subset"],
-        source=manifest.get("source", ""),
-        sha256=manifest.get("source_sha256", ""),
-        parameters=parameters,
-        counts=counts,
-        unreadable=tuple((one["source"], one["reason"]) for one in manifest.get("unreadable", ())),
-        seed=manifest.get("seed", 0),
-        image_format="jpeg" if manifest["images"]["format"] == "jpeg" else "png",
-        quality=manifest["images"].get("quality", 95),
-        test=test or BlindTest(),
-        workers=1,
-    )
+    build = _next_build(pair_set, counts, review, test)
     sources = _group_sources(rows, pair_set, build)
     return write_pair_set(sources, out, build, overwrite=overwrite, progress=progress)
+
+
+def _next_build(
+    pair_set: PairSet, counts: dict[str, int], review: dict[str, Any], test: BlindTest | None
+) -> PairSetBuild:
+    """Settings of the set that is left, which go on from those of the first one.
+
+    Raises:
+        InputError: the manifest does not hold them.
+    """
+    manifest = pair_set.manifest
+    try:
+        parameters = dict(manifest["parameters"])
+        parameters["reviews"] = [*parameters.get("reviews", []), review]
+        unreadable = [(one["source"], one["reason"]) for one in manifest.get("unreadable", ())]
+        return PairSetBuild(
+            builder=manifest["builder"],
+            subset=manifest["subset"],
+            source=str(manifest.get("source", "")),
+            sha256=str(manifest.get("source_sha256", "")),
+            parameters=parameters,
+            counts={str(name): int(count) for name, count in counts.items()},
+            unreadable=tuple(unreadable),
+            seed=int(manifest.get("seed", 0)),
+            image_format="jpeg" if manifest["images"].get("format") == "jpeg" else "png",
+            quality=int(manifest["images"].get("quality", 95)),
+            test=test or BlindTest(),
+            workers=1,
+        )
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"is not the manifest of minimal pairs ({first_line(error)}).",
+            file=pair_set.folder / MANIFEST,
+        ) from None
 
 
 def _is_kept(name: str, decisions: Decisions, undecided: str) -> bool:

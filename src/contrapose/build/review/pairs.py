@@ -21,6 +21,12 @@ from contrapose.files import (
     safe_join,
 )
 
+FIELDS = {
+    "builder": str, "subset": str, "read_with": str, "sha256": dict, "filters": dict,
+    "parameters": dict, "images": dict,
+}  # fmt: skip
+"""Fields of a manifest that a review reads, and their types."""
+
 
 @dataclass(frozen=True, slots=True)
 class PairSet:
@@ -50,10 +56,11 @@ def read_pair_set(folder: Path) -> PairSet:
     if not path.is_file():
         raise InputError(f"is no set of minimal pairs: it has no {MANIFEST}.", file=folder)
     manifest = read_json(path)
-    fields = ("builder", "subset", "read_with", "sha256", "filters", "parameters", "images")
-    if not isinstance(manifest, dict) or any(field not in manifest for field in fields):
+    if not isinstance(manifest, dict) or any(
+        not isinstance(manifest.get(name), kind) for name, kind in FIELDS.items()
+    ):
         raise InputError(
-            f"is not the manifest of minimal pairs; it lacks one of {fields}.", file=path
+            f"is not the manifest of minimal pairs; it lacks one of {', '.join(FIELDS)}.", file=path
         )
     subset = manifest["subset"]
     records: Iterator[tuple[Any, tuple[str, ...]]]

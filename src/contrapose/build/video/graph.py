@@ -19,7 +19,14 @@ from typing import Any
 
 from contrapose.build.video.sources import CandidatePair, Moment
 from contrapose.errors import InputError, option
-from contrapose.files import MalformedError, Problems, Record, parse_records, read_json_records
+from contrapose.files import (
+    MalformedError,
+    Problems,
+    Record,
+    parse_count,
+    parse_records,
+    read_json_records,
+)
 
 TEMPLATE = "The person is {relation} the {object} which is {spatial} him/her."
 """The paper's template; `relation` is the contact where there is one, else the attention."""
@@ -100,7 +107,7 @@ def read_graph(path: Path, problems: Problems) -> tuple[list[GraphObject], dict[
 def _parse_frame(record: Record, counts: dict[str, int]) -> Iterator[GraphObject]:
     video, _, frame = record.key.rpartition("/")
     stem = frame.rpartition(".")[0] or frame
-    if not video or not (stem.isascii() and stem.isdigit()) or int(stem) < 1:
+    if not video or not parse_count(stem):
         raise MalformedError(
             f"record {record.key}: the key must be VIDEO/NUMBER.png, with frames from 1."
         )

@@ -8,12 +8,12 @@ together: the tag `prompt` names it, and without one the caption does.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from contrapose.data.examples import RATING
 from contrapose.errors import InputError, option
+from contrapose.files import parse_count
 from contrapose.metrics import BoolArray, FloatArray, IntArray, tie_threshold
 from contrapose.metrics.ratings import MOST_EXAMPLES, calibrate_ties
 from contrapose.results.measures import MARGIN, DerivedMetric, Measure
@@ -105,7 +105,8 @@ def _disagreement(scores: FloatArray, ratings: FloatArray) -> FloatArray:
 
 def _note_raters(frame: Frame) -> list[str]:
     counts = [str(value) for value in frame.tags.get("raters", ()) if value]
-    numbers: Sequence[int] = sorted({int(count) for count in counts if count.isdecimal()})
+    known = {parse_count(count) for count in counts}
+    numbers = sorted(number for number in known if number is not None)
     if not numbers or numbers[-1] < 2:
         return []
     span = str(numbers[-1]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import json
-import os
-import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -30,83 +27,8 @@ from contrapose.scores.files import detect_benchmark, read_scores
 from contrapose.scores.outcomes import read_outcomes
 from contrapose.scores.rankings import read_rankings
 from contrapose.tune.data.files import read_training_set
-
-ROUNDS = int(os.environ.get("FUZZ_ROUNDS", "10"))
-"""Changes of each file; the variable asks for more."""
-NASTY: tuple[Any, ...] = (
-    None, True, 0, -1, 10**400, 1e999, -1e999, float("nan"), 2**63, 0.5, "", " ", "\0", "\ud800",
-    "x" * 300, "9" * 5000, "1_0", "../../etc/passwd", "/etc/passwd", "a\nb", "NaN", [], {}, [[]],
-    [[1]], {"a": 1}, [None], [{}], ["\ud800"], {"\ud800": 1}, [[[[[[]]]]]], "[" * 3000, "[[", "(1,",
-)  # fmt: skip
-BYTES = (b"\0", b"\xff", b"[" * 2000, b'"', b"{", b"}", b",", b"\n", b"1e999", b"\\ud800", b"NaN")
-
-
-def paths_of(value: Any, path: tuple[Any, ...] = ()) -> Iterable[tuple[Any, ...]]:
-    """Paths of all nodes of a JSON value."""
-    yield path
-    if isinstance(value, dict | list):
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from paths_of(inner, (*path, key))
-
-
-def change_value(value: Any, rng: random.Random) -> Any:
-    """Copy of a JSON value with a node replaced by something nasty, or removed."""
-    value = copy.deepcopy(value)
-    *way, last = rng.choice(list(paths_of(value))[1:])
-    inner = value
-    for key in way:
-        inner = inner[key]
-    if rng.random() < 0.15:
-        del inner[last]
-    else:
-        inner[last] = rng.choice(NASTY)
-    return value
-
-
-def change_bytes(content: bytes, rng: random.Random) -> bytes:
-    """Copy of bytes with a few of them cut, changed, or added."""
-    for _ in range(rng.randint(1, 3)):
-        at = rng.randrange(len(content) + 1)
-        kind = rng.random()
-        if kind < 0.3:
-            content = content[:at]
-        elif kind < 0.6:
-            content = content[:at] + bytes([rng.randrange(256)]) + content[at + 1 :]
-        else:
-            content = content[:at] + rng.choice(BYTES) + content[at + rng.randrange(4) :]
-    return content
-
-
-def write(path: Path, value: Any, rng: random.Random | None) -> None:
-    """Write a value in the format of the path's suffix, changed where there is an `rng`."""
-    structured = rng is not None and rng.random() < 0.7
-    if structured and rng is not None and isinstance(value, dict | list):
-        value = change_value(value, rng)
-    if path.suffix == ".jsonl":
-        content = "".join(json.dumps(row) + "\n" for row in value).encode()
-    elif path.suffix in (".csv", ".tsv"):
-        content = write_csv(value, "\t" if path.suffix == ".tsv" else ",")
-    elif path.suffix == ".json":
-        content = json.dumps(value).encode()
-    else:
-        content = value
-    if rng is not None and not structured:
-        content = change_bytes(content, rng)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-
-
-def write_csv(rows: list[Any], delimiter: str) -> bytes:
-    sink = io.StringIO()
-    names = [name for row in rows if isinstance(row, dict) for name in row]
-    sink.write(delimiter.join(dict.fromkeys(map(str, names))) + "\n")
-    for row in rows:
-        cells = row.values() if isinstance(row, dict) else [row]
-        texts = [cell if isinstance(cell, str) else json.dumps(cell) for cell in cells]
-        quoted = ['"' + text.replace('"', '""') + '"' for text in texts]
-        sink.write(delimiter.join(quoted) + "\n")
-    return sink.getvalue().encode(errors="replace")
-
+from tests.torture.conftest import Tally
+from tests.torture.mutations import fuzz, write
 
 RATED = {"coco_1_mini_dalle": {"text_id": "coco_1", "image_path": "1.jpg", "text": "a cat",
          "human_scores": [4, 5], "human_avg": 4.5, "bleu": 0.5}}  # fmt: skip
@@ -288,22 +210,6 @@ def check_benchmark(name: str, root: Path) -> None:
     list(data) if isinstance(data, Iterable) else None
 
 
-def fuzz(folder: Path, files: dict[str, Any], read: Callable[[Path], object], seed: str) -> None:
-    """Read files again and again, one of them changed; any other error than a user's fails."""
-    for turn in range(ROUNDS):
-        rng = random.Random(f"{seed} {turn}")  # noqa: S311
-        target = rng.choice(list(files))
-        for name, value in files.items():
-            write(folder / name, value, rng if name == target else None)
-        try:
-            read(folder)
-        except ContraposeError:
-            continue
-        except Exception as error:
-            content = (folder / target).read_bytes()
-            raise AssertionError(f"{turn}: {target} {content[:300]!r}") from error
-
-
 def parquet(rows: list[dict[str, Any]]) -> bytes:
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows), sink)
@@ -323,14 +229,15 @@ def png() -> bytes:
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_benchmarks(name: str, tmp_path: Path) -> None:
+def test_benchmarks(name: str, tmp_path: Path, tally: Tally) -> None:
     benchmark, files = BENCHMARKS[name]
     for file, value in files.items():
         write(tmp_path / file, value, None)
     if name != "simat":  # its caption list needs all triplets
         read_benchmark(benchmark, tmp_path)
-    fuzz(tmp_path, files, lambda root: read_benchmark(benchmark, root), name)
-    fuzz(tmp_path, files, lambda root: check_benchmark(benchmark, root), f"{name} check")
+    count = fuzz(tmp_path, files, lambda root: read_benchmark(benchmark, root), name)
+    count += fuzz(tmp_path, files, lambda root: check_benchmark(benchmark, root), f"{name} check")
+    tally.add("annotation files", count)
 
 
 SCORES = [
@@ -451,9 +358,9 @@ READERS: dict[str, tuple[dict[str, Any], Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_files(name: str, tmp_path: Path) -> None:
+def test_files(name: str, tmp_path: Path, tally: Tally) -> None:
     files, read = READERS[name]
-    fuzz(tmp_path, files, read, name)
+    tally.add("score files and other single files", fuzz(tmp_path, files, read, name))
 
 
 def bad_parquet(column: str, text: bytes) -> bytes:
