@@ -237,7 +237,7 @@ def calm_run(job: Job, folder: Path) -> tuple[str, float]:
 def kill_job(job: Job, folder: Path, rounds: int, rng: random.Random) -> dict[str, Any]:
     """Kill a job until so many kills have hit; every result must be that of the calm run."""
     wanted, seconds = calm_run(job, folder)
-    counts = {"kills": 0, "results": 0, "seconds": round(seconds, 2)}
+    counts: dict[str, Any] = {"kills": 0, "results": 0, "seconds": round(seconds, 2)}
     while counts["kills"] < rounds:
         out = folder / f"killed-{counts['results']}"
         out.mkdir()

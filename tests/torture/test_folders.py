@@ -360,7 +360,7 @@ def test_folders(name: str, tmp_path: Path, tally: Tally) -> None:
 
 HUGE = 10**400
 CUT_HEADER = b"\x93NUMPY\x01\x00v\x00{'des" + b"[" * 117 + b"\n"
-WRONG_SETS = (
+WRONG_SETS: tuple[dict[str, Any], ...] = (
     {"sha256": "no object"}, {"subset": []}, {"filters": {"made": "many"}},
     {"images": "png"}, {"images": {"quality": {}}}, {"unreadable": [1]},
 )  # fmt: skip

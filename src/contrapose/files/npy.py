@@ -33,7 +33,8 @@ def read_npy(path: Path, *, mapped: bool = False) -> NDArray[Any]:
             if not mapped:
                 stream.seek(0)
                 return np.asarray(np.load(stream, allow_pickle=False))
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        return array
     except FileNotFoundError:
         raise InputError("does not exist.", file=path) from None
     except Exception as error:  # the header is Python source, and its parser raises nearly anything

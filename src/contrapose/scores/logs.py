@@ -134,7 +134,7 @@ def read_group_answers(path: Path) -> list[dict[str, Any]] | None:
     for record in read_jsonl_records(path, StrictProblems()):
         value = record.value.get(LMMS_ANSWERS) if isinstance(record.value, dict) else None
         number = parse_count(str(value.get("id", ""))) if isinstance(value, dict) else None
-        if number is None:
+        if number is None or value is None:
             return None
         group, position = divmod(number, 4)
         name = f"q{position // 2}_i{position % 2}"
