@@ -2,6 +2,7 @@
 # make test   installs the tools too and runs every check that CI runs
 # make docs   builds the documentation site into site/, strictly
 # make quick  runs the checks that need no model, in about a minute
+# make torture  tries damaged files, kills, full disks and hostile servers for an hour or so
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -35,6 +36,12 @@ tree: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	$(BIN)/pytest -q -n 2 --dist worksteal
+
+.PHONY: torture
+# The seed is the date, so that each night tries other cases; it is printed with the counts.
+torture: $(VENV)/.dev
+	TORTURE_SEED=$${TORTURE_SEED:-$$(date +%Y%m%d)} FUZZ_ROUNDS=$${FUZZ_ROUNDS:-200} \
+	KILL_ROUNDS=$${KILL_ROUNDS:-40} $(BIN)/pytest -q -n 2 --dist worksteal tests/torture
 
 # The site's own notice on a later version is no concern of a build.
 docs: $(VENV)/.dev

@@ -28,6 +28,8 @@ SEED = os.environ.get("TORTURE_SEED", "")
 """Begins the seed of every mutation."""
 SEEDS: dict[str, tuple[str, ...]] = {}
 """Seeds that once failed, by name of the reader."""
+WHOLE = ROUNDS > 10
+"""Whether this is the whole suite, not the small part of every test run."""
 LONGEST = 60
 """Seconds after which a reader hangs."""
 MOST_GROWTH = 2**29

@@ -1,0 +1,166 @@
+"""Hostile captions, ids, tags and file names in a real browser: shown as text, never run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from contrapose.build.minimal_pairs import MinimalPair, PairImage
+from contrapose.build.review.page import write_review_page
+from contrapose.build.review.pairs import read_pair_set
+from contrapose.data import Example
+from contrapose.data.examples import single_match
+from contrapose.report.html import build_report
+from contrapose.search.searcher import Searcher
+from contrapose.search.server import SearchServer
+from contrapose.search.writer import IndexRequest, build_index
+from tests.build.review.pair_folder import patch as colored
+from tests.build.review.pair_folder import write_set
+from tests.fakes import patch
+from tests.report.explorer.browser import BROWSER, start_browser
+from tests.report.html.checks import results
+from tests.report.html.test_failure_cards import make_run
+from tests.search.photos import COLORS, ColorModel, write_photos
+from tests.torture.conftest import Tally
+from tests.torture.mutations import ROUNDS, SEED, WHOLE
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not BROWSER, reason="no Chromium is installed"),
+    pytest.mark.skipif(not WHOLE, reason="a part of make torture; each page has its test"),
+]
+RUN = "window.taken=1;document.title='taken'"
+PAYLOADS = (
+    f"<script>{RUN}</script>", f"</script><script>{RUN}</script>", f"<img src=x onerror={RUN}>",
+    f'"><svg onload="{RUN}">', f"'><iframe srcdoc='<script>parent.{RUN}</script>'>",
+    f"<!--<script>{RUN}//-->", f"]]><script>{RUN}</script>", f"javascript:{RUN}",
+    f"<a href=\"javascript:{RUN}\" autofocus onfocus=\"{RUN}\">x</a>",
+    f"</title><script>{RUN}</script>",
+    f"</style><script>{RUN}</script>", f"{{{{constructor.constructor('{RUN}')()}}}}",
+    f"${{{RUN}}}", f"&lt;script&gt;{RUN}&lt;/script&gt;", f"\u2028{RUN}\u2029", "\u202eevil\u202c",
+    f"</textarea></noscript><script>{RUN}</script>", "<base href=//example.org/>",
+    "<meta http-equiv=refresh content='0;url=//example.org'>",
+    "<link rel=stylesheet href=//example.org>",
+    "<form action=//example.org><button>", f"<math><mtext></mtext><script>{RUN}</script>",
+    "\\u003cscript\\u003e", "__proto__", "constructor", "a" * 5000, "%00%3Cscript%3E",
+)  # fmt: skip
+
+
+def make_texts(count: int) -> list[str]:
+    """Payloads, and joined pieces of them."""
+    rng = random.Random(f"{SEED}pages")  # noqa: S311
+    texts = list(PAYLOADS)
+    while len(texts) < count:
+        one, other = rng.sample(PAYLOADS[:24], 2)
+        texts.append(one[: rng.randrange(len(one) + 1)] + other[rng.randrange(len(other)) :])
+    return texts
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with start_browser(playwright) as running:
+        yield running
+
+
+class Visit:
+    """A tab that records what a page must not do."""
+
+    def __init__(self, browser: Any, url: str, home: str):
+        self.faults: list[str] = []
+        self.context = browser.new_context(viewport={"width": 1000, "height": 800})
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(60_000)
+        self.page.on("pageerror", lambda error: self.faults.append(f"error {error}"))
+        self.page.on("dialog", lambda dialog: self.faults.append(f"dialog {dialog.message}"))
+        self.page.on("request", lambda request: self.note(request.url, home))
+        self.page.goto(url)
+
+    def note(self, url: str, home: str) -> None:
+        if not url.startswith((home, "data:", "blob:", "about:")):
+            self.faults.append(f"request {url}")
+
+    def text(self) -> str:
+        return str(self.page.evaluate("document.body.textContent"))
+
+    def close(self) -> None:
+        taken = self.page.evaluate("[window.taken, document.title]")
+        self.context.close()
+        assert self.faults == []
+        assert taken[0] is None
+        assert taken[1] != "taken"
+
+
+def test_explorer(browser: Any, tmp_path: Path, tally: Tally) -> None:
+    texts = make_texts(2 * ROUNDS)
+    cases = {
+        f"{text[:80]}/{i}": Example(
+            f"{i}", (patch(i % 5),), (text, f"{text} "), single_match(2, 0), {"kind": text}
+        )
+        for i, text in enumerate(texts)
+    }
+    rng = np.random.default_rng(0)
+    run = make_run(cases, {name: rng.normal(size=(1, 2)).tolist() for name in cases}, "itc")
+    measured = replace(run.measured, tags={**run.measured.tags, "kind": tuple(texts)})
+    spec = {"skipped": {f"x/{text[:60]}": text for text in texts}}
+    run = replace(run, measured=measured, results=results(texts[1], "itc"), spec=spec)
+    path = tmp_path / "report.html"
+    path.write_text(build_report([run], folder=texts[2]).page, encoding="utf-8")
+    visit = Visit(browser, path.as_uri(), tmp_path.as_uri())
+    visit.page.wait_for_selector("article.example")
+    while visit.page.locator("#x-more").is_visible():
+        visit.page.locator("#x-more").click()
+    shown = visit.text()
+    assert sum(text in shown for text in texts) > len(texts) / 2
+    visit.page.fill("#x-text", PAYLOADS[0])
+    visit.page.wait_for_timeout(300)
+    visit.close()
+    tally.add("hostile captions in a browser", len(texts))
+
+
+def test_review(browser: Any, tmp_path: Path, tally: Tally) -> None:
+    texts = make_texts(ROUNDS)
+    pairs = [
+        MinimalPair(
+            f"{i} {text[:60]}",
+            (PairImage(f"v/{i}_0", colored("red")), PairImage(f"v/{i}_1", colored("blue"))),
+            (f"{text} {i}", f"honest {i}"),
+            {"kind": text, "note": text},
+        )
+        for i, text in enumerate(texts)
+    ]
+    write_set(tmp_path / "set", pairs)
+    write_review_page(read_pair_set(tmp_path / "set"), tmp_path / "review.html")
+    visit = Visit(browser, (tmp_path / "review.html").as_uri(), tmp_path.as_uri())
+    visit.page.wait_for_timeout(300)
+    assert "honest 0" in visit.text()
+    for key in ("k", "d", "j", "ArrowRight"):
+        visit.page.keyboard.press(key)
+    visit.close()
+    tally.add("hostile captions in a browser", len(texts))
+
+
+def test_search(browser: Any, tmp_path: Path, tally: Tally) -> None:
+    texts = make_texts(ROUNDS)
+    photos = write_photos(tmp_path / "photos", 5)
+    names = [text.replace("/", "\u2215")[:60] for text in texts]
+    for i, name in enumerate(names):
+        Image.new("RGB", (8, 8), (i, 20, 30)).save(photos / f"{i} {name}.png")
+    model = ColorModel()
+    index = build_index(IndexRequest(photos), model).index
+    with SearchServer(Searcher(index, model, subjects=list(COLORS))) as server:
+        visit = Visit(browser, server.url, server.url)
+        visit.page.wait_for_selector(".tile")
+        visit.page.locator(".tile").first.click()
+        for text in texts[:6]:
+            visit.page.fill("#edit", text[:200])
+            visit.page.wait_for_timeout(100)
+        visit.close()
+    tally.add("hostile captions in a browser", len(texts))
