@@ -1,5 +1,6 @@
 # make demo   installs Contrapose into .venv and runs its main job
 # make test   installs the tools too and runs every check that CI runs
+# make wheel  tries the wheel in a bare environment
 # make docs   builds the documentation site into site/, strictly
 # make quick  runs the checks that need no model, in about a minute
 # make torture  tries damaged files, kills, full disks and hostile servers for an hour or so
@@ -11,12 +12,12 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 # Packages whose tests load no model and no real annotations.
 QUICK  := $(addprefix tests/,test_arrays.py data files metrics report results scores)
 
-.PHONY: demo test quick lint types imports tree unit docs format clean
+.PHONY: demo test quick lint types imports tree unit docs wheel format clean
 
 demo: $(VENV)/.demo
 	$(BIN)/contrapose demo
 
-test: lint types imports tree unit docs
+test: lint types imports tree unit docs wheel
 
 quick: lint tree
 	$(BIN)/pytest -q -n 2 --dist worksteal -m 'not real_data' $(QUICK)
@@ -46,6 +47,10 @@ torture: $(VENV)/.dev
 # The site's own notice on a later version is no concern of a build.
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# Builds the wheel, installs it into a bare environment, and runs the demo and the tutorial from it.
+wheel: $(VENV)/.dev
+	$(BIN)/python -m tools.wheel
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -308,3 +308,20 @@ def test_without_open_clip(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "open_clip", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'contrapose\[openclip\]'"):
         load_model("openclip:ViT-B-32/openai")
+
+
+def test_a_torchvision_that_does_not_fit_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torchvision").mkdir()
+    broken = 'raise RuntimeError("operator torchvision::nms does not exist")'
+    (tmp_path / "torchvision" / "__init__.py").write_text(broken)
+    info = tmp_path / "torchvision-9.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torchvision\nVersion: 9.1\n")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    for model in ("openclip:ViT-B-32/openai", f"hf:{tmp_path}"):
+        with pytest.raises(InputError, match=r"torchvision 9\.1 does not fit torch .*nms"):
+            load_model(model)

@@ -21,6 +21,7 @@ from contrapose.errors import InputError, MissingExtraError, first_line, option
 from contrapose.files import did_you_mean, read_json
 from contrapose.models.capabilities import ModelCard, check_caption
 from contrapose.models.exact import exact_inference, normalize_rows
+from contrapose.models.hf import check_torchvision
 from contrapose.models.image_transform import ImageTransform, batch_images, torchvision_transform
 from contrapose.models.masking.embeddings import (
     find_word_embedding,
@@ -46,12 +47,9 @@ ADAPTER = 1
 """Version in the fingerprint: raised when this adapter changes the numbers of the same weights."""
 QUICKGELU_SUFFIX = "-quickgelu"
 _WEIGHT_FILES = (
-    "open_clip_model.safetensors",
-    "open_clip_pytorch_model.safetensors",
-    "open_clip_pytorch_model.bin",
-    "model.safetensors",
-    "pytorch_model.bin",
-)
+    "open_clip_model.safetensors", "open_clip_pytorch_model.safetensors",
+    "open_clip_pytorch_model.bin", "model.safetensors", "pytorch_model.bin",
+)  # fmt: skip
 
 
 def load(body: str, name: str, options: LoadOptions, activation: str | None) -> OpenClip:
@@ -129,6 +127,7 @@ def load_folder(folder: Path, name: str, options: LoadOptions) -> OpenClip:
 
 
 def _import_open_clip(name: str) -> Any:
+    check_torchvision(name)
     try:
         import open_clip
     except ImportError as error:

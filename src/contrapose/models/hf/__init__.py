@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
-from contrapose.errors import InputError, MissingExtraError
+from contrapose.errors import InputError, MissingExtraError, first_line
 from contrapose.models.capabilities import Model
 from contrapose.models.options import LoadOptions
 
@@ -34,6 +37,7 @@ def load(source: str, revision: str | None, name: str, options: LoadOptions) -> 
         MissingExtraError: transformers or torch is not installed.
     """
     require_torch(name)
+    check_torchvision(name)
     from contrapose.models.hf import vlm
     from contrapose.models.hf.checkpoint import fetch, open_checkpoint
 
@@ -65,6 +69,23 @@ def require_torch(name: str) -> None:
         import torch  # noqa: F401
     except ImportError:
         raise MissingExtraError("torch", "hf", f"The model {name}") from None
+
+
+def check_torchvision(name: str) -> None:
+    """Raise `InputError` where a torchvision is installed that does not fit torch.
+
+    transformers, open_clip and timm import torchvision wherever it is installed, and fail with it.
+    """
+    if "torchvision" in sys.modules or find_spec("torchvision") is None:
+        return
+    try:
+        import_module("torchvision")
+    except (ImportError, OSError, RuntimeError) as error:
+        raise InputError(
+            f"{name} cannot be loaded: torchvision {version('torchvision')} does not fit torch "
+            f"{version('torch')} ({first_line(error)}); uninstall torchvision, or install the one "
+            "that was built with this torch, from where torch came."
+        ) from None
 
 
 def _is_open_clip_only(folder: Path) -> bool:

@@ -13,6 +13,7 @@ from torch import Tensor
 from contrapose.errors import InputError, MissingExtraError, first_line
 from contrapose.files import read_json
 from contrapose.models.exact import normalize_rows
+from contrapose.models.hf import check_torchvision
 from contrapose.models.hf.checkpoint import Checkpoint, open_checkpoint
 from contrapose.models.hf.inputs import ImageInputs, TextInputs
 from contrapose.models.image_transform import ImageTransform, batch_images, torchvision_transform
@@ -131,6 +132,7 @@ class TimmImageEncoder:
     """
 
     def __init__(self, side: Side, weights: Path, name: str, options: LoadOptions):
+        check_torchvision(name)
         try:
             import timm
             from timm import data
