@@ -129,7 +129,7 @@ def use(python: Path, folder: Path) -> None:
         "commands": [shorten(words) for words in commands(page)],
         "blocks": re.findall(r"```python\n(.*?)```", page, re.DOTALL),
     }
-    demo = [python.with_name("contrapose"), "demo", "--examples", "2"]
+    demo = [python.with_name("contrapose"), "demo", "--limit", "2"]
     with ThreadPoolExecutor() as pool:
         ended = pool.submit(_run, demo, cwd=folder, environment=environment)
         printed = _run(
