@@ -1,6 +1,6 @@
 """Coverage tables: which benchmarks there are, and which known ones are not.
 
-    python tools/coverage.py          writes the tables of README.md and docs/benchmarks.md
+    python tools/coverage.py          writes the tables of docs/benchmarks.md
     python tools/coverage.py --check  exits with 1 where they are not up to date
 
 A table stands between two marks, `<!-- NAME: python tools/coverage.py -->` and `<!-- end -->`.
@@ -42,7 +42,7 @@ SHAPES = {
     "proficiency": "videos",
     "ratings": "human ratings",
 }
-"""Row of the README's table for each family of benchmarks; others stand under their own names."""
+"""Row of the table by shape for each family of benchmarks; others stand under their own names."""
 
 ON_VIDEOS = ("vitatecs",)
 """Benchmarks of a shape of images whose images are videos."""
@@ -132,7 +132,7 @@ def missing_table() -> str:
 
 
 def shapes_table() -> str:
-    """Markdown table of the names of benchmarks by shape, for the README."""
+    """Markdown table of the names of benchmarks by shape."""
     by_shape: dict[str, list[str]] = {}
     for name in benchmarks():
         entry = load_benchmark(name)
@@ -148,8 +148,8 @@ def shapes_table() -> str:
 
 
 TABLES: Mapping[str, Mapping[str, Callable[[], str]]] = {
-    "README.md": {"shapes": shapes_table},
     "docs/benchmarks.md": {
+        "shapes": shapes_table,
         "coverage": coverage_table,
         "errata": errata_table,
         "missing": missing_table,

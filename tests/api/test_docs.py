@@ -1,4 +1,4 @@
-"""The examples of the API page, of the docstrings and of `examples/` run."""
+"""The examples of README, of the API page, of the docstrings and of `examples/` run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import doctest
 import inspect
 import re
 import runpy
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import numpy as np
 import pytest
 
 import contrapose as cp
-from tests.conftest import ROOT
+from contrapose.files.local_server import LocalServer
+from tests.conftest import ROOT, Cli
+from tools.wheel import commands, shorten, write_files
 
 NO_FUNCTIONS = ("Example", "Run", "Runs", "losses", "metrics")
 FUNCTIONS = [name for name in cp.__all__ if name not in NO_FUNCTIONS]
@@ -48,6 +51,55 @@ def test_the_page_names_every_function() -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     for name in FUNCTIONS:
         assert f"`{name}`" in page, name
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ELSEWHERE = ("hf:", "my_model.py", "clip.jsonl")
+"""Words of commands that need a model or a file which the checkout does not have."""
+
+
+def test_every_command_of_the_readme_runs(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalServer, "wait", lambda server: None)
+    write_files(README, tmp_path)
+    asked = [
+        words for words in commands(README) if not any(" ".join(words).count(w) for w in ELSEWHERE)
+    ]
+    assert [words[0] for words in asked] == [
+        "eval", "metrics", "check", "eval", "eval", "view", "compare",
+    ]  # fmt: skip
+    for words in asked:
+        said = cli(*shorten(words))
+        assert said.status == 0, said
+    assert (tmp_path / "runs" / "clip" / "report.html").is_file()
+
+
+def test_the_python_of_the_readme_runs() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(block.replace("50", "4"), "README.md", "exec"), names)  # noqa: S102 - ours
+    assert names["run"].metrics["accuracy"].n == 4
+
+
+def test_the_table_of_real_models_is_what_is_measured(shared: Path) -> None:
+    files = {"CLIP": "clip", "ViLT": "vilt", "human": "human"}
+    rows = dict(re.findall(r"^\| (CLIP|ViLT|human)\b.*?\| (\d.*) \|$", README, re.MULTILINE))
+    assert set(rows) == set(files)
+    for name, row in rows.items():
+        path = shared / "winoground_scores" / f"{files[name]}.jsonl"
+        metrics = cp.measure(path, "winoground").metrics
+        for metric, cell in zip(("text", "image", "group"), row.split(" | "), strict=True):
+            low, high = metrics[metric].ci95
+            value = metrics[metric].value
+            assert cell == f"{100 * value:.2f} ({100 * low:.2f}–{100 * high:.2f})", name
+
+
+def test_the_page_of_installation_names_every_extra() -> None:
+    page = (ROOT / "docs" / "installation.md").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    listed = "".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE))
+    assert set(re.findall(r"`(\w+)`", listed)) == set(project["optional-dependencies"])
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -1,4 +1,4 @@
-"""Coverage tables of README and docs are what the command writes."""
+"""Coverage tables of the docs are what the command writes."""
 
 from __future__ import annotations
 
