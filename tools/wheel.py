@@ -93,7 +93,7 @@ def install(wheel: Path, folder: Path) -> Path:
     python = folder / "bin" / "python"
     (packages,) = folder.glob("lib/python*/site-packages")
     link_package("torch", packages)
-    constraints = ["--constraint", ROOT / "constraints.txt"]
+    constraints = ("--constraint", str(ROOT / "constraints.txt"))
     target = f"contrapose[{EXTRAS}] @ {wheel.as_uri()}"
     _run([*PIP, "--python", python, "install", "--no-compile", *constraints, target])
     _run([*PIP, "--python", python, "check"])
@@ -129,7 +129,7 @@ def use(python: Path, folder: Path) -> None:
         "commands": [shorten(words) for words in commands(page)],
         "blocks": re.findall(r"```python\n(.*?)```", page, re.DOTALL),
     }
-    demo = [python.with_name("contrapose"), "demo", "--limit", "2"]
+    demo = [str(python.with_name("contrapose")), "demo", "--limit", "2"]
     with ThreadPoolExecutor() as pool:
         ended = pool.submit(_run, demo, cwd=folder, environment=environment)
         printed = _run(
