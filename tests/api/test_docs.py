@@ -90,8 +90,9 @@ def test_the_table_of_real_models_is_what_is_measured(shared: Path) -> None:
         path = shared / "winoground_scores" / f"{files[name]}.jsonl"
         metrics = cp.measure(path, "winoground").metrics
         for metric, cell in zip(("text", "image", "group"), row.split(" | "), strict=True):
-            low, high = metrics[metric].ci95
-            value = metrics[metric].value
+            value, interval = metrics[metric].value, metrics[metric].ci95
+            assert interval is not None
+            low, high = interval
             assert cell == f"{100 * value:.2f} ({100 * low:.2f}–{100 * high:.2f})", name
 
 
