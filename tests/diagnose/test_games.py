@@ -277,4 +277,4 @@ def test_image_coalitions_are_prepared_as_the_engine_does(tiny: Any) -> None:
     image = open_images(example.images[:1])[0]
     for coalition, ref in enumerate(refs):
         wanted = _shown(tiny, example.images[0], found[0], coalition)
-        assert torch.equal(torch.as_tensor(prepare_image(tiny, ref, image)), wanted)
+        assert torch.equal(torch.as_tensor(prepare_image(tiny, "id", ref, image)), wanted)
