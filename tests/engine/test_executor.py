@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -361,3 +363,16 @@ def test_decoders_pay_beside_a_gpu_only(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv(executor.PROCESSES_VARIABLE, "many")
     with pytest.raises(InputError, match="number"):
         count_decoders(100)
+
+
+def test_torch_has_one_thread_beside_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    fake = SimpleNamespace(get_num_threads=lambda: 16, set_num_threads=counts.append)
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    monkeypatch.setattr(executor, "_uses_cuda", lambda: True)
+    with executor._one_cpu_thread():
+        assert counts == [1]
+    assert counts == [1, 16]
+    monkeypatch.setattr(executor, "_uses_cuda", lambda: False)
+    with executor._one_cpu_thread():
+        assert counts == [1, 16]

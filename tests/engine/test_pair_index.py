@@ -79,3 +79,8 @@ def test_lookups_in_blocks_are_those_at_once(monkeypatch: pytest.MonkeyPatch) ->
     assert (at_once >= 0).sum() == 20
     monkeypatch.setattr(pair_index, "PAIRS_PER_LOOKUP", 7)
     assert np.array_equal(known.find(ids, ids, pairs), at_once)
+
+
+def test_an_empty_index_holds_no_pair() -> None:
+    known = PairIndex.of(pack_ids([]), pack_ids([]))
+    assert known.find(["a"], ["x", "y"], np.array([[0, 0], [0, 1]])).tolist() == [-1, -1]

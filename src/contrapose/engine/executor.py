@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
@@ -147,14 +148,34 @@ class LocalExecutor:
         pool = ThreadPoolExecutor(self.workers or min(8, os.cpu_count() or 1))
         prefetcher = _Prefetcher(jobs, pool, self.decoders)
         try:
-            for number, (work, batch) in enumerate(jobs):
-                prefetcher.submit(number, self.ahead)
-                ready = prefetcher.take(number)
-                prefetcher.submit(number, self.ahead)
-                keep(work, work.answer(batch, ready))
+            with _one_cpu_thread():
+                for number, (work, batch) in enumerate(jobs):
+                    prefetcher.submit(number, self.ahead)
+                    ready = prefetcher.take(number)
+                    prefetcher.submit(number, self.ahead)
+                    keep(work, work.answer(batch, ready))
         finally:
             prefetcher.cancel()
             pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _one_cpu_thread() -> Iterator[None]:
+    """Let torch use one thread for each operation on the CPU while a GPU computes.
+
+    Preparing images is many small operations in many threads; were each of these to start threads
+    of its own, they would wait for each other longer than they compute.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not _uses_cuda():
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class _Prefetcher:

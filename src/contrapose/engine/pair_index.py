@@ -69,6 +69,8 @@ class PairIndex:
         image, text = pack_ids(images), pack_ids(texts)
         image_keys, text_keys = _hash_ids(image, self.seed, 0), _hash_ids(text, self.seed, 1)
         result = np.full(len(pairs), -1, dtype=np.int64)
+        if not len(self.keys):
+            return result
         for start in range(0, len(pairs), PAIRS_PER_LOOKUP):
             i, j = pairs[start : start + PAIRS_PER_LOOKUP].T
             wanted = image_keys[i] + text_keys[j]
