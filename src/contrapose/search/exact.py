@@ -25,11 +25,11 @@ from contrapose.errors import InputError, option
 from contrapose.metrics import BoolArray, FloatArray, IntArray
 
 T = TypeVar("T")
-QUERY_TILE = 1024
+QUERY_TILE = 1536
 """Queries of a tile; few and large products keep the threads of BLAS busy."""
 
-TILE_CELLS = 1 << 23
-"""Scores of a tile, 32 MiB."""
+TILE_CELLS = 1 << 24
+"""Scores of a tile, 64 MiB."""
 
 MAX_ROWS = 1 << 15
 """Gallery vectors of a tile at the most."""
