@@ -5,7 +5,8 @@
 
 exact: top-5 of 18,000 queries over 6,000 × 512 and of 256 over 1,000,000 × 512, against faiss's
 IndexFlatIP with the same threads, alternately; the median of each and of the ratios. Vectors have
-length 1, which search is told, as an index tells it. Rows are compared too. Needs faiss-cpu, and 5 GB of memory for the second.
+length 1, which search is told, as an index tells it. Rows are compared too. Needs faiss-cpu, and
+5 GB of memory for the second.
 
 latency: queries of text and of image with a change on an index of 100,000 × 512 on disk, after the
 first, with a model whose encoders cost nothing; the text vectors are new each time. Beside the
