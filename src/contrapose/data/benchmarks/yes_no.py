@@ -59,7 +59,7 @@ def _poll_card(name: str) -> Card:
         "yes; here a reply without yes, no and not is wrong",
         errata="an older copy of the setting random, which many programs use, has 2,910 questions "
         "and not 3,000; question ids begin at 0 in one release and at 1 in another, so that rows "
-        "count by their position here",
+        "count by their position here. Only the first rows of the files were seen",
         question=QUESTION,
         download=Download(
             POLL_COMMIT,
@@ -143,7 +143,8 @@ CARD = Card(
     "read by its first yes or no, and a reply with neither is wrong",
     errata="the page counts 254 questions on 69 figures, the file 1,129. Questions without a "
     "figure are asked about a gray square, since models need an image; programs that "
-    "leave them out have 951 questions, and other numbers than the paper",
+    "leave them out have 951 questions, and other numbers than the paper. Only the beginning of "
+    "the file, and the released script, were seen",
     question=QUESTION,
     download=Download(
         ILLUSION_COMMIT,
