@@ -43,8 +43,35 @@ class MissingExtraError(ContraposeError):
 
     def __init__(self, package: str, extra: str, purpose: str):
         super().__init__(
-            f"{purpose} needs {package}, which is not installed: pip install 'contrapose[{extra}]'."
+            f"{purpose} needs {package}, which is not installed: {install_command(extra)}."
         )
+
+
+def install_command(*extras: str) -> str:
+    """Shell command that adds extras to this installation, whatever folder it is run in.
+
+    pip notes what it installed the package from: a checkout, a wheel, a URL or a package index.
+    """
+    import json
+    import shlex
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import unquote, urlsplit
+
+    names = f"[{','.join(extras)}]"
+    checkout = Path(__file__).resolve().parents[2]
+    if (checkout / "pyproject.toml").is_file():
+        near = "." if checkout == Path.cwd().resolve() else checkout
+        return f"pip install -e {shlex.quote(f'{near}{names}')}"
+    try:
+        origin = json.loads(distribution("contrapose").read_text("direct_url.json") or "{}")
+        url, vcs = hide_credentials(origin["url"]), origin.get("vcs_info", {})
+        parsed = urlsplit(url)
+        version = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
+    except (PackageNotFoundError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return f"pip install {shlex.quote(f'contrapose{names}')}"
+    if parsed.scheme == "file" and not vcs:
+        return f"pip install {shlex.quote(f'{unquote(parsed.path)}{names}')}"
+    return f"pip install {shlex.quote(f'contrapose{names} @ {version}')}"
 
 
 class DamageWarning(UserWarning):

@@ -306,7 +306,7 @@ def test_unusual_preprocessing_is_left_to_the_library(
 
 def test_without_open_clip(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "open_clip", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'contrapose\[openclip\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install -e .*\[openclip\]'"):
         load_model("openclip:ViT-B-32/openai")
 
 

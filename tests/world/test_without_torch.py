@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from contrapose.errors import install_command
+
 BLOCK = """
 import sys
 class Blocked:
@@ -41,5 +43,5 @@ def test_other_modules_need_no_torch(tmp_path: Path) -> None:
 def test_missing_torch_is_one_sentence(arguments: str, tmp_path: Path) -> None:
     done = run(f"from contrapose.cli import main; main({arguments})", tmp_path)
     assert done.returncode == 2
-    assert done.stderr.strip().endswith("pip install 'contrapose[torch]'.")
+    assert done.stderr.strip().endswith(f"{install_command('torch')}.")
     assert "Traceback" not in done.stderr

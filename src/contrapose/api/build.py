@@ -295,7 +295,7 @@ def build_scenes(
         size: width and height of the images.
         world: balanced, or as skewed as the training set.
         masks: also write which object each pixel belongs to.
-        engine: the built-in `raytracer`, or `blender` (`pip install 'contrapose[blender]'`).
+        engine: the built-in `raytracer`, or `blender` (the extra `blender`).
         dry_run: write nothing, and return the counts to expect.
         overwrite: replace a folder that is there.
         progress: called with a description, the number done and the total.

@@ -11,6 +11,7 @@ import typer
 from contrapose.cli import options
 from contrapose.cli.console import echo_json, output_console, show, show_as
 from contrapose.cli.options import Format, require_one_format
+from contrapose.errors import install_command
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="List what there is.")
 
@@ -18,6 +19,7 @@ MODULES = {
     "torch": ("torch", "safetensors"),
     "hf": ("torch", "transformers"),
     "openclip": ("torch", "open_clip", "torchvision"),
+    "st": ("torch", "transformers", "sentence_transformers"),
     "language": ("torch", "transformers", "gguf", "accelerate"),
 }
 """Extra → what is imported of it; all of them must be there."""
@@ -98,10 +100,12 @@ def models(
         echo_json(families_json(known, installed, plugins))
         return
     table = families_table(known, installed)
+    missing = sorted({family.extra for family in known if not installed.get(family.extra, True)})
     show_as(
         form,
         [
             table,
+            *(f"Not installed: the extra {extra}: {install_command(extra)}" for extra in missing),
             f"Plug-ins: {', '.join(plugins) or 'none'}.",
             "After a name may stand ,dtype=bf16,long=cut. contrapose check model NAME says whether "
             "a model does what it must; docs/adding-a-model.md how to add one.",

@@ -91,7 +91,7 @@ def model_report_json(report: ConformanceReport) -> str:
 def _format_extra(extra: str, installed: Mapping[str, bool]) -> str:
     if not extra:
         return "nothing"
-    return "installed" if installed.get(extra, True) else f"pip install 'contrapose[{extra}]'"
+    return "installed" if installed.get(extra, True) else f"extra {extra}"
 
 
 def _to_json(content: Any) -> str:
