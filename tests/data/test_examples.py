@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from contrapose.data import Example, ImageRef
@@ -35,9 +36,23 @@ def test_matches() -> None:
         ((IMAGE,), ("x", "y"), single_match(3, 0), r"1 rows \(images\) of 2 \(captions\)"),
         ((IMAGE, IMAGE), ("x", "y"), single_match(2, 0), r"2 rows \(images\) of 2"),
         ((IMAGE, IMAGE), ("x", "y"), ((True, False), (True,)), r"2 rows \(images\) of 2"),
+        ((IMAGE,), ("x", "y"), np.array([True, False]), "a row for each image"),
+        ((IMAGE,), ("x", "y"), [["yes", "no"]], "true and false"),
+        ((IMAGE,), ("x",), np.ones((1, 1, 2)), "a row for each image"),
+        ((IMAGE,), ("x",), None, "a row for each image"),
     ],
 )
 def test_what_is_no_example(images: Any, texts: Any, match: Any, what: str) -> None:
     with pytest.raises(MalformedError, match=what) as raised:
         Example("seven", images, texts, match)
     assert "example seven" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "match", [np.array([[True, False]]), ((np.bool_(1), np.bool_(0)),), [[1, 0]], [[True, False]]]
+)
+def test_a_match_of_arrays_and_numbers(match: Any) -> None:
+    example = Example("a", (IMAGE,), ("x", "y"), match)
+    assert example.match == ((True, False),)
+    assert {type(fits) for fits in example.match[0]} == {bool}
+    assert hash(example.match)

@@ -72,3 +72,21 @@ def test_official_figures_that_equal_the_strict_ones_are_not_printed_twice() -> 
     changed = base.model_copy(update={"strict": {"text": lower}})
     assert strict_changes(changed) == ["text"]
     assert tie_words([changed]) == "official protocol"
+
+
+def test_every_value_below_its_chance_is_marked() -> None:
+    low = MetricValue(value=0.1, ci95=(0.05, 0.2), n=50, chance=0.25, ties=0.0)
+    high = MetricValue(value=0.4, ci95=(0.3, 0.5), n=50, chance=0.25, ties=0.0)
+    found = results(0).model_copy(
+        update={
+            "metrics": {"group": low, "text": high, "image": low, "brittleness": low},
+            "subsets": {"one": {"text": high, "image": low}, "two": {"image": low}},
+        }
+    )
+    headline, parts, *_ = results_tables(found)
+    assert isinstance(headline, Table)
+    assert isinstance(parts, Table)
+    assert headline.marks == {(0, 1): "below", (2, 1): "below"}
+    assert parts.marks == {(0, 3): "below", (1, 3): "below"}
+    table = next(part for part in evaluation_tables([found], every=True) if isinstance(part, Table))
+    assert list(table.marks.values()).count("below") == 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,12 @@ class Example:
                 raise MalformedError(
                     f"example {self.id}: a caption holds half of a surrogate pair."
                 )
+        if (
+            type(self.match) is not tuple
+            or {type(row) for row in self.match} != {tuple}
+            or ({type(fits) for row in self.match for fits in row} != {bool})
+        ):
+            object.__setattr__(self, "match", _plain_match(self.id, self.match))
         images, texts = len(self.images), len(self.texts)
         if len(self.match) != images or set(map(len, self.match)) != {texts}:
             raise MalformedError(
@@ -63,6 +69,19 @@ class Example:
     def shape(self) -> tuple[int, int]:
         """Number of images and of captions."""
         return len(self.images), len(self.texts)
+
+
+def _plain_match(name: str, match: Iterable[Iterable[object]]) -> Match:
+    """Match matrix as tuples of bool, of an array or of rows with 0 and 1."""
+    try:
+        rows = [list(row) for row in match]
+        if all(fits in (0, 1) for row in rows for fits in row):
+            return tuple(tuple(bool(fits) for fits in row) for row in rows)
+    except (TypeError, ValueError):  # no matrix, or one of arrays
+        pass
+    raise MalformedError(
+        f"example {name}: match must be a row for each image, of true and false or 1 and 0."
+    )
 
 
 def single_match(texts: int, right: int) -> Match:

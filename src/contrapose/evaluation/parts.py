@@ -63,7 +63,7 @@ QUERY_SCORES = {**EDIT_SCORES, **FUSION_SCORES}
 TOKENS = ("lm", "blind")
 """Scores with token log-probabilities."""
 
-JUDGED = ("judgement", "question_groups", "questions", "probes")
+JUDGED = ("judgement", "question_groups", "questions", "probes", "foil")
 """Families whose scores say yes or no: a match logit above 0 says yes."""
 
 ANSWERED = ("question_groups", "questions")

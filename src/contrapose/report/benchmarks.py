@@ -81,7 +81,7 @@ def benchmark_row(entry: Benchmark | Suite) -> BenchmarkRow:
     )
     downloads = list({id(card.download): card.download for card in cards}.values())
     sizes = [download_size(one) for one in downloads]
-    licenses = dict.fromkeys(map(_short_license, cards))
+    licenses = dict.fromkeys(short_license(card.license) for card in cards)
     kinds = dict.fromkeys(
         "generated" if part.generated else FILES[download_kind(part.card.download)]
         for part in parts
@@ -135,9 +135,9 @@ def _short_shape(shape: str) -> str:
     return short.replace(" to ", "–")
 
 
-def _short_license(card: Card) -> str:
+def short_license(text: str) -> str:
     """License of the annotations; that of the images stands on the card."""
-    text = card.license.removeprefix("gated; ")
+    text = text.removeprefix("gated; ")
     if re.match(r"annotations (and|under)\b", text):
         return "its owners' terms"
     words = re.split(r";| \(|, | under ", text, maxsplit=1)[0].strip()
@@ -280,7 +280,7 @@ def data_table(states: Sequence[DataStatus]) -> Table:
             one.name,
             one.state + f", {one.missing:,} images missing" * bool(one.missing),
             format_size(one.size) if one.size else "–",
-            one.license,
+            short_license(one.license),
             str(one.folder or "–"),
         )
         for one in states

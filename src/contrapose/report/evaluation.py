@@ -73,8 +73,8 @@ class EvaluationRow:
     values: Mapping[int, MetricValue]
 
     def marks(self) -> dict[int, Mark]:
-        """Runs whose value is below chance, or best within noise; of main metrics alone."""
-        return mark_values(self.values) if self.main else {}
+        """Runs whose value is below chance, or, of main metrics, best within noise."""
+        return mark_values(self.values, self.metric, best=self.main)
 
 
 def _evaluation_rows(runs: Sequence[Results], *, every: bool) -> tuple[list[EvaluationRow], int]:

@@ -235,9 +235,11 @@ def results_tables(results: Results, *, every: bool = False) -> list[Table | str
         )
         for name in names
     )
-    main = row_metric(results.metrics)
-    marked = mark_values({0: results.metrics[main]}) if main in names else {}
-    marks = {(names.index(main), 1): mark for mark in marked.values()}
+    marks = {
+        (i, 1): mark
+        for i, name in enumerate(names)
+        for mark in mark_values({0: results.metrics[name]}, name).values()
+    }
     hidden = len(results.metrics) - len(names)
     return [
         Table(title, ("<metric", *columns, *strict), rows, marks=marks, drop=("ties", "n")),
@@ -302,7 +304,14 @@ def _part_tables(
             )
             for part, metrics in subsets.items()
         )
-        tables += [Table("", ("<part", "n", *names), rows)] if names else []
+        marks = {
+            (i, 2 + k): mark
+            for i, metrics in enumerate(subsets.values())
+            for k, name in enumerate(names)
+            if name in metrics
+            for mark in mark_values({0: metrics[name]}, name).values()
+        }
+        tables += [Table("", ("<part", "n", *names), rows, marks=marks)] if names else []
     if left > 0:
         tables.append(f"The largest parts; {option('all', True)} shows {left:,} more.")
     return tables

@@ -163,19 +163,32 @@ def format_metric(metric: MetricValue | None, digits: int = 2) -> str:
     return f"{value} ({'–'.join(bounds)})" if bounds else f"{value} (–)"
 
 
-def mark_values(values: Mapping[int, MetricValue]) -> dict[int, Mark]:
-    """Marks of values of which more is better: below chance, or best within noise.
+NO_GOAL = {"brittleness", "original_only", "positive_only", "false_recall", "r1_drop", "yes_share"}
+"""Metrics that may have a chance level, and of which more is not better."""
+
+
+def mark_values(
+    values: Mapping[int, MetricValue], metric: str = "", *, best: bool = True
+) -> dict[int, Mark]:
+    """Marks of values of one metric: below chance, or best within noise.
 
     A value is below chance where its interval ends under it, and best within noise where its
-    interval reaches the highest of several values.
+    interval reaches the highest of several values. Metrics of `NO_GOAL` have no marks.
+
+    Args:
+        values: by any key, such as the run's position.
+        metric: its name; empty where more is known to be better.
+        best: whether the best are marked too.
     """
+    if metric in NO_GOAL:
+        return {}
     marks: dict[int, Mark] = {}
     most = max((value.value for value in values.values()), default=0.0)
     for i, value in values.items():
         high = value.ci95[1] if value.ci95 else value.value
         if value.chance is not None and value.ci95 and high < value.chance:
             marks[i] = "below"
-        elif len(values) > 1 and high >= most:
+        elif best and len(values) > 1 and high >= most:
             marks[i] = "best"
     return marks
 

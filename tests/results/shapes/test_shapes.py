@@ -147,3 +147,15 @@ def test_cards_promise_the_chance_that_is_computed(name: str) -> None:
         if measure_.chance is not None and metric in card.chance
     }
     assert computed == pytest.approx(dict(card.chance))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "metric"), [("valse", (1, 2), "p_c"), ("svo-probes", (2, 1), "accuracy_true")]
+)
+def test_cosines_are_no_probabilities(name: str, shape: tuple[int, int], metric: str) -> None:
+    scores = np.linspace(0.1, 0.9, 24).reshape(12, *shape)
+    assert metric in asked(name, scores).measures
+    cosines = asked(name, scores, cosines=True)
+    assert metric not in cosines.measures
+    assert any("not probabilities" in note for note in cosines.notes)
+    assert metric in asked(name, scores, threshold=0.5, cosines=True).measures

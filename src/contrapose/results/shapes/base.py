@@ -97,6 +97,15 @@ class MeasureInput:
         """Scores that decide between captions."""
         return self.answers.scores if self.caption_scores is None else self.caption_scores
 
+    def choose_threshold(self, scores: FloatArray) -> float | None:
+        """Threshold of the request; ½ where scores may be probabilities; None where they are not.
+
+        Cosines between 0 and 1 are no probabilities; scores of an unknown kind may be.
+        """
+        if self.threshold is not None or self.cosines:
+            return self.threshold
+        return 0.5 if scores.min() >= 0 and scores.max() <= 1 else None
+
     def without_prior(self, alpha: float, log_prior: FloatArray) -> MeasureInput:
         """Input with α of the captions' log prior removed where captions are compared.
 

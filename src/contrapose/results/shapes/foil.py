@@ -17,7 +17,7 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     measures = {"pairwise_accuracy": measure_from_outcome(metrics.pairwise_accuracy(scores))}
     derived = {"auroc": DerivedMetric("auroc", ("caption_score", "foil_score"), chance=0.5)}
     notes: tuple[str, ...] = ()
-    threshold = _resolve_threshold(question)
+    threshold = _choose_threshold(question)
     if threshold is None:
         notes = (f"the scores are not probabilities: p_c and p_f need {option('threshold')}",)
     else:
@@ -28,6 +28,8 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
             "p_f": measure_from_outcome(metrics.p_f(scores, threshold, protocol=protocol)),
         }
         derived["min_pc_pf"] = DerivedMetric("minimum", ("p_c", "p_f"))
+        if question.threshold is None:
+            notes = ("the scores, all between 0 and 1, are taken for probabilities in p_c and p_f",)
     where = np.ones(len(scores), dtype=np.bool_)
     for i, name in enumerate(("caption_score", "foil_score")):
         values = scores[:, i].astype(np.float64)
@@ -35,16 +37,15 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     return ShapeMeasures(measures, derived, notes)
 
 
-def _resolve_threshold(question: MeasureInput) -> float | None:
-    """Threshold of the request; ½ for scores that are probabilities on both sides of it."""
+def _choose_threshold(question: MeasureInput) -> float | None:
+    """Threshold of the request; ½ for scores that may be probabilities on both sides of it."""
     scores = question.by_caption
-    if question.threshold is None and scores.min() >= 0 and 0.5 < scores.max() <= 1:
-        return 0.5
-    return question.threshold
+    one_side = question.threshold is None and scores.max() <= 0.5
+    return None if one_side else question.choose_threshold(scores)
 
 
 def _official_mask(question: MeasureInput) -> BoolArray:
-    threshold = _resolve_threshold(question)
+    threshold = _choose_threshold(question)
     if threshold is None:
         return np.ones(len(question.answers.frame), dtype=np.bool_)
     return metrics.official_mask(question.one_image_scores(2), threshold)

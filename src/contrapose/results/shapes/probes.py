@@ -22,9 +22,7 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
         raise InputError(f"{question.card.name} needs 2 images and 1 caption an example.")
     scores = question.answers.scores
     measures = {"image": measure_wins(question, scores, "image")}
-    threshold = question.threshold
-    if threshold is None and scores.min() >= 0 and scores.max() <= 1:
-        threshold = 0.5
+    threshold = question.choose_threshold(scores)
     if threshold is None:
         note = f"the scores are not probabilities: balanced_accuracy needs {option('threshold')}"
         return ShapeMeasures(measures, notes=(note,))

@@ -23,9 +23,7 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
             "two of both."
         )
     scores = question.answers.scores.astype(np.float64)
-    threshold = question.threshold
-    if threshold is None and scores.min() >= 0 and scores.max() <= 1:
-        threshold = 0.5
+    threshold = question.choose_threshold(scores)
     if threshold is None:
         raise InputError(
             f"{question.card.name} needs probabilities of the first answer or replies: say with "
