@@ -19,7 +19,7 @@ from contrapose.search.backends import (
     open_lance,
 )
 from contrapose.search.exact import Neighbors
-from contrapose.search.index import Index, open_index, write_index
+from contrapose.search.index import Index, block_checksum, open_index, write_index
 from contrapose.search.writer import IndexRequest, build_index
 from tests.conftest import Cli
 from tests.search.photos import ColorModel, write_photos
@@ -101,7 +101,8 @@ def test_an_approximate_index_in_lancedb(
     table: dict[str, Sequence[Any]] = {
         "path": names, "size": zeros, "mtime": zeros, "content": names
     }  # fmt: skip
-    write_index(tmp_path, tmp_path, ("m", "m-1"), table, tmp_path / "vectors.npy", {}, 1)
+    checked = tmp_path / "vectors.npy", [block_checksum(vectors)]
+    write_index(tmp_path, tmp_path, ("m", "m-1"), table, checked, {}, 1)
     copy = copy_to_lance(open_index(tmp_path), str(tmp_path / "lance"))
     assert len(copy.table.list_indices()) == 1
     recall = measure_recall(copy, vectors)

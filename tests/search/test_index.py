@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -12,10 +13,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from contrapose.errors import InputError
+from contrapose.errors import DamageWarning, InputError
 from contrapose.models.function import FunctionModel
+from contrapose.search.image_files import list_images
 from contrapose.search.index import MANIFEST, find_index, lock_index, open_index
-from contrapose.search.writer import IndexReport, IndexRequest, build_index, list_images
+from contrapose.search.queries import SearchQuery
+from contrapose.search.searcher import Searcher
+from contrapose.search.writer import IndexReport, IndexRequest, build_index
 from tests.conftest import ROOT
 from tests.fakes import Tower, seen, vector
 from tests.search.photos import ColorModel, write_photos
@@ -231,3 +235,67 @@ def test_a_damaged_index_is_refused(tmp_path: Path, damage: str) -> None:
         (index.folder / MANIFEST).write_text(json.dumps({**manifest, **changed}))
     with pytest.raises(InputError, match="index"):
         open_index(index.folder)
+
+
+def flip(path: Path, at: int) -> None:
+    """Flip a bit of a file, its time of change kept."""
+    content, status = bytearray(path.read_bytes()), path.stat()
+    content[at] ^= 4
+    path.write_bytes(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def test_a_flipped_bit_in_a_vector_is_seen_and_only_its_block_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("index", "writer"):
+        monkeypatch.setattr(f"contrapose.search.{module}.BLOCK_ROWS", 4)
+    folder = write_photos(tmp_path, 10)
+    index = build(folder, ColorModel()).index
+    vectors, file = index.vectors.tolist(), index.folder / "vectors-1.npy"
+    index.check()
+    assert len(index.checksums) == 3
+    flip(file, 128 + 5 * 4 * 4)  # a number of row 5
+    damaged = open_index(index.folder)  # reads no vector
+    damaged.check(np.array([0, 9]))
+    assert damaged.find_damage().tolist() == [4, 5, 6, 7]
+    searcher = Searcher(damaged, ColorModel())
+    with pytest.raises(InputError, match=r"damaged.*4 images"):
+        searcher.search(SearchQuery(text="red"), 3)
+    model = ColorModel()
+    with pytest.warns(DamageWarning, match="4 of 10 images"):
+        report = build(folder, model)
+    assert (model.images, report.embedded, report.unchanged, report.added) == (4, 4, 10, 0)
+    assert report.index.vectors.tolist() == vectors
+    report.index.check()
+    assert build(folder, ColorModel()).embedded == 0
+
+
+@pytest.mark.parametrize("file", ["images-1.parquet", MANIFEST])
+def test_a_flipped_bit_in_the_table_or_the_manifest_is_refused(file: str, tmp_path: Path) -> None:
+    index = build(write_photos(tmp_path)).index
+    content = (index.folder / file).read_bytes()
+    middle = content.index(b'"tower') + 3 if file == MANIFEST else len(content) // 3
+    flip(index.folder / file, middle)
+    with pytest.raises(InputError, match="damaged"):
+        open_index(index.folder)
+
+
+@pytest.mark.parametrize("step", ["pending", "vectors", "table"])
+def test_a_full_disk_names_the_index(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    target = {"pending": "engine.storage.write_bytes", "vectors": "search.writer.os.fsync",
+              "table": "search.index.write_bytes"}[step]  # fmt: skip
+    folder = write_photos(tmp_path / "photos")
+    with monkeypatch.context() as patched:
+        patched.setattr(f"contrapose.{target}", full)
+        with pytest.raises(InputError, match="No space left") as raised:
+            build(folder, out=tmp_path / "index")
+    assert str(raised.value).startswith(f"{tmp_path / 'index'}: ")
+    assert "cache" not in str(raised.value)
+    assert not list((tmp_path / "index").glob(".vectors*")) or step == "table"
+    assert len(build(folder, out=tmp_path / "index").index) == 5

@@ -29,6 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 from contrapose.build.minimal_pairs import MinimalPair, PairImage, PairSource, SourcePairs
@@ -56,11 +57,11 @@ MOST_KILLS = 8
 
 
 class SlowColors(ColorModel):
-    """Dual encoder that takes its time."""
+    """Dual encoder that takes its time, with vectors of 8 KiB, so that disks fill in any file."""
 
     def embed_images(self, images: Sequence[Image.Image]) -> Any:
         time.sleep(0.01)
-        return super().embed_images(images)
+        return np.tile(super().embed_images(images), 512) / 512**0.5
 
 
 @dataclass(frozen=True)
@@ -296,7 +297,8 @@ def fill_job(
     counts: dict[str, Any] = {"disks": 0, "refused": 0}
     for i in range(rounds):
         share = (i + rng.random()) / rounds
-        size = 4096 + int(share * used_bytes(folder / "calm")) // 4096 * 4096
+        # A job may need more for a while than its result takes.
+        size = 4096 + int(1.5 * share * used_bytes(folder / "calm")) // 4096 * 4096
         with small_disk(folder / "disk", size) as kind:
             out = folder / "disk"
 

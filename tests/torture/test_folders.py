@@ -28,7 +28,7 @@ from contrapose.data import ImageRef
 from contrapose.data.cached_data import read_manifest
 from contrapose.data.examples import diagonal_match
 from contrapose.errors import ContraposeError
-from contrapose.files import ProblemList, StrictProblems
+from contrapose.files import ProblemList, StrictProblems, digest, read_npy
 from contrapose.files.archives import unpack_archive
 from contrapose.models.joined import JoinedSpec, Side, read_joined, save_joined
 from contrapose.models.tiny.weights import read_weights
@@ -37,7 +37,7 @@ from contrapose.results import RunRecord, imports
 from contrapose.results.run_files import write_spec
 from contrapose.results.runs import read_measured, read_results, read_runs
 from contrapose.scores.logs import is_log, read_group_answers, read_logs
-from contrapose.search.index import open_index
+from contrapose.search.index import MANIFEST, _manifest_digest, block_checksum, open_index
 from contrapose.search.queries import SearchQuery
 from contrapose.search.searcher import Searcher
 from contrapose.search.writer import IndexRequest, build_index
@@ -215,7 +215,7 @@ def mend_run(root: Path) -> None:
         layout = spec.pop("layout")
         if layout == 3:
             write_spec(root, spec)
-    except (ValueError, AttributeError, KeyError, TypeError):
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
         return
 
 
@@ -249,6 +249,22 @@ def search_index(root: Path) -> None:
     searcher.search(SearchQuery(text="red"), 3)
     for row in range(len(index)):
         index.path(row)
+
+
+def mend_index(root: Path) -> None:
+    """Write the digests of the changed files, as whoever means harm would."""
+    manifest_file = root / "index" / MANIFEST
+    try:
+        manifest = json.loads(manifest_file.read_text())
+        manifest.pop("digest", None)
+        content = (root / "index" / "images-1.parquet").read_bytes()
+        manifest["images_digest"] = digest(content)
+        vectors = read_npy(root / "index" / "vectors-1.npy")
+        manifest["checksums"] = f"{block_checksum(vectors):08x}"
+        manifest["digest"] = _manifest_digest(manifest)
+        manifest_file.write_text(json.dumps(manifest))
+    except (ContraposeError, ValueError, AttributeError, TypeError, RecursionError):
+        return
 
 
 @cache
@@ -350,6 +366,11 @@ MORE: dict[str, tuple[Callable[[], dict[str, Any]], Reader]] = {
     "tar": (lambda: {"x/a.tar": zipped("tar")}, lambda root: unpack(root / "x")),
     "tgz": (lambda: {"x/a.tgz": zipped("tgz")}, lambda root: unpack(root / "x")),
 }  # fmt: skip
+
+
+def test_forged_indexes(tmp_path: Path, tally: Tally) -> None:
+    count = fuzz(tmp_path, index_folder(), search_index, "forged index", mend=mend_index)
+    tally.add("folders and archives", count)
 
 
 @pytest.mark.parametrize("name", MORE)

@@ -130,7 +130,7 @@ def _read_inputs(
     from contrapose.build.features import FeatureInputs, read_captioned_images
 
     if captions is None:
-        from contrapose.search.writer import list_images
+        from contrapose.search.image_files import list_images
 
         files = Path(images) if isinstance(images, str | Path) else [Path(i) for i in images or ()]
         root, listed, skipped = list_images(files)

@@ -107,7 +107,7 @@ class LocalStorage:
             probe.touch()
             probe.unlink()
         except OSError as error:
-            raise _unwritable_error(self.root, error) from None
+            raise UnwritableStoreError(self.root, error) from None
 
     def names(self, folder: str) -> list[str]:
         """List part files; names of unfinished files begin with a dot and are left out."""
@@ -126,7 +126,7 @@ class LocalStorage:
         try:
             write_bytes(self.root / folder / name, content)
         except OSError as error:
-            raise _unwritable_error(self.root, error) from None
+            raise UnwritableStoreError(self.root, error) from None
 
     def set_aside(self, folder: str, name: str) -> bool:
         """Rename a damaged file; whether that was possible."""
@@ -267,11 +267,17 @@ def _reason(error: Exception) -> str:
     return hide_credentials(first_line(error)).rstrip(".")
 
 
-def _unwritable_error(folder: Path, error: OSError) -> InputError:
-    return InputError(
-        f"the cache folder cannot be written ({error.strerror or error}); {_other_cache()}.",
-        file=folder,
-    )
+class UnwritableStoreError(InputError):
+    """A store's folder cannot be written; the message speaks of the user's cache.
+
+    Attributes:
+        reason: why, in the system's words, for stores that are no cache of the user's.
+    """
+
+    def __init__(self, folder: Path, error: OSError):
+        self.reason = str(error.strerror or error)
+        words = f"the cache folder cannot be written ({self.reason}); {_other_cache()}."
+        super().__init__(words, file=folder)
 
 
 def _other_cache() -> str:

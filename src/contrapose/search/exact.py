@@ -111,7 +111,7 @@ def search_exact(
     numbers, left_out = _check_excluded(exclude, count, len(gallery))
     tiles = _Tiles(gallery, count, longest)
     buffer = np.empty(min(count, QUERY_TILE) * min(tiles.step, len(gallery)), dtype=np.float32)
-    with _Pool(min(_count_threads(), 1 + len(buffer) // THREAD_CELLS)) as pool:
+    with _Pool(min(count_threads(), 1 + len(buffer) // THREAD_CELLS)) as pool:
         for start in range(0, count, QUERY_TILE):
             some = vectors[start : start + QUERY_TILE]
             inside = (numbers >= start) & (numbers < start + len(some))
@@ -202,7 +202,7 @@ class _Pool:
         return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
-def _count_threads() -> int:
+def count_threads() -> int:
     """Threads that BLAS may use too: `OMP_NUM_THREADS`, else the cores of this process."""
     limit = os.environ.get("OMP_NUM_THREADS", "")
     if limit.isdecimal() and int(limit):

@@ -1,18 +1,24 @@
 """Image index on disk: memory-mapped unit vectors, and an Arrow table of files beside them.
 
-    INDEX/index.json              model, fingerprint, root, names of the two files, skipped images
+    INDEX/index.json              model, fingerprint, root, names and checksums of the two files,
+                                  skipped images, and a digest of all this
     INDEX/vectors-N.npy           (n, d) float32, memory-mapped
     INDEX/images-N.parquet        path, size, mtime, content id; a row for each vector
 
 An update writes files with the next number and replaces the manifest last: who reads an index sees
 the old state or the new one. Paths are relative to the root and never leave it.
+
+Opening reads the table and checks its digest. Vectors have a checksum for each block of rows, which
+is compared before the block is first used, so that opening reads no vector.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +29,19 @@ from numpy.typing import NDArray
 
 from contrapose.engine.store import folder_name
 from contrapose.errors import InputError, first_line, option
-from contrapose.files import MalformedError, read_json, read_npy, safe_join, write_text
+from contrapose.files import (
+    MalformedError,
+    digest,
+    read_json,
+    read_npy,
+    safe_join,
+    write_bytes,
+    write_text,
+)
 from contrapose.metrics import IntArray
+from contrapose.search.exact import count_threads
 
-VERSION = 1
+VERSION = 2
 MANIFEST = "index.json"
 LOCK = ".lock"
 INDEX_FOLDER = ".contrapose"
@@ -36,6 +51,12 @@ MAX_TRIES = 8
 """Updates by others that an opening may meet."""
 
 COLUMNS = ("path", "size", "mtime", "content")
+
+BLOCK_ROWS = 4096
+"""Vectors of a block, which has one checksum: 8 MiB of 512 numbers each."""
+
+CHECKSUM_DIGITS = 8
+"""Hexadecimal digits of a checksum in the manifest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +72,7 @@ class Index:
         table: Arrow table: path, size, mtime, content.
         skipped: images that could not be read, with the reasons.
         number: number of the index's files; grows with every update.
+        checksums: CRC-32 of each block of `BLOCK_ROWS` vectors.
     """
 
     folder: Path
@@ -61,12 +83,50 @@ class Index:
     table: Any
     skipped: dict[str, str] = field(default_factory=dict)
     number: int = 0
+    checksums: tuple[int, ...] = ()
+    _sound: set[int] = field(default_factory=set, repr=False)
 
     def __len__(self) -> int:
         return len(self.vectors)
 
     def __repr__(self) -> str:
         return f"Index({str(self.folder)!r}, {len(self):,} images, {self.model})"
+
+    def check(self, rows: IntArray | None = None) -> None:
+        """Compare the checksums of the vectors, or of the blocks that hold some rows.
+
+        A block is read once: what was sound before is not read again.
+
+        Raises:
+            InputError: a vector is not what was written.
+        """
+        damaged = self.find_damage(rows)
+        if len(damaged):
+            count = "one image is" if len(damaged) == 1 else f"{len(damaged):,} images are"
+            raise InputError(
+                f"is a damaged index (the vectors of {count} not what was written); contrapose "
+                "index makes them again.",
+                file=self.folder,
+            )
+
+    def find_damage(self, rows: IntArray | None = None) -> IntArray:
+        """Find the rows of all blocks, or of those that hold some rows, that are damaged."""
+        count = len(self)
+        blocks = range(len(self.checksums)) if rows is None else np.unique(rows // BLOCK_ROWS)
+        unread = [int(block) for block in blocks if int(block) not in self._sound]
+        with ThreadPoolExecutor(max(1, min(count_threads(), len(unread)))) as pool:
+            sums = list(pool.map(self._sum_block, unread))
+        damaged = [np.zeros(0, dtype=np.int64)]
+        for block, checksum in zip(unread, sums, strict=True):
+            if checksum == self.checksums[block]:
+                self._sound.add(block)
+            else:
+                start = block * BLOCK_ROWS
+                damaged.append(np.arange(start, min(start + BLOCK_ROWS, count)))
+        return np.concatenate(damaged)
+
+    def _sum_block(self, block: int) -> int:
+        return block_checksum(self.vectors[block * BLOCK_ROWS : (block + 1) * BLOCK_ROWS])
 
     def path(self, row: int) -> str:
         """Path of an image, relative to the root, with `/`."""
@@ -110,6 +170,11 @@ class Index:
                 f"it; index the images again with {name}.",
                 file=self.folder,
             )
+
+
+def block_checksum(vectors: NDArray[np.float32]) -> int:
+    """CRC-32 of the bytes of (n, d) vectors, row by row."""
+    return zlib.crc32(np.ascontiguousarray(vectors).data)
 
 
 def default_index_folder(root: Path, model: str) -> Path:
@@ -158,7 +223,10 @@ def open_index(folder: Path) -> Index:
     while True:
         try:
             vectors = read_npy(safe_join(folder, manifest["vectors"]), mapped=True)
-            table = pq.read_table(safe_join(folder, manifest["images"])).combine_chunks()
+            content = safe_join(folder, manifest["images"]).read_bytes()
+            if digest(content) != manifest["images_digest"]:
+                raise MalformedError("the list of images is not what was written")
+            table = pq.read_table(pa.BufferReader(content)).combine_chunks()
             break
         except (InputError, OSError, ValueError, pa.ArrowException, MalformedError) as error:
             # A writer may have replaced the files since the manifest was read.
@@ -169,6 +237,9 @@ def open_index(folder: Path) -> Index:
         raise _damage_error(folder, f"vectors {vectors.shape} for {table.num_rows} images")
     if tuple(table.column_names) != COLUMNS:
         raise _damage_error(folder, f"columns {', '.join(table.column_names)}")
+    checksums = _parse_checksums(folder, manifest["checksums"])
+    if len(checksums) != -(-len(vectors) // BLOCK_ROWS):
+        raise _damage_error(folder, f"{len(checksums)} checksums of {len(vectors)} vectors")
     return Index(
         folder=folder,
         root=(folder / manifest["root"]).resolve(),
@@ -178,6 +249,7 @@ def open_index(folder: Path) -> Index:
         table=table,
         skipped=manifest["skipped"],
         number=manifest["number"],
+        checksums=checksums,
     )
 
 
@@ -195,7 +267,7 @@ def write_index(
     root: Path,
     model: tuple[str, str],
     table: Mapping[str, Sequence[Any]],
-    vectors: Path,
+    vectors: tuple[Path, Sequence[int]],
     skipped: dict[str, str],
     number: int,
 ) -> None:
@@ -206,7 +278,7 @@ def write_index(
         root: folder of the images.
         model: name and fingerprint.
         table: the columns.
-        vectors: a finished `.npy` file in the folder, which is renamed.
+        vectors: a finished `.npy` file in the folder, which is renamed, and its checksums.
         skipped: images without a vector, with the reasons.
         number: of the new files.
     """
@@ -216,10 +288,11 @@ def write_index(
     names = {"vectors": f"vectors-{number}.npy", "images": f"images-{number}.parquet"}
     types = (pa.large_string(), pa.int64(), pa.int64(), pa.large_string())
     arrays = [pa.array(table[name], kind) for name, kind in zip(COLUMNS, types, strict=True)]
-    temporary = folder / f".{names['images']}"
-    pq.write_table(pa.table(arrays, names=list(COLUMNS)), temporary, compression="zstd")
-    temporary.replace(folder / names["images"])
-    vectors.replace(folder / names["vectors"])
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(arrays, names=list(COLUMNS)), sink, compression="zstd")
+    content = sink.getvalue().to_pybytes()
+    write_bytes(folder / names["images"], content)
+    vectors[0].replace(folder / names["vectors"])
     inside = folder.resolve().is_relative_to(root.resolve())
     where = os.path.relpath(root.resolve(), folder.resolve()) if inside else str(root.resolve())
     manifest = {
@@ -230,8 +303,11 @@ def write_index(
         "images_count": len(table["path"]),
         "number": number,
         **names,
+        "images_digest": digest(content),
+        "checksums": "".join(f"{checksum:0{CHECKSUM_DIGITS}x}" for checksum in vectors[1]),
         "skipped": skipped,
     }
+    manifest["digest"] = _manifest_digest(manifest)
     write_text(folder / MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
     for old in folder.glob("*-*.*"):
         if old.name not in names.values() and old.suffix in (".npy", ".parquet"):
@@ -270,14 +346,36 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     manifest = read_json(folder / MANIFEST)
     kinds = {
         "version": int, "model": str, "fingerprint": str, "root": str, "number": int,
-        "vectors": str, "images": str, "skipped": dict,
+        "vectors": str, "images": str, "images_digest": str, "checksums": str, "skipped": dict,
     }  # fmt: skip
     if not isinstance(manifest, dict) or manifest.get("version") != VERSION:
-        raise InputError("is no index, or one of another version; index again.", file=folder)
+        raise InputError(
+            "is no index, or one of another version; delete it and index the images again.",
+            file=folder,
+        )
     for name, kind in kinds.items():
         if not isinstance(manifest.get(name), kind):
             raise _damage_error(folder, f"{name} is missing in {MANIFEST}")
+    if manifest.pop("digest", None) != _manifest_digest(manifest):
+        raise _damage_error(folder, f"{MANIFEST} is not what was written")
     return manifest
+
+
+def _manifest_digest(manifest: Mapping[str, Any]) -> str:
+    return digest(json.dumps(manifest, sort_keys=True).encode())
+
+
+def _parse_checksums(folder: Path, text: str) -> tuple[int, ...]:
+    """Checksums of a manifest.
+
+    Raises:
+        InputError: they are no hexadecimal numbers.
+    """
+    try:
+        content = bytes.fromhex(text)
+        return tuple(np.frombuffer(content, dtype=">u4").tolist())
+    except ValueError:
+        raise _damage_error(folder, "checksums that are none") from None
 
 
 def _damage_error(folder: Path, why: str) -> InputError:

@@ -150,11 +150,16 @@ class Searcher:
     def search(self, query: SearchQuery, k: int = 10) -> SearchResult:
         """Find the k best images; the query image itself is left out.
 
+        The first search compares the checksums of all vectors.
+
         Raises:
-            InputError: the query image or a text cannot be used, or the fusion does not fit.
+            InputError: the query image or a text cannot be used, the fusion does not fit, or the
+                index is damaged.
         """
         if k < 1:
             raise InputError(f"{option('k')} must be at least 1, found {k}.")
+        if self.backend is None:
+            self.index.check()
         fusion = query.choose_fusion()
         notes: list[str] = []
         image, left_out = self._embed_image(query.image)
@@ -230,6 +235,7 @@ class Searcher:
         name = bytes_id(content)
         rows = self.index.find_content(name)
         if len(rows):
+            self.index.check(rows[:1])
             return np.array(self.index.vectors[rows[0]]), rows
         ref = ImageRef("query", source=ImageBytes(content))
         self._context.skips.images.pop(name, None)
@@ -292,6 +298,7 @@ class Searcher:
     def _calibration_sample(self) -> NDArray[np.float32]:
         if self._sample is None:
             step = -(-len(self.index) // CALIBRATION_SAMPLE)
+            self.index.check()
             self._sample = np.array(self.index.vectors[::step])
         return self._sample
 
@@ -359,6 +366,7 @@ class Searcher:
         deltas: Sequence[NDArray[np.float32]],
     ) -> tuple[Hit, ...]:
         """Describe the hits: their paths, and what speaks for each."""
+        self.index.check(rows)
         vectors = np.asarray(self.index.vectors[rows])
         return tuple(
             Hit(

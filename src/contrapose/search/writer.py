@@ -2,14 +2,16 @@
 
 A file whose size and time of change are those of the index is not read again. Contents that the
 index knows, also under another name, are not embedded again. Vectors of a run that was killed lie
-in the folder `pending` of the index, in the engine's store, and are taken up by the next run.
+in the folder `pending` of the index, in the engine's store, and are taken up by the next run. Every
+run compares the checksums of the vectors that are there; damaged ones are made again.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,25 +28,21 @@ from contrapose.engine import (
     embed_distinct,
     has_pooling,
 )
-from contrapose.errors import InputError, option, printable
-from contrapose.files import (
-    IMAGE_SUFFIXES,
-    MalformedError,
-    StrictProblems,
-    is_valid_unicode,
-    read_lines,
-    safe_join,
-)
+from contrapose.engine.storage import UnwritableStoreError
+from contrapose.errors import DamageWarning, InputError, option
 from contrapose.metrics import FloatArray
 from contrapose.models import Encoder, Model
 from contrapose.models.capabilities import UNSTORED, require_side
 from contrapose.scores import UNKNOWN_SKIP, Skip
+from contrapose.search.image_files import ImageFile, list_images
 from contrapose.search.index import (
+    BLOCK_ROWS,
     COLUMNS,
     INDEX_FOLDER,
     LOCK,
     MANIFEST,
     Index,
+    block_checksum,
     default_index_folder,
     lock_index,
     open_index,
@@ -54,21 +52,6 @@ from contrapose.search.index import (
 PENDING = "pending"
 SHARD = 1 << 15
 """Images that are embedded before their vectors leave memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImageFile:
-    """Image file as it stands in a folder.
-
-    Attributes:
-        name: path relative to the root, with `/`.
-        size: bytes.
-        mtime: time of change in nanoseconds.
-    """
-
-    name: str
-    size: int
-    mtime: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,51 +96,6 @@ class IndexRequest:
     progress: Progress | None = field(default=None, compare=False)
 
 
-def list_images(images: Path | Sequence[Path]) -> tuple[Path, list[ImageFile], dict[str, str]]:
-    """List images: the root, the files sorted by name, and those that cannot be listed.
-
-    A folder is searched with its subfolders; hidden files and folders are left out, linked folders
-    are not followed, and a link to a file outside is skipped. Paths of a `.txt` file are relative
-    to it and cannot leave its folder.
-
-    Raises:
-        InputError: the folder or list is not there, or holds no image.
-    """
-    if isinstance(images, Path) and images.is_dir():
-        root = images.resolve()
-        names: Iterator[str] = _walk(root)
-    elif isinstance(images, Path) and images.suffix == ".txt":
-        root = images.resolve().parent
-        names = _list_lines(images)
-    elif isinstance(images, Path):
-        raise InputError("must be a folder of images, or a .txt file of paths.", file=images)
-    else:
-        files = [Path(os.path.abspath(file)) for file in images]  # noqa: PTH100 - keeps links
-        if not files:
-            raise InputError("there is no image to index.")
-        root = Path(os.path.commonpath([file.parent for file in files]))
-        names = (file.relative_to(root).as_posix() for file in files)
-    listed: dict[str, ImageFile] = {}
-    skipped: dict[str, str] = {}
-    for name in names:
-        path = root / name
-        if not is_valid_unicode(name):
-            skipped[printable(name)] = "the file's name is not valid Unicode"
-        elif path.is_symlink() and not path.resolve().is_relative_to(root):
-            skipped[name] = "the file is a link to outside the folder"
-        else:
-            try:
-                status = path.stat()
-            except OSError as error:
-                skipped[name] = f"the file cannot be read ({error.strerror})"
-                continue
-            listed[name] = ImageFile(name, status.st_size, status.st_mtime_ns)
-    if not listed and not skipped:
-        shown = images if isinstance(images, Path) else root
-        raise InputError(f"holds no image ({', '.join(IMAGE_SUFFIXES)}).", file=shown)
-    return root, [listed[name] for name in sorted(listed)], skipped
-
-
 def build_index(request: IndexRequest, model: Model) -> IndexReport:
     """Bring the index of some images up to date; only what is new or changed is embedded.
 
@@ -174,15 +112,20 @@ def build_index(request: IndexRequest, model: Model) -> IndexReport:
         folder.mkdir(parents=True, exist_ok=True)
         with lock_index(folder):
             return _update(request, encoder, folder, root, files, skipped)
+    except UnwritableStoreError as error:
+        raise _unwritable_error(folder, error.reason) from None
     except InputError:
         _remove_empty(folder)
         raise
     except OSError as error:
-        raise InputError(
-            f"the index cannot be written ({error.strerror or error}); choose another "
-            f"{option('out')}.",
-            file=folder,
-        ) from None
+        raise _unwritable_error(folder, error.strerror or str(error)) from None
+
+
+def _unwritable_error(folder: Path, reason: str) -> InputError:
+    return InputError(
+        f"the index cannot be written ({reason}); make room, or choose another {option('out')}.",
+        file=folder,
+    )
 
 
 def require_encoder(model: Model) -> Encoder:
@@ -209,17 +152,24 @@ class _Known:
     Attributes:
         index: the index; None for the first run.
         files: size, time of change and content id by name.
-        rows: a row of each content.
+        rows: a row of each content whose vector is sound.
     """
 
     index: Index | None
     files: dict[str, tuple[int, int, str]]
     rows: dict[str, int]
 
+    @property
+    def damaged(self) -> bool:
+        """Whether a vector has to be made again, though its file did not change."""
+        return any(content not in self.rows for *_, content in self.files.values())
+
     def content(self, file: ImageFile) -> str | None:
-        """Content id of a file that did not change; None for others."""
+        """Content id of a file that did not change; None for others and without a vector."""
         entry = self.files.get(file.name)
-        return entry[2] if entry is not None and entry[:2] == (file.size, file.mtime) else None
+        if entry is None or entry[:2] != (file.size, file.mtime) or entry[2] not in self.rows:
+            return None
+        return entry[2]
 
 
 def _read_known(folder: Path, root: Path, model: Encoder) -> _Known:
@@ -234,7 +184,16 @@ def _read_known(folder: Path, root: Path, model: Encoder) -> _Known:
         )
     columns = [index.table[name].to_pylist() for name in COLUMNS]
     files = {path: (size, mtime, name) for path, size, mtime, name in zip(*columns, strict=True)}
-    return _Known(index, files, {name: row for row, name in enumerate(columns[-1])})
+    damaged = frozenset(index.find_damage().tolist())
+    if damaged:
+        warnings.warn(
+            f"{folder}: the vectors of {len(damaged):,} of {len(index):,} images are damaged; they "
+            "are made again.",
+            DamageWarning,
+            stacklevel=2,
+        )
+    rows = {name: row for row, name in enumerate(columns[-1]) if row not in damaged}
+    return _Known(index, files, rows)
 
 
 def _update(
@@ -272,7 +231,7 @@ def _update(
     entries = {file.name: (file.size, file.mtime, content) for file, content in rows}
     before = known.files
     skipped = dict(sorted(skipped.items()))
-    if known.index is None or entries != before or skipped != known.index.skipped:
+    if known.index is None or known.damaged or entries != before or skipped != known.index.skipped:
         vectors = _write_vectors(folder, known, fresh, [content for _, content in rows])
         table = dict(
             zip(COLUMNS, zip(*((n, *e) for n, e in entries.items()), strict=True), strict=True)
@@ -336,21 +295,38 @@ def _embed_shards(
 
 def _write_vectors(
     folder: Path, known: _Known, fresh: dict[str, FloatArray], contents: list[str]
-) -> Path:
-    """Write the vectors of contents, old and new, to a temporary file."""
+) -> tuple[Path, list[int]]:
+    """Write the vectors of contents, old and new, to a temporary file; return their checksums.
+
+    The file is written, not memory-mapped: a full disk is an error then, and no signal.
+    """
     held = next(iter(fresh.values())) if known.index is None else known.index.vectors[0]
-    width = len(held)
-    path = folder / ".vectors.npy"
-    written = np.lib.format.open_memmap(
-        path, mode="w+", dtype=np.float32, shape=(len(contents), width)
-    )
-    for row, content in enumerate(contents):
-        vector = fresh.get(content)
-        if vector is None and known.index is not None:
-            vector = known.index.vectors[known.rows[content]]
-        written[row] = vector
-    written.flush()
-    return path
+    path, checksums = folder / ".vectors.npy", list[int]()
+    header = {"descr": "<f4", "fortran_order": False, "shape": (len(contents), len(held))}
+    try:
+        with path.open("wb") as stream:
+            np.lib.format.write_array_header_1_0(stream, header)
+            for start in range(0, len(contents), BLOCK_ROWS):
+                names = contents[start : start + BLOCK_ROWS]
+                block = np.stack([_find_vector(name, known, fresh) for name in names])
+                block = np.ascontiguousarray(block, dtype="<f4")
+                checksums.append(block_checksum(block))
+                stream.write(block.data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    return path, checksums
+
+
+def _find_vector(content: str, known: _Known, fresh: dict[str, FloatArray]) -> FloatArray:
+    vector = fresh.get(content)
+    if vector is None and known.index is not None:
+        vector = known.index.vectors[known.rows[content]]
+    if vector is None:
+        raise KeyError(content)
+    return vector
 
 
 def _remove_empty(folder: Path) -> None:
@@ -361,23 +337,3 @@ def _remove_empty(folder: Path) -> None:
             folder.rmdir()
             if folder.parent.name == INDEX_FOLDER:
                 folder.parent.rmdir()
-
-
-def _walk(root: Path) -> Iterator[str]:
-    """Yield image names of a folder and its subfolders; hidden ones are left out."""
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        within = Path(folder).relative_to(root)
-        for name in names:
-            if name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith("."):
-                yield (within / name).as_posix()
-
-
-def _list_lines(file: Path) -> Iterator[str]:
-    """Yield the paths of a list, relative to its folder."""
-    root = file.resolve().parent
-    for line, name in read_lines(file, StrictProblems()):
-        try:
-            yield safe_join(root, name).relative_to(root).as_posix()
-        except MalformedError as error:
-            raise InputError(str(error), file=file, line=line) from None
