@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +24,10 @@ if not Path("/proc/driver/nvidia").exists():
 # No test may use, or fill, the benchmarks that the user has fetched.
 os.environ["CONTRAPOSE_DATA"] = str(Path(tempfile.gettempdir()) / "contrapose-tests-no-data")
 
-# Slow machines are no failures: no property test has a time limit.
-settings.register_profile("tests", deadline=None)
+# Slow machines are no failures: no property test has a time limit. `make torture` tries more
+# examples.
+PROPERTY_EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "50"))
+settings.register_profile("tests", deadline=None, max_examples=PROPERTY_EXAMPLES)
 settings.load_profile("tests")
 
 
@@ -39,10 +41,16 @@ def _one_thread() -> Iterator[None]:
         pytest.fail("the test left torch with more than one thread")
 
 
-def pytest_collection_finish() -> None:
-    """Take all that collection imported out of garbage collection: it is never freed."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Take all that collection imports out of garbage collection: it is never freed."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_unconfigure() -> None:

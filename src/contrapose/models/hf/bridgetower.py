@@ -38,13 +38,13 @@ def load_bridgetower(checkpoint: Checkpoint) -> BridgeTower:
     return BridgeTowerEncoder(checkpoint) if contrastive else BridgeTowerMatcher(checkpoint)
 
 
-class BridgeTowerForBoth(BridgeTowerForContrastiveLearning):  # type: ignore[no-untyped-call]
+class BridgeTowerForBoth(BridgeTowerForContrastiveLearning):  # type: ignore[misc]
     """The library's contrastive class with the matching head added."""
 
     def __init__(self, config: Any):
-        super().__init__(config)  # type: ignore[no-untyped-call]
-        self.itm_score = BridgeTowerITMHead(config.hidden_size * 2)  # type: ignore[no-untyped-call]
-        self.post_init()  # type: ignore[no-untyped-call]
+        super().__init__(config)
+        self.itm_score = BridgeTowerITMHead(config.hidden_size * 2)
+        self.post_init()
 
 
 class BridgeTower(FusionModel):

@@ -32,14 +32,14 @@ def load_flava(checkpoint: Checkpoint) -> FlavaEncoder:
     return Flava(checkpoint) if has_weights(checkpoint, "itm_head.") else FlavaEncoder(checkpoint)
 
 
-class FlavaForMatching(FlavaPreTrainedModel):  # type: ignore[no-untyped-call]
+class FlavaForMatching(FlavaPreTrainedModel):  # type: ignore[misc]
     """The library's `FlavaForPreTraining` without image codebook and masked-modeling heads."""
 
     def __init__(self, config: Any):
         super().__init__(config)
         self.flava = FlavaModel(config)
-        self.itm_head = FlavaITMHead(config)  # type: ignore[no-untyped-call]
-        self.post_init()  # type: ignore[no-untyped-call]
+        self.itm_head = FlavaITMHead(config)
+        self.post_init()
 
 
 class FlavaEncoder(FusionModel):
