@@ -23,7 +23,7 @@ from contrapose.results.schema import BaselineComparisons, Comparison
 from contrapose.results.score_files import measure_score_file
 
 if TYPE_CHECKING:
-    from contrapose.results.score_files import RunRecord
+    from contrapose.results.tables import RunRecord
 
 RESULTS = "comparison.json"
 

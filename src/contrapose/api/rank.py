@@ -23,7 +23,7 @@ from contrapose.results.rank_runs import read_entries
 from contrapose.results.rankings import Ranking
 
 if TYPE_CHECKING:
-    from contrapose.results.score_files import RunRecord
+    from contrapose.results.tables import RunRecord
 
 JSON, PAGE = "ranking.json", "ranking.html"
 

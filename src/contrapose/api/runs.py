@@ -10,17 +10,8 @@ import numpy as np
 
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.files import local_path
-from contrapose.results.runs import (
-    REPORT,
-    is_run,
-    matches_choice,
-    read_runs,
-    require_run_target,
-    split_choice,
-    write_run,
-)
 from contrapose.results.schema import MetricValue, Results
-from contrapose.results.score_files import RunRecord
+from contrapose.results.tables import RunRecord
 
 if TYPE_CHECKING:
     from contrapose.api.inputs import PathLike
@@ -200,6 +191,8 @@ class Runs(Sequence[Run]):
         Raises:
             InputError: none, or more than one, has them.
         """
+        from contrapose.results.runs import matches_choice
+
         fits = [
             run
             for run in self._runs
@@ -256,6 +249,7 @@ class Runs(Sequence[Run]):
             InputError: the folder is taken, and not by runs that may be overwritten.
         """
         from contrapose.report.html import build_report
+        from contrapose.results.runs import REPORT, write_run
 
         records, target = [run.record for run in self._runs], local_path(folder)
         report = build_report(records, folder=str(target), progress=progress)
@@ -268,6 +262,8 @@ class Runs(Sequence[Run]):
         Raises:
             InputError: the folder is taken, and not by runs that may be overwritten.
         """
+        from contrapose.results.runs import require_run_target
+
         require_run_target(local_path(folder), overwrite=overwrite)
 
     def _repr_html_(self) -> str:
@@ -291,6 +287,8 @@ def load_run(folder: PathLike) -> Run:
         >>> cp.load_run("runs/clip") == run
         True
     """
+    from contrapose.results.runs import split_choice
+
     path, words = split_choice(Path(folder))
     runs = load_runs(path)
     if len(runs) == 1 and not words:
@@ -314,6 +312,8 @@ def load_runs(folder: PathLike) -> Runs:
         >>> [run.model for run in cp.load_runs("runs/two")]
         ['tiny', 'tiny-clip']
     """
+    from contrapose.results.runs import is_run, read_runs
+
     path = local_path(folder)
     if not is_run(path):
         raise InputError("is not a run folder." if path.exists() else "does not exist.", file=path)

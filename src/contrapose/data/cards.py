@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from contrapose.data.downloads import Download, Manual
 from contrapose.data.examples import RATING, ComposedSet, EditSet, Example, Gallery, diagonal_match
 from contrapose.errors import InputError
 from contrapose.files import Problems
+
+if TYPE_CHECKING:
+    from contrapose.data.downloads import Download, Manual
 
 Family = str
 """Shape of a benchmark, by which it is measured: one module of `contrapose.results.shapes`.

@@ -15,7 +15,6 @@ from threading import Condition
 from typing import TYPE_CHECKING
 
 from contrapose.errors import InputError
-from contrapose.files import parse_npy
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -97,6 +96,8 @@ def decode_array(content: bytes, channels: str) -> Image:
     """
     import numpy as np
     from PIL import Image
+
+    from contrapose.files import parse_npy
 
     array = parse_npy(content)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:

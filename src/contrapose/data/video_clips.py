@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from contrapose.data.examples import Example
 from contrapose.data.images import ImageRef
-from contrapose.data.video import VideoInfo, frame_time, probe_video, read_frames, uniform_times
-from contrapose.data.video_frames import frame_ref, missing_frame, video_digest
 from contrapose.errors import InputError, option
 from contrapose.files import MalformedError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+    from contrapose.data.video import VideoInfo
 
 DEFAULT_FRAMES = 8
 """Frames of a video where nobody says how many."""
@@ -77,6 +77,8 @@ class VideoClip:
         Raises:
             InputError: the video is missing or cannot be read.
         """
+        from contrapose.data.video_frames import video_digest
+
         return f"{video_digest(self.path)}@{','.join(map(repr, self.frame_times()))}"
 
     def frame_times(self) -> tuple[float, ...]:
@@ -88,6 +90,8 @@ class VideoClip:
         return self.times or self._spread(_probe(self.path))
 
     def _spread(self, info: VideoInfo) -> tuple[float, ...]:
+        from contrapose.data.video import frame_time, uniform_times
+
         last = info.frames if self.unit == "frames" else info.duration
         end = last if self.end is None else min(self.end, last)
         if self.start >= end:
@@ -107,6 +111,8 @@ class VideoClip:
         Raises:
             InputError: the video is missing or cannot be read, or ends before the span.
         """
+        from contrapose.data.video_frames import frame_ref
+
         info = _probe(self.path)
         pixels = info.width * info.height
         return tuple(frame_ref(key, self.path, time, pixels) for time in self.frame_times())
@@ -117,6 +123,9 @@ class VideoClip:
         Raises:
             InputError: the video cannot be read, or has no frame at a time.
         """
+        from contrapose.data.video import read_frames
+        from contrapose.data.video_frames import missing_frame
+
         try:
             return read_frames(self.path, self.frame_times(), side=side)
         except InputError as error:
@@ -233,6 +242,8 @@ def _probe(path: Path) -> VideoInfo:
 @lru_cache(maxsize=1 << 14)
 def _probe_once(path: Path, changed: int, size: int) -> VideoInfo:
     """Properties of a file; time of change and size tell whether it is still the same."""
+    from contrapose.data.video import probe_video
+
     return probe_video(path)
 
 

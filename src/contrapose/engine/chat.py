@@ -17,7 +17,6 @@ import numpy as np
 from contrapose.data import Example, ImageRef
 from contrapose.engine.batches import score_missing
 from contrapose.engine.chat_prompts import (
-    CHAT,
     ChatRound,
     ChatTemplate,
     ChatTurn,
@@ -26,6 +25,7 @@ from contrapose.engine.chat_prompts import (
 )
 from contrapose.engine.context import ScoreRequest, ScoringContext
 from contrapose.engine.plan import ScoringPlan, count_tokens, distinct_images, plan_cells
+from contrapose.engine.score_names import CHAT
 from contrapose.engine.score_types import Columns, ModelError
 from contrapose.errors import InputError
 from contrapose.metrics import IntArray

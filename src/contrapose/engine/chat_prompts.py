@@ -78,14 +78,6 @@ TEMPLATES: Mapping[str, ChatTemplate] = {
     template.name: template for template in (EQBEN, SUGARCREPE, YES_NO)
 }
 
-CHAT = "chat"
-"""The score; a template's name may follow after a colon."""
-
-
-def is_chat(score: str) -> bool:
-    """Whether a score is a multiple-choice chat prompt."""
-    return score.partition(":")[0] == CHAT
-
 
 def find_template(score: str, fitting: Sequence[str]) -> ChatTemplate:
     """Find the template of a score.

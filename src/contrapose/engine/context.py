@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.data import ImageRef
-from contrapose.data.decoders import DecodeTask
 from contrapose.data.video_clips import VideoClip
 from contrapose.engine.executor import (
     ENOUGH_IMAGES,
@@ -52,6 +51,7 @@ from contrapose.models import CropPreparer, Model, QuestionTemplate
 from contrapose.scores import Skip, Skips, refusal_skip, unreadable_skip
 
 if TYPE_CHECKING:
+    from contrapose.data.decoders import DecodeTask
     from contrapose.models.capabilities import ImageLike
 
 CachePolicy = Literal["reuse", "refresh", "only"]
@@ -218,6 +218,8 @@ class ScoreRequest:
             return None
         if name in self.context.skips.images or self.context.images.holds(name):
             return None
+        from contrapose.data.decoders import DecodeTask
+
         return DecodeTask(ref, steps, _to_tensor, partial(self.prepare, key))
 
     def expect_images(self, missing: BoolArray) -> None:

@@ -15,11 +15,13 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
-from contrapose.data.decoders import DecoderPool, DecodeTask
 from contrapose.errors import InputError
 from contrapose.metrics import IntArray
+
+if TYPE_CHECKING:
+    from contrapose.data.decoders import DecoderPool, DecodeTask
 
 PROCESSES_VARIABLE = "CONTRAPOSE_DECODERS"
 """Environment variable of the number of decoder processes; 0 decodes in threads."""
@@ -141,6 +143,8 @@ class LocalExecutor:
             return
         count = count_decoders(images, self.workers) if self.processes is None else self.processes
         if images and count:
+            from contrapose.data.decoders import DecoderPool
+
             self.decoders = DecoderPool(count)
 
     def run(self, jobs: Jobs[A], keep: Callable[[BatchWork[A], A], None]) -> None:

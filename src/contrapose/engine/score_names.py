@@ -71,6 +71,15 @@ ALL_EDIT_SCORES = (
 """Scores that `itc` means for edit queries alone; `scale=dev` is λ chosen on the dev queries."""
 
 
+CHAT = "chat"
+"""The score of chat prompts; a template's name may follow after a colon."""
+
+
+def is_chat(score: str) -> bool:
+    """Whether a score is a multiple-choice chat prompt."""
+    return score.partition(":")[0] == CHAT
+
+
 def base_score(score: str) -> str:
     """Name of a score without its λ."""
     return score.partition(SCALE)[0]

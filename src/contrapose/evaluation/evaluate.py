@@ -22,22 +22,27 @@ from contrapose.engine import (
     require_score,
 )
 from contrapose.errors import InputError, option
-from contrapose.evaluation.jobs import JobClock, list_scores, report_phase, report_plan
-from contrapose.evaluation.oracle import ORACLE_SUFFIX, add_oracle
+from contrapose.evaluation.jobs import (
+    JobClock,
+    find_fitting_parts,
+    list_scores,
+    report_phase,
+    report_plan,
+)
 from contrapose.evaluation.parts import (
     EvalRequest,
     ask_own_question,
 )
-from contrapose.evaluation.runs import find_fitting_parts, run_selection
+from contrapose.evaluation.runs import run_selection
 from contrapose.evaluation.selection import PartData, Selection, select_with_images, with_frames
-from contrapose.evaluation.shards import require_shared_store, score_selection_share
 from contrapose.evaluation.skips import (
     count_units,
     without_units,
 )
 from contrapose.files import gc_paused
 from contrapose.models import Model, PromptedCaptioner, load_model
-from contrapose.results.score_files import RunRecord
+from contrapose.models.capabilities import UNSTORED
+from contrapose.results.tables import RunRecord
 
 if TYPE_CHECKING:
     from contrapose.engine.ray_executor import RayExecutor
@@ -105,11 +110,15 @@ def _evaluate_contexts(
 ) -> list[RunRecord]:
     """Evaluate all models on all benchmarks, or score the share of a shard."""
     if request.shard is not None:
+        from contrapose.evaluation.shards import score_selection_share
+
         for context, selection, score in _list_requests(contexts, selections, request):
             names, _ = find_fitting_parts(context, selection, score)
             score_selection_share(context, selection, score, names, request)
         return []
     if request.oracle is not None:
+        from contrapose.evaluation.oracle import ORACLE_SUFFIX, add_oracle
+
         judge = request.oracle
         if isinstance(judge, str) and not judge.endswith(ORACLE_SUFFIX):
             judge = load_for_request(judge, request)
@@ -154,12 +163,32 @@ def _load_models(
             f"see {option('score')}."
         )
     if request.shard is not None:
-        require_shared_store(loaded, request, "a shard")
+        _require_shared_store(loaded, request, "a shard")
     if request.engine == "ray":
-        require_shared_store(loaded, request, "Ray")
+        _require_shared_store(loaded, request, "Ray")
     if isinstance(request.prior, FolderImages):
         load_prior_folder(request.prior)  # a bad folder is refused before anything is scored
     return loaded
+
+
+def _require_shared_store(models: Sequence[Model], request: EvalRequest, purpose: str) -> None:
+    """Require that scores are kept where other processes find them.
+
+    Raises:
+        InputError: there is no store, or a model's scores are never stored.
+    """
+    if request.cache is None:
+        raise InputError(
+            f"{purpose} needs a cache that all processes share; leave out {option('cache', False)}."
+        )
+    if request.cache_use == "only":
+        raise InputError(f"{purpose} does not go with {option('cache_use', 'only')}.")
+    for model in models:
+        if model.fingerprint.startswith(UNSTORED):
+            raise InputError(
+                f"{purpose} needs scores that are stored, and those of {model.name} are not: it is "
+                "a function without a fingerprint."
+            )
 
 
 def _build_executor(given: str | Model, model: Model, request: EvalRequest) -> RayExecutor | None:

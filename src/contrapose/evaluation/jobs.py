@@ -1,4 +1,4 @@
-"""Jobs of an evaluation: a model, a benchmark and a score; their plan and their progress."""
+"""Jobs of an evaluation: a model, a benchmark and a score that fits it; their plan and progress."""
 
 from __future__ import annotations
 
@@ -6,22 +6,35 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from contrapose.data import DEV, ComposedSet, EditSet
+from contrapose.data import DEV, Benchmark, Card, ComposedSet, EditSet, Gallery
+from contrapose.data.video_clips import has_videos
 from contrapose.engine import (
     ALL_EDIT_SCORES,
+    EDIT_SCORES,
     FUSION_SCORES,
     LIKELIHOOD_SCORES,
+    TEXT_ONLY_SCORES,
     Progress,
     ScoringContext,
+    base_score,
     default_scores,
+    has_pooling,
 )
+from contrapose.engine.score_names import is_chat
 from contrapose.errors import InputError
-from contrapose.evaluation.parts import EvalRequest
-from contrapose.evaluation.selection import Selection
+from contrapose.evaluation.parts import DEBIASED, EvalRequest
+from contrapose.evaluation.selection import PartData, Selection
 from contrapose.evaluation.skips import count_units
 from contrapose.models import Model
+from contrapose.results.shapes import find_shape
 
 Job = tuple[ScoringContext, Selection, str]
+
+QUERY_SCORES = {**EDIT_SCORES, **FUSION_SCORES}
+"""Scores of edit queries and of composed queries."""
+
+ANSWERED = ("question_groups", "questions")
+"""Families of questions, which only a score that says yes or no answers."""
 
 PLAN = "plan: "
 """Beginning of the progress label that tells the plan."""
@@ -138,3 +151,77 @@ def _edit_scores(parts: Sequence[EditSet]) -> Sequence[str]:
     """Scores of edit queries; λ is chosen on dev only where all parts have dev queries."""
     dev = all(any(query.tags.get("split") == DEV for query in part.queries) for part in parts)
     return [score for score in ALL_EDIT_SCORES if dev or not score.endswith(f"={DEV}")]
+
+
+def find_fitting_parts(
+    context: ScoringContext, selection: Selection, score: str
+) -> tuple[list[str], list[str]]:
+    """Find the parts of a benchmark that a score fits, with notes on the others.
+
+    Raises:
+        InputError: it fits none.
+    """
+    misfits = {
+        name: find_misfit(benchmark, data, context.model, score, named=name in selection.named)
+        for name, (benchmark, data) in selection.parts.items()
+    }
+    notes = [f"{name} is not asked with {score}: {why}" for name, why in misfits.items() if why]
+    names = [name for name, why in misfits.items() if not why]
+    if not names:
+        raise InputError(
+            f"{selection.name} cannot be asked with {score}: "
+            f"{notes[0] if selection.suite else next(iter(misfits.values()))}."
+        )
+    return names, notes
+
+
+def find_misfit(
+    benchmark: Benchmark, data: PartData, model: Model, score: str, *, named: bool
+) -> str:
+    """Reason why a part cannot be evaluated with a score; empty when it can."""
+    if is_chat(score):
+        return _find_chat_misfit(benchmark, data, score)
+    if isinstance(data, ComposedSet | EditSet) or base_score(score) in QUERY_SCORES:
+        return _find_query_misfit(data, model, score)
+    if isinstance(data, Gallery):
+        if score in TEXT_ONLY_SCORES:
+            return "there is no choice among a few captions"
+        why = "a gallery needs every image with every caption; name the subset to ask all the same"
+        return why * (score != "itc" and not named)
+    return _find_example_misfit(benchmark.card, score)
+
+
+def _find_example_misfit(card: Card, score: str) -> str:
+    """Reason why examples cannot be evaluated with a score."""
+    compares_captions = find_shape(card).debiasing is not None
+    if (score in TEXT_ONLY_SCORES or score in DEBIASED) and not compares_captions:
+        return "there is no choice among captions"
+    if card.family in ANSWERED and score in ("itc", "lm"):
+        return f"its questions need a yes or a no, and {score} says neither: ask vqa, itm or chat"
+    return ""
+
+
+def _find_chat_misfit(benchmark: Benchmark, data: PartData, score: str) -> str:
+    """Reason why a part cannot be evaluated with chat; empty when it can."""
+    if isinstance(data, list) and has_videos(data):
+        return "chat is asked about images, and not about videos"
+    from contrapose.engine.chat_prompts import explain_unfit, find_template
+
+    templates = tuple(find_shape(benchmark.card).chat.metrics)
+    return explain_unfit(score, find_template(score, templates), templates)
+
+
+def _find_query_misfit(data: PartData, model: Model, score: str) -> str:
+    """Reason why edit or composed queries cannot be evaluated, or others with a score of those."""
+    base = base_score(score)
+    if isinstance(data, ComposedSet):
+        if base not in FUSION_SCORES:
+            return f"composed queries need a fusion of vectors, such as {', '.join(FUSION_SCORES)}"
+        kind = "composed queries need"
+    elif isinstance(data, EditSet):
+        if score != "itc" and base not in EDIT_SCORES:
+            return f"edit queries need vectors, which only itc has: {', '.join(EDIT_SCORES)}"
+        kind = "edit queries add"
+    else:
+        return "a fusion is for composed queries and edit queries, which retrieve an image"
+    return f"{kind} one vector an image, and {model.name} gives several" * has_pooling(model)

@@ -5,39 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from contrapose.arrays import Ragged
-from contrapose.data import Benchmark, Card, ComposedSet, EditSet, Example, Gallery
+from contrapose.data import Card, ComposedSet, EditSet, Example, Gallery
 from contrapose.data.video_clips import has_videos
 from contrapose.engine import (
-    EDIT_SCORES,
-    FUSION_SCORES,
     LIKELIHOOD_SCORES,
-    TEXT_ONLY_SCORES,
     Prior,
     ScoringContext,
     Shard,
-    base_score,
-    compute_gallery_prior,
     describe_fusion,
-    describe_gallery_prior,
     describe_prior,
-    has_pooling,
-    score_composed,
-    score_edits,
     score_example_parts,
-    score_gallery,
     score_priors,
     score_priors_ahead,
     score_tokens,
 )
-from contrapose.engine.chat_prompts import explain_unfit, find_template, is_chat
+from contrapose.engine.score_names import is_chat
 from contrapose.errors import InputError, option
-from contrapose.evaluation.chat import ChatTranscript, measure_chat
-from contrapose.evaluation.selection import BenchmarkLike, PartData, ScoringOptions, Selection
+from contrapose.evaluation.selection import BenchmarkLike, ScoringOptions, Selection
 from contrapose.evaluation.skips import (
     NothingLeftError,
     SkipReasons,
@@ -47,27 +36,24 @@ from contrapose.evaluation.skips import (
 )
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.models import Model, QuestionTemplate
-from contrapose.results.debias import Alpha, remove_prior
 from contrapose.results.schema import AlphaReport
-from contrapose.results.shapes import MatrixScores, MeasureInput, Protocol, find_shape, measure
+from contrapose.results.shapes import MatrixScores, MeasureInput, Protocol, measure
 from contrapose.results.summary import MeasuredPart
 from contrapose.results.tables import ScoreTable, answers_table, grid_table, rankings_table
 from contrapose.scores import Answers, Skip
 
+if TYPE_CHECKING:
+    from contrapose.evaluation.chat import ChatTranscript
+    from contrapose.results.debias import Alpha
+
 DEBIASED: Mapping[str, str] = {f"{score}-alpha": score for score in LIKELIHOOD_SCORES}
 """Likelihoods with the prior removed where captions are compared → the plain likelihoods."""
-
-QUERY_SCORES = {**EDIT_SCORES, **FUSION_SCORES}
-"""Scores of edit queries and of composed queries."""
 
 TOKENS = ("lm", "blind")
 """Scores with token log-probabilities."""
 
 JUDGED = ("judgement", "question_groups", "questions", "probes", "foil")
 """Families whose scores say yes or no: a match logit above 0 says yes."""
-
-ANSWERED = ("question_groups", "questions")
-"""Families of questions, which only a score that says yes or no answers."""
 
 HALF = math.log(0.5)
 """Threshold of `vqa`: above it a yes is likelier than not."""
@@ -170,56 +156,6 @@ def ask_own_question(context: ScoringContext, selection: Selection, score: str) 
     return replace(context, question=replace(context.question, text=text)) if text else context
 
 
-def find_misfit(
-    benchmark: Benchmark, data: PartData, model: Model, score: str, *, named: bool
-) -> str:
-    """Reason why a part cannot be evaluated with a score; empty when it can."""
-    if is_chat(score):
-        return _find_chat_misfit(benchmark, data, score)
-    if isinstance(data, ComposedSet | EditSet) or base_score(score) in QUERY_SCORES:
-        return _find_query_misfit(data, model, score)
-    if isinstance(data, Gallery):
-        if score in TEXT_ONLY_SCORES:
-            return "there is no choice among a few captions"
-        why = "a gallery needs every image with every caption; name the subset to ask all the same"
-        return why * (score != "itc" and not named)
-    return _find_example_misfit(benchmark.card, score)
-
-
-def _find_example_misfit(card: Card, score: str) -> str:
-    """Reason why examples cannot be evaluated with a score."""
-    compares_captions = find_shape(card).debiasing is not None
-    if (score in TEXT_ONLY_SCORES or score in DEBIASED) and not compares_captions:
-        return "there is no choice among captions"
-    if card.family in ANSWERED and score in ("itc", "lm"):
-        return f"its questions need a yes or a no, and {score} says neither: ask vqa, itm or chat"
-    return ""
-
-
-def _find_chat_misfit(benchmark: Benchmark, data: PartData, score: str) -> str:
-    """Reason why a part cannot be evaluated with chat; empty when it can."""
-    if isinstance(data, list) and has_videos(data):
-        return "chat is asked about images, and not about videos"
-    templates = tuple(find_shape(benchmark.card).chat.metrics)
-    return explain_unfit(score, find_template(score, templates), templates)
-
-
-def _find_query_misfit(data: PartData, model: Model, score: str) -> str:
-    """Reason why edit or composed queries cannot be evaluated, or others with a score of those."""
-    base = base_score(score)
-    if isinstance(data, ComposedSet):
-        if base not in FUSION_SCORES:
-            return f"composed queries need a fusion of vectors, such as {', '.join(FUSION_SCORES)}"
-        kind = "composed queries need"
-    elif isinstance(data, EditSet):
-        if score != "itc" and base not in EDIT_SCORES:
-            return f"edit queries need vectors, which only itc has: {', '.join(EDIT_SCORES)}"
-        kind = "edit queries add"
-    else:
-        return "a fusion is for composed queries and edit queries, which retrieve an image"
-    return f"{kind} one vector an image, and {model.name} gives several" * has_pooling(model)
-
-
 def run_part(
     context: ScoringContext,
     selection: Selection,
@@ -251,6 +187,8 @@ def run_part(
     if isinstance(data, ComposedSet):
         return _run_composed(context, card, data, score, request, prefix)
     if answers is None:
+        from contrapose.evaluation.chat import measure_chat
+
         measured, other, chat, skipped = measure_chat(
             context, card, data, score, prefix, request.protocol
         )
@@ -300,6 +238,8 @@ def _measure_part(
         if prior is None:
             measured = measure(asked)
         else:
+            from contrapose.results.debias import remove_prior
+
             measured, alpha = remove_prior(
                 asked, prior[0], alpha=request.alpha, seed=request.seed, prior_words=prior[1]
             )
@@ -318,6 +258,12 @@ def _run_gallery(
     request: EvalRequest,
     prefix: str,
 ) -> PartRun:
+    from contrapose.engine.galleries import (
+        compute_gallery_prior,
+        describe_gallery_prior,
+        score_gallery,
+    )
+
     base = DEBIASED.get(score, score)
     if score in DEBIASED and request.rerank:
         raise InputError(f"{score} needs every pair of a gallery; leave out {option('rerank')}.")
@@ -345,6 +291,8 @@ def _run_edits(
     request: EvalRequest,
     prefix: str,
 ) -> PartRun:
+    from contrapose.engine.edits import score_edits
+
     scored = score_edits(context, score, data)
     data, grid = scored.data, scored.matrix
     table = grid_table(grid.scores, data, prefix)
@@ -366,6 +314,8 @@ def _run_composed(
     request: EvalRequest,
     prefix: str,
 ) -> PartRun:
+    from contrapose.engine.composed import score_composed
+
     rankings, skipped = score_composed(context, score, data)
     if not rankings.data.queries:
         raise NothingLeftError(card.name, skipped)

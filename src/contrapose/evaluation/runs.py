@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contrapose import __version__
 from contrapose.engine import (
@@ -16,13 +16,11 @@ from contrapose.engine import (
     store_key,
 )
 from contrapose.errors import InputError
-from contrapose.evaluation.chat import stack_replies, sum_usage, usage_note
-from contrapose.evaluation.jobs import report_phase
+from contrapose.evaluation.jobs import find_fitting_parts, report_phase
 from contrapose.evaluation.parts import (
     DEBIASED,
     EvalRequest,
     PartRun,
-    find_misfit,
     run_part,
     score_parts,
 )
@@ -35,16 +33,18 @@ from contrapose.evaluation.skips import (
 )
 from contrapose.models import PromptedCaptioner
 from contrapose.results.environment import capture_environment, describe_loaded
-from contrapose.results.schema import AlphaReport, Results
-from contrapose.results.score_files import RunRecord
+from contrapose.results.schema import AlphaReport, Results, UsageReport
 from contrapose.results.summary import (
     PartsSummary,
     headline,
     official_notes,
     summarize_parts,
 )
-from contrapose.results.tables import stack_tables
+from contrapose.results.tables import RunRecord, ScoreTable, stack_tables
 from contrapose.scores import Skip
+
+if TYPE_CHECKING:
+    from contrapose.evaluation.chat import ChatTranscript
 
 
 def provenance(
@@ -97,28 +97,6 @@ def _summarize(
         )
 
 
-def find_fitting_parts(
-    context: ScoringContext, selection: Selection, score: str
-) -> tuple[list[str], list[str]]:
-    """Find the parts of a benchmark that a score fits, with notes on the others.
-
-    Raises:
-        InputError: it fits none.
-    """
-    misfits = {
-        name: find_misfit(benchmark, data, context.model, score, named=name in selection.named)
-        for name, (benchmark, data) in selection.parts.items()
-    }
-    notes = [f"{name} is not asked with {score}: {why}" for name, why in misfits.items() if why]
-    names = [name for name, why in misfits.items() if not why]
-    if not names:
-        raise InputError(
-            f"{selection.name} cannot be asked with {score}: "
-            f"{notes[0] if selection.suite else next(iter(misfits.values()))}."
-        )
-    return names, notes
-
-
 def run_selection(
     context: ScoringContext, selection: Selection, score: str, request: EvalRequest
 ) -> RunRecord:
@@ -153,7 +131,7 @@ def run_selection(
     summary = _summarize(context, parts, request)
     strict = {name: part.strict for name, part in parts.items() if part.strict is not None}
     rerank = max(part.rerank for part in parts.values())
-    usage = sum_usage(chat.usage for chat in chats.values())
+    usage, usage_notes, replies = _join_chats(list(chats.values()))
     measured = summary.measured
     results = Results(
         contrapose=__version__,
@@ -179,7 +157,7 @@ def run_selection(
             *filter(None, (videos,)),
             *measured.notes,
             *summary.notes,
-            *usage_note(usage),
+            *usage_notes,
             *notes,
             *skip_note(skipped, len(measured)),
         ),
@@ -200,6 +178,16 @@ def run_selection(
         spec["prompts"] = {name or "all": asdict(chat.template) for name, chat in chats.items()}
     tables = [part.table for part in parts.values() if part.table is not None]
     scores = stack_tables(tables) if tables else None
-    return RunRecord(
-        request, scores, measured, results, spec, stack_replies(chats.values()), selection.units()
-    )
+    return RunRecord(request, scores, measured, results, spec, replies, selection.units())
+
+
+def _join_chats(
+    chats: Sequence[ChatTranscript],
+) -> tuple[UsageReport | None, tuple[str, ...], ScoreTable | None]:
+    """Usage, a note on it, and replies of all parts; nothing where no part was chat."""
+    if not chats:
+        return None, (), None
+    from contrapose.evaluation.chat import stack_replies, sum_usage, usage_note
+
+    usage = sum_usage(chat.usage for chat in chats)
+    return usage, usage_note(usage), stack_replies(chats)

@@ -20,12 +20,11 @@ from contrapose.engine import (
     score_priors_ahead,
 )
 from contrapose.engine.chat import collect_replies
-from contrapose.engine.chat_prompts import find_template, is_chat
-from contrapose.errors import InputError, option
+from contrapose.engine.chat_prompts import find_template
+from contrapose.engine.score_names import is_chat
+from contrapose.errors import InputError
 from contrapose.evaluation.parts import DEBIASED, EvalRequest
 from contrapose.evaluation.selection import PartData, Selection
-from contrapose.models import Model
-from contrapose.models.capabilities import UNSTORED
 from contrapose.results.shapes import find_shape
 from contrapose.scores import build_frame
 
@@ -33,26 +32,6 @@ RERANK_NOTE = (
     "The pairs to be re-ranked are known only when the vectors of all shards are in the cache: run "
     "the shards once more."
 )
-
-
-def require_shared_store(models: Sequence[Model], request: EvalRequest, purpose: str) -> None:
-    """Require that scores are kept where other processes find them.
-
-    Raises:
-        InputError: there is no store, or a model's scores are never stored.
-    """
-    if request.cache is None:
-        raise InputError(
-            f"{purpose} needs a cache that all processes share; leave out {option('cache', False)}."
-        )
-    if request.cache_use == "only":
-        raise InputError(f"{purpose} does not go with {option('cache_use', 'only')}.")
-    for model in models:
-        if model.fingerprint.startswith(UNSTORED):
-            raise InputError(
-                f"{purpose} needs scores that are stored, and those of {model.name} are not: it is "
-                "a function without a fingerprint."
-            )
 
 
 def score_selection_share(

@@ -4,103 +4,81 @@ Records come with their line number, problems are either raised or collected, pa
 annotation file cannot leave their root, and what is written appears complete or not at all.
 """
 
-from contrapose.files.atomic import (
-    atomic_file,
-    digest,
-    new_folder,
-    publish_folder,
-    remove_leftovers,
-    replace_folder,
-    require_free,
-    restore_folder,
-    temporary_folder,
-    write_bytes,
-    write_text,
-)
-from contrapose.files.npy import parse_npy, read_npy
-from contrapose.files.paths import (
-    IMAGE_SUFFIXES,
-    cache_folder,
-    include,
-    local_path,
-    resolve_name,
-    safe_join,
-)
-from contrapose.files.records import (
-    Record,
-    gc_paused,
-    parse_records,
-    read_csv_records,
-    read_json,
-    read_json_records,
-    read_jsonl_records,
-    read_parquet_records,
-    read_table_records,
-)
-from contrapose.files.text import (
-    DoubledKeyError,
-    MalformedError,
-    Problem,
-    ProblemList,
-    Problems,
-    StrictProblems,
-    SurrogateError,
-    did_you_mean,
-    is_valid_unicode,
-    parse_count,
-    parse_json,
-    read_lines,
-    read_text,
-    require_regular,
-    require_unicode,
-)
-from contrapose.files.work_folder import WorkFolder, open_work_folder, try_lock
+from __future__ import annotations
 
-__all__ = [
-    "IMAGE_SUFFIXES",
-    "DoubledKeyError",
-    "MalformedError",
-    "Problem",
-    "ProblemList",
-    "Problems",
-    "Record",
-    "StrictProblems",
-    "SurrogateError",
-    "WorkFolder",
-    "atomic_file",
-    "cache_folder",
-    "did_you_mean",
-    "digest",
-    "gc_paused",
-    "include",
-    "is_valid_unicode",
-    "local_path",
-    "new_folder",
-    "open_work_folder",
-    "parse_count",
-    "parse_json",
-    "parse_npy",
-    "parse_records",
-    "publish_folder",
-    "read_csv_records",
-    "read_json",
-    "read_json_records",
-    "read_jsonl_records",
-    "read_lines",
-    "read_npy",
-    "read_parquet_records",
-    "read_table_records",
-    "read_text",
-    "remove_leftovers",
-    "replace_folder",
-    "require_free",
-    "require_regular",
-    "require_unicode",
-    "resolve_name",
-    "restore_folder",
-    "safe_join",
-    "temporary_folder",
-    "try_lock",
-    "write_bytes",
-    "write_text",
-]
+from typing import TYPE_CHECKING
+
+from contrapose.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from contrapose.files.atomic import (
+        atomic_file as atomic_file,
+        digest as digest,
+        new_folder as new_folder,
+        publish_folder as publish_folder,
+        remove_leftovers as remove_leftovers,
+        replace_folder as replace_folder,
+        require_free as require_free,
+        restore_folder as restore_folder,
+        temporary_folder as temporary_folder,
+        write_bytes as write_bytes,
+        write_text as write_text,
+    )
+    from contrapose.files.npy import parse_npy as parse_npy, read_npy as read_npy
+    from contrapose.files.paths import (
+        IMAGE_SUFFIXES as IMAGE_SUFFIXES,
+        cache_folder as cache_folder,
+        include as include,
+        local_path as local_path,
+        resolve_name as resolve_name,
+        safe_join as safe_join,
+    )
+    from contrapose.files.records import (
+        Record as Record,
+        gc_paused as gc_paused,
+        parse_records as parse_records,
+        read_csv_records as read_csv_records,
+        read_json as read_json,
+        read_json_records as read_json_records,
+        read_jsonl_records as read_jsonl_records,
+        read_parquet_records as read_parquet_records,
+        read_table_records as read_table_records,
+    )
+    from contrapose.files.text import (
+        DoubledKeyError as DoubledKeyError,
+        MalformedError as MalformedError,
+        Problem as Problem,
+        ProblemList as ProblemList,
+        Problems as Problems,
+        StrictProblems as StrictProblems,
+        SurrogateError as SurrogateError,
+        did_you_mean as did_you_mean,
+        is_valid_unicode as is_valid_unicode,
+        parse_count as parse_count,
+        parse_json as parse_json,
+        read_lines as read_lines,
+        read_text as read_text,
+        require_regular as require_regular,
+        require_unicode as require_unicode,
+    )
+    from contrapose.files.work_folder import (
+        WorkFolder as WorkFolder,
+        open_work_folder as open_work_folder,
+        try_lock as try_lock,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "atomic": "atomic_file digest new_folder publish_folder remove_leftovers "
+            "replace_folder require_free restore_folder temporary_folder write_bytes write_text",
+            "npy": "parse_npy read_npy",
+            "paths": "IMAGE_SUFFIXES cache_folder include local_path resolve_name safe_join",
+            "records": "Record gc_paused parse_records read_csv_records read_json "
+            "read_json_records read_jsonl_records read_parquet_records read_table_records",
+            "text": "DoubledKeyError MalformedError Problem ProblemList Problems StrictProblems "
+            "SurrogateError did_you_mean is_valid_unicode parse_count parse_json read_lines "
+            "read_text require_regular require_unicode",
+            "work_folder": "WorkFolder open_work_folder try_lock",
+        },
+    )

@@ -1,9 +1,10 @@
 """Models: capability protocols, the registry of families, and loading by name."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from contrapose.arrays import Ragged
 from contrapose.files import include
+from contrapose.lazy import lazy_exports
 from contrapose.models.capabilities import (
     Answerer,
     Captioner,
@@ -34,6 +35,8 @@ from contrapose.models.registry import FamilyCard, families, load_model, model_n
 
 if TYPE_CHECKING:
     from contrapose.models.conformance import check_model, model_checks
+else:
+    __getattr__, __dir__, _ = lazy_exports(__name__, {"conformance": "check_model model_checks"})
 
 __all__ = [
     "Answerer",
@@ -72,12 +75,3 @@ __all__ = [
     "parse_name",
     "register_model",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """The conformance suite, imported when it is first used."""
-    if name not in ("check_model", "model_checks"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from contrapose.models import conformance
-
-    return getattr(conformance, name)

@@ -10,15 +10,14 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from contrapose.errors import printable
-from contrapose.report.audit import metric_rows
-from contrapose.report.ranking import group_letters
 from contrapose.report.tables import SIGNS, Mark, Table
-from contrapose.results import Comparison, MetricValue, Results
-from contrapose.results.rankings import Ranking
-from contrapose.results.schema import AuditReport
+from contrapose.results.schema import AuditReport, Comparison, MetricValue, Results
+
+if TYPE_CHECKING:
+    from contrapose.results.rankings import Ranking
 
 TextFormat = Literal["markdown", "latex"]
 Row = Mapping[str, Any]
@@ -174,6 +173,8 @@ def comparison_rows(comparisons: Sequence[Comparison]) -> Iterator[Row]:
 
 def ranking_rows(ranking: Ranking) -> Iterator[Row]:
     """Rows of every benchmark, metric and model."""
+    from contrapose.report.ranking import group_letters
+
     for one in ranking.rankings:
         letters = group_letters(one)
         for model in one.models:
@@ -194,6 +195,8 @@ def ranking_rows(ranking: Ranking) -> Iterator[Row]:
 
 def audit_rows(report: AuditReport) -> Iterator[Row]:
     """Rows of every part, metric and blind score."""
+    from contrapose.report.audit import metric_rows
+
     labels = [score.label for score in report.scores]
     for part, metric, _, _, values in metric_rows(report):
         for label, value in zip(labels, values, strict=True):

@@ -27,7 +27,6 @@ from contrapose.results.runs import is_run, read_run, split_choice
 from contrapose.results.schema import BaselineComparisons, Comparison, Difference, Verdict
 from contrapose.results.score_files import (
     MetricsRequest,
-    RunRecord,
     measure_outcomes,
     read_annotations,
 )
@@ -40,6 +39,7 @@ from contrapose.results.statistics import (
     is_share,
 )
 from contrapose.results.summary import RESAMPLES
+from contrapose.results.tables import RunRecord
 from contrapose.scores import detect_benchmark
 
 Method = Literal["midp", "exact"]

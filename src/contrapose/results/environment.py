@@ -17,7 +17,7 @@ from contrapose import __version__
 from contrapose.errors import command_words, hide_credentials
 
 if TYPE_CHECKING:
-    from contrapose.results.score_files import RunRecord
+    from contrapose.results.tables import RunRecord
 
 LIBRARIES = ("numpy", "torch", "transformers", "open_clip_torch", "timm", "pillow", "pyarrow")
 """Libraries that can change a number, and whose versions are noted where they are loaded."""

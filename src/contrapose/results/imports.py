@@ -11,8 +11,8 @@ from contrapose.errors import InputError, printable
 from contrapose.results.log_measures import measure_log, summarize_log
 from contrapose.results.measures import note_few_clusters
 from contrapose.results.schema import Results
-from contrapose.results.score_files import RunRecord
 from contrapose.results.summary import RESAMPLES
+from contrapose.results.tables import RunRecord
 from contrapose.scores.logs import ItemLog, read_logs
 
 

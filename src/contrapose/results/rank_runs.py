@@ -13,8 +13,8 @@ from contrapose.errors import InputError, option
 from contrapose.results.compare import align_units, measure_side
 from contrapose.results.measures import Measurements
 from contrapose.results.runs import is_run, read_measured, split_choice
-from contrapose.results.score_files import RunRecord
 from contrapose.results.shapes import Protocol
+from contrapose.results.tables import RunRecord
 from contrapose.scores.files import list_columns
 from contrapose.scores.rating_layouts import split_column
 

@@ -16,8 +16,7 @@ from contrapose.data import Example, TagValue
 from contrapose.metrics import BoolArray, FloatArray
 from contrapose.results.measures import Measure, Measurements, place_measures
 from contrapose.results.schema import Results
-from contrapose.results.score_files import RunRecord
-from contrapose.results.tables import ScoreTable, stack_tables
+from contrapose.results.tables import RunRecord, ScoreTable, stack_tables
 
 
 def build_record(

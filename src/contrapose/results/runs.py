@@ -48,8 +48,7 @@ from contrapose.results.run_files import (
     write_tables,
 )
 from contrapose.results.schema import Evaluation, Results
-from contrapose.results.score_files import RunRecord
-from contrapose.results.tables import RANKING_COLUMNS
+from contrapose.results.tables import RANKING_COLUMNS, RunRecord
 
 KEYS = ("model", "benchmark", "score")
 """Names that identify a run of a folder."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,7 +35,7 @@ from contrapose.results.summary import (
     official_notes,
     summarize_parts,
 )
-from contrapose.results.tables import ScoreTable, answers_table
+from contrapose.results.tables import RunRecord, answers_table
 from contrapose.scores import (
     Answers,
     LikelihoodScale,
@@ -78,32 +77,6 @@ class MetricsRequest:
     partial: bool = False
     resamples: int = RESAMPLES
     seed: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RunRecord:
-    """Run: request, score table, measures and results.
-
-    Attributes:
-        request: what was asked.
-        scores: the scores, a row a pair; None for galleries, whose matrix is the user's own file.
-        measured: the outcome of every example.
-        results: what is reported.
-        spec: what else should be known of how it was made.
-        replies: what was asked in words and what came back, a row a question; None otherwise.
-        cases: the examples by their ids in `scores`, for the images and captions of a report;
-            empty where they are not known.
-        captions: the captions by example, of a run that was read back, which has no cases.
-    """
-
-    request: Any
-    scores: ScoreTable | None
-    measured: Measurements
-    results: Results
-    spec: Mapping[str, Any] = field(default_factory=dict)
-    replies: ScoreTable | None = None
-    cases: Mapping[str, Example] = field(default_factory=dict)
-    captions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def measure_score_file(request: MetricsRequest, benchmark: Benchmark | None = None) -> RunRecord:

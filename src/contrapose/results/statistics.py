@@ -10,8 +10,6 @@ import numpy as np
 
 from contrapose import metrics
 from contrapose.metrics import BoolArray, FloatArray, IntArray, RankStatistic, Statistic
-from contrapose.metrics.judgement import calibration_error
-from contrapose.metrics.ratings import MOST_EXAMPLES, calibrate_ties
 from contrapose.metrics.statistics.ranks import lift, mean_of_ranks
 from contrapose.results.measures import Better, DerivedMetric, Grouping, Measure, Measurements
 
@@ -89,6 +87,8 @@ def _pairwise_statistic(
     scores: FloatArray, ratings: FloatArray, clusters: IntArray | None
 ) -> RankStatistic:
     """Pairwise accuracy with ties calibrated on other clusters; on the same pairs with too few."""
+    from contrapose.metrics.ratings import MOST_EXAMPLES, calibrate_ties
+
     if len(scores) > MOST_EXAMPLES:
         return _undefined_statistic(len(scores))
     calibration = calibrate_ties(scores, ratings, clusters)
@@ -100,6 +100,8 @@ def _pairwise_statistic(
 def _pairwise_same_statistic(
     scores: FloatArray, ratings: FloatArray, clusters: IntArray | None
 ) -> RankStatistic:
+    from contrapose.metrics.ratings import MOST_EXAMPLES
+
     if not 2 <= len(scores) <= MOST_EXAMPLES:
         return _undefined_statistic(len(scores))
     threshold, _ = metrics.tie_threshold(scores, ratings)
@@ -201,6 +203,8 @@ def _calibration_statistic(
     measured: Measurements, derived: DerivedMetric, over: Grouping | None
 ) -> Statistic:
     """Calibration error; of groups, the mean of theirs."""
+    from contrapose.metrics.judgement import calibration_error
+
     probability, truth = (measured.measures[name] for name in derived.sources)
     masks = [probability.where]
     if over is not None:

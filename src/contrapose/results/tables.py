@@ -1,17 +1,22 @@
-"""Score tables of a run, one row per pair, as they are written to disk."""
+"""Records of runs, and their score tables, one row per pair, as they are written to disk."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from contrapose.arrays import Ragged
-from contrapose.data import EditSet, Gallery
+from contrapose.data import EditSet, Example, Gallery
 from contrapose.metrics import BoolArray, FloatArray, IntArray
+from contrapose.results.measures import Measurements
+from contrapose.results.schema import Results
 from contrapose.scores import Answers
-from contrapose.scores.rankings import ComposedRankings
+
+if TYPE_CHECKING:
+    from contrapose.scores.rankings import ComposedRankings
 
 ScoreTable = dict[str, Any]
 """Columns example, image, text, value, match; positions from 0, null where there is none.
@@ -26,6 +31,32 @@ list of the query."""
 
 LARGEST = 10_000_000
 """Cells of a gallery beyond which its matrix is not written out pair by pair."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunRecord:
+    """Run: request, score table, measures and results.
+
+    Attributes:
+        request: what was asked.
+        scores: the scores, a row a pair; None for galleries, whose matrix is the user's own file.
+        measured: the outcome of every example.
+        results: what is reported.
+        spec: what else should be known of how it was made.
+        replies: what was asked in words and what came back, a row a question; None otherwise.
+        cases: the examples by their ids in `scores`, for the images and captions of a report;
+            empty where they are not known.
+        captions: the captions by example, of a run that was read back, which has no cases.
+    """
+
+    request: Any
+    scores: ScoreTable | None
+    measured: Measurements
+    results: Results
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    replies: ScoreTable | None = None
+    cases: Mapping[str, Example] = field(default_factory=dict)
+    captions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def answers_table(

@@ -4,48 +4,47 @@ A score table holds a model's score of every image-caption pair of a benchmark's
 read from a file here, or computed by `contrapose.engine`.
 """
 
-from contrapose.scores.answers import (
-    UNKNOWN_SKIP,
-    Answers,
-    Frame,
-    ScoreMatrix,
-    Skip,
-    Skips,
-    build_frame,
-    build_frame_from_card,
-    count_reasons,
-    refusal_skip,
-    unreadable_skip,
-)
-from contrapose.scores.arrays import is_flat_array, read_matrix, read_submission
-from contrapose.scores.files import (
-    LikelihoodScale,
-    add_tags,
-    detect_benchmark,
-    read_prior,
-    read_scores,
-    to_log_likelihood,
-)
+from __future__ import annotations
 
-__all__ = [
-    "UNKNOWN_SKIP",
-    "Answers",
-    "Frame",
-    "LikelihoodScale",
-    "ScoreMatrix",
-    "Skip",
-    "Skips",
-    "add_tags",
-    "build_frame",
-    "build_frame_from_card",
-    "count_reasons",
-    "detect_benchmark",
-    "is_flat_array",
-    "read_matrix",
-    "read_prior",
-    "read_scores",
-    "read_submission",
-    "refusal_skip",
-    "to_log_likelihood",
-    "unreadable_skip",
-]
+from typing import TYPE_CHECKING
+
+from contrapose.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from contrapose.scores.answers import (
+        UNKNOWN_SKIP as UNKNOWN_SKIP,
+        Answers as Answers,
+        Frame as Frame,
+        ScoreMatrix as ScoreMatrix,
+        Skip as Skip,
+        Skips as Skips,
+        build_frame as build_frame,
+        build_frame_from_card as build_frame_from_card,
+        count_reasons as count_reasons,
+        refusal_skip as refusal_skip,
+        unreadable_skip as unreadable_skip,
+    )
+    from contrapose.scores.arrays import (
+        is_flat_array as is_flat_array,
+        read_matrix as read_matrix,
+        read_submission as read_submission,
+    )
+    from contrapose.scores.files import (
+        LikelihoodScale as LikelihoodScale,
+        add_tags as add_tags,
+        detect_benchmark as detect_benchmark,
+        read_prior as read_prior,
+        read_scores as read_scores,
+        to_log_likelihood as to_log_likelihood,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "answers": "UNKNOWN_SKIP Answers Frame ScoreMatrix Skip Skips build_frame "
+            "build_frame_from_card count_reasons refusal_skip unreadable_skip",
+            "arrays": "is_flat_array read_matrix read_submission",
+            "files": "LikelihoodScale add_tags detect_benchmark read_prior read_scores "
+            "to_log_likelihood",
+        },
+    )

@@ -10,6 +10,7 @@ from typing import Any
 from contrapose.errors import InputError, option
 from contrapose.files import MalformedError, Problems, Record, parse_records
 from contrapose.scores.answers import Frame
+from contrapose.scores.outcomes import OUTCOME_COLUMNS, PREDICATE_NOUN_COLUMNS
 from contrapose.scores.rating_layouts import RATING_FIELDS, parse_rating_rows
 from contrapose.scores.reply_layouts import (
     NO_ANSWER,
@@ -73,9 +74,6 @@ def parse_judgement_rows(records: Iterable[Record], problems: Problems) -> list[
         )
 
     return list(parse_records(records, build, problems))
-
-
-PREDICATE_NOUN_COLUMNS = ("prob_target_match", "prob_distractor_match")
 
 
 def parse_predicate_noun_rows(records: Iterable[Record], problems: Problems) -> list[ScoreRow]:
@@ -270,9 +268,6 @@ def drop_unknown(rows: ScoreRows, frame: Frame) -> tuple[ScoreRows, list[str]]:
     lost = {row.example for row in rows.rows} - known
     note = f"{len(lost):,} examples of the score file do not count: people found them invalid"
     return ScoreRows(rows.file, kept), [note] if lost and kept else []
-
-
-OUTCOME_COLUMNS = ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1")
 
 
 def refuse_outcomes(records: Iterable[Record], problems: Problems) -> list[ScoreRow]:

@@ -24,7 +24,12 @@ from contrapose.files import (
     read_table_records,
 )
 from contrapose.metrics import BoolArray, IntArray, clusters_of
-from contrapose.scores.layouts import OUTCOME_COLUMNS, PREDICATE_NOUN_COLUMNS
+
+OUTCOME_COLUMNS = ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1")
+"""Columns of BiVLC's tables: the four choices of an example."""
+
+PREDICATE_NOUN_COLUMNS = ("prob_target_match", "prob_distractor_match")
+"""Columns of scores of predicate-noun pairs, which tell them from people's answers."""
 
 RESULT = "result"
 """Column of whether a person's choice was right."""

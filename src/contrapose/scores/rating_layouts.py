@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from contrapose.data.benchmarks.ratings import read_rating_tags
 from contrapose.errors import InputError
 from contrapose.files import Problems, Record, did_you_mean, parse_records
 from contrapose.scores.rows import ScoreRow
@@ -67,6 +66,7 @@ def parse_rating_rows(
             message = f"has no score {column!r}: {did_you_mean(column, columns)}"
         raise InputError(message, file=first.file, line=first.line)
     name = column
+    from contrapose.data.benchmarks.ratings import read_rating_tags
 
     def build(record: Record) -> ScoreRow:
         tags = tuple(read_rating_tags(record).items())

@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from contrapose.data.benchmarks.mmvp import parse_options, question_tags
-from contrapose.data.benchmarks.yes_no import question_names
 from contrapose.files import MalformedError, Problems, Record, parse_records
 from contrapose.scores.rows import ScoreRow
 
@@ -28,6 +26,7 @@ def is_mmvp(row: Mapping[str, Any]) -> bool:
 
 def parse_mmvp_rows(records: Iterable[Record], problems: Problems) -> list[ScoreRow]:
     """Parse rows `{"question_id", "prompt", "answer", "response"}`; prompts hold the options."""
+    from contrapose.data.benchmarks.mmvp import parse_options, question_tags
 
     def build(record: Record) -> list[ScoreRow]:
         index = record.integer("question_id")
@@ -129,6 +128,7 @@ def parse_hallusionbench_rows(records: Iterable[Record], problems: Problems) -> 
     A grade counts before the reply, where `gt_answer` says what was right. In a reply the first of
     the words yes and no counts.
     """
+    from contrapose.data.benchmarks.yes_no import question_names
 
     def build(record: Record) -> ScoreRow:
         name, tags = question_names(record)

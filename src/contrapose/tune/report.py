@@ -22,7 +22,8 @@ from contrapose.engine import (
     embed_distinct,
 )
 from contrapose.errors import InputError, option
-from contrapose.evaluation.parts import EvalRequest, find_misfit, run_part, score_parts
+from contrapose.evaluation.jobs import find_misfit
+from contrapose.evaluation.parts import EvalRequest, run_part, score_parts
 from contrapose.evaluation.selection import select
 from contrapose.files import did_you_mean
 from contrapose.losses.dividend import Dividend
@@ -30,14 +31,13 @@ from contrapose.metrics import IntArray
 from contrapose.models import Model
 from contrapose.models.masking.text import ZERO
 from contrapose.results.compare import TOO_FEW, compare
-from contrapose.results.measures import Measure, Measurements
+from contrapose.results.measures import Better, Measure, Measurements
 from contrapose.results.schema import Difference
 from contrapose.results.statistics import better_direction, build_statistics, measure_of
 from contrapose.results.tables import ScoreTable
 from contrapose.tune.feed import MASKED_COALITIONS, complete_games, mask_players
 from contrapose.tune.panels import SWAPS, EvaluationPanel
 
-Better = Literal["higher", "lower"]
 Verdict = Literal["better", "worse", "no evidence"]
 PanelMeasurements = Mapping[str, Measurements]
 """Measurements of each part of a panel; those of a matching head are named `itm/PART`."""

@@ -25,10 +25,9 @@ from contrapose.results.schema import (
     MetricValue,
     ScoreSpread,
 )
-from contrapose.results.score_files import RunRecord
 from contrapose.results.shapes import AVERAGE, MeasureInput, find_shape, main_metric, measure
 from contrapose.results.summary import MeasuredPart, summarize, summarize_parts
-from contrapose.results.tables import ScoreTable
+from contrapose.results.tables import RunRecord, ScoreTable
 from contrapose.scores import Answers, Frame, build_frame, read_scores
 
 BINS = 40

@@ -35,9 +35,9 @@ from contrapose.results.schema import (
     LikelihoodPart,
     MetricValue,
 )
-from contrapose.results.score_files import RunRecord
 from contrapose.results.shapes import AVERAGE
 from contrapose.results.summary import SUITE_AGGREGATION
+from contrapose.results.tables import RunRecord
 
 NAMED = 12
 """Parts that a sentence names."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from contrapose.models.endpoint.protocol import EndpointError
+from contrapose.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from contrapose.models.endpoint.model import Endpoint
+    from contrapose.models.endpoint.protocol import EndpointError
+else:
+    __getattr__, __dir__, _ = lazy_exports(__name__, {"protocol": "EndpointError"})
 
 __all__ = [
     "EndpointError",

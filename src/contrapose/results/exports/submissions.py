@@ -15,8 +15,7 @@ from contrapose.errors import InputError, option
 from contrapose.files import StrictProblems
 from contrapose.results.exports.tasks import slugify, unique_name
 from contrapose.results.runs import read_runs
-from contrapose.results.score_files import RunRecord
-from contrapose.results.tables import RANKING_COLUMNS
+from contrapose.results.tables import RANKING_COLUMNS, RunRecord
 
 SUBMISSIONS: Mapping[str, tuple[str, ...]] = {
     "cirr": ("cirr", "cirr-test"),

@@ -1,7 +1,8 @@
 """Shapes of benchmarks: what a shape declares, and the metrics that other packages register.
 
 Everything that depends on a benchmark's family is a property of its `Shape`: metrics, main metric,
-debiasing, blind audit and chat. A shape is one module of this package with a value `SHAPE`.
+debiasing, blind audit and chat. A shape is one module of this package, named by its family, with a
+value `SHAPE`; it is imported when a benchmark of that family is.
 """
 
 from __future__ import annotations
@@ -13,20 +14,23 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from contrapose.data import Card, EditSet, Gallery, TagValue
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean
-from contrapose.metrics import AlphaIntervals, BoolArray, FloatArray, IntArray
+from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.metrics.likelihood import subtract_prior
 from contrapose.results.measures import Better, DerivedMetric, Measure, Measurements
 from contrapose.results.shapes.protocols import keep_counted_examples
 from contrapose.scores import Answers, Frame
-from contrapose.scores.outcomes import ChoiceOutcomes
-from contrapose.scores.rankings import ComposedRankings
+
+if TYPE_CHECKING:
+    from contrapose.metrics import AlphaIntervals
+    from contrapose.scores.outcomes import ChoiceOutcomes
+    from contrapose.scores.rankings import ComposedRankings
 
 Protocol = Literal["strict", "official"]
 
@@ -222,20 +226,31 @@ class Shape:
 
 
 @cache
+def _list_modules() -> tuple[str, ...]:
+    """Names of this package's modules."""
+    return tuple(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
+
+
+@cache
+def _load_shape(family: str) -> Shape | None:
+    """Load the shape of a family, which its module is named by; None where there is none."""
+    if family not in _list_modules():
+        return None
+    module = import_module(f"{__name__.rpartition('.')[0]}.{family}")
+    shape: Shape | None = getattr(module, "SHAPE", None)
+    return shape
+
+
+@cache
 def shapes() -> dict[str, Shape]:
-    """Every shape by its family: one module of this package each."""
-    package = __name__.rpartition(".")[0]
-    modules = (
-        import_module(f"{package}.{module.name}")
-        for module in pkgutil.iter_modules([str(Path(__file__).parent)])
-    )
-    known = [module.SHAPE for module in modules if hasattr(module, "SHAPE")]
-    return {shape.family: shape for shape in known}
+    """Load every shape, by its family."""
+    known = map(_load_shape, _list_modules())
+    return {shape.family: shape for shape in known if shape is not None}
 
 
 def find_shape(card: Card) -> Shape:
     """Find the shape of a benchmark; an InputError where its family has none."""
-    shape = shapes().get(card.family)
+    shape = _load_shape(card.family)
     if shape is None:
         near = did_you_mean(card.family, shapes())
         raise InputError(f"{card.name} is of the unknown family {card.family!r}: {near}")
