@@ -38,7 +38,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from contrapose.search.exact import search_exact
-from contrapose.search.index import open_index, write_index
+from contrapose.search.index import BLOCK_ROWS, block_checksum, open_index, write_index
 
 WIDTH = 512
 QUERIES = 21
@@ -125,10 +125,13 @@ def measure_latency(size: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         vectors = root / "vectors.npy"
-        np.save(vectors, draw(np.random.default_rng(0), size))
+        drawn = draw(np.random.default_rng(0), size)
+        np.save(vectors, drawn)
         names = [f"{row:06d}.png" for row in range(size)]
         table = {"path": names, "size": [0] * size, "mtime": [0] * size, "content": names}
-        write_index(root, root, ("free", "free-1"), table, vectors, {}, 1)
+        blocks = [drawn[start : start + BLOCK_ROWS] for start in range(0, size, BLOCK_ROWS)]
+        checked = vectors, [block_checksum(block) for block in blocks]
+        write_index(root, root, ("free", "free-1"), table, checked, {}, 1)
         searcher = Searcher(open_index(root), FreeModel())
         image = root / "query.png"
         Image.new("RGB", (32, 32), "red").save(image)

@@ -2,7 +2,8 @@
 
     python -m tests.torture.jobs {kill,fill,both} FOLDER ROUNDS SEED JOB…
 
-Each job is one verb on a small input: eval, tune, build, index, fetch. A job runs once in peace.
+Each job is one verb on a small input: eval, tune, build, index, fetch, and served, which is eval
+of a model behind a server with many requests in flight. A job runs once in peace.
 Then it is started and killed again and again until one attempt ends, or started on disks of growing
 size; its result must be that of the calm run. Everything is imported once and every attempt is
 forked. The counts are printed as JSON.
@@ -31,14 +32,19 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from pyarrow import parquet
 
 from contrapose.build.minimal_pairs import MinimalPair, PairImage, PairSource, SourcePairs
 from contrapose.build.pair_sets import write_pair_set
+from contrapose.data import in_memory_benchmark
 from contrapose.data.cached_data import data_status
 from contrapose.data.fetch import fetch_source
 from contrapose.engine import batches
 from contrapose.errors import ContraposeError, DamageWarning, InputError
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
 from contrapose.files import download as downloader
+from contrapose.results import write_run
 from contrapose.results.runs import read_runs
 from contrapose.search.index import open_index
 from contrapose.search.writer import IndexRequest, build_index
@@ -47,7 +53,9 @@ from contrapose.tune.settings import Settings, TuneRequest
 from tests.build.test_pair_sets import settings
 from tests.data.test_fetch import ANNOTATIONS, NAMES, make_image, make_source
 from tests.engine.killed import evaluate
+from tests.fakes import pairs
 from tests.search.photos import ColorModel, write_photos
+from tests.torture.word_server import WordServer, load_words, serve_words
 from tests.tune.small import small_student, write_pairs
 from tests.web_server import WebServer, run_web_server
 
@@ -72,11 +80,13 @@ class Job:
         prepare: writes the input into a folder that every attempt reads.
         work: does the job, or goes on with it: (input, output).
         outcome: the result in the output, without times and paths.
+        requests: count of the requests so far, where a server is asked.
     """
 
     prepare: Callable[[Path], None]
     work: Callable[[Path, Path], None]
     outcome: Callable[[Path], dict[str, Any]]
+    requests: Callable[[], int] | None = None
 
 
 def run_eval(source: Path, out: Path) -> None:
@@ -171,6 +181,25 @@ def fetch_outcome(out: Path) -> dict[str, Any]:
     return {**files, "left": left}
 
 
+WORDS = WordServer()
+"""The server of the served model."""
+
+
+def run_served(source: Path, out: Path) -> None:
+    batches.WRITE_INTERVAL = batches.MAX_WRITE_INTERVAL = 0.0
+    request = EvalRequest(
+        (in_memory_benchmark(pairs(24), name="plain"),), ("lm", "vqa"), resamples=200,
+        cache=out / "store",
+    )  # fmt: skip
+    runs = evaluate_models([load_words(WORDS, "vllm", ",parallel=8")], request)
+    assert WORDS.url
+    write_run(runs, out / "run")
+
+
+def count_requests() -> int:
+    return len(WORDS.scored)
+
+
 def nothing(source: Path) -> None:
     source.mkdir(parents=True, exist_ok=True)
 
@@ -181,6 +210,7 @@ JOBS = {
     "build": Job(nothing, run_build, build_outcome),
     "index": Job(prepare_index, run_index, index_outcome),
     "fetch": Job(nothing, run_fetch, fetch_outcome),
+    "served": Job(nothing, run_served, eval_outcome, count_requests),
 }
 
 
@@ -213,6 +243,19 @@ def finish(work: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(start(work), 0)[1])
 
 
+def count_stored(out: Path) -> int:
+    """Scores in the store of a job, by a process of its own."""
+    file = out.parent / "rows"
+
+    def work() -> None:
+        files = (out / "store").rglob("[!.]*.parquet")
+        parts = [part for part in files if part.parent.name != "tokens"]
+        file.write_text(str(sum(parquet.read_metadata(part).num_rows for part in parts)))
+
+    assert finish(work) == DONE
+    return int(file.read_text())
+
+
 def digest_outcome(job: Job, out: Path) -> str:
     """Digest of a job's result, by a process of its own: Arrow's threads outlive no fork."""
     file = out.parent / "digest"
@@ -224,6 +267,20 @@ def digest_outcome(job: Job, out: Path) -> str:
     file.unlink(missing_ok=True)
     assert finish(work) == DONE, "the result cannot be read"
     return file.read_text()
+
+
+def finish_rest(job: Job, folder: Path, out: Path, counts: dict[str, Any]) -> int:
+    """Let a job end; of a server it asks only what is not stored."""
+    work = partial(job.work, folder / "input", out)
+    if job.requests is None:
+        return finish(work)
+    stored, before = count_stored(out), job.requests()
+    status = finish(work)
+    rest = count_stored(out) - stored
+    assert job.requests() - before == rest, f"{job.requests() - before} requests for {rest} pairs"
+    counts["stored"] = counts.get("stored", 0) + stored
+    counts["asked"] = counts.get("asked", 0) + rest
+    return status
 
 
 def calm_run(job: Job, folder: Path) -> tuple[str, float]:
@@ -256,7 +313,9 @@ def kill_job(
             if status >= 0:
                 break
         if status < 0:
-            status = finish(partial(job.work, folder / "input", out))
+            # Requests that the killed process had sent may still come in.
+            time.sleep(0.0 if job.requests is None else 0.1)
+            status = finish_rest(job, folder, out, counts)
             assert status in (DONE, REFUSED), f"the last attempt ended with {status}"
         assert digest_outcome(job, out) == wanted, f"another result after {counts}"
         counts["results"] += 1
@@ -327,8 +386,8 @@ def main(how: str, folder: Path, rounds: int, seed: str, names: Sequence[str]) -
     """Torture some jobs, and print the counts."""
     downloader.BACKOFF = 0.0
     result = {}
-    with run_web_server() as web:
-        WEB.url = web.url
+    with run_web_server() as web, serve_words(seconds=0.02) as words:
+        WEB.url, WORDS.url, WORDS.scored = web.url, words.url, words.scored
         web.files["/data/swap_obj.json"] = ANNOTATIONS
         web.files |= {f"/val2017/{name}": make_image(i) for i, name in enumerate(NAMES)}
         web.always |= {f"/val2017/{name}": "slow" for name in NAMES}
@@ -339,6 +398,9 @@ def main(how: str, folder: Path, rounds: int, seed: str, names: Sequence[str]) -
             result[name] = {"seconds": round(wanted[1], 2)}
             if how in ("kill", "both"):
                 result[name] |= kill_job(job, folder / name, rounds, rng, wanted)
+            if name == "served":
+                assert words.busiest > 4, f"{words.busiest} requests in flight"
+                result[name]["in flight"] = words.busiest
             if how in ("fill", "both"):
                 result[name] |= fill_job(job, folder / name, max(2, rounds // 4), rng, wanted[0])
     print(json.dumps(result))

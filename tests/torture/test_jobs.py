@@ -16,7 +16,7 @@ from tests.torture.mutations import SEED
 KILLS = int(os.environ.get("KILL_ROUNDS", "1"))
 """Kills of each job; the whole suite asks for more."""
 ROOT = Path(__file__).resolve().parents[2]
-JOBS = ("eval", "tune", "build", "index", "fetch")
+JOBS = ("eval", "served", "tune", "build", "index", "fetch")
 QUICK = ("build",)
 """Job of the small part; the tests of the other verbs kill theirs."""
 
@@ -40,3 +40,6 @@ def test_kills_and_full_disks_change_no_result(job: str, tmp_path: Path, tally: 
     tally.add(f"kills of {job}", counts["kills"])
     tally.add("results after kills, equal to those in peace", counts["results"])
     tally.add("disks that were too small", counts["refused"])
+    if job == "served":
+        assert counts["in flight"] > 4
+        tally.add("stored answers that were not asked for again", counts["stored"])

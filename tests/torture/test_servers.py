@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -12,18 +13,30 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from contrapose.engine.chat_replies import parse_choice
-from contrapose.errors import ContraposeError
+from contrapose.errors import ContraposeError, InputError
 from contrapose.files import download as downloader
 from contrapose.files.download import Expectation, download_file
-from contrapose.models import Prompt
+from contrapose.models import Prompt, QuestionTemplate
+from contrapose.models.endpoint import EndpointError
+from contrapose.models.endpoint.served import ServedModel
 from tests.chatting import Response, said, serving
 from tests.models.endpoint.test_model import endpoint
 from tests.torture.conftest import Tally
-from tests.torture.mutations import LONGEST, NASTY, ROUNDS, SEED, change_value, time_limit
+from tests.torture.mutations import (
+    LONGEST,
+    NASTY,
+    ROUNDS,
+    SEED,
+    change_bytes,
+    change_value,
+    time_limit,
+)
+from tests.torture.word_server import CUT, Fault, load_words, serve_words
 from tests.web_server import run_web_server
 
 CONTENT = bytes(range(256)) * 40
@@ -146,3 +159,181 @@ def test_any_body_of_a_chat_server(monkeypatch: pytest.MonkeyPatch, tally: Tally
 @pytest.mark.parametrize("reply", ["9" * 5000, "(" + "9" * 5000 + ")", "0", "²", "(٣)", "-1", "\0"])
 def test_numbers_that_are_no_options(reply: str) -> None:
     parse_choice(reply, ["a cat", "a dog"])
+
+
+KINDS = ("vllm", "sglang")
+TEXTS = ["a cat sits on a mat", "two dogs", "a red cube left of a ball", "a cat sits on a mat"]
+LONG = QuestionTemplate(answer="Yes indeed")
+
+
+def words_pairs() -> tuple[list[Image.Image], list[str]]:
+    one, two = Image.new("RGB", (8, 8), "red"), Image.new("RGB", (8, 8), "blue")
+    return [one, one, two, two], TEXTS
+
+
+def read_all(model: ServedModel) -> list[list[float]]:
+    """All numbers of a served model: tokens of captions, and answers of one token and of two."""
+    images, texts = words_pairs()
+    tokens = model.token_logprobs(images, texts)
+    answers = [model.answer_logprobs(images, texts, q) for q in (QuestionTemplate(), LONG)]
+    return [tokens.values.tolist(), *(np.asarray(values).tolist() for values in answers)]
+
+
+def is_scoring(path: str) -> bool:
+    return path.endswith(("/chat/completions", "/generate"))
+
+
+FLAKY: dict[str, list[Fault]] = {
+    "429 with Retry-After": [(429, {"error": {"message": "busy"}}, {"Retry-After": "7"})] * 3,
+    "500s": [(500, b"oops", {}), (502, b"", {}), (503, b"<html>", {})],
+    "reset in mid-body": [(CUT, {"choices": [{"message": {"content": "x" * 3000}}]}, {})] * 3,
+    "half JSON": [(200, b'{"choices": [{"message": {"cont', {}), (200, b"", {})],
+    "429 with a date that has passed": [
+        (429, b"", {"Retry-After": "Mon, 01 Jan 2001 00:00:00 GMT"})
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_flaky_server_gives_the_same_numbers(kind: str, tally: Tally) -> None:
+    """Every fault that may pass is tried again, and no number changes."""
+    with serve_words() as server:
+        expected = read_all(load_words(server, kind))
+        for name, faults in FLAKY.items():
+            waits: list[float] = []
+            model = load_words(server, kind, ",retries=4,parallel=1", waits)
+            left = list(faults)
+            server.fault = lambda path, _, left=left: (  # type: ignore[misc]
+                left.pop(0) if is_scoring(path) and left else None
+            )
+            assert read_all(model) == expected, name
+            assert not left
+            if name.startswith("429 with Retry"):
+                assert waits[:3] == [7, 7, 7]
+        tally.add("faults of a flaky server of models", sum(map(len, FLAKY.values())))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_slow_server(kind: str) -> None:
+    """A request has its timeout and is sent again; a server that stays slow is named."""
+    images, texts = words_pairs()
+    release = threading.Event()
+    with serve_words() as server:
+        expected = load_words(server, kind).token_logprobs(images, texts).values.tolist()
+        model = load_words(server, kind, ",retries=1,timeout=0.1,parallel=1")
+        late = [True]
+
+        def wait(path: str, request: Mapping[str, Any]) -> Fault | None:
+            if is_scoring(path) and late and (late[0] is None or late.pop()):
+                release.wait(10)
+            return None
+
+        server.fault = wait
+        assert model.token_logprobs(images, texts).values.tolist() == expected
+        late[:] = [None]  # type: ignore[list-item]
+        with pytest.raises(EndpointError, match=r"no answer within 0\.1 seconds"):
+            model.token_logprobs([Image.new("RGB", (8, 8))], ["a slow caption"])
+        release.set()
+
+
+def cut_positions(body: Any, cut: int) -> Any:
+    """An answer with so many log-probabilities fewer at its end, or more."""
+    body = json.loads(json.dumps(body))
+    for place in (body, body.get("meta_info", {})):
+        for name in ("prompt_logprobs", "input_token_logprobs"):
+            if place.get(name):
+                rows = place[name]
+                place[name] = rows[:-cut] if cut > 0 else rows + rows[-1:]
+    return body
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_with_too_few_or_too_many_numbers_are_refused(kind: str) -> None:
+    images, texts = words_pairs()
+    with serve_words() as server:
+        model = load_words(server, kind, ",retries=0")
+        for cut in (1, 3, 100, -1):
+            server.fault = lambda path, request, cut=cut: (  # type: ignore[misc]
+                (200, cut_positions(server.answer(path, request), cut), {})
+                if is_scoring(path) and ("prompt_logprobs" in request or "logprob_start_len" in
+                request) else None
+            )  # fmt: skip
+            with pytest.raises(InputError, match=r"other tokens|no log-probabilities"):
+                model.token_logprobs(images[:1], texts[:1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_to_another_prompt_is_refused(kind: str) -> None:
+    """A proxy that mixes answers up: their tokens are not those of this caption."""
+    images, texts = words_pairs()
+    with serve_words() as server:
+        model = load_words(server, kind, ",retries=0,parallel=1")
+        seen: list[Mapping[str, Any]] = []
+
+        def mix(path: str, request: Mapping[str, Any]) -> Fault | None:
+            if "prompt_logprobs" not in request and "logprob_start_len" not in request:
+                return None
+            seen.append(request)
+            return (200, server.answer(path, seen[0]), {}) if len(seen) > 1 else None
+
+        server.fault = mix
+        model.token_logprobs(images[:1], texts[:1])
+        with pytest.raises(InputError, match="other tokens"):
+            model.token_logprobs(images[:1], texts[1:2])
+        with pytest.raises(InputError, match="other tokens"):
+            model.token_logprobs(images[:1], ["a dog sits on a mat"])  # as long as the first
+
+
+@pytest.mark.parametrize("value", [None, "NaN", "-Infinity", "null", 3.5, True, "x", [], {}])
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_that_are_no_log_probabilities(kind: str, value: Any) -> None:
+    """NaN, infinities, none, positive and other values are refused wherever they stand."""
+    with serve_words() as server:
+        model = load_words(server, kind, ",retries=0")
+
+        def spoil(path: str, request: Mapping[str, Any]) -> Fault | None:
+            body = json.dumps(server.answer(path, request))
+            said = value if value in ("NaN", "-Infinity", "null") else json.dumps(value)
+            body = re.sub(r'"logprob": -[\d.e-]+', f'"logprob": {said}', body)
+            body = re.sub(r"\[-[\d.e-]+, ", f"[{said}, ", body)
+            return (200, body.encode(), {}) if is_scoring(path) else None
+
+        server.fault = spoil
+        images, texts = words_pairs()
+        for ask in (
+            lambda: model.token_logprobs(images[:1], texts[:1]),
+            lambda: model.answer_logprobs(images[:1], texts[:1], QuestionTemplate()),
+        ):
+            with pytest.raises(ContraposeError, match=r"cannot be used|no log-prob|other tokens"):
+                ask()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_body_of_a_model_server(kind: str, tally: Tally) -> None:
+    """Numbers of a sound answer, or one error for the user: never a traceback."""
+    rng = random.Random(f"{SEED}{kind} words")  # noqa: S311
+    images, texts = words_pairs()
+    with serve_words() as server:
+        for turn in range(ROUNDS):
+            server.fault = lambda path, _: None
+
+            def spoil(path: str, request: Mapping[str, Any]) -> Fault | None:
+                if rng.random() < 0.3:
+                    return None
+                body = change_value(server.answer(path, request), rng)
+                if rng.random() < 0.1:
+                    return 200, change_bytes(json.dumps(body).encode(), rng), {}
+                return rng.choice((200, 200, 200, 200, 400, 503)), body, {}
+
+            with time_limit(LONGEST), suppress(ContraposeError):
+                if turn % 4 == 0:  # what the server says of its model is spoiled too
+                    server.fault = spoil
+                model = load_words(server, kind, ",retries=1")
+                server.fault = spoil
+                ask = turn % 3
+                if ask == 0:
+                    model.token_logprobs(images[:1], texts[:1])
+                else:
+                    question = LONG if ask == 1 else QuestionTemplate()
+                    model.answer_logprobs(images[:1], texts[:1], question)
+    tally.add("answers of model servers", ROUNDS)

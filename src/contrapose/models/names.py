@@ -138,7 +138,7 @@ class ModelName:
         return str(replace(self, settings={}))
 
 
-def _is_folder(name: str) -> bool:
+def is_folder(name: str) -> bool:
     """Whether a path is a folder; an interrupted replacement of it is undone first."""
     try:
         path = Path(name).expanduser()
@@ -152,7 +152,7 @@ def parse_name(
     text: str,
     known: Collection[str] = (),
     *,
-    is_folder: Callable[[str], bool] = _is_folder,
+    is_folder: Callable[[str], bool] = is_folder,
 ) -> ModelName:
     """Parse a model string.
 

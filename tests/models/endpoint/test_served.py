@@ -318,9 +318,10 @@ def test_the_server_is_asked_what_it_serves(server: Serving, small: tuple[Path, 
     server.folder = "org/other"
     others.append(load(server, "vllm", f",tokenizer={small[0]}").fingerprint)
     assert len({remote.fingerprint, *others}) == 5
-    server.folder = "/no/such/folder"
-    with pytest.raises(InputError, match="tokenizer="):
-        load(server, "vllm")
+    for folder in ("/no/such/folder", "x" * 300, "a\0b"):
+        server.folder = folder
+        with pytest.raises(InputError, match="tokenizer="):
+            load(server, "vllm")
     server.fault = lambda path, _: (200, {"data": [{"id": "large"}]}, {})
     with pytest.raises(EndpointError, match="serves no model 'small': it serves large"):
         load(server, "vllm")

@@ -13,7 +13,6 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from contrapose.arrays import Ragged
@@ -33,7 +32,7 @@ from contrapose.models.endpoint.protocol import (
 from contrapose.models.endpoint.settings import EndpointSettings
 from contrapose.models.endpoint.sglang import SglangServer
 from contrapose.models.endpoint.vllm import VllmServer
-from contrapose.models.names import fingerprint
+from contrapose.models.names import fingerprint, is_folder
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -154,7 +153,7 @@ def _parse_models(content: bytes) -> dict[str, Mapping[str, Any]]:
 def _find_source(sources: Sequence[str]) -> str:
     """First source that is a folder on this machine or looks like a hub id; empty for none."""
     for source in sources:
-        if source and (_HUB_ID.fullmatch(source) or Path(source).is_dir()):
+        if source and (_HUB_ID.fullmatch(source) or is_folder(source)):
             return source
     return ""
 

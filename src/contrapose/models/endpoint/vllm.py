@@ -162,8 +162,11 @@ def _parse_response(content: bytes) -> Mapping[str, Any]:
         if not isinstance(response["choices"][0]["message"], Mapping):
             raise TypeError
         logprobs = response["choices"][0].get("logprobs") or {}
-        if not all(isinstance(item, Mapping) for item in logprobs.get("content") or []):
-            raise TypeError
+        for item in logprobs.get("content") or []:
+            if not all(
+                isinstance(one, Mapping) for one in (item, *(item.get("top_logprobs") or ()))
+            ):
+                raise TypeError
     except (KeyError, IndexError, TypeError, AttributeError):
         raise malformed_reply(content) from None
     checked: Mapping[str, Any] = response
