@@ -59,3 +59,15 @@ def test_a_saved_run_and_generated_images(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="scores"):
         cp.export(gallery, out=tmp_path / "none", format="fiftyone")
     assert not (tmp_path / "none").exists()
+
+
+def test_captions_that_tie_are_no_choice(run: cp.Runs, tmp_path: Path) -> None:
+    file = next(tmp_path.glob("*.jsonl"))
+    same = cp.evaluate(lambda image, text: float("b" in text), on=str(file), resamples=100)
+    cp.export(same, out=tmp_path / "out", format="fiftyone")
+    samples = json.loads((tmp_path / "out" / "samples.json").read_text())["samples"]
+    for sample in samples:
+        values = {key.rpartition("_")[2]: value for key, value in sample.items()}
+        assert values["prediction"] is None
+        assert values["margin"] == 0
+        assert values["correct"] is False

@@ -29,7 +29,8 @@ def fiftyone_files(runs: Sequence[RunRecord]) -> dict[str, bytes]:
     """Files of the dataset by name: metadata, samples, and images that are not files already.
 
     Every sample has its example, captions and the fitting caption; for each run the preferred
-    caption, the scores of all captions, the margin, and whether the image is right.
+    caption (none where the best ones tie), the scores of all captions, the margin, and whether the
+    image is right.
 
     Args:
         runs: of one benchmark or several, whose images can be found.
@@ -130,10 +131,12 @@ def _image_fields(
         margin = (
             float(row[fits].min() - row[~fits].max()) if fits.any() and not fits.all() else None
         )
+        best = np.flatnonzero(row == row.max())
+        label = {"_cls": "Classification", "label": case.texts[int(best[0])]}
         yield (
             k,
             {
-                "prediction": {"_cls": "Classification", "label": case.texts[int(row.argmax())]},
+                "prediction": label if len(best) == 1 else None,  # captions that tie: none is chosen
                 "scores": row.tolist(),
                 "margin": margin,
                 "correct": None if margin is None else margin > 0,
