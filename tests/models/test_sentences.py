@@ -106,5 +106,5 @@ def test_without_the_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise ImportError(name="sentence_transformers")
 
     monkeypatch.setattr(registry, "import_module", absent)
-    with pytest.raises(MissingExtraError, match=r"contrapose\[st\]"):
+    with pytest.raises(MissingExtraError, match=r"\[st\]"):
         load_model(f"st:{folder}")

@@ -206,10 +206,10 @@ def test_an_index_is_found_by_its_folder_or_model(tmp_path: Path) -> None:
     build(folder, Tower(name="hf:other/model", fingerprint="2"))
     with pytest.raises(InputError, match="indexes of"):
         find_index(folder)
-    assert find_index(folder, "tower-1") == index.folder
-    assert open_index(find_index(folder, "2")).model == "hf:other/model"
+    assert find_index(folder, Tower()) == index.folder
+    assert open_index(find_index(folder, Tower(fingerprint="2"))).model == "hf:other/model"
     with pytest.raises(InputError, match="indexes of"):
-        find_index(folder, "3")
+        find_index(folder, Tower(fingerprint="3"))
 
 
 def test_a_moved_folder_keeps_its_index(tmp_path: Path) -> None:

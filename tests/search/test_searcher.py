@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,14 @@ from PIL import Image
 
 from contrapose.errors import InputError
 from contrapose.metrics.fusion import FUSIONS, fuse
-from contrapose.search.queries import SearchQuery, WordChange, parse_change, sentence_pairs
-from contrapose.search.searcher import Searcher, calibrate_scale
+from contrapose.search.queries import (
+    SearchQuery,
+    WordChange,
+    calibrate_scale,
+    parse_change,
+    sentence_pairs,
+)
+from contrapose.search.searcher import Searcher
 from contrapose.search.writer import IndexRequest, build_index
 from tests.search.photos import COLORS, ColorModel, write_photos
 
@@ -248,3 +255,51 @@ def test_subjects_that_the_model_cannot_tell_apart(searcher: Searcher, photos: P
     query = SearchQuery(image=photos / "more" / "red-0.png", text="blue", fusion="basic")
     with pytest.raises(InputError, match="subjects"):
         plain.search(query)
+
+
+class ColorTexts(ColorModel):
+    """Text encoder alone, which declares a space."""
+
+    sides = ("text",)
+
+    def __init__(self, space: str = "", width: int = 4):
+        super().__init__(name="words", fingerprint="words-1")
+        self.space, self.width = space, width
+
+    def embed_texts(self, texts: Sequence[str]) -> Any:
+        return super().embed_texts(texts)[:, : self.width]
+
+
+def test_a_text_encoder_of_the_same_space(searcher: Searcher, photos: Path) -> None:
+    index, loads = searcher.index, []
+
+    def load() -> ColorModel:
+        loads.append(1)
+        return ColorModel()
+
+    expected = searcher.search(SearchQuery(text="green"), 8)
+    for space in (index.fingerprint, index.model):
+        apart = Searcher(index, ColorTexts(space), subjects=list(COLORS), load_image_model=load)
+        assert apart.search(SearchQuery(text="green"), 8).hits == expected.hits
+    held = SearchQuery(image=photos / "more" / "red-0.png", changes=RED_TO_BLUE)
+    assert apart.search(held, 8).hits == searcher.search(held, 8).hits
+    assert not loads
+    stream = io.BytesIO()
+    Image.new("RGB", (9, 9), (250, 8, 3)).save(stream, "PNG")
+    new = SearchQuery(image=stream.getvalue(), changes=RED_TO_BLUE)
+    for one in (apart, apart, apart.with_index(index)):
+        assert one.search(new, 8).hits == searcher.search(new, 8).hits
+    assert len(loads) == 1
+    with pytest.raises(InputError, match="cannot embed images"):
+        Searcher(index, ColorTexts(index.model), subjects=list(COLORS)).search(new, 8)
+
+
+def test_a_text_encoder_of_another_space_is_refused(searcher: Searcher) -> None:
+    with pytest.raises(InputError, match=r"space.*joined\.json"):
+        Searcher(searcher.index, ColorTexts())
+    with pytest.raises(InputError, match=r"vectors of 2 numbers.*index have"):
+        Searcher(searcher.index, ColorTexts(searcher.index.model, 2), subjects=list(COLORS))
+    both = ColorModel(fingerprint="colors-2")
+    both.space = searcher.index.fingerprint  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="another model"):
+        Searcher(searcher.index, both)

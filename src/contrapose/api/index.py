@@ -102,7 +102,8 @@ def load_index(
 
     Args:
         where: a folder of images that was indexed, or the folder of an index.
-        model: the model, where the folder has indexes of several, or a loaded one; None is the
+        model: the model, where the folder has indexes of several, or a loaded one; or a text
+            encoder of the same space, where the index is of an image encoder alone. None is the
             model of the index.
         device: where the model computes.
         dtype: `fp32`, `bf16` or `fp16`; must be that of the index.
@@ -131,13 +132,13 @@ def load_index(
     from contrapose.search.searcher import Searcher
 
     loaded = None if model is None else _load(model, device, dtype, trust_remote_code)
-    fingerprint = None if loaded is None else loaded.fingerprint
-    opened = open_index(find_index(Path(where), fingerprint))
+    opened = open_index(find_index(Path(where), loaded))
     if loaded is None:
         loaded = _load(opened.model, device, dtype, trust_remote_code)
     return Searcher(
         opened,
         loaded,
+        load_image_model=lambda: _load(opened.model, device, dtype, trust_remote_code),
         subjects=list_words(subjects) or SUBJECTS,
         styles=list_words(styles) or STYLES,
         backend=None if lance is None else open_lance(opened, lance),

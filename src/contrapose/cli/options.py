@@ -107,7 +107,10 @@ Offline = Annotated[
     typer.Option("--offline", help="Fetch nothing: without --root the cache must hold the files."),
 ]
 IndexModel = Annotated[
-    str | None, typer.Option(help="The model, where the folder has several indexes.")
+    str | None,
+    typer.Option(
+        help="The model, where the folder has several indexes; or a text encoder of the same space."
+    ),
 ]
 Subjects = Annotated[
     Path | None, typer.Option(help="Texts of what images show, one a line, for basic.")

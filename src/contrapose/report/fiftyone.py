@@ -136,7 +136,9 @@ def _image_fields(
         yield (
             k,
             {
-                "prediction": label if len(best) == 1 else None,  # captions that tie: none is chosen
+                "prediction": label
+                if len(best) == 1
+                else None,  # captions that tie: none is chosen
                 "scores": row.tolist(),
                 "margin": margin,
                 "correct": None if margin is None else margin > 0,

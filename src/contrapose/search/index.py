@@ -39,7 +39,9 @@ from contrapose.files import (
     write_text,
 )
 from contrapose.metrics import IntArray
+from contrapose.models import Model
 from contrapose.search.exact import count_threads
+from contrapose.search.spaces import fits_space
 
 VERSION = 2
 MANIFEST = "index.json"
@@ -73,6 +75,7 @@ class Index:
         skipped: images that could not be read, with the reasons.
         number: number of the index's files; grows with every update.
         checksums: CRC-32 of each block of `BLOCK_ROWS` vectors.
+        space: of the vectors, see `models.capabilities.vector_space`; empty where it is unknown.
     """
 
     folder: Path
@@ -85,6 +88,7 @@ class Index:
     number: int = 0
     checksums: tuple[int, ...] = ()
     _sound: set[int] = field(default_factory=set, repr=False)
+    space: str = ""
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -182,12 +186,13 @@ def default_index_folder(root: Path, model: str) -> Path:
     return root / INDEX_FOLDER / folder_name(model)
 
 
-def find_index(where: Path, fingerprint: str | None = None) -> Path:
+def find_index(where: Path, model: Model | None = None) -> Path:
     """Find the index folder: the folder itself, or the index inside a folder of images.
 
     Args:
         where: an index folder, or a folder of images that was indexed.
-        fingerprint: of the model, where a folder has indexes of several.
+        model: where a folder has indexes of several: the one that made the index, or a text encoder
+            of its space.
 
     Raises:
         InputError: there is no index, or there are several to choose from.
@@ -203,10 +208,14 @@ def find_index(where: Path, fingerprint: str | None = None) -> Path:
         return inside[0]
     manifests = {folder: _read_manifest(folder) for folder in inside}
     for folder, manifest in manifests.items():
-        if manifest["fingerprint"] == fingerprint:
+        if model is not None and manifest["fingerprint"] == model.fingerprint:
+            return folder
+    for folder, manifest in manifests.items():
+        facts = (manifest[key] for key in ("fingerprint", "space", "model"))
+        if model is not None and fits_space(model, *facts):
             return folder
     names = ", ".join(manifest["model"] for manifest in manifests.values())
-    choose = "" if fingerprint is not None else f"; choose one with {option('model')}"
+    choose = "" if model is not None else f"; choose one with {option('model')}"
     raise InputError(f"has indexes of {names}{choose}.", file=where)
 
 
@@ -250,6 +259,7 @@ def open_index(folder: Path) -> Index:
         skipped=manifest["skipped"],
         number=manifest["number"],
         checksums=checksums,
+        space=manifest["space"],
     )
 
 
@@ -265,7 +275,7 @@ def read_stamp(folder: Path) -> tuple[int, int, int] | None:
 def write_index(
     folder: Path,
     root: Path,
-    model: tuple[str, str],
+    model: tuple[str, str, str],
     table: Mapping[str, Sequence[Any]],
     vectors: tuple[Path, Sequence[int]],
     skipped: dict[str, str],
@@ -276,7 +286,7 @@ def write_index(
     Args:
         folder: of the index.
         root: folder of the images.
-        model: name and fingerprint.
+        model: name, fingerprint, and space of the vectors.
         table: the columns.
         vectors: a finished `.npy` file in the folder, which is renamed, and its checksums.
         skipped: images without a vector, with the reasons.
@@ -299,6 +309,7 @@ def write_index(
         "version": VERSION,
         "model": model[0],
         "fingerprint": model[1],
+        "space": model[2],
         "root": where,
         "images_count": len(table["path"]),
         "number": number,
@@ -347,12 +358,14 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     kinds = {
         "version": int, "model": str, "fingerprint": str, "root": str, "number": int,
         "vectors": str, "images": str, "images_digest": str, "checksums": str, "skipped": dict,
+        "space": str,
     }  # fmt: skip
     if not isinstance(manifest, dict) or manifest.get("version") != VERSION:
         raise InputError(
             "is no index, or one of another version; delete it and index the images again.",
             file=folder,
         )
+    manifest.setdefault("space", "")
     for name, kind in kinds.items():
         if not isinstance(manifest.get(name), kind):
             raise _damage_error(folder, f"{name} is missing in {MANIFEST}")

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
+from contrapose.data.images import bytes_id, decode_image
 from contrapose.errors import InputError, option
+from contrapose.metrics import FloatArray
 from contrapose.metrics.fusion import FUSIONS, Fusion, check_scale, require_fusion
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+CALIBRATION_SHARE = 0.05
+"""Share of the index that shows how far along a change real images lie."""
+
+MAX_SCALE = 10.0
+"""Largest calibrated λ; only words that a model hardly tells apart come near it."""
 
 ARROWS = ("->", "→", "=>")
 """What stands between the words of a change."""
@@ -19,6 +32,23 @@ AVOIDED = re.compile(r"""(?<!\S)-(?:"([^"]*)"|([^\s>"]\S*))""")
 
 MAX_CAPTIONS = 500
 """Captions that a sentence-average delta is the mean of at the most."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBytes:
+    """Image source: the bytes of a file that need not be on disk."""
+
+    data: bytes = field(repr=False)
+
+    @property
+    def content(self) -> str:
+        """Content id, that of a file with these bytes."""
+        return bytes_id(self.data)
+
+    @classmethod
+    def open_many(cls, sources: Sequence[Self]) -> Sequence[Image]:
+        """Decode the images."""
+        return [decode_image(source.data) for source in sources]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,3 +274,29 @@ class SearchResult:
                 for hit in self.hits
             ],
         }
+
+
+def calibrate_scale(base: FloatArray, direction: FloatArray, sample: FloatArray) -> float:
+    """Calibrate λ of a change on images of the index, without labels.
+
+    The edited query x(λ) = image + λ·d, scaled to unit length, should lie as far along the change d
+    as real images do: ⟨x(λ), d⟩ = mean of ⟨v, d⟩ over the `CALIBRATION_SHARE` of the index that
+    lies furthest along it. The left side grows with λ, so that there is one solution; where the
+    image lies further already, λ is 0.
+
+    Args:
+        base: (d,) unit vector of the query image.
+        direction: (d,) target − source, the sum over all changes.
+        sample: (n, d) unit vectors of images.
+    """
+    length = float(np.linalg.norm(direction))
+    if length < 1e-6 or not len(sample):
+        return 0.0
+    along = np.asarray(sample @ direction, dtype=np.float64) / length
+    count = max(1, round(CALIBRATION_SHARE * len(along)))
+    goal = min(float(np.partition(along, len(along) - count)[-count:].mean()), 0.999)
+    start = float(base @ direction) / length
+    across = np.sqrt(max(0.0, 1 - start**2))
+    # (start + λ·length) / √((start + λ·length)² + across²) = goal
+    needed = goal * across / np.sqrt(1 - goal**2)
+    return float(np.clip((needed - start) / length, 0.0, MAX_SCALE))

@@ -1,25 +1,17 @@
-"""Searcher: a model and an index, and queries of image and text answered by exact search.
-
-**λ of a change.** Where the caller gives none, λ is calibrated on the index, without labels: the
-edited query x(λ) = image + λ·d, scaled to unit length, should lie as far along the change d as real
-images do, ⟨x(λ), d⟩ = mean of ⟨v, d⟩ over the twentieth of the index that lies furthest along it.
-The left side grows with λ, so that there is one solution; where the image lies further already, λ
-is 0.
-"""
+"""Searcher: a model and an index, and queries of image and text answered by exact search."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.arrays import normalize_rows
 from contrapose.data import ImageRef
-from contrapose.data.images import bytes_id, decode_image, read_bytes
+from contrapose.data.images import bytes_id, read_bytes
 from contrapose.engine import AnswerStore, ScoringContext, compute_caption_ids, embed_distinct
 from contrapose.engine.corpora import STYLES, SUBJECTS
 from contrapose.errors import InputError, option
@@ -34,19 +26,23 @@ from contrapose.metrics.fusion import (
     fuse_similarities,
 )
 from contrapose.models import Model
-from contrapose.models.capabilities import require_side
+from contrapose.models.capabilities import embeds_side
 from contrapose.scores import UNKNOWN_SKIP
 from contrapose.search.backends import VectorBackend
 from contrapose.search.exact import multiply, rank_row, search_exact
 from contrapose.search.index import Index
-from contrapose.search.queries import Hit, SearchQuery, SearchResult, WordChange, sentence_pairs
+from contrapose.search.queries import (
+    CALIBRATION_SHARE,
+    Hit,
+    ImageBytes,
+    SearchQuery,
+    SearchResult,
+    WordChange,
+    calibrate_scale,
+    sentence_pairs,
+)
+from contrapose.search.spaces import require_text_encoder
 from contrapose.search.writer import require_encoder
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-CALIBRATION_SHARE = 0.05
-"""Share of the index that shows how far along a change real images lie."""
 
 CALIBRATION_SAMPLE = 10_000
 """Images that stand for a larger index in the calibration, spread evenly."""
@@ -54,49 +50,8 @@ CALIBRATION_SAMPLE = 10_000
 SAME = 0.995
 """Cosine from which a model is said not to tell two texts apart."""
 
-MAX_SCALE = 10.0
-"""Largest calibrated λ; only words that a model hardly tells apart come near it."""
-
 MAX_TEXTS = 20_000
 """Vectors of texts from which a searcher, which may answer for days, starts anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImageBytes:
-    """Image source: the bytes of a file that need not be on disk."""
-
-    data: bytes = field(repr=False)
-
-    @property
-    def content(self) -> str:
-        """Content id, that of a file with these bytes."""
-        return bytes_id(self.data)
-
-    @classmethod
-    def open_many(cls, sources: Sequence[Self]) -> Sequence[Image]:
-        """Decode the images."""
-        return [decode_image(source.data) for source in sources]
-
-
-def calibrate_scale(base: FloatArray, direction: FloatArray, sample: FloatArray) -> float:
-    """Calibrate λ of a change on images of the index, by the rule at the head of the module.
-
-    Args:
-        base: (d,) unit vector of the query image.
-        direction: (d,) target − source, the sum over all changes.
-        sample: (n, d) unit vectors of images.
-    """
-    length = float(np.linalg.norm(direction))
-    if length < 1e-6 or not len(sample):
-        return 0.0
-    along = np.asarray(sample @ direction, dtype=np.float64) / length
-    count = max(1, round(CALIBRATION_SHARE * len(along)))
-    goal = min(float(np.partition(along, len(along) - count)[-count:].mean()), 0.999)
-    start = float(base @ direction) / length
-    across = np.sqrt(max(0.0, 1 - start**2))
-    # (start + λ·length) / √((start + λ·length)² + across²) = goal
-    needed = goal * across / np.sqrt(1 - goal**2)
-    return float(np.clip((needed - start) / length, 0.0, MAX_SCALE))
 
 
 class Searcher:
@@ -104,7 +59,7 @@ class Searcher:
 
     Attributes:
         index: the index.
-        model: the model that made it.
+        model: the model that made it, or a text encoder of its space.
     """
 
     def __init__(
@@ -112,6 +67,7 @@ class Searcher:
         index: Index,
         model: Model,
         *,
+        load_image_model: Callable[[], Model] | None = None,
         subjects: Sequence[str] = SUBJECTS,
         styles: Sequence[str] = STYLES,
         backend: VectorBackend | None = None,
@@ -120,7 +76,9 @@ class Searcher:
 
         Args:
             index: the index.
-            model: must have the index's fingerprint.
+            model: must have the index's fingerprint, or be of the space of its vectors.
+            load_image_model: loads the model that made the index, which embeds query images where
+                `model` is a text encoder alone.
             subjects: texts that name what images show, for BASIC and for the neutral text.
             styles: texts that name how images show it, for BASIC.
             backend: searches in place of exact search, for fusions with one query vector.
@@ -128,14 +86,19 @@ class Searcher:
         Raises:
             InputError: the index is of another model.
         """
-        index.require_model(model.fingerprint, model.name)
-        self.index, self.model = index, require_encoder(model)
+        require_text_encoder(index, model)
+        side = "image" if embeds_side(model, "image") else "text"
+        self.index, self.model = index, require_encoder(model, side)
+        self._load_image_model = None if load_image_model is None else cache(load_image_model)
+        self._image_context: ScoringContext | None = None
         self.subjects, self.styles = tuple(subjects), tuple(styles)
         self.backend = backend
         self._context = ScoringContext(self.model, AnswerStore(None))
         self._texts: dict[str, NDArray[np.float32]] = {}
         self._statistics: BasicStatistics | None = None
         self._sample: NDArray[np.float32] | None = None
+        if model.fingerprint != index.fingerprint and embeds_side(model, "text"):
+            self.embed_texts(self.subjects[:1])  # refuses vectors of another width at once
 
     def with_index(self, index: Index) -> Searcher:
         """Searcher of the same model on another state of the index.
@@ -143,8 +106,15 @@ class Searcher:
         Raises:
             InputError: the index is of another model.
         """
-        other = Searcher(index, self.model, subjects=self.subjects, styles=self.styles)
+        other = Searcher(
+            index,
+            self.model,
+            load_image_model=self._load_image_model,
+            subjects=self.subjects,
+            styles=self.styles,
+        )
         other._texts, other._context = dict(self._texts), self._context
+        other._image_context = self._image_context
         return other
 
     def search(self, query: SearchQuery, k: int = 10) -> SearchResult:
@@ -214,8 +184,18 @@ class Searcher:
             self._context = ScoringContext(self.model, AnswerStore(None))
         missing = [text for text in dict.fromkeys(texts) if text not in self._texts]
         if missing:
-            require_side(self.model, "text")
+            if not embeds_side(self.model, "text"):
+                raise InputError(
+                    f"{self.model.name} cannot embed captions: it is an image encoder alone; name "
+                    f"a text encoder of the same space as {option('model')}."
+                )
             _, vectors = embed_distinct(self._context, [], [], missing)
+            width = self.index.vectors.shape[1]
+            if vectors.shape[1] not in (0, width):
+                raise InputError(
+                    f"{self.model.name} gives vectors of {vectors.shape[1]:,} numbers, and those "
+                    f"of the index have {width:,}: it is of another space."
+                )
             names = compute_caption_ids(self._context, missing)
             for text, name, vector in zip(missing, names, vectors, strict=True):
                 if not len(vector) or np.isnan(vector).any():
@@ -238,13 +218,25 @@ class Searcher:
             self.index.check(rows[:1])
             return np.array(self.index.vectors[rows[0]]), rows
         ref = ImageRef("query", source=ImageBytes(content))
-        self._context.skips.images.pop(name, None)
-        vectors, _ = embed_distinct(self._context, [ref], [name], [])
+        context = self._open_image_context()
+        context.skips.images.pop(name, None)
+        vectors, _ = embed_distinct(context, [ref], [name], [])
         if not vectors.shape[1] or np.isnan(vectors).any():
-            skip = self._context.skips.images.get(name, UNKNOWN_SKIP)
+            skip = context.skips.images.get(name, UNKNOWN_SKIP)
             where = None if isinstance(image, bytes) else image
             raise InputError(f"the query image cannot be used: {skip.detail}.", file=where)
         return np.asarray(vectors[0]), nothing
+
+    def _open_image_context(self) -> ScoringContext:
+        """Context of the model that embeds query images; loaded for the first that needs it."""
+        if embeds_side(self.model, "image"):
+            return self._context
+        if self._image_context is None:
+            loaded = self.model if self._load_image_model is None else self._load_image_model()
+            encoder = require_encoder(loaded)
+            self.index.require_model(encoder.fingerprint, encoder.name)
+            self._image_context = ScoringContext(encoder, AnswerStore(None))
+        return self._image_context
 
     def _prepare_texts(self, query: SearchQuery) -> dict[str, NDArray[np.float32]]:
         """Embed all texts of a query in one call."""

@@ -48,6 +48,7 @@ from contrapose.search.index import (
     open_index,
     write_index,
 )
+from contrapose.search.spaces import declare_space
 
 PENDING = "pending"
 SHARD = 1 << 15
@@ -128,8 +129,8 @@ def _unwritable_error(folder: Path, reason: str) -> InputError:
     )
 
 
-def require_encoder(model: Model) -> Encoder:
-    """Return a model that gives one vector an image and can be told from others.
+def require_encoder(model: Model, side: str = "image") -> Encoder:
+    """Return a model that gives one vector an image, or a text, and can be told from others.
 
     Raises:
         InputError: it gives none or several, or has no fingerprint.
@@ -141,7 +142,7 @@ def require_encoder(model: Model) -> Encoder:
         )
     if model.fingerprint.startswith(UNSTORED):
         raise InputError(f"{model.name} has no fingerprint, so its index could not be checked.")
-    require_side(model, "image")
+    require_side(model, side)
     return model
 
 
@@ -237,7 +238,8 @@ def _update(
             zip(COLUMNS, zip(*((n, *e) for n, e in entries.items()), strict=True), strict=True)
         )
         number = 1 if known.index is None else known.index.number + 1
-        write_index(folder, root, (model.name, model.fingerprint), table, vectors, skipped, number)
+        facts = model.name, model.fingerprint, declare_space(model)
+        write_index(folder, root, facts, table, vectors, skipped, number)
     shutil.rmtree(folder / PENDING, ignore_errors=True)
     return IndexReport(
         open_index(folder),

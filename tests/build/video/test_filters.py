@@ -91,7 +91,7 @@ def test_faces_in_threads() -> None:
 
 def test_faces_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(MissingExtraError, match=r"contrapose\[video\]"):
+    with pytest.raises(MissingExtraError, match=r"\[video\]"):
         count_faces(blocks(0))
 
 

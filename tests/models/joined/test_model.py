@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from contrapose.engine.score_types import require_score
 from contrapose.errors import InputError
 from contrapose.models import load_model
 from contrapose.models.conformance import check_model
-from contrapose.models.joined import JoinedSpec, Side, save_joined
+from contrapose.models.joined import JoinedSpec, Side, save_joined, save_side
 from contrapose.models.masking.images import can_mask_pixels
 from tests.models.hf.small import CAPTIONS, LONG, pictures, save_clip, save_siglip
 
@@ -155,5 +156,28 @@ def test_one_side_alone(tmp_path: Path, side: str, with_head: bool) -> None:
     else:
         with pytest.raises(InputError, match="cannot embed images"):
             cp.index(files, model=model, out=tmp_path / "index")
+    assert (model.space == plain.fingerprint) is not with_head
     with pytest.raises(InputError, match=f"needed are {side}.weight"):
         save_joined(tmp_path / "wrong", JoinedSpec(**both), {f"{other}.weight": torch.eye(5)})
+
+
+def test_sides_of_one_space(tmp_path: Path) -> None:
+    plain: Any = load_model("tiny-clip")
+    width = plain.embed_texts(CAPTIONS[:1]).shape[1]
+    side = Side("tiny-clip", kind="model")
+    save_joined(tmp_path / "both", JoinedSpec(side, side), heads(width, width))
+    both: Any = load_model(f"joined:{tmp_path / 'both'}")
+    for name in ("image", "text"):
+        save_side(tmp_path / "both", name, tmp_path / name)
+        alone: Any = load_model(f"joined:{tmp_path / name}")
+        assert (alone.sides, alone.space) == ((name,), both.space)
+        assert alone.fingerprint != both.fingerprint
+    torch.testing.assert_close(alone.embed_texts(CAPTIONS), both.embed_texts(CAPTIONS))
+    with pytest.raises(InputError, match="no image encoder"):
+        save_side(tmp_path / "text", "image", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+    spec = tmp_path / "text" / "joined.json"
+    content = json.loads(spec.read_text())
+    spec.write_text(json.dumps({**content, "space": 3}))
+    with pytest.raises(InputError, match="space"):
+        load_model(f"joined:{tmp_path / 'text'}")

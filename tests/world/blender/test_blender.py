@@ -39,7 +39,7 @@ def renderer() -> Iterator[BlenderRenderer]:
 
 def test_a_missing_package_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blender, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"Python 3.11.*bpy.*contrapose\[blender\]"):
+    with pytest.raises(MissingExtraError, match=r"Python 3.11.*bpy.*\[blender\]"):
         require_blender()
     with pytest.raises(MissingExtraError):
         BlenderRenderer()

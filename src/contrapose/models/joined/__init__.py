@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from contrapose.errors import InputError, MissingExtraError
-from contrapose.files import new_folder, read_json, write_bytes, write_text
+from contrapose.files import digest, new_folder, read_json, write_bytes, write_text
 from contrapose.models.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -95,10 +95,13 @@ class JoinedSpec:
     Attributes:
         image: the image encoder; None where there is a text encoder alone.
         text: the sentence encoder; None where there is an image encoder alone.
+        space: name of the vectors' space, the same for encoders whose vectors can be compared;
+            empty: told by the heads, or by the model that is the only side.
     """
 
     image: Side | None
     text: Side | None
+    space: str = ""
 
     def __post_init__(self) -> None:
         if self.image is None and self.text is None:
@@ -115,7 +118,7 @@ class JoinedSpec:
         image, text = (
             None if side is None else _resolve_side(side, start) for side in (self.image, self.text)
         )
-        return JoinedSpec(image, text)
+        return replace(self, image=image, text=text)
 
     def describe(self) -> str:
         """Sources of the encoders in words."""
@@ -155,6 +158,8 @@ def save_joined(folder: Path, spec: JoinedSpec, heads: Mapping[str, Tensor]) -> 
     check_heads(heads, folder, spec.sides)
     contiguous = {name: head.detach().cpu().float().contiguous() for name, head in heads.items()}
     content = {"format": FORMAT, **asdict(spec)}
+    if not spec.space:
+        del content["space"]
     with new_folder(folder) as new:
         if heads:
             write_bytes(new / HEADS, save(contiguous))
@@ -197,9 +202,44 @@ def read_joined_spec(file: Path) -> JoinedSpec:
             None if content.get(name) is None else _parse_side(content[name])
             for name in ("image", "text")
         )
-        return JoinedSpec(image, text)
+        space = content.get("space", "")
+        if not isinstance(space, str):
+            raise ValueError("space is a name")
+        return JoinedSpec(image, text, space)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"cannot be read ({error}).", file=file) from None
+
+
+def head_space(folder: Path) -> str:
+    """Space of a folder's vectors, told by its heads; empty without heads."""
+    file = folder / HEADS
+    return f"heads {digest(file.read_bytes())}" if file.is_file() else ""
+
+
+def save_side(folder: Path, side: str, out: Path) -> None:
+    """Write one side of joined encoders as a folder of its own, in the space of both.
+
+    Images that the image side embeds can be searched with the text side, on another machine too.
+
+    Args:
+        folder: with the `joined.json` of both.
+        side: `image` or `text`.
+        out: must not exist, or be empty.
+
+    Raises:
+        InputError: the folder cannot be read or lacks the side, or `out` is taken.
+    """
+    spec, heads = read_joined(folder)
+    if side not in spec.sides:
+        raise InputError(f"has no {side} encoder.", file=folder / SPEC)
+    absolute = spec.resolve_paths(folder.resolve())
+    alone = JoinedSpec(
+        absolute.image if side == "image" else None,
+        absolute.text if side == "text" else None,
+        spec.space or head_space(folder),
+    )
+    mine = {name: head for name, head in heads.items() if name.startswith(f"{side}.")}
+    save_joined(out, alone, mine)
 
 
 def check_heads(
@@ -253,6 +293,7 @@ __all__ = [
     "model_side",
     "read_joined",
     "save_joined",
+    "save_side",
 ]
 
 

@@ -17,9 +17,10 @@ from contrapose.models.capabilities import (
     ModelCard,
     TokenCounter,
     require_side,
+    vector_space,
 )
 from contrapose.models.exact import exact_inference, normalize_rows
-from contrapose.models.joined import SPEC, JoinedSpec, Side, apply_head
+from contrapose.models.joined import SPEC, JoinedSpec, Side, apply_head, head_space
 from contrapose.models.joined.encoders import HFImageEncoder, HFTextEncoder, TimmImageEncoder
 from contrapose.models.masking.images import ImageNormalizer
 from contrapose.models.names import fingerprint, parse_name
@@ -179,6 +180,7 @@ class JoinedEncoder:
 
     Attributes:
         sides: those that can be embedded.
+        space: declared, or told by the heads, or that of the model which is the only side.
         name: the canonical model string.
         fingerprint: hash of both encoders and the heads.
         batch_size: default number of images or captions per call.
@@ -213,6 +215,10 @@ class JoinedEncoder:
         self.batch_size = 64
         self.sides = spec.sides
         self.image, self.text = load_both_encoders(spec, folder or Path(), name, options)
+        self.space = spec.space or ("" if folder is None else head_space(folder))
+        alone = self.image if self.text is None else self.text if self.image is None else None
+        if not self.space and isinstance(alone, ModelImageEncoder | ModelTextEncoder):
+            self.space = vector_space(alone.model)
         self._heads = {key: head.to(options.device) for key, head in heads.items()}
         self.text_masks = () if self.text is None else self.text.masks
         self.pixel_mean = None if self.image is None else self.image.mean
