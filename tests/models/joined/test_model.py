@@ -128,7 +128,7 @@ def test_code_that_a_folder_names_needs_the_users_trust(tmp_path: Path, nested: 
 def test_one_side_alone(tmp_path: Path, side: str, with_head: bool) -> None:
     plain: Any = load_model("tiny-clip")
     width = plain.embed_texts(CAPTIONS[:1]).shape[1]
-    both = {"image": None, "text": None, side: Side("tiny-clip", kind="model")}
+    both: dict[str, Any] = {"image": None, "text": None, side: Side("tiny-clip", kind="model")}
     maps = {f"{side}.weight": torch.eye(5, width)} if with_head else {}
     save_joined(tmp_path / "joined", JoinedSpec(**both), maps)
     model: Any = load_model(f"joined:{tmp_path / 'joined'}")

@@ -338,6 +338,6 @@ def load_encoders(
         raise MissingExtraError(error.name or "transformers", "hf", "An encoder") from None
     from contrapose.models.joined.model import JoinedEncoder
 
-    named = (None if source is None else Side(source) for source in (image, text))
-    spec = JoinedSpec(*named).resolve_paths(Path())
+    sides = (None if source is None else Side(source) for source in (image, text))
+    spec = JoinedSpec(next(sides), next(sides)).resolve_paths(Path())
     return JoinedEncoder(spec, {}, spec.describe(), options), spec
