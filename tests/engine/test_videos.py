@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,14 @@ import pytest
 import torch
 from PIL import Image
 
-from contrapose.data import Example
-from contrapose.data.video_clips import VideoRef
+from contrapose.data import Example, ImageRef
+from contrapose.data.video_clips import VideoClip, VideoRef
 from contrapose.engine import AnswerStore, OtherImages, ScoringContext, score_examples, score_priors
 from contrapose.engine.videos import describe_videos, expand_videos
 from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
-from contrapose.models import VideoReader
+from contrapose.models import FrameTiming, VideoReader
 from tests.fakes import Fake, choices
 from tests.videos import encode_video, gray_frames
 
@@ -112,11 +112,15 @@ class FilmReader(Fake):
     """Model that reads up to four frames at once: it sees the brightness of each."""
 
     max_frames: int = 4
+    video_input: str = "images"
+    frame_count: int = 0
+    timings: list[FrameTiming] = field(default_factory=list)
 
     def prepare_image(self, image: Image.Image) -> torch.Tensor:
         return torch.tensor([[[image.convert("L").resize((1, 1)).getpixel((0, 0))]]])
 
-    def prepare_video(self, frames: Sequence[Image.Image]) -> torch.Tensor:
+    def prepare_video(self, frames: Sequence[Image.Image], timing: FrameTiming) -> torch.Tensor:
+        self.timings.append(timing)
         return torch.cat([self.prepare_image(frame) for frame in frames])
 
     def match(self, images: Sequence[Any], texts: Sequence[str]) -> torch.Tensor:
@@ -141,11 +145,86 @@ def test_a_model_that_reads_several_frames_gets_them_at_once(folder: Path) -> No
     assert list(empty.skipped) == ["empty"]
 
 
+def test_forms_of_a_video_are_stored_apart(folder: Path, tmp_path: Path) -> None:
+    def score(model: FilmReader, *examples: Example) -> Any:
+        context = ScoringContext(model, AnswerStore(tmp_path))
+        return score_examples(context, "itm", examples or videos(folder, "a")).scores[0, 0, 0]
+
+    score(FilmReader())
+    for model in (FilmReader(video_input="video"), FilmReader(max_frames=0)):
+        score(model)
+        assert model.pairs
+    for again in (FilmReader(), FilmReader(video_input="video"), FilmReader(max_frames=0)):
+        score(again)
+        assert again.pairs == []
+    (fewer,) = videos(folder, "a", frames=2)
+    span = replace(fewer, images=(VideoRef(folder / "a.mp4", frames=3, start=0.0, end=1.0),))
+    times = replace(fewer, images=(VideoRef(folder / "a.mp4", times=(1 / 3, 1.0, 5 / 3)),))
+    for other in (fewer, span):
+        model = FilmReader(video_input="video")
+        score(model, other)
+        assert model.pairs
+    model = FilmReader(video_input="video")
+    score(model, times)  # the frames that n uniform ones are: the same times, the same score
+    assert model.pairs == []
+
+
+def test_times_of_frames_count_from_the_beginning_of_the_clip(folder: Path) -> None:
+    model = FilmReader(video_input="video")
+    (example,) = videos(folder, "a")
+    span = VideoRef(folder / "a.mp4", frames=2, start=0.5, end=1.5)
+    numbers = VideoRef(folder / "a.mp4", frames=2, start=5, end=15, unit="frames")
+    for clip in (span, numbers):
+        score_examples(ScoringContext(model), "itm", [replace(example, images=(clip,))])
+    by_seconds, by_numbers = model.timings
+    assert by_seconds.seconds == pytest.approx((0.25, 0.75))
+    assert (by_seconds.duration, by_seconds.fps) == pytest.approx((1.0, 10.0))
+    assert by_seconds.indices == by_numbers.indices == [2, 7]
+    assert by_seconds.total == by_numbers.total == 10
+
+
+def test_a_model_of_one_number_of_frames(folder: Path) -> None:
+    model = FilmReader(video_input="video", frame_count=4)
+    (example,) = videos(folder, "a")
+    any_number = replace(example, images=(VideoRef(folder / "a.mp4"),))
+    score_examples(ScoringContext(model), "itm", [any_number])
+    assert {frames for frames, _ in model.pairs} == {"4"}
+    assert "4 frames of a video at once, by its video input" in describe_videos(model, [any_number])
+    with pytest.raises(InputError, match="4 frames of a video, and no other number.*frames=4"):
+        score_examples(ScoringContext(model), "itm", [example])
+
+
+def test_a_video_input_that_cannot_be_used_ends_the_run(folder: Path) -> None:
+    model = FilmReader(video_input="video")
+    vars(model)["video_obstacle"] = "it needs a library."
+    with pytest.raises(InputError, match="needs a library"):
+        score_examples(ScoringContext(model), "itm", videos(folder, "a"))
+    alone = [
+        replace(example, images=(ImageRef("a", source=replace(clip, alone=True)),))
+        for example in videos(folder, "a")
+        if isinstance(clip := example.images[0].source, VideoClip)
+    ]
+    assert np.isfinite(score_examples(ScoringContext(model), "itm", alone).scores).all()
+
+
+def test_a_video_of_one_frame(tmp_path: Path) -> None:
+    encode_video(tmp_path / "still.mp4", gray_frames(1))
+    model = FilmReader(video_input="video")
+    (example,) = videos(tmp_path, "still", frames=2)
+    assert np.isfinite(score_examples(ScoringContext(model), "itm", [example]).scores).all()
+    assert model.timings[0].indices == [0, 0]
+    assert model.timings[0].total == 1
+
+
 def test_evaluation_with_another_number_of_frames(folder: Path) -> None:
     request = EvalRequest((videos(folder, "a", "b"),), ("itm",), resamples=100)
     (run,) = evaluate_models([FilmReader()], request)
     assert run.results.metrics["accuracy"].value == 1 / 2
-    assert run.spec["videos"] == run.results.notes[0] == "fake reads 3 frames of a video at once"
+    assert (
+        run.spec["videos"]
+        == run.results.notes[0]
+        == ("fake reads 3 frames of a video at once, as images of one turn")
+    )
     model = FilmReader()
     (run,) = evaluate_models([model], replace(request, frames=(2, True)))
     assert {frames for frames, _ in model.pairs} == {"1"}

@@ -127,7 +127,7 @@ def evaluate(
         str | None,
         typer.Option(
             help="Frames of each video, spread evenly; 8:mean scores every frame by itself also "
-            "where the model reads several at once. Left out: 8."
+            "where the model reads several at once. Left out: 8, or what the model needs."
         ),
     ] = None,
     shard: Annotated[

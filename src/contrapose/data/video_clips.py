@@ -41,22 +41,25 @@ class VideoClip:
 
     Attributes:
         path: the video.
-        frames: number of frames, the middles of as many equal parts of the span.
+        frames: number of frames, the middles of as many equal parts of the span; None takes the
+            number that the model needs, or `DEFAULT_FRAMES`.
         times: seconds of the frames from the first frame of the video; these and no others, where
             there are any.
         start: beginning of the span.
         end: end of the span; None is the end of the video.
         unit: whether the span is in seconds or in numbers of frames from 0.
         alone: whether every frame is scored by itself, also by models that read several at once.
+        form: kind of input by which a model reads all frames at once; part of the content's name.
     """
 
     path: Path
-    frames: int = DEFAULT_FRAMES
+    frames: int | None = None
     times: tuple[float, ...] = ()
     start: float = 0.0
     end: float | None = None
     unit: Literal["seconds", "frames"] = "seconds"
     alone: bool = False
+    form: str = ""
 
     def __post_init__(self) -> None:
         bounds = [self.start, *([] if self.end is None else [self.end]), *self.times]
@@ -67,19 +70,28 @@ class VideoClip:
                 f"the span of a video must end after its beginning, found {self.start:g} to "
                 f"{self.end:g}."
             )
-        if self.frames < 1:
+        if self.frames is not None and self.frames < 1:
             raise MalformedError(f"a video needs at least one frame, found {self.frames}.")
 
     @property
     def content(self) -> str:
-        """Content name: digest of the video, and the times.
+        """Content name: digest of the video, the times, and for a video read at once its form.
 
         Raises:
             InputError: the video is missing or cannot be read.
         """
         from contrapose.data.video_frames import video_digest
 
-        return f"{video_digest(self.path)}@{','.join(map(repr, self.frame_times()))}"
+        name = f"{video_digest(self.path)}@{','.join(map(repr, self.frame_times()))}"
+        if not self.form:
+            return name
+        start, end = self._span(_probe(self.path))
+        return f"{name}|{start!r}-{end!r}|{self.form}"
+
+    @property
+    def count(self) -> int:
+        """Number of frames."""
+        return len(self.times) or self.frames or DEFAULT_FRAMES
 
     def frame_times(self) -> tuple[float, ...]:
         """Seconds of the frames from the first frame of the video.
@@ -87,11 +99,38 @@ class VideoClip:
         Raises:
             InputError: the video is missing or cannot be read, or ends before the span.
         """
-        return self.times or self._spread(_probe(self.path))
-
-    def _spread(self, info: VideoInfo) -> tuple[float, ...]:
         from contrapose.data.video import frame_time, uniform_times
 
+        if self.times:
+            return self.times
+        info = _probe(self.path)
+        if self.unit == "seconds":
+            start, end = self._span(info)
+            return tuple(start + time for time in uniform_times(end - start, count=self.count))
+        start, end = self._bounds(info)
+        middles = uniform_times(end - start, count=self.count)
+        return tuple(frame_time(int(start + middle), info.fps) for middle in middles)
+
+    def timing(self) -> tuple[tuple[float, ...], float, float]:
+        """Seconds of the frames from the beginning of the span, its duration, and the frame rate.
+
+        Raises:
+            InputError: the video is missing or cannot be read, or ends before the span.
+        """
+        info = _probe(self.path)
+        start, end = self._span(info)
+        return tuple(time - start for time in self.frame_times()), end - start, info.fps
+
+    def _span(self, info: VideoInfo) -> tuple[float, float]:
+        """Beginning and end in seconds; given times count from the beginning of the video."""
+        if self.times:
+            return 0.0, max(info.duration, *self.times)
+        start, end = self._bounds(info)
+        rate = info.fps if self.unit == "frames" else 1.0
+        return start / rate, end / rate
+
+    def _bounds(self, info: VideoInfo) -> tuple[float, float]:
+        """Beginning and end in the unit of the clip."""
         last = info.frames if self.unit == "frames" else info.duration
         end = last if self.end is None else min(self.end, last)
         if self.start >= end:
@@ -100,10 +139,7 @@ class VideoClip:
                 f"at {self.start:g}).",
                 file=self.path,
             )
-        middles = [self.start + time for time in uniform_times(end - self.start, count=self.frames)]
-        if self.unit == "seconds":
-            return tuple(middles)
-        return tuple(frame_time(int(middle), info.fps) for middle in middles)
+        return self.start, end
 
     def list_frames(self, key: str) -> tuple[ImageRef, ...]:
         """References to the frames, with the key of the video.
@@ -142,8 +178,8 @@ class VideoClip:
 class VideoRef(ImageRef):
     """Reference to a video that stands in the place of an image of an example.
 
-    Its score is the mean of its frames' scores, or that of all frames at once where the model reads
-    several.
+    Its score is that of the model's own video input where it has one, or the mean of its frames'
+    scores.
 
     Example:
         >>> import contrapose as cp
@@ -159,7 +195,7 @@ class VideoRef(ImageRef):
         path: Path | str,
         *,
         key: str = "",
-        frames: int = DEFAULT_FRAMES,
+        frames: int | None = None,
         times: Iterable[float] = (),
         start: float = 0.0,
         end: float | None = None,
@@ -170,7 +206,8 @@ class VideoRef(ImageRef):
         Args:
             path: the file.
             key: its name; videos of the same key are one cluster. Empty takes the file's name.
-            frames: number of frames, spread evenly over the span.
+            frames: number of frames, spread evenly over the span; None takes the number that the
+                model needs, or 8.
             times: seconds of the frames instead.
             start: beginning of the span.
             end: end of the span; None is the end of the video.

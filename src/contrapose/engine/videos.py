@@ -1,7 +1,8 @@
 """Videos of examples: frames in place of videos, and the mean of their scores.
 
-Frames are ordinary images of the plan, so that batches and store need not know about videos. Only a
-model that reads several frames at once is given a video whole.
+Frames are ordinary images of the plan, so that batches and store need not know about videos. A
+model that reads several frames at once is given a clip instead, whose content name tells the kind of
+input: a score of one kind is never taken for one of another.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import numpy as np
 
 from contrapose.data import Example, ImageRef
 from contrapose.data.video_clips import VideoClip, has_videos
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.metrics import FloatArray, IntArray
-from contrapose.models import Model, VideoReader
+from contrapose.models import FrameTiming, Model, VideoReader
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import ImageLike
@@ -89,18 +90,43 @@ def expand_videos(model: Model, examples: Sequence[Example]) -> FrameExamples:
 
 
 def _list_frames(model: Model, ref: ImageRef) -> tuple[ImageRef, ...]:
-    if not isinstance(ref.source, VideoClip) or _is_read_whole(model, ref.source):
+    """Frames of a video, or one clip that the model reads at once."""
+    if not isinstance(ref.source, VideoClip):
         return (ref,)
+    clip = choose_form(model, ref.source)
+    if clip.form:
+        return (ImageRef(ref.key, source=clip),)
     try:
-        return ref.source.list_frames(ref.key)
+        return clip.list_frames(ref.key)
     except InputError:
         return (ref,)
 
 
-def _is_read_whole(model: Model, clip: VideoClip) -> bool:
-    """Whether a model is given all frames of a clip at once."""
-    count = len(clip.times) or clip.frames
-    return isinstance(model, VideoReader) and not clip.alone and 1 < count <= model.max_frames
+def choose_form(model: Model, clip: VideoClip) -> VideoClip:
+    """Clip with the number of frames and the form in which the model is given it.
+
+    The form is empty where every frame is scored by itself.
+
+    Raises:
+        InputError: the model's video input cannot be used, or takes another number of frames.
+    """
+    needed = int(getattr(model, "frame_count", 0))
+    if needed and clip.frames is None and not clip.times:
+        clip = replace(clip, frames=needed)
+    if not isinstance(model, VideoReader) or clip.alone or model.max_frames < 1:
+        return clip
+    if obstacle := getattr(model, "video_obstacle", ""):
+        raise InputError(obstacle)
+    if needed and clip.count != needed:
+        raise InputError(
+            f"{model.name} reads {needed} frames of a video, and no other number: pass "
+            f"{option('frames', needed)}, or {option('frames', f'{clip.count}:mean')} to score each "
+            "frame by itself."
+        )
+    fewest = 1 if model.video_input == "video" else 2
+    return (
+        replace(clip, form=model.video_input) if fewest <= clip.count <= model.max_frames else clip
+    )
 
 
 def prepare_video(model: Model, clip: VideoClip) -> ImageLike:
@@ -111,21 +137,25 @@ def prepare_video(model: Model, clip: VideoClip) -> ImageLike:
     """
     if not isinstance(model, VideoReader):
         raise InputError(f"{model.name} reads no videos.")
-    return model.prepare_video(clip.read())
+    return model.prepare_video(clip.read(), FrameTiming(*clip.timing()))
 
 
 def describe_videos(model: Model, examples: Sequence[Example]) -> str:
     """Describe how videos are scored, in a sentence without its period; empty without videos."""
     clips = [
-        ref.source
+        choose_form(model, ref.source)
         for example in examples
         for ref in example.images
         if isinstance(ref.source, VideoClip)
     ]
     if not clips:
         return ""
-    counts = sorted({len(clip.times) or clip.frames for clip in clips})
+    counts = sorted({clip.count for clip in clips})
     words = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    if all(_is_read_whole(model, clip) for clip in clips):
-        return f"{model.name} reads {words} frames of a video at once"
-    return f"the score of a video is the mean of the scores of {words} frames"
+    forms = {clip.form for clip in clips}
+    if forms == {"video"}:
+        return f"{model.name} reads {words} frames of a video at once, by its video input"
+    if "" not in forms:
+        return f"{model.name} reads {words} frames of a video at once, as images of one turn"
+    mean = f"the score of a video is the mean of the scores of {words} frames"
+    return mean if forms == {""} else f"{mean} where {model.name} cannot read them at once"

@@ -238,18 +238,52 @@ class ImageCacher(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class FrameTiming:
+    """Times of the frames of a clip.
+
+    Attributes:
+        seconds: of each frame from the beginning of the clip.
+        duration: length of the clip in seconds.
+        fps: frames a second of the video, on average.
+    """
+
+    seconds: tuple[float, ...]
+    duration: float
+    fps: float
+
+    @property
+    def indices(self) -> list[int]:
+        """Number of each frame, counted from 0 at the beginning of the clip."""
+        return [int(second * self.fps + 1e-6) for second in self.seconds]
+
+    @property
+    def total(self) -> int:
+        """Number of frames of the clip."""
+        return max(round(self.duration * self.fps), max(self.indices) + 1)
+
+
 @runtime_checkable
 class VideoReader(Protocol):
     """A model that can be given several frames of a video at once.
 
-    Videos are otherwise scored frame by frame, and the scores averaged.
+    Videos are otherwise scored frame by frame, and the scores averaged. A model that takes one
+    number of frames and no other has an attribute `frame_count`. One whose video input cannot be
+    used here has an attribute `video_obstacle`: the sentence that says why.
     """
 
     @property
-    def max_frames(self) -> int:
-        """Most frames that it reads at once; 0 or 1 where it is made for single images."""
+    def video_input(self) -> str:
+        """Kind of its input: `video`, or `images` for frames as the images of one turn.
 
-    def prepare_video(self, frames: Sequence[Image]) -> PreparedImage:
+        Part of the identity of a stored score.
+        """
+
+    @property
+    def max_frames(self) -> int:
+        """Most frames that it reads at once; 0 where it is given one after the other."""
+
+    def prepare_video(self, frames: Sequence[Image], timing: FrameTiming) -> PreparedImage:
         """Preprocess the frames of a video on the CPU; thread-safe.
 
         The result may be given wherever an image may.

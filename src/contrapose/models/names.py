@@ -87,6 +87,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "dtype": ("fp32", "bf16", "fp16"),
     "long": ("refuse", "cut"),
     "activation": ("gelu", "quickgelu"),
+    "video": ("own", "images", "frames"),
 }
 """Settings behind a model's name, with their values."""
 _PREFIXES = {

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import torch
 
 Dtype = Literal["fp32", "bf16", "fp16"]
+VideoForm = Literal["own", "images", "frames"]
 DTYPES: tuple[str, ...] = get_args(Dtype)
 _ALIASES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16"}
 
@@ -25,12 +26,15 @@ class LoadOptions:
         dtype: of its computation; scores are float32 or wider in any case.
         cut: truncate captions beyond the context instead of refusing them.
         trust_remote_code: run code that comes with the weights.
+        video: how a video is shown: `own` by the model's video input, `images` as the images of one
+            turn, `frames` frame by frame; None takes the first of these that the model has.
     """
 
     device: str = "cpu"
     dtype: Dtype = "fp32"
     cut: bool = False
     trust_remote_code: bool = False
+    video: VideoForm | None = None
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -42,7 +46,8 @@ class LoadOptions:
     def settings(self) -> dict[str, str]:
         """Settings that belong to a model's name, since they change its numbers."""
         settings = {} if self.dtype == "fp32" else {"dtype": str(self.dtype)}
-        return {**settings, "long": "cut"} if self.cut else settings
+        settings |= {"long": "cut"} if self.cut else {}
+        return {**settings, "video": str(self.video)} if self.video else settings
 
 
 def join_settings(settings: Mapping[str, str]) -> str:
@@ -68,6 +73,7 @@ def load_options(
         dtype=parse_dtype(settings.get("dtype", dtype or "fp32")),
         cut=settings["long"] == "cut" if "long" in settings else cut,
         trust_remote_code=trust_remote_code,
+        video=cast("VideoForm | None", settings.get("video")),
     )
 
 

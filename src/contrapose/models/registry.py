@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.files import did_you_mean, include, restore_folder
-from contrapose.models.capabilities import Model
+from contrapose.models.capabilities import Model, VideoReader
 from contrapose.models.endpoint.settings import KINDS as ENDPOINT_KINDS
 from contrapose.models.names import ModelName, parse_name, split_settings
 from contrapose.models.options import LoadOptions, find_device, load_options
@@ -57,6 +57,7 @@ _FAMILIES = (
     FamilyCard("BLIP VQA", _HF, ("vqa",), "hf", "hf:Salesforce/blip-vqa-base"),
     FamilyCard("BLIP-2 captioners", _HF, (*_LM, "vqa"), "hf", "hf:Salesforce/blip2-opt-2.7b"),
     FamilyCard("GIT", _HF, _LM, "hf", "hf:microsoft/git-base-coco"),
+    FamilyCard("X-CLIP", _HF, ("itm",), "hf", "hf:microsoft/xclip-base-patch32"),
     FamilyCard("LLaVA", _HF, _CHAT, "hf", "hf:llava-hf/llava-1.5-7b-hf"),
     FamilyCard("Qwen-VL", _HF, _CHAT, "hf", "hf:Qwen/Qwen2.5-VL-7B-Instruct"),
     FamilyCard("SmolVLM, Idefics", _HF, _CHAT, "hf", "hf:HuggingFaceTB/SmolVLM-Instruct"),
@@ -181,6 +182,21 @@ def load_model(
         MissingExtraError: a library that it needs is not installed.
     """
     parsed = parse_name(name, model_names())
+    model = _load_parsed(parsed, name, device, dtype, cut=cut, trust_remote_code=trust_remote_code)
+    _check_video_form(model, parsed.settings.get("video"))
+    return model
+
+
+def _load_parsed(
+    parsed: ModelName,
+    name: str,
+    device: str,
+    dtype: str | None,
+    *,
+    cut: bool,
+    trust_remote_code: bool,
+) -> Model:
+    """Load the model of a parsed name; see `load_model`."""
     # Resolving `auto` imports torch, which not every model needs.
     known_device = device if device == "auto" else find_device(device)
     options = load_options(
@@ -320,6 +336,15 @@ def _refuse_ignored(name: ModelName, options: LoadOptions, parameters: Any) -> N
 def _refuse_activation(name: ModelName) -> None:
     if "activation" in name.settings and name.scheme != "openclip":
         raise InputError(f"{name.body} has no choice of activation: that is for open_clip models.")
+
+
+def _check_video_form(model: Model, form: str | None) -> None:
+    """Refuse a model that is not shown videos in the form that its name asks for."""
+    if form is None:
+        return
+    shown = model.video_input if isinstance(model, VideoReader) and model.max_frames else ""
+    if shown != {"own": "video", "images": "images", "frames": ""}[form]:
+        raise InputError(f"{model.name} has no choice of video={form}: leave it out.")
 
 
 @cache

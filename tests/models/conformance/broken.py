@@ -13,7 +13,15 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from contrapose.models import EncodedImage, ModelCard, Prompt, QuestionTemplate, Ragged, Reply
+from contrapose.models import (
+    EncodedImage,
+    FrameTiming,
+    ModelCard,
+    Prompt,
+    QuestionTemplate,
+    Ragged,
+    Reply,
+)
 from contrapose.models.masking.text import MaskedText, full_caption
 from tests.models.conformance.good import WIDTH, Good
 
@@ -477,7 +485,7 @@ class LooksAtOne(Good):
 class FirstFrame(Good):
     """Looks at one frame of a video."""
 
-    def prepare_video(self, frames: Sequence[Image.Image]) -> Tensor:
+    def prepare_video(self, frames: Sequence[Image.Image], timing: FrameTiming) -> Tensor:
         return self.prepare_image(frames[0])
 
 

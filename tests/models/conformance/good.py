@@ -14,7 +14,15 @@ from PIL import Image
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.models import EncodedImage, ModelCard, Prompt, QuestionTemplate, Ragged, Reply
+from contrapose.models import (
+    EncodedImage,
+    FrameTiming,
+    ModelCard,
+    Prompt,
+    QuestionTemplate,
+    Ragged,
+    Reply,
+)
 from contrapose.models.masking.text import MaskedText, flag_by_offsets, full_caption
 
 SIDE, WIDTH, CONTEXT = 4, 8, 24
@@ -38,6 +46,7 @@ class Good:
 
     noise_mean, noise_std = 0.0, 1.0
     max_frames = 4
+    video_input = "images"
     text_masks: tuple[str, ...] = ("zero",)
 
     def __init__(self) -> None:
@@ -57,7 +66,7 @@ class Good:
         small = np.array(image.convert("RGB").resize((SIDE, SIDE)), dtype=np.float32)
         return torch.from_numpy(small).permute(2, 0, 1) / 127.5 - 1
 
-    def prepare_video(self, frames: Sequence[Image.Image]) -> Tensor:
+    def prepare_video(self, frames: Sequence[Image.Image], timing: FrameTiming) -> Tensor:
         weighted = [self.prepare_image(frame) * (i + 1) for i, frame in enumerate(frames)]
         return torch.stack(weighted).mean(dim=0)
 

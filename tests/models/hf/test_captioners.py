@@ -172,9 +172,3 @@ def test_a_captioner_without_an_end_is_refused(family: str, tmp_path: Path) -> N
     FAMILIES[family].save(tmp_path, **end)
     with pytest.raises(InputError, match="small has no end token"):
         opened(tmp_path)
-
-
-def test_a_model_of_videos_is_refused(tmp_path: Path) -> None:
-    FAMILIES["git"].save(tmp_path, num_image_with_embedding=6)
-    with pytest.raises(InputError, match="describes videos of 6 frames"):
-        opened(tmp_path)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from contrapose.models.capabilities import PIXELS
+from contrapose.models.capabilities import PIXELS, FrameTiming
 from contrapose.models.conformance.batches import require_same
 from contrapose.models.conformance.check import (
     CAPTIONS,
@@ -120,10 +120,15 @@ def _check_encoded_images(subject: Subject) -> None:
 def _check_videos(subject: Subject) -> None:
     """Check that all frames of a video count, beside other videos and images in any order."""
     model = subject.model
-    if model.max_frames < 2:
+    count = int(getattr(model, "frame_count", 2))
+    if model.max_frames < count or getattr(model, "video_obstacle", ""):
         return
-    first, second, third, *_ = sample_images(3)
-    clips = [model.prepare_video([first, other]) for other in (second, third)]
+    first, *others = sample_images(3)
+    second, third = (other.resize(first.size) for other in others)
+    timing = FrameTiming(tuple(map(float, range(count))), count, 1.0)
+    clips = [
+        model.prepare_video([*[first] * (count - 1), other], timing) for other in (second, third)
+    ]
     captions = [CAPTIONS[0]] * 3
     for method in subject.image_methods():
         scores = method.score([*clips, first], captions)

@@ -78,7 +78,8 @@ def load_served(settings: EndpointSettings, rate_limit: RateLimit | None = None)
 
     require_torch(settings.name)
     from contrapose.models.hf.checkpoint import open_processor
-    from contrapose.models.hf.vlm.prompts import ChatPrompts, load_processor
+    from contrapose.models.hf.vlm.processors import load_processor
+    from contrapose.models.hf.vlm.prompts import ChatPrompts
 
     facts = ask_facts(settings, rate_limit or RateLimit(settings.rpm))
     source = settings.tokenizer or _find_source(facts.sources)

@@ -21,6 +21,7 @@ FAMILIES: dict[str, str] = {
     "blip": "blip.load_blip",
     "blip-2": "blip2.load_blip2",
     "git": "git.load_git",
+    "xclip": "xclip.load_xclip",
     "flava": "flava.load_flava",
     "vilt": "vilt.load_vilt",
     "bridgetower": "bridgetower.load_bridgetower",

@@ -11,14 +11,16 @@ import torch
 from PIL.Image import Image, Resampling
 from torch import Tensor
 
+from contrapose.errors import InputError
 from contrapose.models.capabilities import ModelCard, check_pairs
 from contrapose.models.encoded_images import deduplicate
 from contrapose.models.hf.inputs import CausalTextInputs, ImageInputs, TextInputs
 from contrapose.models.masking.embeddings import find_word_embedding, zero_embeddings
 
 if TYPE_CHECKING:
-    from contrapose.models.capabilities import ImageLike, PreparedImage
+    from contrapose.models.capabilities import FrameTiming, ImageLike, PreparedImage
     from contrapose.models.hf.checkpoint import Checkpoint
+    from contrapose.models.options import VideoForm
     from contrapose.resize_crop import ResizeCrop
 
 NARROW_NOTE = (
@@ -190,6 +192,63 @@ class FusionModel(EncoderModel):
         check_pairs(self.name, images, texts)
         distinct, indices = deduplicate(images)
         return distinct, torch.tensor(indices, device=self._device), self._tokens(texts)
+
+
+class FixedFrames(HFModel):
+    """Base of models that read a fixed number of frames; an image is a video that stands still.
+
+    Attributes:
+        frame_count: number of frames.
+        video_input: kind of its input; empty where it is shown one frame after the other.
+    """
+
+    frame_count: int
+    video_input: str
+
+    def _set_frames(self, count: int, form: VideoForm | None) -> None:
+        """Set the number of frames, and how a video is shown.
+
+        Raises:
+            InputError: it has no such input.
+        """
+        if form == "images":
+            raise InputError(
+                f"{self.name} has no turn with several images: it reads {count} frames of a video "
+                "at once; leave out video=images."
+            )
+        self.frame_count, self.video_input = count, "" if form == "frames" else "video"
+
+    @property
+    def max_frames(self) -> int:
+        """Number of frames that it reads at once; 0 where it is shown one after the other."""
+        return self.frame_count if self.video_input else 0
+
+    def prepare_video(self, frames: Sequence[Image], timing: FrameTiming) -> PreparedImage:
+        """Preprocess the frames of a video (frames, channels, height, width).
+
+        Raises:
+            InputError: there are not as many frames as the model reads.
+        """
+        if len(frames) != self.frame_count:
+            raise InputError(
+                f"{self.name} reads {self.frame_count} frames of a video, and {len(frames)} were "
+                "given."
+            )
+        return torch.cat([self._frames(self.prepare_image(frame)) for frame in frames])
+
+    def _prepare_images(self, images: Sequence[ImageLike]) -> list[PreparedImage]:
+        """Videos (frames, channels, height, width); those of an image are all the same."""
+        videos: list[PreparedImage] = []
+        for prepared in super()._prepare_images(images):
+            frames = self._frames(prepared)
+            videos.append(frames.expand(self.frame_count, -1, -1, -1))
+        return videos
+
+    def _frames(self, prepared: PreparedImage) -> Tensor:
+        """Prepared frames with an axis that counts them."""
+        if isinstance(prepared, Mapping):
+            raise InputError(f"{self.name} has an image processor that is not known here.")
+        return prepared if prepared.ndim == 4 else prepared[None]
 
 
 def log_odds(logits: Tensor) -> Tensor:

@@ -149,6 +149,7 @@ _VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "senten
 _TEXTS = (
     "config.json",
     "preprocessor_config.json",
+    "video_preprocessor_config.json",
     "processor_config.json",
     "*token*.json",
     "chat_template*",
@@ -224,6 +225,12 @@ class Checkpoint:
         from transformers import AutoImageProcessor
 
         return self._load_part(AutoImageProcessor, "image preprocessing", backend="pil")
+
+    def video_processor(self) -> Any:
+        """Load the library's video processor, which needs torchvision."""
+        from transformers import AutoVideoProcessor
+
+        return self._load_part(AutoVideoProcessor, "video preprocessing")
 
     def tokenizer(self) -> Any:
         """Load the library's tokenizer."""

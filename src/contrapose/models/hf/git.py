@@ -1,15 +1,16 @@
-"""GIT (Wang et al., 2022): a captioner whose text follows the image tokens in one sequence."""
+"""GIT (Wang et al., 2022): a captioner whose text follows the tokens of an image or a video."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 from transformers import DynamicCache, GitForCausalLM
 
-from contrapose.errors import InputError
 from contrapose.models.encoded_images import EncodedImages
+from contrapose.models.hf.base import FixedFrames
 from contrapose.models.hf.captioner import HFCaptioner, get_cache_tensors, make_cache
 from contrapose.models.hf.inputs import CausalTextInputs, require_end_token, require_start_token
 
@@ -25,17 +26,12 @@ NOTES = ("lm is of the caption's tokens and its end, [SEP]; it begins with [CLS]
 
 
 def load_git(checkpoint: Checkpoint) -> Git:
-    """Load a GIT for single images.
+    """Load a GIT, for images or for videos.
 
     Raises:
-        InputError: it is a model of videos, or lacks weights or an end token.
+        InputError: it lacks weights or an end token.
     """
-    if checkpoint.config.num_image_with_embedding is not None:
-        raise InputError(
-            f"{checkpoint.name} describes videos of {checkpoint.config.num_image_with_embedding} "
-            "frames: use a GIT for single images, such as hf:microsoft/git-base-coco."
-        )
-    return Git(checkpoint)
+    return VideoGit(checkpoint) if checkpoint.config.num_image_with_embedding else Git(checkpoint)
 
 
 class Git(HFCaptioner):
@@ -61,10 +57,15 @@ class Git(HFCaptioner):
 
     def _encode(self, images: Sequence[ImageLike]) -> EncodedImages:
         git = self.network.git
-        tokens = git.visual_projection(git.image_encoder(self._pixels(images))[0])
+        tokens = git.visual_projection(self._encode_images(images))
         cache = DynamicCache()
         git.encoder(tokens, past_key_values=cache, use_cache=True)
         return EncodedImages(get_cache_tensors(cache))
+
+    def _encode_images(self, images: Sequence[ImageLike]) -> Tensor:
+        """Image tokens (n, t, width) of the vision tower."""
+        states: Tensor = self.network.git.image_encoder(self._pixels(images))[0]
+        return states
 
     def _decode(self, packed: PackedCaptions, encoded: EncodedImages) -> Tensor:
         states: Tensor = self.network.git(
@@ -79,3 +80,18 @@ class Git(HFCaptioner):
     def _logits(self, states: Tensor) -> Tensor:
         logits: Tensor = self.network.output(states)
         return logits
+
+
+class VideoGit(FixedFrames, Git):
+    """GIT for videos: the tokens of all frames, each with the embedding of its time, then text."""
+
+    def __init__(self, checkpoint: Checkpoint):
+        super().__init__(checkpoint)
+        self._set_frames(int(checkpoint.config.num_image_with_embedding), checkpoint.options.video)
+
+    def _encode_images(self, images: Sequence[ImageLike]) -> Tensor:
+        git = self.network.git
+        pixels = self._pixels(images)
+        states: Tensor = git.image_encoder(pixels.flatten(0, 1))[0]
+        times = torch.cat(list(git.img_temporal_embedding))
+        return (states.view(*pixels.shape[:2], *states.shape[1:]) + times).flatten(1, 2)

@@ -17,6 +17,7 @@ from contrapose.models.capabilities import (
     Captioner,
     CardProvider,
     Chat,
+    FrameTiming,
     ImageCacher,
     ImagePreparer,
     QuestionTemplate,
@@ -24,9 +25,11 @@ from contrapose.models.capabilities import (
     VideoReader,
 )
 from contrapose.models.hf.vlm import model as vlm_model
+from contrapose.models.hf.vlm.processors import SEVERAL_IMAGES
 from tests.models.hf.vlm.small_vlm import CAPTIONS, FAMILIES, WHOLE, opened, picture
 
 QUESTION = QuestionTemplate()
+TIMING = FrameTiming((0.0, 1.0), 2.0, 1.0)
 
 
 @pytest.fixture(scope="module", params=[*FAMILIES, *WHOLE])
@@ -35,7 +38,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     processing.num2words = processing.num2words or str  # its words are for video alone
     folder: Path = tmp_path_factory.mktemp(request.param)
     (FAMILIES | WHOLE)[request.param](folder)
-    return opened(folder)
+    return opened(folder, video="images" if request.param in SEVERAL_IMAGES else None)
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +92,11 @@ def test_frames_of_a_video_stand_in_one_turn(
     monkeypatch.setattr(vlm_model, "VIDEO_CAPTION_TOKENS", 24)
     reads: bool = isinstance(model, VideoReader)
     assert reads
-    assert (model.max_frames > 1) == (model.card.family in vlm_model.SEVERAL_IMAGES)
+    assert (model.max_frames > 1) == (model.card.family in SEVERAL_IMAGES)
     if model.max_frames < 2:
         return
     frames = [images[0], images[2]]
-    ready = model.prepare_video(frames)
+    ready = model.prepare_video(frames, TIMING)
     asked = model.prompts.render_question(model.prompts.prompt, len(frames))
     for text, values in zip(
         CAPTIONS[:2], each(model.token_logprobs([ready] * 2, CAPTIONS[:2])), strict=True
@@ -102,7 +105,7 @@ def test_frames_of_a_video_stand_in_one_turn(
         wanted, _ = whole(model, frames, said, len(values))
         torch.testing.assert_close(values, wanted, atol=1e-4, rtol=1e-4)
     with pytest.raises(InputError, match="50 frames take"):
-        model.prepare_video(images[:1] * 50)
+        model.prepare_video(images[:1] * 50, TIMING)
 
 
 def test_vqa_is_the_library_s_probability_of_the_answer(model: Any, images: list[Any]) -> None:

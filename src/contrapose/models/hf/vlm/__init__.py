@@ -19,6 +19,10 @@ PACKABLE = (
     "idefics2",
     "idefics3",
     "smolvlm",
+    "llava_next_video",
+    "video_llava",
+    "internvl",
+    "video_llama_3",
 )
 """Model types whose language model gets an image as tokens and in no other way."""
 
@@ -41,11 +45,17 @@ def load_vlm(checkpoint: Checkpoint) -> Vlm:
     from contrapose.models.hf.vlm.decoder import Decoder, find_packing_obstacle
     from contrapose.models.hf.vlm.model import Vlm
     from contrapose.models.hf.vlm.prefix_scoring import find_language_model
-    from contrapose.models.hf.vlm.prompts import ChatPrompts, load_processor
+    from contrapose.models.hf.vlm.processors import (
+        find_processor_class,
+        find_video_support,
+        load_processor,
+    )
+    from contrapose.models.hf.vlm.prompts import ChatPrompts
 
     if type(checkpoint.config) not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
         raise InputError(f"{checkpoint.name} is no image-text-to-text model of transformers.")
-    processor = load_processor(checkpoint)
+    videos = find_video_support(checkpoint, find_processor_class(checkpoint).get_attributes())
+    processor = load_processor(checkpoint, videos.processor)
     prompts = ChatPrompts(checkpoint.name, processor, cut=checkpoint.options.cut)
     library: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
     network: Any = checkpoint.model(library[type(checkpoint.config)])
@@ -63,5 +73,6 @@ def load_vlm(checkpoint: Checkpoint) -> Vlm:
         processor,
         prompts,
         None if why else Decoder(text, head),
+        videos,
         (note,) if why else (),
     )

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 from PIL.Image import Image
 from torch import Tensor
 
 from contrapose.errors import InputError, first_line
-from contrapose.models.capabilities import Prompt, Reply
+from contrapose.models.capabilities import FrameTiming, Prompt, Reply
 from contrapose.models.hf.checkpoint import silence_transformers
 from contrapose.models.hf.vlm.prefix_scoring import Continuation
 
@@ -191,3 +192,57 @@ def prepare_turn(
             f"{prompts.name} does not take {len(images)} images in one turn ({first_line(error)})."
         ) from None
     return {name: torch.as_tensor(values) for name, values in columns.items()}
+
+
+def prepare_clip(
+    frames: Sequence[Image], timing: FrameTiming, processor: Any, prompts: ChatPrompts
+) -> dict[str, Tensor]:
+    """Network inputs of a video by the library's processor, with the caption prompt.
+
+    The frames are those given: the processor chooses none itself.
+
+    Raises:
+        InputError: the chat template or the processor does not take a video.
+    """
+    pixels = np.stack([np.asarray(frame.convert("RGB")) for frame in frames])
+    metadata = {
+        "total_num_frames": timing.total,
+        "fps": timing.fps,
+        "duration": timing.duration,
+        "frames_indices": timing.indices,
+        "height": pixels.shape[1],
+        "width": pixels.shape[2],
+        "video_backend": "pyav",
+    }
+    text = prompts.video_text
+    try:
+        with prompts.lock, silence_transformers():
+            columns = processor(
+                videos=[[pixels]],
+                text=[text],
+                return_tensors="pt",
+                add_special_tokens=not prompts.bare,
+                input_data_format="channels_last",
+                do_sample_frames=False,
+                video_metadata=[[metadata]],
+            )
+    except Exception as error:  # the library raises almost anything here
+        raise InputError(
+            f"{prompts.name} does not take a video of {len(frames)} frames ({first_line(error)})."
+        ) from None
+    prepared = {name: torch.as_tensor(values) for name, values in columns.items()}
+    prompts.head(prepared["input_ids"][0].tolist())  # the text after the video is as after an image
+    return prepared
+
+
+def prepare_images_turn(
+    frames: Sequence[Image], processor: Any, prompts: ChatPrompts
+) -> dict[str, Tensor]:
+    """Network inputs of frames as the images of one turn, with the caption prompt.
+
+    Raises:
+        InputError: the processor does not take them.
+    """
+    images = tuple(frame.convert("RGB") for frame in frames)
+    text = prompts.render_question(prompts.prompt, len(images))
+    return prepare_turn(images, text, processor, prompts)

@@ -22,7 +22,8 @@ from contrapose.models.hf.inputs import find_pixel_mean
 from contrapose.models.hf.vlm.decoder import Decoder
 from contrapose.models.hf.vlm.forward import (
     generate_reply,
-    prepare_turn,
+    prepare_clip,
+    prepare_images_turn,
     replace_tail,
     score_unpacked,
 )
@@ -35,11 +36,13 @@ from contrapose.models.hf.vlm.prefix_scoring import (
     score_prefixes,
     split_by_counts,
 )
+from contrapose.models.hf.vlm.processors import MAX_FRAMES, VideoSupport
 from contrapose.models.hf.vlm.prompts import ChatPrompts
 
 if TYPE_CHECKING:
     from contrapose.models.capabilities import (
         AnyImage,
+        FrameTiming,
         ImageLike,
         PreparedImage,
         Prompt,
@@ -57,8 +60,6 @@ NOISE_SIDE = 448
 """Side of noise images in pixels, where the preprocessing has no fixed size."""
 BATCH_TOKENS = {"cuda": 16384}
 """Tokens per pass; 4096 on other devices."""
-SEVERAL_IMAGES = ("idefics2", "idefics3", "llava_onevision", "qwen2_5_vl", "qwen2_vl", "smolvlm")
-"""Model types trained with several images in one turn: they are given the frames of a video so."""
 VIDEO_CAPTION_TOKENS = 256
 """Tokens that the frames of a video leave for a caption, or all that one may have."""
 CACHE_THRESHOLD = 768
@@ -86,6 +87,8 @@ class Vlm:
         lm_tokens: the counted tokens and the prompt before them.
         noise_mean: mean of noise images, in normalized pixels.
         noise_std: standard deviation of noise images, in normalized pixels.
+        video_input: `video` or `images`; empty where it is shown one frame after the other.
+        video_obstacle: sentence that says why its video input cannot be used.
     """
 
     noise_mean, noise_std = NOISE
@@ -97,6 +100,7 @@ class Vlm:
         processor: Any,
         prompts: ChatPrompts,
         decoder: Decoder | None,
+        videos: VideoSupport,
         notes: Sequence[str] = (),
     ):
         options = checkpoint.options
@@ -109,6 +113,8 @@ class Vlm:
         self._processor = processor
         self.pixel_mean = find_pixel_mean(processor.image_processor)
         self._decoder = decoder
+        self._videos = videos
+        self.video_input, self.video_obstacle = videos.form, videos.obstacle
         self._device = torch.device(options.device)
         self._dtype = options.torch_dtype
         self.batch_size = 32 if self._device.type == "cuda" else 8
@@ -137,8 +143,9 @@ class Vlm:
         """
         prompts = ChatPrompts(self.name, self._processor, cut=self.prompts.cut, prompt=prompt)
         return Vlm(
-            self._checkpoint, self.network, self._processor, prompts, self._decoder, self._notes
-        )
+            self._checkpoint, self.network, self._processor, prompts, self._decoder, self._videos,
+            self._notes,
+        )  # fmt: skip
 
     @property
     def context(self) -> int:
@@ -167,26 +174,28 @@ class Vlm:
 
     @property
     def max_frames(self) -> int:
-        """Most frames of a video in one prompt; 0 where the model is made for single images."""
-        config = self._checkpoint.config
-        if str(config.model_type) not in SEVERAL_IMAGES:
-            return 0
+        """Most frames of a video in one prompt; 0 where it is shown one after the other."""
+        if self.video_input != "images":
+            return MAX_FRAMES if self.video_input else 0
         room = self._most_tokens() - self._caption_room() - len(self.prompts.tail)
         return max(0, room // max(1, self._image_tokens))
 
-    def prepare_video(self, frames: Sequence[Image]) -> PreparedImage:
-        """Preprocess the frames of a video as the images of one turn, with the caption prompt.
+    def prepare_video(self, frames: Sequence[Image], timing: FrameTiming) -> PreparedImage:
+        """Preprocess the frames of a video, with the caption prompt.
 
         Raises:
             InputError: the processor does not take them, or they leave no room for a caption.
         """
-        images = tuple(frame.convert("RGB") for frame in frames)
-        text = self.prompts.render_question(self.prompts.prompt, len(images))
-        prepared = prepare_turn(images, text, self._processor, self.prompts)
+        if self.video_obstacle:
+            raise InputError(self.video_obstacle)
+        if self.video_input == "video":
+            prepared = prepare_clip(frames, timing, self._processor, self.prompts)
+        else:
+            prepared = prepare_images_turn(frames, self._processor, self.prompts)
         length = prepared["input_ids"].shape[1]
         if length + self._caption_room() > self._most_tokens():
             raise InputError(
-                f"{len(images)} frames take {length:,} tokens, and {self.name} reads "
+                f"{len(frames)} frames take {length:,} tokens, and {self.name} reads "
                 f"{self._most_tokens():,} with the caption."
             )
         return prepared

@@ -60,9 +60,13 @@ class Prefixes:
 
     @property
     def following(self) -> Tensor:
-        """(b,) position of the next token."""
-        flat = self.positions.amax(dim=-1)
-        return (flat.amax(dim=0) if flat.ndim == 2 else flat) + 1
+        """(b,) position of the next token.
+
+        Of three axes the first, time, does not count: text goes on after the rows and columns of a
+        video, however long it is.
+        """
+        last = self.positions[..., -1]
+        return (last[1:].amax(dim=0) if last.ndim == 2 else last) + 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,73 +1,16 @@
-"""Processor and chat template of a model: prompts, captions and questions as tokens."""
+"""Chat template of a model: prompts, captions and questions as tokens."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contrapose.errors import InputError, first_line
 from contrapose.models.capabilities import PREVIEW_LENGTH, QuestionTemplate, check_caption
-from contrapose.models.hf.checkpoint import silence_transformers
 from contrapose.models.hf.vlm.prefix_scoring import Continuation
-
-if TYPE_CHECKING:
-    from contrapose.models.hf.checkpoint import Checkpoint
-
-
-def load_processor(checkpoint: Checkpoint) -> Any:
-    """Load the library's processor of a checkpoint, without its video part.
-
-    Video would need torchvision, and no model is given a video.
-
-    Raises:
-        InputError: there is none, it has no chat template, or it cannot be loaded.
-    """
-    from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
-    from transformers.processing_utils import ProcessorMixin
-
-    kind: Any = PROCESSOR_MAPPING.get(type(checkpoint.config), None)
-    if kind is None or not issubclass(kind, ProcessorMixin):
-        raise InputError(
-            f"{checkpoint.name} has no processor of images and text that transformers knows."
-        )
-    parts = {"tokenizer": checkpoint.tokenizer(), "image_processor": checkpoint.image_processor()}
-    names = kind.get_attributes()
-    if missing := [name for name in names if name not in parts and "video" not in name]:
-        raise InputError(
-            f"{checkpoint.name} needs a {missing[0]}, which is not shown anything here."
-        )
-    try:
-        with silence_transformers():
-            settings, _ = kind.get_processor_dict(checkpoint.source, local_files_only=True)
-            processor: Any = _drop_video(kind).from_args_and_dict(
-                [parts.get(name) for name in names], settings
-            )
-    except Exception as error:  # the library raises almost anything here
-        raise InputError(
-            f"the processor of {checkpoint.name} cannot be loaded ({first_line(error)})."
-        ) from None
-    if not (getattr(processor, "chat_template", None) or parts["tokenizer"].chat_template):
-        raise InputError(
-            f"{checkpoint.name} has no chat template, by which it would be asked: put the one it "
-            "was trained with into its folder as chat_template.jinja."
-        )
-    return processor
-
-
-def _drop_video(kind: Any) -> Any:
-    """Subclass of a processor class that accepts a missing video part."""
-
-    class WithoutVideo(kind):  # type: ignore[misc]
-        def check_argument_for_proper_class(self, argument_name: str, argument: Any) -> Any:
-            if argument is None and "video" in argument_name:
-                return None
-            return super().check_argument_for_proper_class(argument_name, argument)
-
-    WithoutVideo.__name__ = kind.__name__
-    return WithoutVideo
-
 
 PROMPT = "Describe this image in one sentence."
 """Text between the image and a caption."""
@@ -126,6 +69,38 @@ class ChatPrompts:
             InputError: the template does not take it.
         """
         return self._render(_make_turn(text, images), generate=True)
+
+    @cached_property
+    def video_text(self) -> str:
+        """The prompt with a video in the place of the image, as the library renders it.
+
+        Raises:
+            InputError: the chat template has no place for a video.
+        """
+        turns = [
+            {
+                "role": "user",
+                "content": [{"type": "video"}, {"type": "text", "text": self.prompt}],
+            }
+        ]
+        try:
+            rendered = str(
+                self._processor.apply_chat_template(
+                    turns, add_generation_prompt=True, tokenize=False
+                )
+            )
+        except Exception as error:  # a template can raise anything
+            raise self._no_video(first_line(error)) from None
+        token = str(getattr(self._processor, "video_token", None))
+        if rendered.count(token) != 1:
+            raise self._no_video(f"{token!r} does not stand once in {rendered!r}")
+        return rendered
+
+    def _no_video(self, why: str) -> InputError:
+        return InputError(
+            f"the chat template of {self.name} takes no video ({why}): add video=frames to the "
+            "model's name for the mean of the frames' scores."
+        )
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each caption before truncation, its end included."""
@@ -212,8 +187,8 @@ class ChatPrompts:
         rest = len(ids) - len(self.tail)
         if tuple(ids[rest:]) != self.tail:
             raise InputError(
-                f"the processor of {self.name} changes the text after an image, so that captions "
-                "cannot be asked after it."
+                f"the processor of {self.name} changes the text after an image or a video, so that "
+                "captions cannot be asked after it."
             )
         return tuple(ids[:rest])
 
