@@ -1,8 +1,8 @@
 """Videos of examples: frames in place of videos, and the mean of their scores.
 
 Frames are ordinary images of the plan, so that batches and store need not know about videos. A
-model that reads several frames at once is given a clip instead, whose content name tells the kind of
-input: a score of one kind is never taken for one of another.
+model that reads several frames at once is given a clip instead, whose content name tells the kind
+of input: a score of one kind is never taken for one of another.
 """
 
 from __future__ import annotations
@@ -120,13 +120,13 @@ def choose_form(model: Model, clip: VideoClip) -> VideoClip:
     if needed and clip.count != needed:
         raise InputError(
             f"{model.name} reads {needed} frames of a video, and no other number: pass "
-            f"{option('frames', needed)}, or {option('frames', f'{clip.count}:mean')} to score each "
-            "frame by itself."
+            f"{option('frames', needed)}, or {option('frames', f'{clip.count}:mean')} to score "
+            "every frame by itself."
         )
     fewest = 1 if model.video_input == "video" else 2
-    return (
-        replace(clip, form=model.video_input) if fewest <= clip.count <= model.max_frames else clip
-    )
+    if not fewest <= clip.count <= model.max_frames:
+        return clip
+    return replace(clip, form=model.video_input)
 
 
 def prepare_video(model: Model, clip: VideoClip) -> ImageLike:

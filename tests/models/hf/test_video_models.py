@@ -1,4 +1,4 @@
-"""X-CLIP and the GIT of videos: a fixed number of frames, as the library's own classes read them."""
+"""X-CLIP and the GIT of videos: a fixed number of frames, as the library's classes read them."""
 
 from __future__ import annotations
 

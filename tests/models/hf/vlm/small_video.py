@@ -1,4 +1,4 @@
-"""Small image-text-to-text models of random weights that read videos, saved as downloaded ones lie."""
+"""Small image-text-to-text models of random weights that read videos, saved as released ones."""
 
 from __future__ import annotations
 

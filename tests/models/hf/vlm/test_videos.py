@@ -116,7 +116,7 @@ def test_images_beside_videos(model: Any, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_frames_that_leave_no_room_are_refused(model: Any) -> None:
     timing = FrameTiming(tuple(map(float, range(200))), 200.0, 1.0)
-    with pytest.raises(InputError, match="200 frames take|200 frames"):
+    with pytest.raises(InputError, match="200 frames"):
         model.prepare_video(FRAMES[:1] * 200, timing)
 
 
@@ -131,7 +131,7 @@ def test_forms_by_the_name(tmp_path: Path, library_videos: Any) -> None:
     assert forms["frames"].max_frames == 0
     assert len({model.fingerprint for model in forms.values()}) == 1
     (tmp_path / "chat_template.jinja").write_text(small_video.CHATML.replace("IMAGE", "<image>"))
-    with pytest.raises(InputError, match="takes no video.*video=frames"):
+    with pytest.raises(InputError, match=r"takes no video.*video=frames"):
         opened(tmp_path).prepare_video(FRAMES, TIMING)
 
 
