@@ -80,7 +80,8 @@ def library_logits(folder: Path, frames: list[Any], texts: tuple[str, ...]) -> T
 def test_logits_of_x_clip_are_the_library_s(processor: str, tmp_path: Path) -> None:
     xclip = save_xclip(tmp_path, PROCESSORS[processor]())
     model = opened(xclip)
-    assert isinstance(model, VideoReader)
+    reads: bool = isinstance(model, VideoReader)
+    assert reads
     assert (model.video_input, model.frame_count, model.max_frames) == ("video", COUNT, COUNT)
     clip, other = (model.prepare_video(frames, TIMING) for frames in (FRAMES, FRAMES[::-1]))
     texts = [*CAPTIONS, *CAPTIONS]

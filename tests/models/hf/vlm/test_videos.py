@@ -16,7 +16,7 @@ from contrapose.models.capabilities import FrameTiming, QuestionTemplate, VideoR
 from contrapose.models.hf.vlm import model as vlm_model
 from tests.models.hf.vlm import small_video
 from tests.models.hf.vlm.small_video import VIDEO_FAMILIES, onevision_video
-from tests.models.hf.vlm.small_vlm import CAPTIONS, llava, opened, picture
+from tests.models.hf.vlm.small_vlm import CAPTIONS, CHATML, llava, opened, picture
 
 library_videos = small_video.library_videos
 FRAMES = [picture(48, 40, seed) for seed in range(4)]
@@ -56,7 +56,8 @@ def direct(model: Any, text: str, counted: int) -> Tensor:
     with torch.no_grad():
         logits = model.network(**inputs).logits[0, -counted - 1 : -1]
     tokens = inputs["input_ids"][0, -counted:, None]
-    return logits.log_softmax(dim=-1).gather(1, tokens).squeeze(1)
+    logprobs: Tensor = logits.log_softmax(dim=-1).gather(1, tokens).squeeze(1)
+    return logprobs
 
 
 def ask(model: Any, text: str) -> str:
@@ -130,7 +131,7 @@ def test_forms_by_the_name(tmp_path: Path, library_videos: Any) -> None:
     }
     assert forms["frames"].max_frames == 0
     assert len({model.fingerprint for model in forms.values()}) == 1
-    (tmp_path / "chat_template.jinja").write_text(small_video.CHATML.replace("IMAGE", "<image>"))
+    (tmp_path / "chat_template.jinja").write_text(CHATML.replace("IMAGE", "<image>"))
     with pytest.raises(InputError, match=r"takes no video.*video=frames"):
         opened(tmp_path).prepare_video(FRAMES, TIMING)
 
