@@ -187,7 +187,7 @@ def test_hostile_texts_run_nothing(tab: Tab) -> None:
     words = shlex.split(page.locator("#x-detail pre.command").inner_text())
     assert words[words.index("--image") + 1] == str(Path(f"{HOSTILE}.png"))
     assert words[words.index("--text") + 1] == HOSTILE
-    assert page.locator("script").count() == 2
+    assert page.locator("script").count() == 3
     page.evaluate(
         """() => {
             document.body.insertAdjacentHTML("beforeend", "<img src=x onerror=document.title=1>");

@@ -89,18 +89,18 @@ def style_sheet() -> str:
 
 @cache
 def read_asset(name: str) -> str:
-    """Read a file of the explorer: `explorer.html`, `explorer.css` or `explorer.js`."""
+    """Read a file of the explorer: `explorer.html`, `.css` or `.js`, or the pages' `page.js`."""
     return files("contrapose.report").joinpath(ASSETS, name).read_text(encoding="utf-8")
 
 
 def script_policy(*, server: bool = False) -> str:
-    """Content policy of a page with the explorer's script, which it allows by its hash.
+    """Content policy of a page with the pages' and the explorer's script, allowed by their hashes.
 
     Images are the page's own or files beside it; only a page of the local server sends requests.
     """
-    script = hash_source(read_asset("explorer.js"))
+    scripts = " ".join(hash_source(read_asset(name)) for name in ("page.js", "explorer.js"))
     policy = CONTENT_POLICY.replace("img-src data:", "img-src 'self' data: file:")
-    return f"{policy}; script-src {script}" + ("; connect-src 'self'" if server else "")
+    return f"{policy}; script-src {scripts}" + ("; connect-src 'self'" if server else "")
 
 
 def render_page(
@@ -119,8 +119,9 @@ def render_page(
         lead: paragraph below the heading; empty for none.
         sections: markup; empty sections are left out.
         footer: markup.
-        with_script: add the explorer's script: contents, tables that sort, and its examples.
-        data: JSON values of the explorer; None where the page has no examples.
+        with_script: add the pages' script: contents, and tables that sort and copy.
+        data: JSON values of the explorer, whose script is added too; None where the page has no
+            examples.
     """
     is_server = isinstance(data, dict) and bool(data.get("server"))
     policy = script_policy(server=is_server) if with_script else CONTENT_POLICY
@@ -145,6 +146,8 @@ def render_page(
             element("script", escape_json(data), id="explorer-data", type="application/json")
         )
     if with_script:
+        scripts.append(element("script", read_asset("page.js")))
+    if with_script and data is not None:
         scripts.append(element("script", read_asset("explorer.js")))
     body = element("body", header, element("main", *sections), footer, *scripts)
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
