@@ -102,13 +102,9 @@ class MeasureInput:
         return self.answers.scores if self.caption_scores is None else self.caption_scores
 
     def choose_threshold(self, scores: FloatArray) -> float | None:
-        """Threshold of the request; ½ where scores may be probabilities; None where they are not.
-
-        Cosines between 0 and 1 are no probabilities; scores of an unknown kind may be.
-        """
-        if self.threshold is not None or self.cosines:
-            return self.threshold
-        return 0.5 if scores.min() >= 0 and scores.max() <= 1 else None
+        """Threshold of the request; ½ for scores that may be probabilities, which cosines are not."""
+        probable = not self.cosines and scores.min() >= 0 and scores.max() <= 1
+        return 0.5 if self.threshold is None and probable else self.threshold
 
     def without_prior(self, alpha: float, log_prior: FloatArray) -> MeasureInput:
         """Input with α of the captions' log prior removed where captions are compared.
