@@ -102,7 +102,7 @@ class MeasureInput:
         return self.answers.scores if self.caption_scores is None else self.caption_scores
 
     def choose_threshold(self, scores: FloatArray) -> float | None:
-        """Threshold of the request; ½ for scores that may be probabilities, which cosines are not."""
+        """Threshold of the request; ½ for scores that may be probabilities (no cosines)."""
         probable = not self.cosines and scores.min() >= 0 and scores.max() <= 1
         return 0.5 if self.threshold is None and probable else self.threshold
 
