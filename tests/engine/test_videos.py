@@ -135,12 +135,12 @@ def test_a_model_that_reads_several_frames_gets_them_at_once(folder: Path) -> No
     answers = score_examples(ScoringContext(model), "itm", videos(folder, "a", "b"))
     assert {frames for frames, _ in model.pairs} == {"3"}
     assert answers.scores[0, 0, 0] > 0 > answers.scores[1, 0, 0]  # one grows light, one dark
-    assert "at once" in describe_videos(model, videos(folder, "a"))
+    assert "at once" in describe_videos(model, [videos(folder, "a")])
     few = FilmReader(max_frames=2)
     score_examples(ScoringContext(few), "itm", videos(folder, "a"))
     assert {frames for frames, _ in few.pairs} == {"1"}
-    assert "mean of the scores of 3 frames" in describe_videos(few, videos(folder, "a"))
-    assert describe_videos(few, choices()) == ""
+    assert "mean of the scores of 3 frames" in describe_videos(few, [videos(folder, "a")])
+    assert describe_videos(few, [choices()]) == ""
     empty = score_examples(ScoringContext(model), "itm", videos(folder, "a", "empty"))
     assert list(empty.skipped) == ["empty"]
 
@@ -189,7 +189,7 @@ def test_a_model_of_one_number_of_frames(folder: Path) -> None:
     any_number = replace(example, images=(VideoRef(folder / "a.mp4"),))
     score_examples(ScoringContext(model), "itm", [any_number])
     assert {frames for frames, _ in model.pairs} == {"4"}
-    assert "4 frames of a video at once, by its video input" in describe_videos(model, [any_number])
+    assert "4 frames of a video at once, by its video input" in describe_videos(model, [[any_number]])
     with pytest.raises(InputError, match=r"4 frames of a video, and no other number.*frames=4"):
         score_examples(ScoringContext(model), "itm", [example])
 

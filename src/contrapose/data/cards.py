@@ -256,14 +256,16 @@ def examples_card(
     a choice of images, and everything else is measured by text, image and group score. Single pairs
     are ratings where all have the tag `rating`, else judgements.
     """
-    matches = Counter([example.match for example in examples])
+    from contrapose.data.example_columns import count_matches, has_tag, tag_names
+
+    matches = count_matches(examples)
     shapes: Counter[tuple[int, int]] = Counter()
     for match, count in matches.items():
         shapes[len(match), len(match[0])] += count
     if family is None:
         family = "pairs"
         if shapes and shapes.keys() <= {(1, 1)}:
-            rated = all(example.tags.get(RATING) for example in examples)
+            rated = has_tag(examples, RATING)
             family = "ratings" if rated else "judgement"
         elif all(len(match) == 1 and sum(match[0]) == 1 for match in matches):
             family = "choice"
@@ -275,7 +277,7 @@ def examples_card(
         chance = {"accuracy": guesses / sum(shapes.values())}
     elif family == "pairs" and matches and matches.keys() <= {diagonal_match(2)}:
         chance = {"text": 1 / 4, "image": 1 / 4, "group": 1 / 6}
-    tags = dict.fromkeys((tag for example in examples for tag in example.tags), "from the file")
+    tags = dict.fromkeys(tag_names(examples), "from the file")
     return Card(
         name=name,
         title=title,

@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
+from contrapose.data.example_columns import distinct_refs
 from contrapose.data.examples import Example
 from contrapose.data.images import ImageRef
 from contrapose.errors import InputError, option
@@ -222,7 +223,7 @@ class VideoRef(ImageRef):
 
 def has_videos(examples: Iterable[Example]) -> bool:
     """Whether an image of the examples is a video."""
-    return any(isinstance(ref.source, VideoClip) for example in examples for ref in example.images)
+    return any(isinstance(ref.source, VideoClip) for ref in distinct_refs(examples))
 
 
 def set_frames(examples: Sequence[Example], frames: int, *, alone: bool) -> list[Example]:

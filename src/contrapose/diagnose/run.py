@@ -9,6 +9,7 @@ from pathlib import Path
 
 from contrapose import __version__
 from contrapose.data import Example
+from contrapose.data.example_columns import ExampleColumns
 from contrapose.data.tagging import Tagger
 from contrapose.data.video_clips import has_videos
 from contrapose.diagnose.games import choose_score, play_games
@@ -127,7 +128,8 @@ def select_parts(request: DiagnoseRequest, progress: Progress | None = None) -> 
         offline=request.offline,
         progress=progress,
     )
-    if any(isinstance(data, list) and has_videos(data) for _, data in selection.parts.values()):
+    data = [data for _, data in selection.parts.values()]
+    if any(has_videos(part) for part in data if isinstance(part, list | ExampleColumns)):
         raise InputError(f"{selection.name} holds videos, and only images can be diagnosed.")
     return selection
 
@@ -138,7 +140,9 @@ def select_examples(selection: Selection) -> tuple[list[Example], list[str]]:
     notes: list[str] = []
     for part, (_, data) in selection.parts.items():
         chosen = (
-            [example for example in data if _has_choice(example)] if isinstance(data, list) else []
+            [example for example in data if _has_choice(example)]
+            if isinstance(data, list | ExampleColumns)
+            else []
         )
         if not chosen:
             notes.append(f"{part or selection.name} has no right and wrong captions or images")

@@ -132,6 +132,8 @@ def plan_example_parts(
 ) -> tuple[list[FrameExamples], ScoringPlan]:
     """Plan the scores of the examples of several benchmarks, with frames in place of videos."""
     expanded = [expand_videos(context.model, examples) for examples in parts]
+    if len(expanded) == 1:
+        return expanded, plan_examples(expanded[0].examples)
     return expanded, plan_examples([example for part in expanded for example in part.examples])
 
 
@@ -173,7 +175,7 @@ def _fill_answers(
             why = context.skips.why(score, plan.image_ids[image], text_ids[text])
             skipped.setdefault(frame.ids[example], why or UNKNOWN_SKIP)
     scores = expanded.average(scores, frame.match.shape[1])
-    captions = [text for texts in frame.texts or () for text in texts]
+    captions = (text for texts in frame.texts or () for text in texts)
     return Answers(frame, scores, truncation_notes(context, captions), skipped)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contrapose.data import Example, ImageRef
+from contrapose.data.example_columns import ExampleColumns, distinct_refs
 from contrapose.data.video_clips import VideoClip, has_videos
 from contrapose.errors import InputError, option
 from contrapose.metrics import FloatArray, IntArray
@@ -41,6 +42,8 @@ class FrameExamples:
         """Largest number of frames of an example."""
         if self.owners is not None:
             return int(self.owners.shape[1])
+        if isinstance(self.examples, ExampleColumns):
+            return int(np.diff(self.examples.image_starts).max())
         return max(len(example.images) for example in self.examples)
 
     def average(self, scores: FloatArray, images: int) -> FloatArray:
@@ -140,12 +143,12 @@ def prepare_video(model: Model, clip: VideoClip) -> ImageLike:
     return model.prepare_video(clip.read(), FrameTiming(*clip.timing()))
 
 
-def describe_videos(model: Model, examples: Sequence[Example]) -> str:
-    """Describe how videos are scored, in a sentence without its period; empty without videos."""
+def describe_videos(model: Model, parts: Sequence[Sequence[Example]]) -> str:
+    """Describe how videos of several benchmarks are scored, without a period; empty without any."""
     clips = [
         choose_form(model, ref.source)
-        for example in examples
-        for ref in example.images
+        for examples in parts
+        for ref in distinct_refs(examples)
         if isinstance(ref.source, VideoClip)
     ]
     if not clips:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from contrapose.data import DEV, Benchmark, Card, ComposedSet, EditSet, Gallery
+from contrapose.data.example_columns import ExampleColumns
 from contrapose.data.video_clips import has_videos
 from contrapose.engine import (
     ALL_EDIT_SCORES,
@@ -203,7 +204,7 @@ def _find_example_misfit(card: Card, score: str) -> str:
 
 def _find_chat_misfit(benchmark: Benchmark, data: PartData, score: str) -> str:
     """Reason why a part cannot be evaluated with chat; empty when it can."""
-    if isinstance(data, list) and has_videos(data):
+    if isinstance(data, list | ExampleColumns) and has_videos(data):
         return "chat is asked about images, and not about videos"
     from contrapose.engine.chat_prompts import explain_unfit, find_template
 

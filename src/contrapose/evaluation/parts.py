@@ -11,6 +11,7 @@ import numpy as np
 
 from contrapose.arrays import Ragged
 from contrapose.data import Card, ComposedSet, EditSet, Example, Gallery
+from contrapose.data.example_columns import ExampleColumns
 from contrapose.data.video_clips import has_videos
 from contrapose.engine import (
     LIKELIHOOD_SCORES,
@@ -136,7 +137,9 @@ def score_parts(
 ) -> dict[str, Answers]:
     """Score the examples of all parts in common batches; galleries and chat are left out."""
     parts = {
-        name: data for name in names if isinstance(data := selection.parts[name][1], list) and data
+        name: data
+        for name in names
+        if isinstance(data := selection.parts[name][1], list | ExampleColumns) and data
     }
     if is_chat(score) or not parts:
         return {}
@@ -325,7 +328,11 @@ def _run_composed(
 
 
 def _score_tokens(
-    context: ScoringContext, score: str, data: list[Example], answers: Answers, request: EvalRequest
+    context: ScoringContext,
+    score: str,
+    data: Sequence[Example],
+    answers: Answers,
+    request: EvalRequest,
 ) -> tuple[Ragged, IntArray] | None:
     """Token log-probabilities of the examples not skipped, if the request wants them."""
     if not request.tokens or score not in TOKENS or has_videos(data):

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from contrapose import __version__
+from contrapose.data.example_columns import ExampleColumns
 from contrapose.engine import (
     SCORES,
     ScoringContext,
@@ -125,7 +126,9 @@ def run_selection(
         require_no_skips(skipped, selection.name)
     if not parts:
         raise InputError(f"{selection.name}: {notes[0]}.")
-    videos = describe_videos(context.model, list(selection.cases().values()))
+    data = [data for _, data in selection.parts.values()]
+    examples = [part for part in data if isinstance(part, list | ExampleColumns)]
+    videos = describe_videos(context.model, examples)
     alphas = {name: part.alpha for name, part in parts.items() if part.alpha is not None}
     chats = {name: part.chat for name, part in parts.items() if part.chat is not None}
     summary = _summarize(context, parts, request)

@@ -22,6 +22,7 @@ from contrapose.data import (
     in_memory_benchmark,
     is_user_file,
 )
+from contrapose.data.example_columns import ExampleColumns, ExampleMap
 from contrapose.data.examples import query_examples
 from contrapose.data.video_clips import has_videos, set_frames
 from contrapose.engine import CachePolicy
@@ -29,7 +30,7 @@ from contrapose.errors import InputError, SubsetError, option
 from contrapose.files import Problems, StrictProblems, did_you_mean
 from contrapose.results.summary import RESAMPLES
 
-PartData = list[Example] | Gallery | EditSet | ComposedSet
+PartData = list[Example] | ExampleColumns | Gallery | EditSet | ComposedSet
 
 BenchmarkLike = str | Benchmark | Suite | Sequence[Example] | Gallery | EditSet | ComposedSet
 """A benchmark's name or the user's file, a benchmark, or the data of one."""
@@ -92,24 +93,27 @@ class Selection:
     named: frozenset[str]
     root: Path | None
 
-    def cases(self) -> dict[str, Example]:
+    def cases(self) -> Mapping[str, Example]:
         """Examples by their ids in score tables: `part/id` in a suite, else their own."""
+        (_, data), *others = self.parts.values()
+        if isinstance(data, ExampleColumns) and not others and not self.suite:
+            return ExampleMap(data)
         return {
             f"{part}/{example.id}" if self.suite else example.id: example
             for part, (_, data) in self.parts.items()
-            if isinstance(data, list)
+            if isinstance(data, list | ExampleColumns)
             for example in data
         }
 
-    def units(self) -> dict[str, Example]:
+    def units(self) -> Mapping[str, Example]:
         """Examples, and queries as examples, by the ids of a run's units."""
         queries = {
             f"{part}/{unit}" if self.suite else unit: example
             for part, (_, data) in self.parts.items()
-            if not isinstance(data, list)
+            if not isinstance(data, list | ExampleColumns)
             for unit, example in query_examples(data).items()
         }
-        return {**self.cases(), **queries}
+        return {**self.cases(), **queries} if queries else self.cases()
 
 
 def select(
@@ -285,6 +289,8 @@ def read_part(
         if subsets:
             raise SubsetError(f"{benchmark.card.name} has no subsets.")
         return data if limit is None else _truncate(data, limit)
+    if isinstance(data, ExampleColumns) and not subsets and limit is None:
+        return data
     return _select_examples(data, benchmark, subsets, limit)
 
 
@@ -341,11 +347,14 @@ def with_frames(selection: Selection, frames: int, *, alone: bool) -> Selection:
     parts = {
         name: (
             benchmark,
-            set_frames(data, frames, alone=alone) if isinstance(data, list) else data,
+            set_frames(data, frames, alone=alone)
+            if isinstance(data, list | ExampleColumns)
+            else data,
         )
         for name, (benchmark, data) in selection.parts.items()
     }
-    if not any(isinstance(data, list) and has_videos(data) for _, data in parts.values()):
+    examples = [data for _, data in parts.values() if isinstance(data, list | ExampleColumns)]
+    if not any(map(has_videos, examples)):
         raise InputError(f"{option('frames')} is for videos, and {selection.name} has none.")
     return replace(selection, parts=parts)
 
@@ -359,7 +368,10 @@ def sample_selection(selection: Selection, count: int, seed: int) -> Selection:
     if count < 1:
         raise InputError(f"{option('sample')} must be at least 1, found {count}.")
     parts = {
-        name: (benchmark, _draw_examples(data, count, seed) if isinstance(data, list) else data)
+        name: (
+            benchmark,
+            _draw_examples(data, count, seed) if isinstance(data, list | ExampleColumns) else data,
+        )
         for name, (benchmark, data) in selection.parts.items()
     }
     return replace(selection, parts=parts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from contrapose.data import Benchmark, ComposedSet, EditSet, Example, Gallery
+from contrapose.data.example_columns import ExampleColumns
 from contrapose.engine import (
     OtherImages,
     ScoringContext,
@@ -52,7 +53,9 @@ def score_selection_share(
     """
     base = DEBIASED.get(score, score)
     examples = {
-        name: data for name in names if isinstance(data := selection.parts[name][1], list) and data
+        name: data
+        for name in names
+        if isinstance(data := selection.parts[name][1], list | ExampleColumns) and data
     }
     if examples and not is_chat(score):
         score_example_share(context, base, list(examples.values()))
@@ -94,7 +97,7 @@ def _score_gallery(
 
 
 def _ask_chat(
-    context: ScoringContext, score: str, benchmark: Benchmark, data: list[Example]
+    context: ScoringContext, score: str, benchmark: Benchmark, data: Sequence[Example]
 ) -> None:
     chat = find_shape(benchmark.card).chat
     collect_replies(context, find_template(score, tuple(chat.metrics)), data, chat.options)

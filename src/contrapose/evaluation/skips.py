@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from contrapose.data import ComposedSet, EditSet, Gallery
+from contrapose.data.example_columns import ExampleColumns
 from contrapose.errors import InputError, option
 from contrapose.evaluation.selection import PartData
 from contrapose.results.schema import SkipReport
@@ -150,6 +151,9 @@ def without_units(data: PartData, units: Collection[str]) -> PartData:
 
     Of a gallery, images and texts are left out as candidates too: all models are asked the same.
     """
+    if isinstance(data, ExampleColumns):
+        left = [k for k, name in enumerate(data.ids) if name not in units]
+        return data if len(left) == len(data) else data.take(np.array(left, dtype=np.int64))
     if isinstance(data, list):
         return [example for example in data if example.id not in units]
     if isinstance(data, ComposedSet):
@@ -176,7 +180,7 @@ def without_units(data: PartData, units: Collection[str]) -> PartData:
 
 def count_units(data: PartData) -> dict[str, int]:
     """Number of units of each kind: examples, images and captions of a gallery, or edit queries."""
-    if isinstance(data, list):
+    if isinstance(data, list | ExampleColumns):
         return {"examples": len(data)}
     if isinstance(data, ComposedSet):
         return {"queries": len(data.queries)}

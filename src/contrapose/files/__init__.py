@@ -54,12 +54,14 @@ if TYPE_CHECKING:
         SurrogateError as SurrogateError,
         did_you_mean as did_you_mean,
         is_valid_unicode as is_valid_unicode,
+        may_hold_surrogates as may_hold_surrogates,
         parse_count as parse_count,
         parse_json as parse_json,
         read_lines as read_lines,
         read_text as read_text,
         require_regular as require_regular,
         require_unicode as require_unicode,
+        unique_keys as unique_keys,
     )
     from contrapose.files.work_folder import (
         WorkFolder as WorkFolder,
@@ -77,8 +79,8 @@ else:
             "records": "Record gc_paused parse_records read_csv_records read_json "
             "read_json_records read_jsonl_records read_parquet_records read_table_records",
             "text": "DoubledKeyError MalformedError Problem ProblemList Problems StrictProblems "
-            "SurrogateError did_you_mean is_valid_unicode parse_count parse_json read_lines "
-            "read_text require_regular require_unicode",
+            "SurrogateError did_you_mean is_valid_unicode may_hold_surrogates parse_count "
+            "parse_json read_lines read_text require_regular require_unicode unique_keys",
             "work_folder": "WorkFolder open_work_folder try_lock",
         },
     )

@@ -135,10 +135,9 @@ def example_scores(run: RunRecord) -> ExampleScores | None:
     starts = np.flatnonzero(np.concatenate([[True], names[1:] != names[:-1]]))
     counts = np.diff(np.append(starts, len(names)))
     part_of = example_parts(run)
-    chosen = np.array(
-        [names[start] in part_of and table["text"][start] is not None for start in starts.tolist()],
-        dtype=np.bool_,
-    )
+    chosen = np.fromiter(map(part_of.__contains__, names[starts]), np.bool_, len(starts))
+    if table["text"].dtype == object:
+        chosen &= np.array([text is not None for text in table["text"][starts]], dtype=np.bool_)
     if not chosen.any():
         return None
     rows = np.flatnonzero(np.repeat(chosen, counts))

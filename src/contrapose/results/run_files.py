@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from contrapose.arrays import Ragged
+from contrapose.data import Example
+from contrapose.data.example_columns import ExampleMap
 from contrapose.errors import InputError, first_line
 from contrapose.files import digest, read_json, write_text
 
@@ -130,6 +132,30 @@ def read_column(column: Any) -> Any:
         values[:] = column.to_pylist()
         return values
     return column.to_numpy()
+
+
+def caption_column(
+    ids: Sequence[str],
+    cases: Mapping[str, Example],
+    captions: Mapping[str, tuple[str, ...]],
+) -> Any:
+    """Arrow column of the captions of examples, null where they are not known; None without any.
+
+    Args:
+        ids: of the examples.
+        cases: the examples by id; may be empty.
+        captions: their captions by id, where there are no cases.
+    """
+    import pyarrow as pa
+
+    if isinstance(cases, ExampleMap) and cases.lists_exactly(ids):
+        columns = cases.columns
+        starts = pa.array(columns.text_starts, pa.int32())
+        return pa.ListArray.from_arrays(starts, pa.array(columns.texts, pa.string()))
+    captions = {unit: case.texts for unit, case in cases.items()} or captions
+    if not captions:
+        return None
+    return pa.array([captions.get(unit) for unit in ids], pa.list_(pa.string()))
 
 
 def write_tables(path: Path, tables: Sequence[dict[str, Any]]) -> None:

@@ -38,6 +38,7 @@ from contrapose.results.run_files import (
     RESULTS,
     SCORES,
     SPEC,
+    caption_column,
     check_entry,
     damage_error,
     read_column,
@@ -346,7 +347,9 @@ def _with_run_names(run: RunRecord, table: dict[str, Any]) -> dict[str, Any]:
     import pyarrow as pa
 
     size = len(table["example"])
-    names = {name: pa.array([getattr(run.results, name)] * size, pa.string()) for name in KEYS}
+    names = {
+        name: pa.repeat(pa.scalar(getattr(run.results, name), pa.string()), size) for name in KEYS
+    }
     lists = {
         name: values.to_arrow() for name, values in table.items() if isinstance(values, Ragged)
     }
@@ -363,10 +366,8 @@ def _examples_table(run: RunRecord) -> dict[str, Any]:
         "example": list(measured.ids),
         "cluster": pa.array([None] * size if clusters is None else clusters, pa.int64()),
     }
-    captions = {unit: case.texts for unit, case in run.cases.items()} or run.captions
-    if captions:
-        texts = [captions.get(unit) for unit in measured.ids]
-        table["captions"] = pa.array(texts, pa.list_(pa.string()))
+    if (captions := caption_column(measured.ids, run.cases, run.captions)) is not None:
+        table["captions"] = captions
     for name, values in measured.tags.items():
         table[f"tag:{name}"] = [
             list(value) if isinstance(value, tuple) else [value] for value in values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from contrapose.data import (
     find_single_benchmark,
     is_user_file,
 )
+from contrapose.data.example_columns import ExampleColumns, ExampleMap
 from contrapose.data.examples import query_examples
 from contrapose.errors import InputError, option
 from contrapose.files import StrictProblems
@@ -135,7 +137,11 @@ def measure_score_file(request: MetricsRequest, benchmark: Benchmark | None = No
         notes=(*official_notes(request.protocol, [card]), *measured.notes, *notes),
     )
     table = None if answers is None else answers_table(answers)
-    cases = {example.id: example for example in data} if isinstance(data, list) else {}
+    cases: Mapping[str, Example] = {}
+    if isinstance(data, ExampleColumns):
+        cases = ExampleMap(data)
+    elif isinstance(data, list):
+        cases = {example.id: example for example in data}
     if isinstance(data, Gallery | EditSet | ComposedSet):
         cases = query_examples(data)
     spec = {"made": capture_environment()}
@@ -150,7 +156,7 @@ def _source(given: Any) -> Any:
 def measure_outcomes(
     request: MetricsRequest,
     benchmark: Benchmark,
-    data: list[Example] | Gallery | EditSet | ComposedSet | None,
+    data: Sequence[Example] | Gallery | EditSet | ComposedSet | None,
 ) -> tuple[Answers | None, Measurements, AlphaReport | None]:
     """Measure every example of a score file, before aggregation."""
     card, scores = benchmark.card, request.scores
@@ -276,7 +282,7 @@ def _read_rankings(request: MetricsRequest, data: ComposedSet) -> ComposedRankin
 
 def read_annotations(
     request: MetricsRequest, benchmark: Benchmark
-) -> list[Example] | Gallery | EditSet | ComposedSet | None:
+) -> list[Example] | ExampleColumns | Gallery | EditSet | ComposedSet | None:
     """Read the benchmark's annotations; None without a folder to read them from."""
     card = benchmark.card
     beside = Path(request.benchmark).parent if is_user_file(request.benchmark) else None
@@ -286,7 +292,9 @@ def read_annotations(
             return None
         root = _find_fetched(card.name, benchmark)
     data = benchmark.read(root or Path(), StrictProblems())
-    return data if isinstance(data, Gallery | EditSet | ComposedSet) else list(data)
+    if isinstance(data, Gallery | EditSet | ComposedSet | ExampleColumns):
+        return data
+    return list(data)
 
 
 def _find_fetched(name: str, benchmark: Benchmark) -> Path:

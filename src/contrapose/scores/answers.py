@@ -13,6 +13,8 @@ import numpy as np
 
 from contrapose.arrays import find_distinct
 from contrapose.data import Card, Example, TagValue
+from contrapose.data.example_columns import ExampleColumns
+from contrapose.data.examples import Match
 from contrapose.errors import InputError, option
 from contrapose.metrics import BoolArray, FloatArray, IntArray, clusters_of
 
@@ -181,20 +183,14 @@ def build_frame(examples: Iterable[Example]) -> Frame:
     Raises:
         InputError: there are none, or two share an id.
     """
+    if isinstance(examples, ExampleColumns):
+        return _frame_of_columns(examples)
     listed = list(examples)
     if not listed:
         raise InputError("the benchmark's files hold no valid example.")
-    ids = tuple([example.id for example in listed])
-    if len(set(ids)) != len(ids):
-        twice = Counter(ids).most_common(1)[0][0]
-        raise InputError(f"two examples have the id {twice!r}; ids must be unique.")
+    ids = _unique_ids([example.id for example in listed])
     matches, kind = find_distinct([example.match for example in listed])
-    most = max(map(len, matches)), max(len(match[0]) for match in matches)
-    match = np.zeros((len(matches), *most), dtype=np.bool_)
-    present = np.zeros_like(match)
-    for i, matrix in enumerate(matches):
-        match[i, : len(matrix), : len(matrix[0])] = matrix
-        present[i, : len(matrix), : len(matrix[0])] = True
+    match, present = _stack_matches(matches)
     names = dict.fromkeys(name for example in listed for name in example.tags)
     distinct, index = find_distinct([example.images for example in listed])
     keys = [tuple([image.key for image in images]) for images in distinct]
@@ -207,6 +203,40 @@ def build_frame(examples: Iterable[Example]) -> Frame:
         image_keys=tuple([keys[i] for i in index.tolist()]),
         texts=tuple([example.texts for example in listed]),
     )
+
+
+def _frame_of_columns(examples: ExampleColumns) -> Frame:
+    match, present = _stack_matches(examples.matches)
+    kind = examples.match_index
+    distinct, index = examples.image_sets()
+    keys = [tuple([image.key for image in images]) for images in distinct]
+    return Frame(
+        ids=_unique_ids(examples.ids),
+        match=match[kind],
+        present=present[kind],
+        tags={name: examples.tag(name) for name in examples.tags},
+        clusters=clusters_of(keys)[index],
+        image_keys=tuple([keys[i] for i in index.tolist()]),
+        texts=tuple(examples.captions()),
+    )
+
+
+def _unique_ids(ids: Sequence[str]) -> tuple[str, ...]:
+    if len(set(ids)) != len(ids):
+        twice = Counter(ids).most_common(1)[0][0]
+        raise InputError(f"two examples have the id {twice!r}; ids must be unique.")
+    return tuple(ids)
+
+
+def _stack_matches(matches: Sequence[Match]) -> tuple[BoolArray, BoolArray]:
+    """Match matrices padded to the largest, and where they are."""
+    most = max(map(len, matches)), max(len(match[0]) for match in matches)
+    match = np.zeros((len(matches), *most), dtype=np.bool_)
+    present = np.zeros_like(match)
+    for i, matrix in enumerate(matches):
+        match[i, : len(matrix), : len(matrix[0])] = matrix
+        present[i, : len(matrix), : len(matrix[0])] = True
+    return match, present
 
 
 def build_frame_from_card(

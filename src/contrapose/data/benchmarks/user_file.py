@@ -1,24 +1,23 @@
 """User-file benchmarks: a table of images, captions, and which belong together.
 
-Plain records, of which a file may hold a million, take a fast path with few steps per record.
-Anything else, and everything that is wrong, is left to the careful reader, which says where and
-why.
-
-What is said by names of images, texts, one right caption or a match, and tags of one text each is
-read here, with few steps a record. Anything else, and everything that is wrong, is left to the
-careful reader, which says where and why.
+A file without fault is read by columns (`user_columns`), a million records in few steps. Any other
+is read record by record: plain ones, with names of images, texts, one right caption or a match and
+tags of one text each, in few steps, and all else by the careful reader, which says where a fault is
+and why.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from contrapose.data.benchmarks.common import require_folder
+from contrapose.data.benchmarks.user_columns import read_columns
 from contrapose.data.cards import Benchmark, examples_card
+from contrapose.data.example_columns import ExampleColumns, count_matches
 from contrapose.data.examples import Example, Match, TagValue, single_match
 from contrapose.data.images import Cell, ImageRef
 from contrapose.data.video import VIDEO_SUFFIXES
@@ -162,11 +161,13 @@ def load_user_benchmark(path: Path) -> Benchmark:
     if is_gallery_file(path):
         return gallery_benchmark(path)
     problems_here = ProblemList()
-    examples = list(_read_examples(path, path.parent, problems_here))
+    read_data = _read_examples(path, path.parent, problems_here)
+    examples = read_data if isinstance(read_data, ExampleColumns) else list(read_data)
+    matches = count_matches(examples)
     family: str | None = "pairs"
-    if examples and all(example.shape == (1, 1) for example in examples):
+    if matches and all((len(match), len(match[0])) == (1, 1) for match in matches):
         family = None  # judgements or ratings, as the card finds
-    elif all(len(example.match) == 1 and sum(example.match[0]) == 1 for example in examples):
+    elif all(len(match) == 1 and sum(match[0]) == 1 for match in matches):
         family = "choice"
     card = examples_card(
         examples,
@@ -178,20 +179,25 @@ def load_user_benchmark(path: Path) -> Benchmark:
         family=family,
     )
 
-    def read(root: Path, problems: Problems) -> Iterator[Example]:
+    def read(root: Path, problems: Problems) -> Iterable[Example]:
         """The examples; image paths are relative to the root."""
         require_folder(root)
         if root == path.parent and not problems_here.problems:  # they are read already
-            return iter(examples)
+            return examples if isinstance(examples, ExampleColumns) else iter(examples)
         return _read_examples(path, root, problems)
 
     return Benchmark(card, read)
 
 
-def _read_examples(path: Path, root: Path, problems: Problems) -> Iterator[Example]:
+def _read_examples(
+    path: Path, root: Path, problems: Problems
+) -> ExampleColumns | Iterator[Example]:
     from contrapose.data.benchmarks.user_pairs import split_negatives
 
     stored = _find_image_columns(path)
+    columns = None if stored[0] else read_columns(path, PlainReader(root).image)
+    if columns is not None:
+        return columns
     records = (
         read_parquet_records(path, stored[1]) if stored[0] else read_table_records(path, problems)
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from contrapose.arrays import find_distinct
 from contrapose.data import Card
+from contrapose.data.example_columns import ExampleColumns
 from contrapose.engine import NoiseImages, Prior
 from contrapose.errors import InputError
 from contrapose.evaluation.selection import BenchmarkLike, ScoringOptions, Selection, select
@@ -85,7 +86,7 @@ def collect_captions(selection: Selection) -> tuple[AuditCaptions, tuple[str, ..
     frames: dict[str, Frame] = {}
     balanced: list[str] = []
     for name, (benchmark, data) in selection.parts.items():
-        if not isinstance(data, list):
+        if not isinstance(data, list | ExampleColumns):
             continue
         if all(len(example.texts) == 1 for example in data):
             continue  # judged one by one: there is no choice among captions
@@ -113,7 +114,7 @@ def read_unselected(request: AuditRequest, captions: AuditCaptions) -> Mapping[s
     return {
         name: build_frame(data)
         for name in captions.frames
-        if isinstance(data := parts[name][1], list)
+        if isinstance(data := parts[name][1], list | ExampleColumns)
     }
 
 

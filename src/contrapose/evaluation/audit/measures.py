@@ -9,6 +9,7 @@ import numpy as np
 
 from contrapose import metrics
 from contrapose.data import Card, Micro
+from contrapose.data.example_columns import ExampleColumns
 from contrapose.errors import InputError, option
 from contrapose.evaluation.audit.captions import AuditCaptions, AuditRequest
 from contrapose.evaluation.audit.scores import BlindScore
@@ -171,7 +172,7 @@ def read_likelihoods(
             f"{option('likelihoods')} compares captions of one image, which {card.name} is not."
         )
     examples = select(request.benchmark, root=request.root, offline=True).parts[""][1]
-    if not isinstance(examples, list):
+    if not isinstance(examples, list | ExampleColumns):
         raise InputError(f"{card.name} takes no {option('likelihoods')}.")
     answers = read_scores(path, card, build_frame(examples), partial=True)
     position = {name: i for i, name in enumerate(answers.frame.ids)}

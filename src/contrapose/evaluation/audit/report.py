@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from contrapose import __version__
+from contrapose.data.example_columns import ExampleColumns
 from contrapose.engine import Progress
 from contrapose.errors import InputError, option
 from contrapose.evaluation.audit.captions import (
@@ -276,7 +277,7 @@ def _build_report(
 ) -> AuditReport:
     results = tuple(score.result for score in achieved)
     parts = build_parts(results) if results else []
-    data = [part for _, part in selection.parts.values() if isinstance(part, list)]
+    data = [part for _, part in selection.parts.values() if isinstance(part, list | ExampleColumns)]
     examples, clusters = count_examples(list(captions.frames.values()))
     cards = list(captions.cards.values())
     few = note_few_clusters(

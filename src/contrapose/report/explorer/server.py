@@ -112,7 +112,8 @@ class ExplorerRoutes:
         """The page, rendered when it is first asked for."""
         start = {"b": 1} if len(self.table.runs) == 2 and self._are_pair() else {}
         explorer = ExplorerData(server_values(self.table, start))
-        return render_records(self.records, explorer).encode()
+        scored = [run.scored for run in self.table.runs]
+        return render_records(self.records, explorer, scored=scored).encode()
 
     def _are_pair(self) -> bool:
         first, second = self.table.runs[:2]

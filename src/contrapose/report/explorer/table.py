@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
 
+from contrapose.arrays import find_distinct
 from contrapose.data import Example, ImageRef
+from contrapose.data.example_columns import ExampleMap
 from contrapose.data.video_frames import FrameImage
 from contrapose.metrics import IntArray
 from contrapose.report.explorer.columns import ABSENT, RunColumns, build_columns, short_key
@@ -32,7 +35,6 @@ class ExampleTable:
     Attributes:
         keys: benchmark and id of each row.
         runs: columns of each run.
-        cases: the examples with their images, where they are known.
         captions: captions of each row; empty where they are not known.
         parts: rows of each part, in order of first appearance.
         tags: rows of each value of each tag; tags of too many values are left out.
@@ -48,24 +50,32 @@ class ExampleTable:
         """
         self._records = records
         self.orders: dict[tuple[str, int, int], IntArray] = {}
-        case_maps = find_cases(records)
+        self._case_maps = find_cases(records)
         index: dict[tuple[str, str], int] = {}
         positions: list[IntArray] = []
         for record in records:
             name = record.results.benchmark
             units = (*record.measured.ids, *record.spec.get("skipped", {}))
+            if not index:
+                index = dict(zip(zip(repeat(name), units), range(len(units)), strict=False))
+            if len(index) == len(units) and not positions:
+                positions.append(np.arange(len(units)))
+                continue
             at = [index.setdefault((name, unit), len(index)) for unit in units]
             positions.append(np.array(at, dtype=np.int64))
         self.keys = list(index)
-        self.benchmarks = list(dict.fromkeys(name for name, _ in self.keys))
-        self.cases: list[Example | None] = [None] * len(index)
+        self.benchmarks = list(dict.fromkeys(record.results.benchmark for record in records))
+        self._case_of = np.full(len(index), -1, dtype=np.int64)
         self.captions: list[tuple[str, ...]] = [()] * len(index)
         self._part_of: list[tuple[str, ...]] = [(ALL,)] * len(index)
         self._tag_of: list[tuple[int, int]] = [(-1, -1)] * len(index)
         for number, (record, cases, rows) in enumerate(
-            zip(records, case_maps, positions, strict=True)
+            zip(records, self._case_maps, positions, strict=True)
         ):
-            self._fill_rows(number, record, cases, rows.tolist())
+            if not number and isinstance(cases, ExampleMap) and not record.captions:
+                self._fill_columns(record, cases, rows)
+            else:
+                self._fill_rows(number, record, cases, rows.tolist())
         places = [*folders, *[""] * (len(records) - len(folders))]
         self.runs = tuple(
             build_columns(record, rows, len(index), folder)
@@ -78,6 +88,24 @@ class ExampleTable:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def _fill_columns(self, record: RunRecord, cases: ExampleMap, rows: IntArray) -> None:
+        """Take captions, images, parts and tags of the first run, all rows at once."""
+        units = [unit for _, unit in self.keys]
+        self._case_of[:] = 0
+        if cases.lists_exactly(units):
+            self.captions = cases.columns.captions()
+        else:
+            self.captions = [cases[unit].texts if unit in cases else () for unit in units]
+            self._case_of[[k for k, unit in enumerate(units) if unit not in cases]] = -1
+        parts, size = example_parts(record), len(record.measured)
+        self._tag_of[:size] = zip(repeat(0), range(size))
+        self._part_of[:size] = map(parts.__getitem__, record.measured.ids)
+
+    def case(self, row: int) -> Example | None:
+        """Example of a row with its images; None where it is not known."""
+        number = self._case_of[row]
+        return None if number < 0 else self._case_maps[number][self.keys[row][1]]
+
     def _fill_rows(
         self, number: int, record: RunRecord, cases: Mapping[str, Example], rows: Sequence[int]
     ) -> None:
@@ -87,7 +115,7 @@ class ExampleTable:
             unit = self.keys[row][1]
             case, captions = cases.get(unit), record.captions.get(unit, ())
             if case is not None and captions in ((), case.texts):  # else it was changed since
-                self.cases[row] = case
+                self._case_of[row] = number
                 captions = case.texts
             if captions:
                 self.captions[row] = captions
@@ -101,17 +129,29 @@ class ExampleTable:
             if run.scored is None:
                 continue
             shapes = run.scored.shapes()
-            for row in np.flatnonzero(run.at >= 0).tolist():
-                case = self.cases[row]
-                if case is not None and case.shape != tuple(shapes[run.at[row]]):
-                    self.cases[row] = None
+            for number, cases in enumerate(self._case_maps):
+                rows = np.flatnonzero((run.at >= 0) & (self._case_of == number))
+                units = [self.keys[row][1] for row in rows.tolist()]
+                if isinstance(cases, ExampleMap):
+                    known = cases.shapes(units)
+                else:
+                    known = np.array([cases[unit].shape for unit in units], dtype=np.int64)
+                changed = (known.reshape(-1, 2) != shapes[run.at[rows]]).any(axis=1)
+                self._case_of[rows[changed]] = -1
 
     def _group(self, values: Iterable[tuple[str, ...]]) -> dict[str, IntArray]:
-        rows: dict[str, list[int]] = {}
-        for row, names in enumerate(values):
+        distinct, index = find_distinct(list(values))
+        groups: dict[str, list[int]] = {}
+        for number, names in enumerate(distinct):
             for name in names:
-                rows.setdefault(name, []).append(row)
-        return {name: np.array(some, dtype=np.int64) for name, some in rows.items()}
+                groups.setdefault(name, []).append(number)
+        order, bounds = np.argsort(index, kind="stable"), np.arange(len(distinct) + 1)
+        starts = np.searchsorted(index[order], bounds)
+        rows_of = [order[start:end] for start, end in pairwise(starts.tolist())]
+        return {
+            name: np.sort(np.concatenate([rows_of[number] for number in dict.fromkeys(numbers)]))
+            for name, numbers in groups.items()
+        }
 
     def _group_tags(self) -> dict[str, dict[str, IntArray]]:
         names = dict.fromkeys(tag for record in self._records for tag in record.measured.tags)
@@ -127,7 +167,7 @@ class ExampleTable:
     def _tag_values(self, row: int, tag: str) -> tuple[str, ...]:
         number, position = self._tag_of[row]
         if number < 0:
-            case = self.cases[row]
+            case = self.case(row)
             return () if case is None else tag_values(case.tags.get(tag, ()))
         values = self._records[number].measured.tags.get(tag)
         return () if values is None else tag_values(values[position])
@@ -149,6 +189,11 @@ class ExampleTable:
     def images(self) -> dict[ImageRef, int]:
         """Number of every distinct image, in the order of rows."""
         numbers: dict[ImageRef, int] = {}
+        cases = self._case_maps[0] if len(self.runs) == 1 and (self._case_of == 0).all() else None
+        if isinstance(cases, ExampleMap) and self.runs[0].rule is None:
+            columns = cases.columns
+            if np.diff(columns.image_starts).max() <= MAX_IMAGES and len(self) == len(columns):
+                return dict(zip(columns.refs, range(len(columns.refs)), strict=True))
         for row in range(len(self)):
             for ref in self.row_images(row):
                 numbers.setdefault(ref, len(numbers))
@@ -160,12 +205,12 @@ class ExampleTable:
             if run.rule is not None and run.scored is not None and run.at[row] >= 0:
                 positions: list[int] = run.rule(*run.scored.matrix(int(run.at[row])))[1].tolist()
                 return positions[:MAX_IMAGES]
-        case = self.cases[row]
+        case = self.case(row)
         return list(range(min(len(case.images), MAX_IMAGES))) if case is not None else []
 
     def row_images(self, row: int) -> list[ImageRef]:
         """Images of a row that are shown; none where they are not known."""
-        case = self.cases[row]
+        case = self.case(row)
         if case is None:
             return []
         return [case.images[i] for i in self.image_positions(row) if i < len(case.images)]
@@ -189,7 +234,7 @@ class ExampleTable:
                     scores, fits = scores[shown], fits[shown]
                 values["scores"] = [[round_digits(value) for value in line] for line in scores]
                 match = ["".join("01"[bool(fit)] for fit in line) for line in fits]
-            elif not match and (case := self.cases[row]) is not None:
+            elif not match and (case := self.case(row)) is not None:
                 shown = self.image_positions(row)
                 match = ["".join("01"[fit] for fit in case.match[i]) for i in shown]
             if row in run.reasons:

@@ -37,7 +37,7 @@ from contrapose.report.results import (
     run_label,
     skipped_table,
 )
-from contrapose.report.run_examples import example_scores, is_debiased
+from contrapose.report.run_examples import ExampleScores, is_debiased
 from contrapose.results import AlphaReport, Results, RunRecord
 from contrapose.results.environment import describe_origin
 
@@ -103,7 +103,8 @@ def build_report(
     listed = distinguish_runs([runs] if isinstance(runs, RunRecord) else list(runs))
     table = ExampleTable(listed, [folder] * len(listed))
     explorer = build_explorer(table, beside=beside, start=start, progress=progress)
-    page = render_records(listed, explorer, title=title, lead=lead, first=first)
+    scored = [run.scored for run in table.runs]
+    page = render_records(listed, explorer, scored=scored, title=title, lead=lead, first=first)
     return ReportFiles(page, explorer.images)
 
 
@@ -111,6 +112,7 @@ def render_records(
     runs: Sequence[RunRecord],
     explorer: ExplorerData | None,
     *,
+    scored: Sequence[ExampleScores | None],
     title: str = "",
     lead: str = "",
     first: Sequence[str] = (),
@@ -121,7 +123,7 @@ def render_records(
         title=title,
         lead=lead,
         first=first,
-        equivariance=_equivariance_by_part(runs),
+        equivariance=_equivariance_by_part(runs, scored),
         explorer=explorer,
         skipped={run_label(run.results): run.spec.get("skipped", {}) for run in runs},
         scales=run_curves(runs),
@@ -288,18 +290,19 @@ def _alpha_plots(results: Sequence[Results]) -> str:
     return plots + (element("p", note, class_="note") if left else "")
 
 
-def _equivariance_by_part(runs: Sequence[RunRecord]) -> dict[str, dict[str, Equivariance]]:
+def _equivariance_by_part(
+    runs: Sequence[RunRecord], scored: Sequence[ExampleScores | None]
+) -> dict[str, dict[str, Equivariance]]:
     """Equivariance scores of the 2 × 2 examples by part and run.
 
     Runs with the prior taken out are left out: their tables hold the scores before that.
     """
     several = len({run.results.benchmark for run in runs}) > 1
     parts: dict[str, dict[str, Equivariance]] = {}
-    for run in runs:
-        scored = None if is_debiased(run.results) else example_scores(run)
-        if scored is None:
+    for run, examples in zip(runs, scored, strict=True):
+        if examples is None or is_debiased(run.results):
             continue
-        for part, scores in scored.equivariance().items():
+        for part, scores in examples.equivariance().items():
             name = f"{run.results.benchmark} · {part}" if several else part
             parts.setdefault(name, {})[run_label(run.results)] = scores
     return parts

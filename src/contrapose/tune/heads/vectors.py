@@ -12,6 +12,7 @@ from torch import Tensor
 
 from contrapose.arrays import find_distinct
 from contrapose.data import Gallery, ImageRef, Suite, in_memory_benchmark
+from contrapose.data.example_columns import ExampleColumns
 from contrapose.engine import AnswerStore, Progress, ScoringContext, distinct_images, embed_distinct
 from contrapose.engine.galleries import expand_prompts
 from contrapose.errors import InputError
@@ -132,7 +133,7 @@ def encode_panel(
         if isinstance(data, Gallery):
             refs += data.images
             texts += expand_prompts(data)
-        elif isinstance(data, list):
+        elif isinstance(data, list | ExampleColumns):
             refs += [image for example in data for image in example.images]
             texts += [text for example in data for text in example.texts]
     seen = distinct_images(refs)
@@ -151,7 +152,7 @@ def encode_panel(
     def with_rows(data: PartData) -> PartData:
         if isinstance(data, Gallery):
             return replace(data, images=tuple(row_of[ref] for ref in data.images))
-        if not isinstance(data, list):
+        if not isinstance(data, list | ExampleColumns):
             return data
         return [replace(it, images=tuple(row_of[ref] for ref in it.images)) for it in data]
 

@@ -1,0 +1,336 @@
+"""Columns of a user's file: all records at once, into few lists and arrays.
+
+The forms are those of `user_file`. Whatever is wrong, or said in a way that is not looked for here,
+makes the result None, and the careful reader reads the file record by record: it says where a fault
+is and why. A file that is read here has no fault that the careful reader would find.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contrapose.data.example_columns import (
+    ExampleColumns,
+    Positions,
+    first_appearances,
+    join_rows,
+    number_by_appearance,
+    row_starts,
+)
+from contrapose.data.examples import Match, TagValue, single_match
+from contrapose.data.images import ImageRef
+from contrapose.errors import ContraposeError
+from contrapose.files import (
+    MalformedError,
+    StrictProblems,
+    may_hold_surrogates,
+    read_text,
+    require_regular,
+    unique_keys,
+)
+
+Columns = dict[str, Sequence[Any]]
+"""Values of every field, record by record; None or empty text where a record lacks it."""
+
+EMPTY = (None, "")
+
+MAX_CELLS = 62
+"""Cells of a match matrix up to which it is a number of 64 bits."""
+
+LABELS = {"true": True, "false": False, "1": True, "0": False}
+"""Words of the field `label`."""
+
+TWO_OBJECTS = re.compile(r"}\s*,\s*{")
+
+
+class _DoubtError(Exception):
+    """The careful reader is needed."""
+
+
+def read_columns(path: Path, image: Callable[[str], ImageRef]) -> ExampleColumns | None:
+    """Read a file of examples by columns; None where the careful reader is needed.
+
+    Args:
+        path: a JSONL, CSV, TSV or Parquet file.
+        image: gives the reference of an image's name, or raises a `MalformedError`.
+    """
+    try:
+        columns, count = _read_fields(path)
+        return _build(_split_negatives(columns, count), image)
+    except (_DoubtError, MalformedError, ContraposeError):
+        return None
+    except (ValueError, TypeError, LookupError, RecursionError, OverflowError, OSError):
+        return None
+    except (csv.Error, StopIteration):
+        return None
+
+
+def _read_fields(path: Path) -> tuple[Columns, int]:
+    """Read the fields of all records, and count the records."""
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        return _read_parquet(path)
+    text = read_text(path, StrictProblems())
+    _require(not may_hold_surrogates(text))
+    if suffix in (".jsonl", ".ndjson"):
+        return _read_jsonl(text)
+    return _read_csv(text, "\t" if suffix == ".tsv" else ",")
+
+
+def _read_jsonl(text: str) -> tuple[Columns, int]:
+    """Decode all lines as one list, which has as many objects as there are lines.
+
+    Every line break parts two objects: it follows a `}` and precedes a `{`, and no text may hold
+    one. No comma does so, and therefore no line holds two objects.
+    """
+    text = text.replace("\r\n", "\n").rstrip("\n")
+    lines = text.count("\n") + 1
+    _require(text.count("}\n{") == lines - 1 and TWO_OBJECTS.search(text) is None)
+    listed = "[" + text.replace("\n", ",\n") + "]"
+    records = json.loads(listed, object_pairs_hook=unique_keys)
+    _require(len(records) == lines and set(map(type, records)) == {dict})
+    names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, records))))
+    return {name: [record.get(name) for record in records] for name in names}, lines
+
+
+def _read_csv(text: str, delimiter: str) -> tuple[Columns, int]:
+    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    _require(len(rows) > 1)
+    header = rows[0]
+    _require(len(set(header)) == len(header) and set(map(len, rows)) == {len(header)})
+    return dict(zip(header, zip(*rows[1:], strict=True), strict=True)), len(rows) - 1
+
+
+def _read_parquet(path: Path) -> tuple[Columns, int]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    require_regular(path)
+    try:
+        table = pq.read_table(path)
+        _require(len(set(table.column_names)) == len(table.column_names) and table.num_rows)
+        return {name: table[name].to_pylist() for name in table.column_names}, table.num_rows
+    except pa.ArrowException:
+        raise _DoubtError from None
+
+
+def _require(holds: object) -> None:
+    if not holds:
+        raise _DoubtError
+
+
+def _split_negatives(columns: Columns, count: int) -> Columns:
+    """Columns in which every record has an id, and each negative of a caption is an example."""
+    columns = {**columns, "id": _read_ids(columns.get("id"), count)}
+    if "caption" not in columns or not _is_absent(columns.get("texts")):
+        return columns
+    numbered = [name for name in columns if name.startswith("negative")]
+    if not numbered:
+        return columns
+    _require(numbered in (["negative"], ["negatives"]) and _is_absent(columns.get("kinds")))
+    (name,) = numbered
+    negatives = columns[name]
+    if name == "negative":
+        _require(set(map(type, negatives)) == {str} and all(negatives))
+        lists: Sequence[Any] = list(zip(negatives, strict=True))
+    else:
+        lists = _parse_cells(negatives)
+    sizes = list(map(len, lists))
+    _require(min(sizes) > 0)
+    ids = columns["id"]
+    if max(sizes) > 1:
+        ids = [
+            f"{stem}-{i}" if size > 1 else stem
+            for stem, size in zip(ids, sizes, strict=True)
+            for i in range(size)
+        ]
+    kept = {
+        field: list(chain.from_iterable(map(repeat, values, sizes)))
+        for field, values in columns.items()
+        if field in ("image", "images", "tags", "caption") or field.startswith("tag_")
+    }
+    texts = list(zip(kept.pop("caption"), chain.from_iterable(lists), strict=True))
+    return {**kept, "id": ids, "texts": texts, "right": [0] * len(texts)}
+
+
+def _read_ids(values: Sequence[Any] | None, count: int) -> Sequence[str]:
+    """Ids as texts; the position of a record where it has none."""
+    if values is None:
+        return list(map(str, range(count)))
+    kinds = set(map(type, values))
+    _require(kinds <= {str, int, type(None)})
+    if kinds == {str} and all(map(str.strip, values)):
+        return values
+    ids = [str(k) if value in EMPTY else str(value) for k, value in enumerate(values)]
+    _require(all(map(str.strip, ids)))  # the careful reader refuses a blank id
+    return ids
+
+
+def _build(columns: Columns, image: Callable[[str], ImageRef]) -> ExampleColumns:
+    ids = columns["id"]
+    names, image_starts = join_rows(_read_lists(columns, "images", "image"))
+    texts, text_starts = join_rows(_read_lists(columns, "texts", "text"))
+    distinct = dict(zip(dict.fromkeys(names), range(len(names)), strict=False))
+    images, captions = np.diff(image_starts), np.diff(text_starts)
+    matches, index = _read_matches(columns, images, captions)
+    return ExampleColumns(
+        ids=ids,
+        refs=[image(name) for name in distinct],
+        images=np.fromiter(map(distinct.__getitem__, names), np.int64, len(names)),
+        image_starts=image_starts,
+        texts=texts,
+        text_starts=text_starts,
+        matches=matches,
+        match_index=index,
+        tags=_read_tags(columns),
+    )
+
+
+def _is_absent(values: Sequence[Any] | None) -> bool:
+    return values is None or not any(value not in EMPTY for value in values)
+
+
+def _is_full(values: Sequence[Any]) -> bool:
+    return all(value not in EMPTY for value in values) if None in values else "" not in values
+
+
+def _read_lists(columns: Columns, several: str, one: str) -> Sequence[Sequence[str]]:
+    """Lists of texts of all records, by the same field in all; none is empty, nor a text."""
+    if not _is_absent(columns.get(several)):
+        _require(_is_full(columns[several]))
+        lists = _parse_cells(columns[several])
+    elif not _is_absent(columns.get(one)):
+        _require(_is_full(columns[one]))
+        lists = list(zip(columns[one], strict=True))
+    else:
+        numbered = [columns[name] for i in range(len(columns)) if (name := f"{one}_{i}") in columns]
+        _require(numbered and all(f"{one}_{i}" in columns for i in range(len(numbered))))
+        lists = list(zip(*numbered, strict=True))
+        if not all(map(_is_full, numbered)):
+            lists = [tuple(_until_empty(row)) for row in lists]
+    flat = list(chain.from_iterable(lists))
+    _require(set(map(type, flat)) == {str} and all(map(str.strip, flat)) and all(lists))
+    return lists
+
+
+def _until_empty(row: Sequence[Any]) -> Iterator[Any]:
+    for value in row:
+        if value in EMPTY:
+            return
+        yield value
+
+
+def _parse_cells(values: Sequence[Any]) -> Sequence[Any]:
+    """Lists or objects as they are, or from the JSON in all cells."""
+    kinds = set(map(type, values))
+    if str in kinds:
+        _require(kinds == {str} and not any(map(may_hold_surrogates, values)))
+        decode = json.JSONDecoder(object_pairs_hook=unique_keys).raw_decode
+        parsed, ends = zip(*map(decode, values), strict=True)
+        _require(all(map(int.__eq__, ends, map(len, values))))
+        values, kinds = parsed, set(map(type, parsed))
+    _require(kinds <= {list, tuple} or kinds == {dict})
+    return values
+
+
+def _read_matches(
+    columns: Columns, images: Positions, captions: Positions
+) -> tuple[list[Match], Positions]:
+    """Distinct match matrices, and which an example has."""
+    single = bool((images * captions == 1).all())
+    if not _is_absent(columns.get("match")):
+        return _read_matrices(columns["match"], images, captions)
+    labels = columns.get("label")
+    if labels is not None and not _is_absent(labels):
+        _require(single and _is_full(labels) and set(map(type, labels)) <= {str, int, bool})
+        known = {label: LABELS[str(label).strip().lower()] for label in set(labels)}
+        matches: dict[Match, int] = {}
+        number = {
+            label: matches.setdefault(((known[label],),), len(matches))
+            for label in dict.fromkeys(labels)
+        }
+        return list(matches), np.fromiter(map(number.__getitem__, labels), np.int64, len(labels))
+    right = columns.get("right", ())
+    kinds = set(map(type, right))
+    if kinds == {str}:
+        _require(all(map(str.isdecimal, right)) and "".join(right).isascii())
+        right, kinds = list(map(int, right)), {int}
+    _require(kinds == {int} and (images == 1).all())
+    rights = np.array(right, dtype=np.int64)
+    _require((rights >= 0).all() and (rights < captions).all())
+    index = number_by_appearance(captions * (int(captions.max()) + 1) + rights)
+    first = first_appearances(index)
+    pairs = zip(captions[first].tolist(), rights[first].tolist(), strict=True)
+    return [single_match(count, which) for count, which in pairs], index
+
+
+def _read_matrices(
+    values: Sequence[Any], images: Positions, captions: Positions
+) -> tuple[list[Match], Positions]:
+    """Distinct matrices of true and false, by the number that their cells write in binary."""
+    _require(_is_full(values))
+    lists = _parse_cells(values)
+    rows, row_begins = join_rows(lists)
+    _require(set(map(type, rows)) <= {list, tuple} and (np.diff(row_begins) == images).all())
+    cells, cell_begins = join_rows(rows)
+    _require((np.diff(cell_begins) == np.repeat(captions, images)).all())
+    sizes = images * captions
+    _require(set(map(type, cells)) == {bool} and sizes.max() <= MAX_CELLS)
+    starts = row_starts(sizes)
+    bits = np.array(cells, dtype=np.int64) << (
+        np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
+    )
+    numbers = np.add.reduceat(bits, starts[:-1])
+    _require(((numbers > 0) | (sizes == 1)).all())
+    _, number_codes = np.unique(numbers, return_inverse=True)
+    codes = (number_codes * (MAX_CELLS + 1) + images) * (MAX_CELLS + 1) + captions
+    index = number_by_appearance(codes)
+    firsts = first_appearances(index).tolist()
+    return [tuple(tuple(row) for row in lists[k]) for k in firsts], index
+
+
+def _read_tags(columns: Columns) -> dict[str, Sequence[TagValue | None]]:
+    tags: dict[str, Sequence[Any]] = {
+        name.removeprefix("tag_"): values
+        for name, values in columns.items()
+        if name.startswith("tag_")
+    }
+    objects = columns.get("tags")
+    if objects is not None and not _is_absent(objects):
+        if not _is_full(objects):
+            blank = "{}" if str in set(map(type, objects)) else {}
+            objects = [blank if value in EMPTY else value for value in objects]
+        objects = _parse_cells(objects)
+        _require(set(map(type, objects)) == {dict})
+        names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, objects))))
+        _require(not tags.keys() & names.keys())
+        tags |= {name: [value.get(name) for value in objects] for name in names}
+    read = {name: _read_tag(values) for name, values in tags.items()}
+    return {name: values for name, values in read.items() if any(values)}
+
+
+def _read_tag(values: Sequence[Any]) -> Sequence[TagValue | None]:
+    if set(map(type, values)) == {str} and "" not in values:
+        return values
+    return [_tag_value(value) for value in values]
+
+
+def _tag_value(value: Any) -> TagValue | None:
+    if value in (None, "", []):
+        return None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        _require(all(isinstance(item, str) for item in value))
+        return tuple(value)
+    _require(isinstance(value, int | float))
+    return str(value)
