@@ -189,7 +189,8 @@ def test_a_model_of_one_number_of_frames(folder: Path) -> None:
     any_number = replace(example, images=(VideoRef(folder / "a.mp4"),))
     score_examples(ScoringContext(model), "itm", [any_number])
     assert {frames for frames, _ in model.pairs} == {"4"}
-    assert "4 frames of a video at once, by its video input" in describe_videos(model, [[any_number]])
+    words = describe_videos(model, [[any_number]])
+    assert "4 frames of a video at once, by its video input" in words
     with pytest.raises(InputError, match=r"4 frames of a video, and no other number.*frames=4"):
         score_examples(ScoringContext(model), "itm", [example])
 
