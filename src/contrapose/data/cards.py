@@ -109,6 +109,7 @@ class Card:
         option_kinds: kind of each caption of a choice, empty for that of the tag `template`; the
             kinds of wrong choices are then counted.
         question: what `vqa` asks where the captions are questions; `{}` stands for the caption.
+        answers: the two answers that `vqa` compares, by the tag `type` of the question.
         download: where its files can be fetched from, or the steps by hand; None where there is
             nothing to fetch.
     """
@@ -138,6 +139,7 @@ class Card:
     disputed: tuple[str, str] | None = None
     option_kinds: tuple[str, ...] = ()
     question: str = ""
+    answers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     download: Download | Manual | None = None
 
 

@@ -197,6 +197,8 @@ def _find_example_misfit(card: Card, score: str) -> str:
     compares_captions = find_shape(card).debiasing is not None
     if (score in TEXT_ONLY_SCORES or score in DEBIASED) and not compares_captions:
         return "there is no choice among captions"
+    if card.answers and score in ("itc", "itm", "lm"):
+        return f"its questions have two answers, and {score} gives neither: ask vqa"
     if card.family in ANSWERED and score in ("itc", "lm"):
         return f"its questions need a yes or a no, and {score} says neither: ask vqa, itm or chat"
     return ""

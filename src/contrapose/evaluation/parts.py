@@ -27,6 +27,7 @@ from contrapose.engine import (
 )
 from contrapose.engine.score_names import is_chat
 from contrapose.errors import InputError, option
+from contrapose.evaluation.answer_pairs import PAIR_THRESHOLD, has_answer_pairs, score_answer_pairs
 from contrapose.evaluation.selection import BenchmarkLike, ScoringOptions, Selection
 from contrapose.evaluation.skips import (
     NothingLeftError,
@@ -143,10 +144,18 @@ def score_parts(
     }
     if is_chat(score) or not parts:
         return {}
+    cards = {name: selection.parts[name][0].card for name in parts}
+    paired = {
+        name: score_answer_pairs(context, cards[name], parts.pop(name))
+        for name in list(parts)
+        if has_answer_pairs(context, cards[name], score)
+    }
+    if not parts:
+        return paired
     answers = score_example_parts(context, DEBIASED.get(score, score), list(parts.values()))
     if score == "lm-alpha" and len(parts) > 1:
         score_priors_ahead(context, [example for data in parts.values() for example in data])
-    return dict(zip(parts, answers, strict=True))
+    return {**paired, **dict(zip(parts, answers, strict=True))}
 
 
 def ask_own_question(context: ScoringContext, selection: Selection, score: str) -> ScoringContext:
@@ -203,6 +212,8 @@ def run_part(
         tokens = _score_tokens(context, score, data, answers, request)
         table = answers_table(kept, prefix, tokens=tokens)
         threshold = HALF if score == "vqa" else None
+        if has_answer_pairs(context, card, score):
+            threshold = PAIR_THRESHOLD
         if score == "itm" and card.family in JUDGED and kept.scores[kept.frame.present].min() < 0:
             threshold = 0.0
         question = MeasureInput(kept, card, threshold=threshold, cosines=score == "itc")

@@ -17,6 +17,7 @@ from contrapose.engine import (
     store_key,
 )
 from contrapose.errors import InputError
+from contrapose.evaluation.answer_pairs import describe_answer_pairs, has_answer_pairs
 from contrapose.evaluation.jobs import find_fitting_parts, report_phase
 from contrapose.evaluation.parts import (
     DEBIASED,
@@ -45,6 +46,7 @@ from contrapose.results.tables import RunRecord, ScoreTable, stack_tables
 from contrapose.scores import Skip
 
 if TYPE_CHECKING:
+    from contrapose.data import Card
     from contrapose.evaluation.chat import ChatTranscript
 
 
@@ -129,6 +131,7 @@ def run_selection(
     data = [data for _, data in selection.parts.values()]
     examples = [part for part in data if isinstance(part, list | ExampleColumns)]
     videos = describe_videos(context.model, examples)
+    paired = _describe_paired(context, [part.part.card for part in parts.values()], score)
     alphas = {name: part.alpha for name, part in parts.items() if part.alpha is not None}
     chats = {name: part.chat for name, part in parts.items() if part.chat is not None}
     summary = _summarize(context, parts, request)
@@ -156,7 +159,7 @@ def run_selection(
         usage=usage,
         notes=(
             *official_notes(request.protocol, (part.part.card for part in parts.values())),
-            *provenance_notes(context, score, alphas.values()),
+            *(provenance_notes(context, score, alphas.values()) if not paired else paired[:1]),
             *filter(None, (videos,)),
             *measured.notes,
             *summary.notes,
@@ -166,6 +169,8 @@ def run_selection(
         ),
     )
     spec = provenance(context, score, alphas.values(), videos)
+    if paired:
+        spec["stored_as"] = paired[1]
     if scales := {name or "all": dict(part.spec) for name, part in parts.items() if part.spec}:
         spec["edits"] = scales
     if skipped:
@@ -182,6 +187,12 @@ def run_selection(
     tables = [part.table for part in parts.values() if part.table is not None]
     scores = stack_tables(tables) if tables else None
     return RunRecord(request, scores, measured, results, spec, replies, selection.units())
+
+
+def _describe_paired(context: ScoringContext, cards: Sequence[Card], score: str) -> tuple[str, ...]:
+    """Note and name of a score of two answers; empty where it is another."""
+    card = next((card for card in cards if has_answer_pairs(context, card, score)), None)
+    return () if card is None else describe_answer_pairs(context, card)
 
 
 def _join_chats(

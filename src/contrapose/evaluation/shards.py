@@ -24,6 +24,7 @@ from contrapose.engine.chat import collect_replies
 from contrapose.engine.chat_prompts import find_template
 from contrapose.engine.score_names import is_chat
 from contrapose.errors import InputError
+from contrapose.evaluation.answer_pairs import has_answer_pairs, score_answer_pair_share
 from contrapose.evaluation.parts import DEBIASED, EvalRequest
 from contrapose.evaluation.selection import PartData, Selection
 from contrapose.results.shapes import find_shape
@@ -57,6 +58,10 @@ def score_selection_share(
         for name in names
         if isinstance(data := selection.parts[name][1], list | ExampleColumns) and data
     }
+    for name in list(examples):
+        card = selection.parts[name][0].card
+        if has_answer_pairs(context, card, score):
+            score_answer_pair_share(context, card, examples.pop(name))
     if examples and not is_chat(score):
         score_example_share(context, base, list(examples.values()))
         if score == "lm-alpha" and len(examples) > 1:

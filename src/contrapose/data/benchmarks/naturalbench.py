@@ -55,6 +55,8 @@ CARD = Card(
     by=("type",),
     match=diagonal_match(2),
     scores="naturalbench",
+    question="{}",
+    answers={"yes_no": ("Yes", "No"), "multiple_choice": ("A", "B")},
     official="the released script reads replies as this one: the first of the two words counts, a "
     "reply without them is wrong",
     errata="the task file of lmms-eval asks for `naturalbench_ACC`, which its own code calls "
