@@ -12,9 +12,16 @@ import pytest
 import torch
 from PIL import Image
 
-from contrapose.data import Example, ImageRef
+from contrapose.data import Example, Gallery, ImageRef
 from contrapose.data.video_clips import VideoClip, VideoRef
-from contrapose.engine import AnswerStore, OtherImages, ScoringContext, score_examples, score_priors
+from contrapose.engine import (
+    AnswerStore,
+    OtherImages,
+    ScoringContext,
+    score_examples,
+    score_gallery,
+    score_priors,
+)
 from contrapose.engine.videos import describe_videos, expand_videos
 from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models
@@ -69,6 +76,28 @@ def test_the_score_is_the_mean_over_frames(score: str, folder: Path) -> None:
         frames = score_examples(ScoringContext(Fake()), score, [wanted]).scores[0]
         assert row == pytest.approx(frames.mean(axis=0), abs=1e-12)
     assert not answers.frame.present[0, 1].any()
+
+
+@pytest.mark.parametrize("score", ["itc", "itm"])
+def test_galleries_of_videos(score: str, folder: Path) -> None:
+    clips = [VideoRef(folder / f"{name}.mp4", frames=n) for name, n in (("a", 3), ("b", 2))]
+    still = apart(folder, "a").images[0]
+    gone = VideoRef(folder / "none.mp4")
+    images = (clips[0], still, gone, clips[1])
+    gallery = Gallery("films", images, TEXTS, ((0, 0), (1, 0), (2, 1), (3, 1)))
+    matrix = score_gallery(ScoringContext(Fake()), score, gallery)
+    assert set(matrix.skipped_rows) == {2}
+    assert matrix.skipped_rows[2].reason == "the video is not there"
+    for i in (0, 1, 3):
+        example = Example("x", (images[i],), TEXTS, ((True, False),))
+        wanted = score_examples(ScoringContext(Fake()), score, [example]).scores[0, 0]
+        assert matrix.scores[i] == pytest.approx(wanted, abs=1e-6)
+    reader = FilmReader(video_input="video")
+    pairs = Gallery("films", tuple(clips), TEXTS, ((0, 0), (1, 1)))
+    score_gallery(ScoringContext(reader), "itm", pairs)
+    assert {frames for frames, _ in reader.pairs} == {"3", "2"}
+    note = describe_videos(reader, [], pairs.images)
+    assert "2 to 3 frames of a video at once, by its video input" in note
 
 
 def test_frames_are_stored_like_images(folder: Path, tmp_path: Path) -> None:

@@ -223,7 +223,12 @@ class VideoRef(ImageRef):
 
 def has_videos(examples: Iterable[Example]) -> bool:
     """Whether an image of the examples is a video."""
-    return any(isinstance(ref.source, VideoClip) for ref in distinct_refs(examples))
+    return has_video_images(distinct_refs(examples))
+
+
+def has_video_images(images: Iterable[ImageRef]) -> bool:
+    """Whether one of the images is a video."""
+    return any(isinstance(ref.source, VideoClip) for ref in images)
 
 
 def set_frames(examples: Sequence[Example], frames: int, *, alone: bool) -> list[Example]:
@@ -234,13 +239,23 @@ def set_frames(examples: Sequence[Example], frames: int, *, alone: bool) -> list
         frames: number of frames.
         alone: whether every frame is scored by itself.
     """
+    return [
+        replace(example, images=set_image_frames(example.images, frames, alone=alone))
+        for example in examples
+    ]
+
+
+def set_image_frames(
+    images: Iterable[ImageRef], frames: int, *, alone: bool
+) -> tuple[ImageRef, ...]:
+    """Images whose videos have so many frames; see `set_frames`."""
 
     def change(ref: ImageRef) -> ImageRef:
         if not isinstance(ref.source, VideoClip):
             return ref
         return ImageRef(ref.key, source=replace(ref.source, frames=frames, alone=alone))
 
-    return [replace(example, images=tuple(map(change, example.images))) for example in examples]
+    return tuple(map(change, images))
 
 
 def parse_frames(frames: int | str) -> tuple[int, bool]:

@@ -8,6 +8,9 @@ ranking.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 
 from contrapose.arrays import find_distinct, normalize_rows
@@ -29,6 +32,7 @@ from contrapose.engine.score_types import (
     describe_prior,
     require_score,
 )
+from contrapose.engine.videos import expand_gallery
 from contrapose.errors import InputError, option
 from contrapose.metrics import BoolArray, FloatArray, log_prior
 from contrapose.models import Encoder
@@ -151,7 +155,9 @@ def score_gallery_share(
         vectors = _embed_gallery(context, gallery)
         if context.shard is not None and context.shard.waits_for("itc"):
             return False
-        of_image, of_text = _select_candidates(_cosines(gallery, *vectors), rerank, gallery)
+        of_image, of_text = _select_candidates(
+            _cosines(context, gallery, *vectors), rerank, gallery
+        )
         selected = of_image | of_text
     _score_selected(context, score, gallery, selected)
     return True
@@ -186,40 +192,52 @@ def _select_candidates(
 
 
 def _embed_gallery(context: ScoringContext, gallery: Gallery) -> tuple[FloatArray, FloatArray]:
-    """Embed all images and all texts, class names in every template."""
-    distinct = distinct_images(gallery.images)
+    """Embed all images, or frames of videos, and all texts, class names in every template."""
+    distinct = distinct_images(expand_gallery(context.model, gallery.images).images)
     context.skips.images.update(distinct.unreadable)
     captions, text_index = find_distinct(expand_prompts(gallery))
     images, words = embed_distinct(context, distinct.refs, distinct.ids, captions)
     return images[distinct.index], words[text_index]
 
 
-def _cosines(gallery: Gallery, images: FloatArray, words: FloatArray) -> FloatArray:
-    """Compute cosines of all images with all texts, or with the classes' prompt ensembles."""
+def _cosines(
+    context: ScoringContext, gallery: Gallery, images: FloatArray, words: FloatArray
+) -> FloatArray:
+    """Compute cosines of all images with all texts, or with the classes' prompt ensembles.
+
+    That of a video is the mean of its frames' cosines, which is the cosine of their mean vector
+    where a frame has one vector.
+    """
     shape = len(gallery.images), len(gallery.texts)
     if not images.size or not words.size:
         return np.full(shape, np.nan)
     ensembles = normalize_rows(words.reshape(shape[1], -1, words.shape[1]).mean(axis=1))
-    return grid_cosines(images, ensembles)
+    frames = expand_gallery(context.model, gallery.images)
+    if images.shape[1] == ensembles.shape[1]:
+        return grid_cosines(frames.average(images), ensembles)
+    return frames.average(grid_cosines(images, ensembles))
 
 
 def _score_cosines(context: ScoringContext, gallery: Gallery) -> ScoreMatrix:
-    scores = _cosines(gallery, *_embed_gallery(context, gallery))
+    scores = _cosines(context, gallery, *_embed_gallery(context, gallery))
     return _build_matrix(context, "itc", gallery, scores)
 
 
 def _score_selected(
     context: ScoringContext, score: str, gallery: Gallery, selected: BoolArray
 ) -> FloatArray:
-    """Score the selected pairs, NaN elsewhere; class names are averaged over the templates."""
+    """Score the selected pairs, NaN elsewhere; frames and templates are averaged."""
     templates = len(gallery.templates or ("{}",))
-    pairs = np.argwhere(selected)
+    frames = expand_gallery(context.model, gallery.images)
+    pairs, begins = frames.expand_pairs(np.argwhere(selected))
     texts = pairs[:, 1, None] * templates + np.arange(templates)
     cells = np.stack([np.repeat(pairs[:, 0], templates), texts.reshape(-1)], axis=1)
-    plan = plan_cells(gallery.images, expand_prompts(gallery), cells)
-    values = score_pairs(context, score, plan)[plan.pair_index]
+    plan = plan_cells(frames.images, expand_prompts(gallery), cells)
+    values = score_pairs(context, score, plan)[plan.pair_index].reshape(-1, templates).mean(axis=1)
     scores = np.full(selected.shape, np.nan)
-    scores[selected] = values.reshape(-1, templates).mean(axis=1)
+    if len(begins):
+        counts = np.diff([*begins, len(values)])
+        scores[selected] = np.add.reduceat(values, begins) / counts
     return scores
 
 
@@ -231,8 +249,10 @@ def _build_matrix(
     holes = np.isnan(scores)
     if not holes.any():
         return ScoreMatrix(scores, notes=notes)
-    distinct = distinct_images(gallery.images)
-    image_ids = [distinct.ids[i] for i in distinct.index.tolist()]
+    frames = expand_gallery(context.model, gallery.images)
+    distinct = distinct_images(frames.images)
+    frame_ids = [distinct.ids[i] for i in distinct.index.tolist()]
+    image_ids = [_find_skipped(context, frame_ids[a:b]) for a, b in pairwise(frames.starts)]
     prompts = expand_prompts(gallery)
     templates = len(prompts) // len(gallery.texts)
     text_ids = compute_caption_ids(context, prompts)
@@ -249,6 +269,11 @@ def _build_matrix(
         reasons = (context.skips.why(score, image_ids[i], text) for text in of_text)
         columns[j] = next((skip for skip in reasons if skip is not None), UNKNOWN_SKIP)
     return ScoreMatrix(scores, skipped_rows=rows, skipped_columns=columns, notes=notes)
+
+
+def _find_skipped(context: ScoringContext, ids: Sequence[str]) -> str:
+    """First id that was skipped, or else the first: that of an image, or of a video's frames."""
+    return next((name for name in ids if name in context.skips.images), ids[0])
 
 
 def expand_prompts(gallery: Gallery) -> list[str]:
@@ -293,7 +318,7 @@ def compute_gallery_prior(
 
 def score_gallery_texts(context: ScoringContext, score: str, gallery: Gallery) -> FloatArray:
     """Compute log P(T) of a gallery's texts in every template, under noise or a folder's images."""
-    images = distinct_images(gallery.images)
+    images = distinct_images(expand_gallery(context.model, gallery.images).images)
     captions, index = find_distinct(expand_prompts(gallery))
     plan = ScoringPlan(
         tuple(images.refs), tuple(images.ids), tuple(captions), tuple(compute_text_ids(captions)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -92,6 +93,47 @@ def expand_videos(model: Model, examples: Sequence[Example]) -> FrameExamples:
     return FrameExamples(expanded, table)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameGallery:
+    """Images of a gallery with the frames of videos in place of the videos.
+
+    Attributes:
+        images: the frames of all images, one after another; an image that is no video is one.
+        starts: (n + 1,) position of each image's first frame, and the number of all frames.
+    """
+
+    images: tuple[ImageRef, ...]
+    starts: IntArray
+
+    @property
+    def counts(self) -> IntArray:
+        """(n,) number of frames of each image."""
+        return np.diff(self.starts)
+
+    def average(self, rows: FloatArray) -> FloatArray:
+        """Average rows of frames (f, …) over each image (n, …); NaN makes the mean NaN."""
+        if len(self.starts) == len(rows) + 1:
+            return rows
+        means: FloatArray = np.add.reduceat(rows, self.starts[:-1], axis=0)
+        means /= self.counts.reshape(-1, *[1] * (rows.ndim - 1)).astype(rows.dtype)
+        return means
+
+    def expand_pairs(self, pairs: IntArray) -> tuple[IntArray, IntArray]:
+        """Pairs (p, 2) of images and texts as pairs of frames and texts, and where each begins."""
+        counts = self.counts[pairs[:, 0]]
+        begins = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
+        within = np.arange(int(counts.sum())) - np.repeat(begins, counts)
+        frames = np.repeat(self.starts[pairs[:, 0]], counts) + within
+        return np.stack([frames, np.repeat(pairs[:, 1], counts)], axis=1), begins
+
+
+def expand_gallery(model: Model, images: Sequence[ImageRef]) -> FrameGallery:
+    """Put frames in place of the videos of a gallery; those that cannot be read stay."""
+    several = [_list_frames(model, ref) for ref in images]
+    starts = np.cumsum([0, *map(len, several)], dtype=np.int64)
+    return FrameGallery(tuple(frame for frames in several for frame in frames), starts)
+
+
 def _list_frames(model: Model, ref: ImageRef) -> tuple[ImageRef, ...]:
     """Frames of a video, or one clip that the model reads at once."""
     if not isinstance(ref.source, VideoClip):
@@ -143,12 +185,19 @@ def prepare_video(model: Model, clip: VideoClip) -> ImageLike:
     return model.prepare_video(clip.read(), FrameTiming(*clip.timing()))
 
 
-def describe_videos(model: Model, parts: Sequence[Sequence[Example]]) -> str:
-    """Describe how videos of several benchmarks are scored, without a period; empty without any."""
+def describe_videos(
+    model: Model, parts: Sequence[Sequence[Example]], images: Sequence[ImageRef] = ()
+) -> str:
+    """Describe how videos are scored, in a sentence without its period; empty without videos.
+
+    Args:
+        model: the model that scores.
+        parts: the examples of several benchmarks.
+        images: those of galleries.
+    """
     clips = [
         choose_form(model, ref.source)
-        for examples in parts
-        for ref in distinct_refs(examples)
+        for ref in chain(*map(distinct_refs, parts), images)
         if isinstance(ref.source, VideoClip)
     ]
     if not clips:

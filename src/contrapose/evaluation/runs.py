@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from contrapose import __version__
+from contrapose.data import Gallery
 from contrapose.data.example_columns import ExampleColumns
 from contrapose.engine import (
     SCORES,
@@ -129,8 +130,11 @@ def run_selection(
     if not parts:
         raise InputError(f"{selection.name}: {notes[0]}.")
     data = [data for _, data in selection.parts.values()]
-    examples = [part for part in data if isinstance(part, list | ExampleColumns)]
-    videos = describe_videos(context.model, examples)
+    videos = describe_videos(
+        context.model,
+        [part for part in data if isinstance(part, list | ExampleColumns)],
+        [image for part in data if isinstance(part, Gallery) for image in part.images],
+    )
     paired = _describe_paired(context, [part.part.card for part in parts.values()], score)
     alphas = {name: part.alpha for name, part in parts.items() if part.alpha is not None}
     chats = {name: part.chat for name, part in parts.items() if part.chat is not None}

@@ -24,7 +24,12 @@ from contrapose.data import (
 )
 from contrapose.data.example_columns import ExampleColumns, ExampleMap
 from contrapose.data.examples import query_examples
-from contrapose.data.video_clips import has_videos, set_frames
+from contrapose.data.video_clips import (
+    has_video_images,
+    has_videos,
+    set_frames,
+    set_image_frames,
+)
 from contrapose.engine import CachePolicy
 from contrapose.errors import InputError, SubsetError, option
 from contrapose.files import Problems, StrictProblems, did_you_mean
@@ -344,17 +349,21 @@ def with_frames(selection: Selection, frames: int, *, alone: bool) -> Selection:
     Raises:
         InputError: it has no videos.
     """
-    parts = {
-        name: (
-            benchmark,
-            set_frames(data, frames, alone=alone)
-            if isinstance(data, list | ExampleColumns)
-            else data,
-        )
-        for name, (benchmark, data) in selection.parts.items()
-    }
-    examples = [data for _, data in parts.values() if isinstance(data, list | ExampleColumns)]
-    if not any(map(has_videos, examples)):
+
+    def change(data: PartData) -> PartData:
+        if isinstance(data, list | ExampleColumns):
+            return set_frames(data, frames, alone=alone)
+        if isinstance(data, Gallery):
+            return replace(data, images=set_image_frames(data.images, frames, alone=alone))
+        return data
+
+    parts = {name: (one, change(data)) for name, (one, data) in selection.parts.items()}
+    if not any(
+        has_videos(data)
+        if isinstance(data, list | ExampleColumns)
+        else has_video_images(data.images)
+        for _, data in parts.values()
+    ):
         raise InputError(f"{option('frames')} is for videos, and {selection.name} has none.")
     return replace(selection, parts=parts)
 

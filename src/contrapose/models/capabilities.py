@@ -265,28 +265,22 @@ class FrameTiming:
 
 @runtime_checkable
 class VideoReader(Protocol):
-    """A model that can be given several frames of a video at once.
+    """A model that can be given several frames of a video at once; others get one after the other.
 
-    Videos are otherwise scored frame by frame, and the scores averaged. A model that takes one
-    number of frames and no other has an attribute `frame_count`. One whose video input cannot be
-    used here has an attribute `video_obstacle`: the sentence that says why.
+    One that takes a single number of frames has an attribute `frame_count`; one whose video input
+    cannot be used has `video_obstacle`, the sentence that says why.
     """
 
     @property
     def video_input(self) -> str:
-        """Kind of its input: `video`, or `images` for frames as the images of one turn.
-
-        Part of the identity of a stored score.
-        """
+        """Input in a stored score's identity: `video`, or `images` for those of one turn."""
 
     @property
     def max_frames(self) -> int:
         """Most frames that it reads at once; 0 where it is given one after the other."""
 
     def prepare_video(self, frames: Sequence[Image], timing: FrameTiming) -> PreparedImage:
-        """Preprocess the frames of a video on the CPU; thread-safe.
-
-        The result may be given wherever an image may.
+        """Preprocess the frames of a video on the CPU, thread-safe; given wherever an image may be.
 
         Raises:
             InputError: they are too many or too large.

@@ -14,6 +14,7 @@ from contrapose.data import Gallery, Suite, find_benchmark, find_single_benchmar
 from contrapose.data.video_clips import VideoClip
 from contrapose.errors import InputError
 from contrapose.files import ProblemList, StrictProblems
+from tests.videos import encode_video, gray_frames
 
 ROW: dict[str, Any] = {
     "image_path": "data/coco/images/val2017/1.jpg",
@@ -113,3 +114,27 @@ def test_parts() -> None:
     assert [part for part in suite.parts if part.endswith("mcq")] == [
         "coco-mcq", "voc-mcq", "syn-mcq", "msrvtt-mcq",
     ]  # fmt: skip
+
+
+def test_galleries_of_videos(tmp_path: Path) -> None:
+    pytest.importorskip("av")
+    folder = tmp_path / "videos"
+    for name, frames in (("video1", gray_frames(12)), ("video2", gray_frames(12)[::-1])):
+        encode_video(folder / f"{name}.mp4", frames)
+    (folder / "empty.mp4").touch()
+    rows = [
+        {"filepath": f"/theirs/all/{name}.mp4", "image_id": name, "captions": str([text])}
+        for name, text in (("video1", "a"), ("video2", "b"), ("empty", "c"))
+    ]
+    for file in ("msr_vtt_retrieval.csv", "msr_vtt_retrieval_rephrased_llama.csv"):
+        write_rows(folder / file, rows)
+    for part in ("msrvtt-retrieval", "msrvtt-negated-retrieval"):
+        gallery = find_single_benchmark(f"negbench/{part}").read(tmp_path, StrictProblems())
+        assert isinstance(gallery, Gallery)
+        assert [image.key for image in gallery.images] == ["video1.mp4", "video2.mp4", "empty.mp4"]
+        assert gallery.pairs == ((0, 0), (1, 1), (2, 2))
+    options: dict[str, Any] = {"root": tmp_path, "cache": False, "resamples": 100}
+    run = cp.evaluate("tiny-clip", on="negbench/msrvtt-retrieval", frames=2, **options)
+    assert "mean of the scores of 2 frames" in run.results.notes[0]
+    assert run.results.skipped is not None
+    assert set(run.results.skipped.reasons) == {"the video is empty: a video of 0 bytes"}

@@ -27,9 +27,9 @@ ERRATA = (
     "the language model that rephrased them, such as “(this caption was fine …)”. Of the tables of "
     "COCO's and HardNeg-Syn's questions, of the videos and of negated retrieval the first rows "
     "were seen; the columns of the others are those that the released script reads. The numbers of "
-    "COCO's and VOC's questions are those of the released table of results; how many frames of a "
-    "video the authors read was not seen"
+    "COCO's and VOC's questions are those of the released table of results"
 )
+FRAMES = "The released code reads 4 frames of a video"
 TEMPLATES = ("positive", "negative", "hybrid")
 """Kinds of captions: what is there, what is not, and both."""
 
@@ -94,6 +94,7 @@ VIDEO = replace(
     layout="videos/msr_vtt_mcq_rephrased_llama.csv, here or in data/\nvideos/*.mp4",
     counts={},
     match=None,
+    official=f"{CHOICE.official}. {FRAMES}",
 )
 
 CHEXPERT = replace(
@@ -165,6 +166,23 @@ GENERATED_NEGATED = replace(
     "synthetic_visual_negation/data/{positive,negative}/*.png",
 )
 
+VIDEO_RETRIEVAL = replace(
+    RETRIEVAL,
+    name="negbench/msrvtt-retrieval",
+    title="NegBench, MSR-VTT: find the video of a caption",
+    license=VIDEO.license,
+    layout="videos/msr_vtt_retrieval.csv, here or in data/\nvideos/*.mp4",
+    shape="N × M",
+    official=f"{RETRIEVAL.official}. {FRAMES}",
+)
+
+VIDEO_NEGATED = replace(
+    VIDEO_RETRIEVAL,
+    name="negbench/msrvtt-negated-retrieval",
+    title="NegBench, MSR-VTT: find the video of a caption that also says what is not there",
+    layout="videos/msr_vtt_retrieval_rephrased_llama.csv, here or in data/\nvideos/*.mp4",
+)
+
 FOLDERS = (
     "val2017",
     "coco/images/val2017",
@@ -196,7 +214,7 @@ def _locate(record: Record, root: Path, path: str, card: Card) -> ImageRef:
         name = "/".join(ends[1:]) if len(ends) > 1 else plain
     if not name.strip("/"):
         raise MalformedError(f"record {record.key}: {path!r} names no image.")
-    if card is VIDEO:
+    if "/msrvtt-" in card.name:
         return VideoRef(find_image(root, name, *VIDEO_FOLDERS), key=name)
     return ImageRef(name, find_image(root, name, *FOLDERS))
 
@@ -271,7 +289,10 @@ def _parse_captions(record: Record) -> list[str]:
 
 
 CHOICES = (CHOICE, VOC, GENERATED, VIDEO, CHEXPERT, CONTROL)
-GALLERIES = (RETRIEVAL, NEGATED, GENERATED_RETRIEVAL, GENERATED_NEGATED)
+GALLERIES = (
+    *(RETRIEVAL, NEGATED, GENERATED_RETRIEVAL, GENERATED_NEGATED),
+    *(VIDEO_RETRIEVAL, VIDEO_NEGATED),
+)
 
 BENCHMARK = Suite(
     "negbench",
