@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from contrapose.resize_crop import ResizeCrop
 
     PreparedImage: TypeAlias = Tensor | Mapping[str, Tensor]
-    """One image as the `prepare_image` or `noise_images` of the same model returns it: pixels
-    (channels, height, width), or named tensors."""
+    """One image as `prepare_image` of the same model returns it: pixels, or named tensors."""
     ImageLike: TypeAlias = Image | PreparedImage
     """Input image: decoded RGB, or prepared already."""
     AnyImage: TypeAlias = "ImageLike | EncodedImage"
@@ -70,10 +69,7 @@ class ImagePreparer(Protocol):
     """A model whose image preprocessing can run ahead, in other threads."""
 
     def prepare_image(self, image: Image) -> PreparedImage:
-        """Preprocess one image on the CPU; thread-safe.
-
-        The result may be given wherever an image may, to the same effect.
-        """
+        """Preprocess one image on the CPU, thread-safe; given wherever an image may be."""
 
 
 @runtime_checkable
