@@ -66,7 +66,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_questions_are_asked_as_they_stand(root: Path) -> None:
     model = Answering()
-    run = cp.evaluate(model, **OPTIONS, root=root)
+    run: Any = cp.evaluate(model, **OPTIONS, root=root)
     assert {text for text, _ in model.asked} == {
         f"Is it bright?{YES_NO}", f"Is it dark?{YES_NO}",
         f"Which is it, bright?\nOption: A: x; B: y;\n{LETTERS}",
@@ -88,7 +88,7 @@ def test_an_answer_or_question_of_the_user_s(root: Path) -> None:
     cp.evaluate(model, **OPTIONS, root=root, question="So: {}")
     assert all(text.startswith("So: ") for text, _ in model.asked)
     named = Answering()
-    run = cp.evaluate(named, **OPTIONS, root=root, answer="No")
+    run: Any = cp.evaluate(named, **OPTIONS, root=root, answer="No")
     assert {answer for _, answer in named.asked} == {"No"}
     assert "log P('No')" in run.results.notes[0]
 
@@ -100,11 +100,11 @@ def test_scores_that_give_no_answer_are_refused(root: Path) -> None:
 
 
 def test_shards_score_both_answers(root: Path, tmp_path: Path) -> None:
-    plain = cp.evaluate(Answering(), **OPTIONS, root=root)
+    plain: Any = cp.evaluate(Answering(), **OPTIONS, root=root)
     stored = {**OPTIONS, "cache": tmp_path / "store", "root": root}
     for i in (1, 2):
         cp.evaluate(Answering(), **stored, shard=(i, 2))
     model = Answering()
-    merged = cp.evaluate(model, **stored)
+    merged: Any = cp.evaluate(model, **stored)
     assert model.asked == []
     assert merged.metrics["group"] == plain.metrics["group"]

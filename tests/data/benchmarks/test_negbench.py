@@ -134,7 +134,7 @@ def test_galleries_of_videos(tmp_path: Path) -> None:
         assert [image.key for image in gallery.images] == ["video1.mp4", "video2.mp4", "empty.mp4"]
         assert gallery.pairs == ((0, 0), (1, 1), (2, 2))
     options: dict[str, Any] = {"root": tmp_path, "cache": False, "resamples": 100}
-    run = cp.evaluate("tiny-clip", on="negbench/msrvtt-retrieval", frames=2, **options)
+    run: Any = cp.evaluate("tiny-clip", on="negbench/msrvtt-retrieval", frames=2, **options)
     assert "mean of the scores of 2 frames" in run.results.notes[0]
     assert run.results.skipped is not None
     assert set(run.results.skipped.reasons) == {"the video is empty: a video of 0 bytes"}
