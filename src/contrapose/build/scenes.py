@@ -16,12 +16,12 @@ from typing import Any
 
 from contrapose import __version__
 from contrapose.build.captions.balance import AUDIT_SAMPLE
+from contrapose.build.pair_sets import audit_for_manifest
 from contrapose.data import Benchmark, BenchmarkData, Example, ImageRef, Suite
 from contrapose.engine import Progress
 from contrapose.errors import InputError
-from contrapose.evaluation.audit import AuditRequest, audit_benchmark
+from contrapose.evaluation.audit import AuditRequest
 from contrapose.files import WorkFolder, did_you_mean, open_work_folder, require_free, safe_join
-from contrapose.results.schema import WHOLE
 from contrapose.world.benchmark import PARTS, scene_of
 from contrapose.world.benchmark.annotations import SIZE
 from contrapose.world.benchmark.candidates import (
@@ -270,13 +270,7 @@ def _audit_parts(
         {part: _as_benchmark(name, part, build, examples) for part, examples in parts.items()},
     )
     request = AuditRequest(benchmark=suite, cache=None, seed=build.seed, sample=AUDIT_SAMPLE)
-    report = audit_benchmark(request, progress=progress)
-    return {
-        "scores": [score.label for score in report.scores],
-        "flagged": [part.name for part in report.parts if part.solved_by and part.name != WHOLE],
-        "verdict": list(report.verdict),
-        "notes": list(report.notes),
-    }
+    return audit_for_manifest(request, progress)
 
 
 def _as_benchmark(

@@ -8,12 +8,19 @@ from typing import Annotated
 import typer
 
 from contrapose.cli import options
-from contrapose.cli.console import echo_json, say_written, show_as, show_progress
+from contrapose.cli.option_groups import (
+    ResultOptions,
+    ScoringOptions,
+    SelectionOptions,
+    StatisticsOptions,
+    take_options,
+)
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
+@take_options
 def audit(
     benchmark: Annotated[
         str,
@@ -22,6 +29,10 @@ def audit(
             autocompletion=options.complete_benchmarks,
         ),
     ],
+    selection: SelectionOptions,
+    scoring: ScoringOptions,
+    statistics: StatisticsOptions,
+    output: ResultOptions,
     model: Annotated[
         list[str] | None,
         typer.Option(help="A captioner whose own prior is taken, under --prior; may be repeated."),
@@ -33,12 +44,6 @@ def audit(
             "out: lm:smollm2, where it is installed."
         ),
     ] = None,
-    root: Annotated[
-        Path | None,
-        typer.Option(help="The benchmark's folder; no images are needed. Left out: fetched."),
-    ] = None,
-    subset: options.Subset = None,
-    limit: options.Limit = None,
     sample: Annotated[
         int | None, typer.Option(help="At most N examples of each subset, drawn at random.")
     ] = None,
@@ -58,59 +63,34 @@ def audit(
             help="A captioner's scores under the images: which parts does it win by prior alone?"
         ),
     ] = None,
-    device: options.Device = "auto",
-    dtype: options.Dtype = None,
-    batch_size: options.BatchSize = None,
-    cache: options.Cache = None,
-    no_cache: options.NoCache = False,
-    cache_use: options.CacheUseOption = options.CacheUse.reuse,
-    include: options.Include = None,
-    trust_remote_code: options.TrustRemoteCode = False,
     out: Annotated[
         Path | None, typer.Option(help="Write audit.json and report.html to this folder.")
     ] = None,
-    overwrite: options.Overwrite = False,
-    resamples: options.Resamples = 10_000,
-    seed: options.Seed = 0,
-    form: options.Format = None,
-    offline: options.Offline = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Solve a benchmark without its images: by a language model, priors, length and n-grams."""
     from contrapose.api.audit import audit as audit_benchmark
     from contrapose.report.audit import audit_tables
     from contrapose.report.formats import audit_rows
 
-    options.require_one_format(as_json, form)
-    options.include_files(include)
-    with show_progress(quiet=quiet) as progress:
+    with output.show_progress() as progress:
         report = audit_benchmark(
             benchmark,
             model=options.models_option(model),
             lm=lm,
-            root=root,
-            subset=options.words_option(subset),
-            limit=limit,
             sample=sample,
             prior=prior,
             ngram_corpus=ngram_corpus,
             likelihoods=likelihoods,
-            device=device,
-            dtype=dtype,
-            batch_size=batch_size,
-            cache=options.cache_option(cache, no_cache),
-            cache_use=cache_use.value,
-            trust_remote_code=trust_remote_code,
             out=out,
-            overwrite=overwrite,
-            resamples=resamples,
-            seed=seed,
-            offline=offline,
             progress=progress,
+            **selection.arguments(),
+            **scoring.arguments(),
+            **statistics.arguments(),
+            **output.arguments(),
         )
-    if as_json:
-        echo_json(report.model_dump_json(indent=2))
-    else:
-        show_as(form, audit_tables(report), lambda: audit_rows(report))
-    say_written(out, quiet=quiet)
+    output.show(
+        lambda: report.model_dump_json(indent=2),
+        lambda: audit_tables(report),
+        lambda: audit_rows(report),
+    )
+    output.say_written(out)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from contrapose.cli import options
-from contrapose.cli.build_video import (
-    BlindModel,
-    Format,
-    PairImageFormat,
-    show_manifest,
+from contrapose.cli.build_video import BlindModel, Format, PairImageFormat, show_manifest
+from contrapose.cli.console import output_console, show
+from contrapose.cli.option_groups import (
+    BuildOptions,
+    CacheOptions,
+    WriteOptions,
+    dump_json,
+    take_options,
 )
-from contrapose.cli.console import output_console, show, show_progress
-from contrapose.cli.options import AsJson, Overwrite, Quiet, cache_option, words_option
+from contrapose.cli.options import words_option
 
 LARGE_PAGE = 100_000_000
 """Bytes from which on a page is slow to open."""
@@ -36,24 +38,29 @@ class PageImages(StrEnum):
     beside = "beside"
 
 
-FilterModel = Annotated[
-    str | None,
-    typer.Option(
-        "--filter",
-        help="MODEL or MODEL:score, such as tiny or hf:ORG/NAME:itc, that must prefer the own "
-        "caption for both images. Left out: no such filter.",
-    ),
-]
-Margin = Annotated[float, typer.Option(help="By how much the own caption must score more.")]
-MinScore = Annotated[
-    float | None, typer.Option(help="Least score of each image with its own caption.")
-]
-ScoreCache = Annotated[
-    Path | None, typer.Option(help="Where scores are kept. Left out: the user's cache folder.")
-]
-NoScoreCache = Annotated[bool, typer.Option("--no-cache", help="Keep no scores.")]
+@dataclass(frozen=True, kw_only=True)
+class FilterOptions(CacheOptions):
+    """Filter of pairs by a model's scores, and the language model of the audit."""
+
+    filter_by: Annotated[
+        str | None,
+        typer.Option(
+            "--filter",
+            help="MODEL or MODEL:score, such as tiny or hf:ORG/NAME:itc, that must prefer the own "
+            "caption for both images. Left out: no such filter.",
+        ),
+    ] = None
+    margin: Annotated[float, typer.Option(help="By how much the own caption must score more.")] = (
+        0.0
+    )
+    min_score: Annotated[
+        float | None, typer.Option(help="Least score of each image with its own caption.")
+    ] = None
+    lm: BlindModel = None
+    device: Annotated[str, typer.Option(help="Where pipelines and models compute.")] = "auto"
 
 
+@take_options
 def edits(
     generator: Annotated[
         str,
@@ -65,6 +72,8 @@ def edits(
     out: Annotated[
         Path, typer.Option(help="The folder to write: images, eqbensd.json, a manifest.")
     ],
+    filters: FilterOptions,
+    output: BuildOptions,
     pairs: Annotated[int, typer.Option(min=1, help="Caption pairs to draw.")] = 300,
     editor: Annotated[
         str | None,
@@ -95,45 +104,35 @@ def edits(
         int | None,
         typer.Option(help="Width and height to ask for. Left out: 512, and 96 for scenes."),
     ] = None,
-    filter_by: FilterModel = None,
-    margin: Margin = 0.0,
-    min_score: MinScore = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same captions and seeds.")] = 0,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Pairs at a time. Left out: 4 for a server, else 1.")
     ] = None,
     image_format: Format = PairImageFormat.png,
-    lm: BlindModel = None,
-    device: Annotated[str, typer.Option(help="Where pipelines and models compute.")] = "auto",
-    cache: ScoreCache = None,
-    no_cache: NoScoreCache = False,
-    dry_run: options.DryRun = False,
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Build minimal pairs with a text-to-image model or an image editor, as EqBen's part SD."""
     from contrapose.api.build_edits import build_edits
 
-    with show_progress(quiet=quiet) as progress:
+    with output.show_progress() as progress:
         manifest = build_edits(
             generator, out=out, pairs=pairs, editor=editor, lists=lists,
-            kinds=words_option(kinds) or None, bare=bare, prompt=prompt, size=size,
-            filter_by=filter_by, margin=margin, min_score=min_score, seed=seed, workers=workers,
-            image_format=image_format.value, lm=lm, device=device,
-            cache=cache_option(cache, no_cache), dry_run=dry_run, overwrite=overwrite,
-            progress=progress,
+            kinds=words_option(kinds) or None, bare=bare, prompt=prompt, size=size, seed=seed,
+            workers=workers, image_format=image_format.value, progress=progress,
+            **filters.arguments(), **output.arguments(),
         )  # fmt: skip
-    if dry_run and not as_json:
-        show(output_console(), _plan_lines(manifest))
+    if output.dry_run:
+        output.show(lambda: dump_json(manifest), lambda: _plan_lines(manifest))
     else:
-        show_manifest(manifest, out, dry_run=False, as_json=as_json)
+        show_manifest(manifest, out, output)
 
 
+@take_options
 def review(
     folder: Annotated[
         Path, typer.Argument(help="A set of minimal pairs: of build edits, graph, boundaries, …")
     ],
+    filters: FilterOptions,
+    output: WriteOptions,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -147,33 +146,23 @@ def review(
     undecided: Annotated[
         Undecided, typer.Option(help="What becomes of pairs without a decision.")
     ] = Undecided.keep,
-    filter_by: FilterModel = None,
-    margin: Margin = 0.0,
-    min_score: MinScore = None,
     images: Annotated[
         PageImages,
         typer.Option(help="Thumbnails in the page, or links to the images, for very large sets."),
     ] = PageImages.inline,
-    side: Annotated[int, typer.Option(min=32, help="Longest side of a thumbnail.")] = 320,
-    lm: BlindModel = None,
-    device: Annotated[str, typer.Option(help="Where models compute.")] = "auto",
-    cache: ScoreCache = None,
-    no_cache: NoScoreCache = False,
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    side: Annotated[
+        int, typer.Option(min=32, rich_help_panel="Images", help="Longest side of a thumbnail.")
+    ] = 320,
 ) -> None:
     """Write a page to keep or drop pairs by keyboard, or apply its decisions to a new set."""
     from contrapose.api.build_edits import build_review
 
-    with show_progress(quiet=quiet) as progress:
+    with output.show_progress() as progress:
         result = build_review(
-            folder, out=out, decisions=decisions, undecided=undecided.value, filter_by=filter_by,
-            margin=margin, min_score=min_score, images=images.value, side=side, lm=lm,
-            device=device, cache=cache_option(cache, no_cache), overwrite=overwrite,
-            progress=progress,
+            folder, out=out, decisions=decisions, undecided=undecided.value, images=images.value,
+            side=side, progress=progress, **filters.arguments(), **output.arguments(),
         )  # fmt: skip
-    if "page" in result and not as_json:
+    if "page" in result and not output.as_json:
         lines = [f"{result['pairs']:,} pairs in {result['page']}; open it in a browser."]
         if images is PageImages.inline and result["bytes"] > LARGE_PAGE:
             size = result["bytes"] / 1e6
@@ -189,7 +178,7 @@ def review(
             ],
         )
     else:
-        show_manifest(result, out or folder, dry_run=False, as_json=as_json)
+        show_manifest(result, out or folder, output)
 
 
 def _plan_lines(plan: dict[str, Any]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +9,13 @@ from typing import Annotated
 import typer
 
 from contrapose.cli import options
-from contrapose.cli.console import echo_json, output_console, show, show_progress
-from contrapose.cli.options import cache_option
+from contrapose.cli.option_groups import (
+    CacheOptions,
+    ModelOptions,
+    WriteOptions,
+    dump_json,
+    take_options,
+)
 
 
 class FeatureFormat(StrEnum):
@@ -21,8 +25,12 @@ class FeatureFormat(StrEnum):
     float32 = "float32"
 
 
+@take_options
 def features(
     out: Annotated[Path, typer.Option(help="The folder of features; other splits stay.")],
+    loading: ModelOptions,
+    store: CacheOptions,
+    output: WriteOptions,
     images: Annotated[
         Path | None,
         typer.Argument(
@@ -59,28 +67,13 @@ def features(
     image_field: Annotated[
         str | None, typer.Option(help="The table's column of images, if it has another name.")
     ] = None,
-    device: options.Device = "auto",
-    dtype: options.Dtype = None,
     batch_size: options.BatchSize = None,
     workers: Annotated[int | None, typer.Option(help="Threads that decode images.")] = None,
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the weights.")
-    ] = False,
-    cache: Annotated[
-        Path | None,
-        typer.Option(help="Where vectors are kept. Left out: the user's cache folder."),
-    ] = None,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Keep no vectors, and compute everything again.")
-    ] = False,
-    overwrite: options.Overwrite = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Embed images, captions or both once, for tune heads; goes on where it was stopped."""
     from contrapose.api.build_features import build_features
 
-    with show_progress(quiet=quiet) as progress:
+    with output.show_progress() as progress:
         manifest = build_features(
             images,
             out=out,
@@ -92,18 +85,13 @@ def features(
             save_as=save_as.value,
             caption_field=caption_field,
             image_field=image_field,
-            device=device,
-            dtype=dtype,
             batch_size=batch_size,
             workers=workers,
-            trust_remote_code=trust_remote_code,
-            cache=cache_option(cache, no_cache),
-            overwrite=overwrite,
             progress=progress,
+            **loading.arguments(),
+            **store.arguments(),
+            **output.arguments(),
         )
-    if as_json:
-        echo_json(json.dumps(manifest, indent=2, ensure_ascii=False))
-        return
     lines = [
         f"{split}_{name}.npy: {' × '.join(f'{size:,}' for size in shape)}"
         for name, shape in manifest["arrays"].items()
@@ -114,4 +102,4 @@ def features(
     ):
         if count:
             lines.append(f"{count:,} {what} left out: see {split}.json.")
-    show(output_console(), [*lines, f"written to {out}."])
+    output.show(lambda: dump_json(manifest), lambda: [*lines, f"written to {out}."])

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from contrapose.engine import Progress
+    from contrapose.files.local_server import LocalServer
     from contrapose.report import Table
 
 
@@ -125,6 +126,18 @@ def say_written(out: Path | None, *, quiet: bool = False) -> None:
     """Say on standard error what was written, if anything was."""
     if out is not None and not quiet:
         error_console().print(f"Written to {out}")
+
+
+def wait_for_server(server: LocalServer, *, quiet: bool = False) -> None:
+    """Serve until Ctrl-C, then close the server."""
+    if not quiet:
+        error_console().print("Stop it with Ctrl-C.")
+    try:
+        server.wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.close()
 
 
 LINE_SECONDS = 10.0

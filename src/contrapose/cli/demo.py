@@ -10,6 +10,7 @@ import typer
 
 from contrapose.cli import options
 from contrapose.cli.console import output_console, show, show_progress
+from contrapose.cli.option_groups import CacheOptions, take_options
 from contrapose.errors import InputError
 
 MODELS = ("tiny", "tiny-clip")
@@ -31,7 +32,9 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command()
+@take_options
 def demo(
+    store: CacheOptions,
     out: Annotated[Path, typer.Option(help="The folder for the report and the run.")] = Path(
         "contrapose-demo"
     ),
@@ -41,8 +44,6 @@ def demo(
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of all that is random; the scenes stay.")
     ] = 0,
-    cache: options.Cache = None,
-    no_cache: options.NoCache = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Ask the built-in models about built-in scenes: a table, and a report with images."""
@@ -59,8 +60,8 @@ def demo(
             limit=examples,
             prior="noise:3",
             seed=seed,
-            cache=options.cache_option(cache, no_cache),
             progress=progress,
+            **store.arguments(),
         )
     results = [run.results for run in runs]
     records = [run.record for run in runs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,13 @@ from typing import Annotated
 import typer
 
 from contrapose.cli import options
-from contrapose.cli.console import echo_json, output_console, say_written, show, show_progress
+from contrapose.cli.option_groups import (
+    ScoringOptions,
+    SelectionOptions,
+    StatisticsOptions,
+    WriteOptions,
+    take_options,
+)
 
 
 class SideOption(StrEnum):
@@ -36,10 +43,24 @@ class TaggerOption(StrEnum):
     spacy = "spacy"
 
 
+@dataclass(frozen=True, kw_only=True)
+class DiagnosisSelection(SelectionOptions):
+    """Choice of a benchmark's examples; of `scenes` the parts of the paper, unless named."""
+
+    subset: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only this subset or part; A,B or repeated. Of scenes: location, attribute, "
+            "swap-attribute and swap-relation, unless you say."
+        ),
+    ] = None
+
+
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
+@take_options
 def diagnose(
     models: Annotated[
         list[str],
@@ -52,6 +73,10 @@ def diagnose(
             autocompletion=options.complete_benchmarks,
         ),
     ],
+    selection: DiagnosisSelection,
+    scoring: ScoringOptions,
+    statistics: StatisticsOptions,
+    output: WriteOptions,
     side: Annotated[
         SideOption | None,
         typer.Option(
@@ -77,17 +102,6 @@ def diagnose(
             autocompletion=options.complete_scores,
         ),
     ] = None,
-    root: Annotated[
-        Path | None, typer.Option(help="The benchmark's folder. Left out: fetched.")
-    ] = None,
-    subset: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Only this subset or part; A,B or repeated. Of scenes: location, attribute, "
-            "swap-attribute and swap-relation, unless you say."
-        ),
-    ] = None,
-    limit: options.Limit = None,
     groups: Annotated[
         Path | None,
         typer.Option(help="Your own word groups: a .jsonl file with id, caption and spans."),
@@ -108,32 +122,17 @@ def diagnose(
     preset: Annotated[
         str | None, typer.Option(help="released: as the authors' script of the text side does.")
     ] = None,
-    device: options.Device = "auto",
-    dtype: options.Dtype = None,
-    batch_size: options.BatchSize = None,
     workers: options.Workers = None,
-    cache: options.Cache = None,
-    no_cache: options.NoCache = False,
-    cache_use: options.CacheUseOption = options.CacheUse.reuse,
-    include: options.Include = None,
-    trust_remote_code: options.TrustRemoteCode = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Write diagnosis.json, per-example tables and report.html here."),
     ] = None,
-    overwrite: options.Overwrite = False,
-    resamples: options.Resamples = 10_000,
-    seed: options.Seed = 0,
-    offline: options.Offline = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Hide words and regions, and see what a model reacts to when captions or images change."""
     from contrapose.api.diagnose import diagnose as diagnose_models
     from contrapose.report.diagnosis import diagnosis_tables
 
-    options.include_files(include)
-    with show_progress(quiet=quiet) as progress:
+    with output.show_progress() as progress:
         run = diagnose_models(
             models,
             on,
@@ -141,30 +140,18 @@ def diagnose(
             players=players.value,
             baseline=baseline,
             score=score,
-            root=root,
-            subset=options.words_option(subset),
-            limit=limit,
             groups=groups,
             regions=regions,
             superpixels=superpixels,
             tagger=tagger.value,
             preset=preset,
-            device=device,
-            dtype=dtype,
-            batch_size=batch_size,
             workers=workers,
-            cache=options.cache_option(cache, no_cache),
-            cache_use=cache_use.value,
-            trust_remote_code=trust_remote_code,
             out=out,
-            overwrite=overwrite,
-            resamples=resamples,
-            seed=seed,
-            offline=offline,
             progress=progress,
+            **selection.arguments(),
+            **scoring.arguments(),
+            **statistics.arguments(),
+            **output.arguments(),
         )
-    if as_json:
-        echo_json(run.report.model_dump_json(indent=2))
-    else:
-        show(output_console(), diagnosis_tables(run.report))
-    say_written(out, quiet=quiet)
+    output.show(lambda: run.report.model_dump_json(indent=2), lambda: diagnosis_tables(run.report))
+    output.say_written(out)

@@ -12,7 +12,14 @@ import typer
 
 from contrapose import __version__
 from contrapose.cli import options
-from contrapose.cli.console import echo_json, say_written, show_as, show_progress
+from contrapose.cli.console import echo_json
+from contrapose.cli.option_groups import (
+    ResultOptions,
+    ScoringOptions,
+    SelectionOptions,
+    StatisticsOptions,
+    take_options,
+)
 
 
 class LongCaptions(StrEnum):
@@ -26,6 +33,7 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command()
+@take_options
 def evaluate(
     models: Annotated[
         list[str],
@@ -38,6 +46,10 @@ def evaluate(
             autocompletion=options.complete_benchmarks,
         ),
     ],
+    selection: SelectionOptions,
+    scoring: ScoringOptions,
+    statistics: StatisticsOptions,
+    output: ResultOptions,
     score: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,22 +59,7 @@ def evaluate(
             autocompletion=options.complete_scores,
         ),
     ] = None,
-    root: Annotated[
-        Path | None,
-        typer.Option(
-            help="The benchmark's folder, or one with a folder of each benchmark's name. Left out: "
-            "what is missing is fetched."
-        ),
-    ] = None,
-    subset: options.Subset = None,
-    limit: options.Limit = None,
-    device: options.Device = "auto",
-    dtype: options.Dtype = None,
-    batch_size: options.BatchSize = None,
     workers: options.Workers = None,
-    cache: options.Cache = None,
-    no_cache: options.NoCache = False,
-    cache_use: options.CacheUseOption = options.CacheUse.reuse,
     common: Annotated[
         bool,
         typer.Option("--common", help="Only examples, images and captions that no model skipped."),
@@ -81,8 +78,6 @@ def evaluate(
             "every pair. Left out: 16 in large galleries."
         ),
     ] = None,
-    include: options.Include = None,
-    trust_remote_code: options.TrustRemoteCode = False,
     prior: Annotated[
         str | None,
         typer.Option(
@@ -133,54 +128,38 @@ def evaluate(
     shard: Annotated[
         str | None,
         typer.Option(
+            rich_help_panel="Model",
             help="Score share i of n, such as 2/8, into the cache, and print no table; auto reads "
-            "the numbers of torchrun or Slurm. A run without it makes the table."
+            "the numbers of torchrun or Slurm. A run without it makes the table.",
         ),
     ] = None,
     engine: Annotated[
         Literal["local", "ray"],
         typer.Option(
+            rich_help_panel="Model",
             help="local: this process. ray: --workers processes of a Ray cluster, or of this "
-            "machine where there is none."
+            "machine where there is none.",
         ),
     ] = "local",
     out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
-    overwrite: options.Overwrite = False,
-    resamples: options.Resamples = 10_000,
-    seed: options.Seed = 0,
     every: options.Every = False,
-    form: options.Format = None,
-    offline: options.Offline = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Ask models about benchmarks: scores, accuracies, intervals. Nothing is asked twice."""
+    from contrapose import report
     from contrapose.api.evaluate import evaluate as evaluate_models
     from contrapose.report.evaluation import evaluation_tables
-    from contrapose.report.formats import result_rows
     from contrapose.results.schema import Evaluation
 
-    options.require_one_format(as_json, form)
-    options.include_files(include)
-    with show_progress(quiet=quiet) as progress:
+    with output.show_progress() as progress:
         runs = evaluate_models(
             models,
             options.words_option(on),
             score=options.words_option(score) or None,
-            root=root,
-            subset=options.words_option(subset),
-            limit=limit,
-            device=device,
-            dtype=dtype,
-            batch_size=batch_size,
             workers=workers,
-            cache=options.cache_option(cache, no_cache),
-            cache_use=cache_use.value,
             strict=strict,
             common=common,
             long=long.value,
             rerank=rerank,
-            trust_remote_code=trust_remote_code,
             prior=prior,
             alpha=alpha,
             question=question,
@@ -192,19 +171,20 @@ def evaluate(
             shard=shard,
             engine=engine,
             out=out,
-            overwrite=overwrite,
-            resamples=resamples,
-            seed=seed,
-            offline=offline,
             progress=progress,
+            **selection.arguments(),
+            **scoring.arguments(),
+            **statistics.arguments(),
+            **output.arguments(),
         )
-    report = getattr(runs, "shard", None)
-    if report is not None:
-        echo_json(json.dumps(asdict(report))) if as_json else typer.echo(str(report))
+    share = getattr(runs, "shard", None)
+    if share is not None:
+        echo_json(json.dumps(asdict(share))) if output.as_json else typer.echo(str(share))
         return
     results = tuple(run.results for run in runs)
-    if as_json:
-        echo_json(Evaluation(contrapose=__version__, runs=results).model_dump_json(indent=2))
-    else:
-        show_as(form, evaluation_tables(results, every=every), lambda: result_rows(results))
-    say_written(out, quiet=quiet)
+    output.show(
+        lambda: Evaluation(contrapose=__version__, runs=results).model_dump_json(indent=2),
+        lambda: evaluation_tables(results, every=every),
+        lambda: report.result_rows(results),
+    )
+    output.say_written(out)

@@ -7,30 +7,27 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli import options
-from contrapose.cli.console import echo_json, output_console, say_written, show, show_progress
 from contrapose.cli.diagnose import PlayersOption, TaggerOption
-from contrapose.cli.options import (
-    Cache,
-    Device,
-    Dtype,
-    Include,
-    NoCache,
-    Quiet,
-    Seed,
-    TrustRemoteCode,
-    cache_option,
-    include_files,
+from contrapose.cli.option_groups import (
+    CacheOptions,
+    ModelOptions,
+    OutputOptions,
+    take_options,
 )
+from contrapose.cli.options import Seed
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
+@take_options
 def explain(
     model: Annotated[str, typer.Argument(help="The model to ask.")],
     image: Annotated[Path, typer.Option(help="A picture.")],
     text: Annotated[str, typer.Option(help="A caption.")],
+    loading: ModelOptions,
+    store: CacheOptions,
+    output: OutputOptions,
     against: Annotated[
         str | None, typer.Option(help="Another caption, to compare with the first.")
     ] = None,
@@ -65,23 +62,14 @@ def explain(
     tagger: Annotated[
         TaggerOption, typer.Option(help="Parts of speech of captions that follow no template.")
     ] = TaggerOption.textblob,
-    device: Device = "auto",
-    dtype: Dtype = None,
-    cache: Cache = None,
-    no_cache: NoCache = False,
-    include: Include = None,
-    trust_remote_code: TrustRemoteCode = False,
     out: Annotated[Path | None, typer.Option(help="Write a page to this .html file.")] = None,
     seed: Seed = 0,
-    as_json: options.AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Say what each word group and region of one pair adds to a model's score."""
     from contrapose.api.explain import explain as explain_pair
     from contrapose.report.diagnosis import explanation_tables
 
-    include_files(include)
-    with show_progress(quiet=quiet) as progress:
+    with output.show_progress() as progress:
         explained = explain_pair(
             model,
             image,
@@ -94,16 +82,14 @@ def explain(
             baseline=baseline,
             score=score,
             tagger=tagger.value,
-            device=device,
-            dtype=dtype,
-            cache=cache_option(cache, no_cache),
-            trust_remote_code=trust_remote_code,
             out=out,
             seed=seed,
             progress=progress,
+            **loading.arguments(),
+            **store.arguments(),
         )
-    if as_json:
-        echo_json(explained.value.model_dump_json(indent=2))
-    else:
-        show(output_console(), explanation_tables(explained.value))
-    say_written(out, quiet=quiet)
+    output.show(
+        lambda: explained.value.model_dump_json(indent=2),
+        lambda: explanation_tables(explained.value),
+    )
+    output.say_written(out)

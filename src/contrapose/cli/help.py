@@ -24,9 +24,10 @@ GROUPS: dict[str, str] = {
     "Output": "out overwrite every form format as_json quiet dry_run plot time browser port host k "
     "lance tensorboard save_as",
 }
-"""Group → names of its options, in the order of the help; other options stand in `Options`."""
+"""Group → names of its options, both in the order of the help; others stand in `Options`."""
 
 PANELS = {name: group for group, names in GROUPS.items() for name in names.split()}
+ORDER = {name: number for number, name in enumerate(PANELS)}
 
 EXAMPLES: dict[str, str] = {
     "demo": "contrapose demo",
@@ -108,7 +109,9 @@ def _escape(lines: Iterable[str]) -> Iterable[str]:
     return (f"  {line}".replace("[", r"\[") for line in lines)
 
 
-def _order(parameter: Any) -> int:
-    """Position of a parameter's group; arguments and options of no group come first."""
+def _order(parameter: Any) -> tuple[int, int]:
+    """Position of a parameter's group, and its own; arguments and ungrouped options come first."""
     panel = getattr(parameter, "rich_help_panel", None)
-    return list(GROUPS).index(panel) if panel in GROUPS else -1
+    if panel not in GROUPS:
+        return -1, 0
+    return list(GROUPS).index(panel), ORDER.get(parameter.name, len(ORDER))

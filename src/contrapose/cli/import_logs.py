@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli import options
-from contrapose.cli.console import echo_json, output_console, say_written, show
-from contrapose.cli.options import Every, Quiet, Resamples, Seed
+from contrapose.cli.option_groups import StatisticsOptions, WriteOptions, take_options
+from contrapose.cli.options import Every
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command("import")
+@take_options
 def import_logs(
     logs: Annotated[
         list[Path],
@@ -24,25 +24,22 @@ def import_logs(
             "mteb, result tables of VLMEvalKit.",
         ),
     ],
+    statistics: StatisticsOptions,
+    output: WriteOptions,
     model: Annotated[
         str | None, typer.Option(help="Name of the model. Left out: the log's.")
     ] = None,
-    resamples: Resamples = 10_000,
-    seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
-    overwrite: options.Overwrite = False,
     every: Every = False,
-    as_json: options.AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Read other programs' logs of each item as runs, for compare and rank."""
     from contrapose.api.import_logs import import_logs as read
     from contrapose.report.evaluation import evaluation_tables
     from contrapose.results.runs import build_evaluation
 
-    runs = read(logs, model=model, resamples=resamples, seed=seed, out=out, overwrite=overwrite)
-    if as_json:
-        echo_json(build_evaluation([run.record for run in runs]).model_dump_json(indent=2))
-    else:
-        show(output_console(), evaluation_tables(runs.results, every=every))
-    say_written(out, quiet=quiet)
+    runs = read(logs, model=model, out=out, **statistics.arguments(), **output.arguments())
+    output.show(
+        lambda: build_evaluation([run.record for run in runs]).model_dump_json(indent=2),
+        lambda: evaluation_tables(runs.results, every=every),
+    )
+    output.say_written(out)

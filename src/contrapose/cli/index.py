@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from contrapose.cli import options
-from contrapose.cli.console import echo_json, error_console, output_console, show, show_progress
-from contrapose.cli.options import (
-    BatchSize,
-    Device,
-    Dtype,
-    Include,
-    Quiet,
-    TrustRemoteCode,
-    Workers,
-    include_files,
-)
+from contrapose.cli.console import echo_json, error_console, output_console, show
+from contrapose.cli.option_groups import ModelOptions, OutputOptions, dump_json, take_options
+from contrapose.cli.options import BatchSize, Workers
 
 app = typer.Typer(add_completion=False)
 
@@ -28,44 +18,38 @@ SHOWN_SKIPS = 10
 
 
 @app.command()
+@take_options
 def index(
     images: Annotated[
         Path, typer.Argument(help="A folder of images, or a .txt file with a path a line.")
     ],
     model: Annotated[str, typer.Option(help="A dual encoder, such as tiny-clip or hf:NAME.")],
+    loading: ModelOptions,
+    output: OutputOptions,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of the index. Left out: .contrapose/MODEL in the folder."),
     ] = None,
-    device: Device = "auto",
-    dtype: Dtype = None,
     batch_size: BatchSize = None,
     workers: Workers = None,
     lance: Annotated[
         str | None,
         typer.Option(help="Also copy the vectors to LanceDB: a folder, or a URL such as s3://…."),
     ] = None,
-    include: Include = None,
-    trust_remote_code: TrustRemoteCode = False,
-    as_json: options.AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Embed a folder of images once; a second run embeds what is new or changed."""
     from contrapose.api.index import index as build
 
-    include_files(include)
-    with show_progress(quiet=quiet) as progress:
+    with output.show_progress() as progress:
         report = build(
             images,
             model=model,
             out=out,
-            device=device,
-            dtype=dtype,
             batch_size=batch_size,
             workers=workers,
-            trust_remote_code=trust_remote_code,
             lance=lance,
             progress=progress,
+            **loading.arguments(),
         )
     made = report.index
     counts: dict[str, int] = {
@@ -75,7 +59,7 @@ def index(
         "deleted": report.deleted,
         "unchanged": report.unchanged,
     }
-    if as_json:
+    if output.as_json:
         values = {
             "folder": str(made.folder),
             "model": made.model,
@@ -83,7 +67,7 @@ def index(
             "skipped": made.skipped,
             "recall": report.recall,
         }
-        echo_json(json.dumps(values, indent=2, ensure_ascii=False))
+        echo_json(dump_json(values))
         return
     numbers = ", ".join(f"{count:,} {name}" for name, count in list(counts.items())[1:])
     lines = [f"{len(made):,} images indexed by {made.model}: {numbers}."]
@@ -96,5 +80,5 @@ def index(
         more = len(made.skipped) - SHOWN_SKIPS
         lines += [f"  and {more:,} more, in index.json."] if more > 0 else []
     show(output_console(), lines)
-    if not quiet:
+    if not output.quiet:
         error_console().print(f"The index is in {made.folder}", soft_wrap=True)

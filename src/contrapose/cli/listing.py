@@ -10,7 +10,7 @@ import typer
 
 from contrapose.cli import options
 from contrapose.cli.console import echo_json, output_console, show, show_as
-from contrapose.cli.options import Format, require_one_format
+from contrapose.cli.option_groups import FormatOptions, IncludeOptions, take_options
 from contrapose.errors import install_command
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="List what there is.")
@@ -26,15 +26,15 @@ MODULES = {
 
 
 @app.command("benchmarks")
+@take_options
 def benchmarks(
+    output: FormatOptions,
     name: Annotated[
         str | None,
         typer.Argument(
             help="Show this benchmark's whole card.", autocompletion=options.complete_benchmarks
         ),
     ] = None,
-    form: Format = None,
-    as_json: options.AsJson = False,
 ) -> None:
     """Benchmarks: shape, examples, chance, licence, download, errata; NAME shows one card."""
     from contrapose.api.catalog import benchmarks as benchmark_names
@@ -48,16 +48,15 @@ def benchmarks(
     )
     from contrapose.report.formats import table_rows
 
-    require_one_format(as_json, form)
     names = benchmark_names() if name is None else (name,)
     chosen = [load_benchmark(one) for one in names]
-    if as_json:
+    if output.as_json:
         listed = {key: benchmark_json(one) for key, one in zip(names, chosen, strict=True)}
         echo_json(json.dumps(listed, indent=2, default=sorted, ensure_ascii=False))
     elif name is None:
         tables = benchmarks_table(chosen)
         show_as(
-            form,
+            output.form,
             [
                 *tables,
                 "contrapose list benchmarks NAME shows the whole card. Your own examples are a "
@@ -72,23 +71,16 @@ def benchmarks(
 
 
 @app.command("models")
+@take_options
 def models(
-    include_files: Annotated[
-        list[str] | None,
-        typer.Option("--include", help="A Python file that adds models; may be repeated."),
-    ] = None,
-    form: Format = None,
-    as_json: options.AsJson = False,
+    included: IncludeOptions,
+    output: FormatOptions,
 ) -> None:
     """Families of models: how they are named, what they give, what they need."""
     from contrapose.api.catalog import models as list_families
-    from contrapose.files import include
     from contrapose.report.catalog import families_json, families_table
     from contrapose.report.formats import table_rows
 
-    require_one_format(as_json, form)
-    for file in include_files or ():
-        include(file)
     every = list_families()
     known = [family for family in every if family.scores or family.pattern != family.name]
     installed = {
@@ -96,13 +88,13 @@ def models(
         for extra, modules in MODULES.items()
     }
     plugins = [family.name for family in every if family not in known]
-    if as_json:
+    if output.as_json:
         echo_json(families_json(known, installed, plugins))
         return
     table = families_table(known, installed)
     missing = sorted({family.extra for family in known if not installed.get(family.extra, True)})
     show_as(
-        form,
+        output.form,
         [
             table,
             *(f"Not installed: the extra {extra}: {install_command(extra)}" for extra in missing),
@@ -115,9 +107,9 @@ def models(
 
 
 @app.command("scores")
+@take_options
 def scores(
-    form: Format = None,
-    as_json: options.AsJson = False,
+    output: FormatOptions,
 ) -> None:
     """Scores: what each number is, which capability it needs, and which models have it."""
     from contrapose.api.catalog import models as list_families
@@ -126,7 +118,6 @@ def scores(
     from contrapose.report.catalog import scores_json, scores_table
     from contrapose.report.formats import table_rows
 
-    require_one_format(as_json, form)
     listed = [
         {
             "name": name,
@@ -136,12 +127,12 @@ def scores(
         }
         for name, meaning in list_scores().items()
     ]
-    if as_json:
+    if output.as_json:
         echo_json(scores_json(listed))
     else:
         table = scores_table(listed)
         show_as(
-            form,
+            output.form,
             [
                 table,
                 "lm-alpha is lm with the prior taken out (--prior noise:3): lm − α · prior.",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from contrapose import __version__
 from contrapose.cli import options
-from contrapose.cli.console import echo_json, say_written, show_as
+from contrapose.cli.option_groups import ResultOptions, StatisticsOptions, take_options
+
+if TYPE_CHECKING:
+    from contrapose.report import Table
 
 LikelihoodScale = Literal["log", "probability", "inverse-nll"]
 
@@ -17,6 +20,7 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command()
+@take_options
 def metrics(
     benchmark: Annotated[
         str,
@@ -35,6 +39,8 @@ def metrics(
             "each is measured, or FILE@SCORE.",
         ),
     ],
+    statistics: StatisticsOptions,
+    output: ResultOptions,
     root: Annotated[
         Path | None,
         typer.Option(
@@ -88,13 +94,8 @@ def metrics(
     partial: Annotated[
         bool, typer.Option("--partial", help="Allow examples without scores.")
     ] = False,
-    resamples: options.Resamples = 10_000,
-    seed: options.Seed = 0,
     every: options.Every = False,
-    form: options.Format = None,
-    as_json: options.AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Write a run folder here.")] = None,
-    overwrite: options.Overwrite = False,
 ) -> None:
     """Say what a file of scores means: accuracies, intervals, chance, ties, and the parts."""
     from contrapose.api.measure import measure_files
@@ -103,7 +104,6 @@ def metrics(
     from contrapose.report.results import columns_tables, results_tables
     from contrapose.results import Evaluation
 
-    options.require_one_format(as_json, form)
     runs = measure_files(
         scores,
         benchmark,
@@ -118,21 +118,22 @@ def metrics(
         threshold=threshold,
         dev_scores=dev_scores,
         partial=partial,
-        resamples=resamples,
-        seed=seed,
         out=out,
-        overwrite=overwrite,
+        **statistics.arguments(),
+        **output.arguments(),
     )
-    results = runs.results
-    if as_json and len(results) == 1:
-        echo_json(results[0].model_dump_json(indent=2))
-    elif as_json:
-        evaluation = Evaluation(contrapose=__version__, runs=tuple(results))
-        echo_json(evaluation.model_dump_json(indent=2))
-    elif len(results) == 1:
-        show_as(form, results_tables(results[0], every=every), lambda: result_rows(results))
-    elif len(scores) == 1:
-        show_as(form, columns_tables(results), lambda: result_rows(results))
-    else:
-        show_as(form, evaluation_tables(results, every=every), lambda: result_rows(results))
-    say_written(out)
+    results = tuple(runs.results)
+
+    def to_json() -> str:
+        evaluation = Evaluation(contrapose=__version__, runs=results)
+        return (results[0] if len(results) == 1 else evaluation).model_dump_json(indent=2)
+
+    def tables() -> list[Table | str]:
+        if len(results) == 1:
+            return results_tables(results[0], every=every)
+        if len(scores) == 1:
+            return columns_tables(results)
+        return evaluation_tables(results, every=every)
+
+    output.show(to_json, tables, lambda: result_rows(results))
+    output.say_written(out)

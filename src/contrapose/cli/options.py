@@ -1,4 +1,4 @@
-"""Options shared by several verbs, and their parsers."""
+"""Options shared by several verbs, and their parsers; `option_groups.py` groups them."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ Workers = Annotated[
 Cache = Annotated[
     str | None,
     typer.Option(
-        help="Where answers are kept: a folder, or a URL such as s3://…. Left out: the user's "
-        "cache folder."
+        help="Where scores, vectors and replies are kept: a folder, or a URL such as s3://…. Left "
+        "out: the user's cache folder."
     ),
 ]
 NoCache = Annotated[
@@ -95,6 +95,13 @@ Include = Annotated[
 ]
 TrustRemoteCode = Annotated[
     bool, typer.Option("--trust-remote-code", help="Run code that comes with the weights.")
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        help="The benchmark's folder, or one with a folder of each benchmark's name. Left out: "
+        "what is missing is fetched."
+    ),
 ]
 Subset = Annotated[
     list[str] | None, typer.Option(help="Only this subset or part; A,B or repeated.")
@@ -132,7 +139,7 @@ Overwrite = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Write nothing; print the counts to expect.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
 
 
 def require_one_format(as_json: bool, form: OutputFormat | None) -> None:
@@ -143,14 +150,6 @@ def require_one_format(as_json: bool, form: OutputFormat | None) -> None:
     """
     if as_json and form is not None:
         raise InputError("--json and --format do not go together.")
-
-
-def include_files(files: Sequence[Path] | None) -> None:
-    """Run the user's files, which register models and benchmarks."""
-    from contrapose.files import include
-
-    for file in files or ():
-        include(file)
 
 
 def cache_option(cache: str | Path | None, none: bool) -> str | Path | bool:

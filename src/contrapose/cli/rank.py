@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from contrapose.cli import options
-from contrapose.cli.console import echo_json, say_written, show_as
-from contrapose.cli.options import Format, Quiet, Resamples, Seed, require_one_format
+from contrapose.cli.option_groups import ComparisonOptions, ResultOptions, take_options
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
+@take_options
 def rank(
     runs: Annotated[
         list[str],
@@ -24,13 +23,8 @@ def rank(
             "names the model.",
         ),
     ],
-    on: Annotated[
-        str | None,
-        typer.Option(help="The benchmark, where the files do not tell: a name, or your own file."),
-    ] = None,
-    root: Annotated[
-        Path | None, typer.Option(help="The benchmark's folder, for clusters by image.")
-    ] = None,
+    tests: ComparisonOptions,
+    output: ResultOptions,
     metric: Annotated[
         list[str] | None,
         typer.Option(help="Rank by this metric; may be repeated. The main one by default."),
@@ -39,53 +33,30 @@ def rank(
         bool,
         typer.Option("--common", help="Rank on the benchmarks and examples that all models have."),
     ] = False,
-    test: Annotated[
-        Literal["midp", "exact"], typer.Option(help="Which of McNemar's tests for 0/1 outcomes.")
-    ] = "midp",
-    level: Annotated[
-        float, typer.Option(help="Significance level, after Holm's correction.")
-    ] = 0.05,
-    protocol: Annotated[
-        Literal["strict", "official"], typer.Option(help="As in metrics.")
-    ] = "strict",
-    threshold: Annotated[float | None, typer.Option(help="As in metrics.")] = None,
-    resamples: Resamples = 10_000,
-    seed: Seed = 0,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder to write: the ranking as JSON, a page, and diagrams as SVG."),
     ] = None,
-    overwrite: options.Overwrite = False,
-    form: Format = None,
-    as_json: options.AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Rank models in tiers of significance, and tell which differences are noise."""
     from contrapose.api.rank import rank as rank_runs
     from contrapose.report.formats import ranking_rows
     from contrapose.report.ranking import ranking_tables
 
-    require_one_format(as_json, form)
     ranking = rank_runs(
         *({name: run} if name else run for name, run in map(_split_name, runs)),
-        on=on,
-        root=root,
         metric=metric,
         common=common,
-        test=test,
-        level=level,
-        protocol=protocol,
-        threshold=threshold,
-        resamples=resamples,
-        seed=seed,
         out=out,
-        overwrite=overwrite,
+        **tests.arguments(),
+        **output.arguments(),
     )
-    if as_json:
-        echo_json(ranking.model_dump_json(indent=2))
-    else:
-        show_as(form, ranking_tables(ranking), lambda: ranking_rows(ranking))
-    say_written(out, quiet=quiet)
+    output.show(
+        lambda: ranking.model_dump_json(indent=2),
+        lambda: ranking_tables(ranking),
+        lambda: ranking_rows(ranking),
+    )
+    output.say_written(out)
 
 
 def _split_name(word: str) -> tuple[str, str]:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from contrapose.cli import options
-from contrapose.cli.console import echo_json, output_console, say_written, show
-from contrapose.cli.options import (
-    Device,
-    Dtype,
-    Include,
-    IndexModel,
-    Quiet,
-    Styles,
-    Subjects,
-    TrustRemoteCode,
-    include_files,
+from contrapose.cli.option_groups import (
+    IndexOptions,
+    OutputOptions,
+    dump_json,
+    take_options,
 )
 
 app = typer.Typer(add_completion=False)
@@ -39,10 +31,13 @@ class FusionOption(StrEnum):
 
 
 @app.command()
+@take_options
 def search(
     where: Annotated[
         Path, typer.Argument(help="A folder of images that was indexed, or the index itself.")
     ],
+    indexed: IndexOptions,
+    output: OutputOptions,
     text: Annotated[str | None, typer.Option(help="Free text.")] = None,
     image: Annotated[Path | None, typer.Option(help="An image to start from.")] = None,
     change: Annotated[
@@ -65,28 +60,17 @@ def search(
         typer.Option(help="Captions, one a line: changes are mean differences of captions."),
     ] = None,
     k: Annotated[int, typer.Option("-k", "--k", min=1, help="How many images.")] = 10,
-    model: IndexModel = None,
-    subjects: Subjects = None,
-    styles: Styles = None,
     lance: Annotated[
         str | None, typer.Option(help="Search the copy that index made in LanceDB there.")
     ] = None,
-    device: Device = "auto",
-    dtype: Dtype = None,
-    include: Include = None,
-    trust_remote_code: TrustRemoteCode = False,
     out: Annotated[
         Path | None, typer.Option(help="Write a contact sheet, .png or .html, or a .json file.")
     ] = None,
-    as_json: options.AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """Find images by text, by image, or by an image with something changed."""
     from contrapose.api.search import search as find
-    from contrapose.engine.corpora import read_texts
     from contrapose.report.contact_sheet import result_tables
 
-    include_files(include)
     result = find(
         where,
         text=text,
@@ -97,17 +81,9 @@ def search(
         scale=scale,
         captions=captions,
         k=k,
-        model=model,
-        device=device,
-        dtype=dtype,
-        trust_remote_code=trust_remote_code,
-        subjects=None if subjects is None else read_texts(subjects),
-        styles=None if styles is None else read_texts(styles),
         lance=lance,
         out=out,
+        **indexed.arguments(),
     )
-    if as_json:
-        echo_json(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
-    else:
-        show(output_console(), result_tables(result))
-    say_written(out, quiet=quiet)
+    output.show(lambda: dump_json(result.to_dict()), lambda: result_tables(result))
+    output.say_written(out)

@@ -15,8 +15,9 @@ import typer
 from typer.core import TyperGroup
 
 from contrapose.cli import options
-from contrapose.cli.console import echo_json, error_console, output_console, show, show_progress
-from contrapose.cli.options import HeadOption, Include, include_files, words_option
+from contrapose.cli.console import error_console, show_progress
+from contrapose.cli.option_groups import IncludeOptions, WriteOptions, take_options
+from contrapose.cli.options import HeadOption, words_option
 from contrapose.cli.tune_heads import tune_heads
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class WorldOption(StrEnum):
 
 
 @app.command("model")
+@take_options
 def tune(
     model: Annotated[
         str,
@@ -112,6 +114,8 @@ def tune(
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder that the tuned model goes to.")],
+    included: IncludeOptions,
+    output: WriteOptions,
     objective: Annotated[
         str,
         typer.Option(
@@ -134,7 +138,6 @@ def tune(
         float | None, typer.Option(help="Highest learning rate. Left out: what suits the model.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
-    include: Include = None,
     freeze: Annotated[
         list[TowerOption] | None, typer.Option(help="A tower that stays as it is.")
     ] = None,
@@ -213,7 +216,6 @@ def tune(
     ] = 10.0,
     device: options.Device = "auto",
     workers: Annotated[int, typer.Option(min=1, help="Processes that make scenes' captions.")] = 1,
-    overwrite: options.Overwrite = False,
     tensorboard: Annotated[
         Path | None,
         typer.Option(
@@ -221,15 +223,14 @@ def tune(
             help="Also write event files for TensorBoard here: losses, learning rate, the bill.",
         ),
     ] = None,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Fine-tune a model on pairs; ends with what became better, what became worse, and what not."""
-    include_files(include)
     from contrapose.api.tune import tune as tune_model
     from contrapose.report.tuning import bill_table
 
-    quiet = quiet or os.environ.get("RANK", "0") != "0"  # of several processes the first speaks
+    quiet = (
+        output.quiet or os.environ.get("RANK", "0") != "0"
+    )  # of several processes the first speaks
     with show_progress(quiet=quiet) as progress, show_steps(quiet=quiet) as on_step:
         tuned = tune_model(
             model,
@@ -264,17 +265,15 @@ def tune(
             sharpness=sharpness,
             device=device,
             workers=workers,
-            overwrite=overwrite,
             tensorboard=tensorboard,
             on_step=on_step,
             progress=progress,
+            **output.arguments(),
         )
     if tuned.bill is None:
         return
-    if as_json:
-        echo_json(json.dumps(tuned.bill.as_dict(), indent=2))
-    else:
-        show(output_console(), bill_table(tuned.bill))
+    bill = tuned.bill
+    output.show(lambda: json.dumps(bill.as_dict(), indent=2), lambda: bill_table(bill))
     if not quiet:
         error_console().print(f"Written to {out}: use it as a model by this name.")
 

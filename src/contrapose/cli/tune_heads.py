@@ -9,11 +9,13 @@ from typing import Annotated
 import typer
 
 from contrapose.cli import options
-from contrapose.cli.console import echo_json, error_console, output_console, show, show_progress
+from contrapose.cli.console import error_console
+from contrapose.cli.option_groups import WriteOptions, take_options
 from contrapose.cli.options import HeadOption
 from contrapose.errors import InputError
 
 
+@take_options
 def tune_heads(
     features: Annotated[
         Path,
@@ -22,6 +24,7 @@ def tune_heads(
             "the same for test, on which is measured."
         ),
     ],
+    output: WriteOptions,
     out: Annotated[
         Path | None, typer.Option(help="The folder to write: heads a temperature, and results.")
     ] = None,
@@ -60,15 +63,12 @@ def tune_heads(
         Path | None,
         typer.Option(help="An .svg file to write: R@10 of the deltas by λ, a curve for each τ."),
     ] = None,
-    overwrite: options.Overwrite = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Train heads on cached features at each temperature, and measure retrieval and deltas."""
     from contrapose.api.tune_heads import tune_heads as sweep_heads
     from contrapose.report.tuning import heads_tables
 
-    with show_progress(quiet=quiet) as progress:
+    with output.show_progress() as progress:
         sweep = sweep_heads(
             features,
             out=out,
@@ -87,14 +87,11 @@ def tune_heads(
             device=device,
             seed=seed,
             plot=plot,
-            overwrite=overwrite,
             progress=progress,
+            **output.arguments(),
         )
-    if as_json:
-        echo_json(json.dumps(sweep.as_dict(), indent=2))
-    else:
-        show(output_console(), heads_tables(sweep))
-    if out is None or quiet:
+    output.show(lambda: json.dumps(sweep.as_dict(), indent=2), lambda: heads_tables(sweep))
+    if out is None or output.quiet:
         return
     names = ", ".join(f"joined:{out / run.folder}" for run in sweep.runs)
     if sweep.joining is None:

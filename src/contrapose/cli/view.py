@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from contrapose.cli.console import error_console, output_console, show_progress
+from contrapose.cli.console import output_console, show_progress, wait_for_server
 from contrapose.cli.options import Quiet
 
 app = typer.Typer(add_completion=False)
@@ -39,14 +39,7 @@ def view(
         import webbrowser
 
         webbrowser.open(server.url)
-    if not quiet:
-        error_console().print("Stop it with Ctrl-C.")
-    try:
-        server.wait()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        server.close()
+    wait_for_server(server, quiet=quiet)
 
 
 def _has_screen() -> bool:

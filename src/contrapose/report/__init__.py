@@ -9,6 +9,7 @@ from contrapose.lazy import lazy_exports
 if TYPE_CHECKING:
     from contrapose.report.comparison import comparison_table as comparison_table
     from contrapose.report.evaluation import evaluation_tables as evaluation_tables
+    from contrapose.report.formats import result_rows as result_rows
     from contrapose.report.results import (
         parts_table as parts_table,
         results_tables as results_tables,
@@ -21,6 +22,7 @@ else:
         {
             "comparison": "comparison_table",
             "evaluation": "evaluation_tables",
+            "formats": "result_rows",
             "results": "parts_table results_tables",
             "tables": "Table",
             "terminal": "show",

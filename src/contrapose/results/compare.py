@@ -88,11 +88,10 @@ def compare_runs(
         if is_run(folder):
             sides.append(ComparisonSide(*read_run(folder, choice)))
         else:
-            sides.append(
-                measure_side(
-                    path, benchmark, root, protocol=protocol, threshold=threshold, partial=partial
-                )
+            request = score_file_request(
+                path, benchmark, root, protocol=protocol, threshold=threshold, partial=partial
             )
+            sides.append(measure_side(request))
     if sides[0].benchmark != sides[1].benchmark:
         raise InputError(
             f"A is of {sides[0].benchmark} and B of {sides[1].benchmark}; "
@@ -124,23 +123,12 @@ def compare_runs(
     )
 
 
-def measure_side(
-    path: Path,
-    benchmark: str | None = None,
-    root: Path | None = None,
-    *,
-    protocol: Protocol = "strict",
-    threshold: float | None = None,
-    partial: bool = False,
-) -> ComparisonSide:
-    """Measure a score file, to be compared; see `MetricsRequest`.
+def measure_side(request: MetricsRequest) -> ComparisonSide:
+    """Measure a score file, to be compared.
 
     Raises:
-        InputError: the file cannot be used, or does not tell its benchmark and none is named.
+        InputError: the file cannot be used.
     """
-    request = score_file_request(
-        path, benchmark, root, protocol=protocol, threshold=threshold, partial=partial
-    )
     single = find_single_benchmark(request.benchmark)
     _, measured, _ = measure_outcomes(request, single, read_annotations(request, single))
     return ComparisonSide(request.benchmark, measured)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from contrapose.errors import InputError, option
-from contrapose.results.compare import align_units, measure_side
+from contrapose.results.compare import align_units, measure_side, score_file_request
 from contrapose.results.measures import Measurements
 from contrapose.results.runs import is_run, read_measured, split_choice
 from contrapose.results.shapes import Protocol
@@ -75,9 +75,10 @@ def read_entries(
         else:
             columns = list_columns(run)
             for file in [Path(f"{run}@{column}") for column in columns] or [run]:
-                side = measure_side(
+                request = score_file_request(
                     file, benchmark, root, protocol=protocol, threshold=threshold, partial=partial
                 )
+                side = measure_side(request)
                 model = split_column(file)[1] or run.stem
                 given = f"{name} {model}" if name and columns else name
                 named = (given, model, "", str(file), side.benchmark, protocol)

@@ -8,7 +8,6 @@ scenes                   the built-in renderer, for captions of its grammar
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from contrapose.build.edits.recipe import EditPrompt
 from contrapose.data.images import decode_image
 from contrapose.data.pixels import require_size, to_rgb
-from contrapose.errors import ContraposeError, InputError, first_line, option
+from contrapose.errors import InputError, option
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -163,72 +162,6 @@ class EditedPairs:
         return first, self.editor.edit(first, prompt, size)
 
 
-@dataclass(frozen=True, slots=True)
-class CallablePairs:
-    """Generator that calls a function of both prompts, the seed and the size."""
-
-    function: Callable[..., Any]
-    name: str
-    workers: int = 1
-    wording: str = "{}"
-    lists: str = "eqben"
-
-    def generate(self, prompt: EditPrompt, size: int) -> ImagePair:
-        """Generate the images of both captions."""
-        first, second = (self.wording.replace("{}", caption) for caption in prompt.captions)
-        images = call_function(self.function, (first, second), prompt.seed, size)
-        images = getattr(images, "images", images)
-        if not isinstance(images, tuple | list) or len(images) != 2:
-            raise InputError(
-                f"{self.name} must return two images, returned {type(images).__name__}."
-            )
-        return to_image(images[0], self.name), to_image(images[1], self.name)
-
-
-@dataclass(frozen=True, slots=True)
-class CallableImages:
-    """Text-to-image generator that calls a function of a prompt and a seed."""
-
-    function: Callable[..., Any]
-    name: str
-    workers: int = 1
-
-    def draw(self, text: str, seed: int, size: int) -> Image:
-        """Generate an image."""
-        return to_image(call_function(self.function, text, seed), self.name)
-
-
-@dataclass(frozen=True, slots=True)
-class CallableEditor:
-    """Editor that calls a function of an image, an instruction and a seed."""
-
-    function: Callable[..., Any]
-    name: str
-    workers: int = 1
-
-    def edit(self, image: Image, prompt: EditPrompt, size: int) -> Image:
-        """Edit an image."""
-        result = call_function(self.function, image, prompt.instruction, prompt.seed)
-        return to_image(result, self.name)
-
-
-def call_function(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a user's function; what it raises costs one pair.
-
-    Raises:
-        GenerationError: it raised something.
-        MemoryError: there is no memory for it.
-    """
-    try:
-        return function(*arguments)
-    except (ContraposeError, MemoryError):
-        raise
-    except Exception as error:
-        raise GenerationError(
-            f"the generator raised {type(error).__name__} ({first_line(error)})."
-        ) from error
-
-
 def to_image(value: Any, name: str) -> Image:
     """RGB image of what a generator returned: an image, an array, bytes, or a list with one.
 
@@ -328,12 +261,9 @@ def _load_source(
         return generator
     if not callable(generator):
         raise InputError(f"a generator is a name or a callable, found {type(generator).__name__}.")
-    name = getattr(generator, "__name__", type(generator).__name__)
-    form = options.form if options.form != "auto" else _recognize_form(generator, name)
-    workers = options.workers or 1
-    if form == "pair":
-        return CallablePairs(generator, name, workers, options.wording)
-    return (CallableImages if form == "image" else CallableEditor)(generator, name, workers)
+    from contrapose.build.edits.callables import wrap_callable
+
+    return wrap_callable(generator, options)
 
 
 def _load_named(name: str, options: GeneratorOptions) -> PairGenerator | TextToImage | ImageEditor:
@@ -355,37 +285,4 @@ def _load_named(name: str, options: GeneratorOptions) -> PairGenerator | TextToI
     raise InputError(
         f"there is no generator {name!r}: write diffusers:FOLDER_OR_ID, http://…, "
         "openai:MODEL,url=… or scenes."
-    )
-
-
-FORM_NAMES: dict[str, CallForm] = {
-    "prompts": "pair", "captions": "pair", "texts": "pair", "pair": "pair",
-    "prompt": "image", "caption": "image", "text": "image",
-    "image": "edit", "img": "edit", "picture": "edit",
-}  # fmt: skip
-"""Name of a callable's first argument → its form."""
-
-
-def _recognize_form(function: Callable[..., Any], name: str) -> CallForm:
-    """Form of a callable by the name of its first argument, or by their number.
-
-    Raises:
-        InputError: neither says it.
-    """
-    try:
-        parameters = [
-            one
-            for one in inspect.signature(function).parameters.values()
-            if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-        ]
-    except (ValueError, TypeError):
-        parameters = []
-    if parameters and parameters[0].name.lower() in FORM_NAMES:
-        return FORM_NAMES[parameters[0].name.lower()]
-    if len([one for one in parameters if one.default is one.empty]) == 2:
-        return "image"
-    raise InputError(
-        f"it is not clear how to call {name}: pass {option('form', 'image')} for f(prompt, seed), "
-        f"{option('form', 'pair')} for f(prompts, seed, size), {option('form', 'edit')} for "
-        "f(image, instruction, seed)."
     )

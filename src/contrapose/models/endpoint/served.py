@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from contrapose.arrays import Ragged
 from contrapose.errors import InputError
-from contrapose.models.capabilities import ModelCard, QuestionTemplate, check_pairs
+from contrapose.models.capabilities import (
+    ModelCard,
+    PromptTokenCounter,
+    QuestionTemplate,
+    check_pairs,
+)
 from contrapose.models.endpoint.client import EndpointClient, RateLimit
 from contrapose.models.endpoint.model import Endpoint
 from contrapose.models.endpoint.protocol import (
@@ -159,7 +164,7 @@ def _find_source(sources: Sequence[str]) -> str:
     return ""
 
 
-class ServedModel(Endpoint):
+class ServedModel(PromptTokenCounter, Endpoint):
     """Image-text-to-text model behind vLLM or SGLang: scores `lm` and `vqa`, and chat.
 
     Attributes:
@@ -228,20 +233,6 @@ class ServedModel(Endpoint):
                 *self._server.notes,
             ),
         )
-
-    @property
-    def context(self) -> int:
-        """Context length: most tokens of a caption, its end included."""
-        return self.prompts.context
-
-    @property
-    def cuts(self) -> bool:
-        """Whether longer captions are truncated."""
-        return self.prompts.cut
-
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each caption before truncation, its end included."""
-        return self.prompts.counts(texts)
 
     def with_prompt(self, prompt: str) -> ServedModel:
         """Return the model with another prompt before captions; the connection is shared.

@@ -15,7 +15,13 @@ from torch import Tensor
 
 from contrapose.arrays import Ragged
 from contrapose.errors import InputError
-from contrapose.models.capabilities import PIXELS, EncodedImage, ModelCard, check_pairs
+from contrapose.models.capabilities import (
+    PIXELS,
+    EncodedImage,
+    ModelCard,
+    PromptTokenCounter,
+    check_pairs,
+)
 from contrapose.models.encoded_images import deduplicate
 from contrapose.models.exact import exact_inference
 from contrapose.models.hf.inputs import find_pixel_mean
@@ -74,7 +80,7 @@ class VlmImage:
     prefixes: dict[tuple[int, ...], CachedPrefix] = field(default_factory=dict)
 
 
-class Vlm:
+class Vlm(PromptTokenCounter):
     """Image-text-to-text model: scores `lm` and `vqa`, and chat.
 
     Attributes:
@@ -146,20 +152,6 @@ class Vlm:
             self._checkpoint, self.network, self._processor, prompts, self._decoder, self._videos,
             self._notes,
         )  # fmt: skip
-
-    @property
-    def context(self) -> int:
-        """Context length: most tokens of a caption, its end included."""
-        return self.prompts.context
-
-    @property
-    def cuts(self) -> bool:
-        """Whether longer captions are truncated."""
-        return self.prompts.cut
-
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each caption before truncation, its end included."""
-        return self.prompts.counts(texts)
 
     def prepare_image(self, image: Image) -> PreparedImage:
         """Preprocess an image with the caption prompt by the library's processor."""
