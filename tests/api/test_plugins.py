@@ -13,7 +13,7 @@ import contrapose as cp
 from contrapose.data import registry as benchmarks
 from contrapose.losses import registry as losses
 from contrapose.models import registry as models
-from contrapose.results.shapes import base as shapes
+from contrapose.results.shapes import registry as shapes
 from tests.conftest import ROOT, Cli
 
 EXAMPLE = ROOT / "examples" / "plugin"

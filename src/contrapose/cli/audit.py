@@ -10,7 +10,7 @@ import typer
 from contrapose.cli import options
 from contrapose.cli.option_groups import (
     ResultOptions,
-    ScoringOptions,
+    RunOptions,
     SelectionOptions,
     StatisticsOptions,
     take_options,
@@ -30,7 +30,7 @@ def audit(
         ),
     ],
     selection: SelectionOptions,
-    scoring: ScoringOptions,
+    scoring: RunOptions,
     statistics: StatisticsOptions,
     output: ResultOptions,
     model: Annotated[

@@ -11,7 +11,7 @@ import typer
 
 from contrapose.cli import options
 from contrapose.cli.option_groups import (
-    ScoringOptions,
+    RunOptions,
     SelectionOptions,
     StatisticsOptions,
     WriteOptions,
@@ -74,7 +74,7 @@ def diagnose(
         ),
     ],
     selection: DiagnosisSelection,
-    scoring: ScoringOptions,
+    scoring: RunOptions,
     statistics: StatisticsOptions,
     output: WriteOptions,
     side: Annotated[

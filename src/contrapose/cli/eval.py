@@ -15,7 +15,7 @@ from contrapose.cli import options
 from contrapose.cli.console import echo_json
 from contrapose.cli.option_groups import (
     ResultOptions,
-    ScoringOptions,
+    RunOptions,
     SelectionOptions,
     StatisticsOptions,
     take_options,
@@ -47,7 +47,7 @@ def evaluate(
         ),
     ],
     selection: SelectionOptions,
-    scoring: ScoringOptions,
+    scoring: RunOptions,
     statistics: StatisticsOptions,
     output: ResultOptions,
     score: Annotated[

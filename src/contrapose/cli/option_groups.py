@@ -146,7 +146,7 @@ class CacheOptions(OptionGroup):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoringOptions(CacheOptions, ModelOptions):
+class RunOptions(CacheOptions, ModelOptions):
     """Scoring of a benchmark by models, as eval, audit and diagnose do it."""
 
     batch_size: options.BatchSize = None

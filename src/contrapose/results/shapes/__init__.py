@@ -10,6 +10,8 @@ from contrapose.results.shapes.base import (
     Protocol,
     Shape,
     ShapeMeasures,
+)
+from contrapose.results.shapes.registry import (
     find_shape,
     main_metric,
     measure,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from contrapose.data import Card, in_memory_benchmark
+from contrapose.data import Card, find_single_benchmark, in_memory_benchmark
 from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
@@ -17,7 +19,7 @@ from contrapose.report.evaluation import evaluation_tables
 from contrapose.results import write_run
 from contrapose.results.compare import compare
 from contrapose.results.runs import read_run
-from contrapose.results.shapes import base, find_shape, main_metric, register_metric, shapes
+from contrapose.results.shapes import find_shape, main_metric, register_metric, registry, shapes
 from tests.fakes import Entry, Fake, Tower, choices, pairs
 
 FAMILIES = (
@@ -29,11 +31,11 @@ FAMILIES = (
 
 @pytest.fixture(autouse=True)
 def _registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(base, "_registered", {})
-    monkeypatch.setattr(base, "entry_points", lambda group: [])
-    base._load_plugins.cache_clear()
+    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(registry, "entry_points", lambda group: [])
+    registry._load_plugins.cache_clear()
     yield
-    base._load_plugins.cache_clear()
+    registry._load_plugins.cache_clear()
 
 
 def diagonal(scores: FloatArray, match: BoolArray, present: BoolArray) -> FloatArray:
@@ -112,11 +114,11 @@ def test_bad_metrics_are_refused() -> None:
     register_metric("pairs", "group")(diagonal)
     with pytest.raises(InputError, match="'group' already"):
         evaluate_models([Fake()], request())
-    base._registered.clear()
+    registry._registered.clear()
     register_metric("pairs", "sum")(lambda scores, match, present: scores)
     with pytest.raises(InputError, match=r"'sum'.*12 values"):
         evaluate_models([Fake()], request())
-    base._registered.clear()
+    registry._registered.clear()
     register_metric("pairs", "huge")(lambda scores, match, present: scores[:, 0, 0] * np.inf)
     with pytest.raises(InputError, match=r"'huge'.*infinite"):
         evaluate_models([Fake()], request())
@@ -128,11 +130,20 @@ def test_metrics_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) ->
             return register_metric("pairs", "diagonal", chance=1 / 2)(diagonal)
 
     entry = DecoratedEntry("diagonal", "package:diagonal", diagonal)
-    monkeypatch.setattr(base, "entry_points", lambda group: [entry])
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
     (run,) = evaluate_models([Fake()], request())
     assert "diagonal" in run.results.metrics
-    base._load_plugins.cache_clear()
-    base._registered.clear()
-    monkeypatch.setattr(base, "entry_points", lambda group: [Entry("plain", "a:b", diagonal)])
+    registry._load_plugins.cache_clear()
+    registry._registered.clear()
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Entry("plain", "a:b", diagonal)])
     with pytest.raises(InputError, match=r"'plain'.*register_metric"):
         evaluate_models([Fake()], request())
+
+
+def test_a_shape_has_the_name_of_its_module_and_is_loaded_by_it() -> None:
+    for family, shape in shapes().items():
+        assert shape is import_module(f"contrapose.results.shapes.{family}").SHAPE
+    helpers = {"base", "comparisons", "protocols", "registry"}
+    assert not helpers & set(shapes())
+    with pytest.raises(InputError, match="unknown family 'base'"):
+        find_shape(replace(find_single_benchmark("winoground").card, family="base"))
