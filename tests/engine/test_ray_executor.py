@@ -7,9 +7,11 @@ import pickle
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,13 @@ from PIL import Image
 from contrapose.data import ImageRef, in_memory_benchmark
 from contrapose.engine import AnswerStore, NoiseImages, ScoringContext, plan_examples
 from contrapose.engine.context import ScoredBatch, build_embedding_requests, build_pair_request
-from contrapose.engine.ray_executor import RayExecutor, RayWorker, WorkerModel, WorkerTask
+from contrapose.engine.ray_executor import (
+    RayExecutor,
+    RayWorker,
+    WorkerModel,
+    WorkerTask,
+    share_cores,
+)
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
@@ -39,8 +47,9 @@ class Killing(Slow):
     def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> torch.Tensor:
         self.calls += 1
         if self.calls == 3 and Path(self.flag).is_file():
-            Path(self.flag).unlink()
-            os.kill(os.getpid(), signal.SIGKILL)
+            with suppress(FileNotFoundError):  # of two workers that see it one dies
+                Path(self.flag).unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.01)
         return super().match(images, texts)
 
@@ -105,6 +114,110 @@ def test_another_model_is_scored_here(tmp_path: Path) -> None:
     assert len(kept[0].images) == 2
 
 
+@pytest.mark.parametrize(
+    ("nodes", "workers", "cores"),
+    [([8], 2, 4), ([4, 4], 1, 4), ([6, 2], 2, 3), ([6, 2], 3, 2), ([1, 1], 4, 0.5), ([], 2, 1),
+     ([0, 2], 2, 1)],
+)  # fmt: skip
+def test_all_workers_have_room(nodes: list[float], workers: int, cores: float) -> None:
+    """A worker of all cores of the cluster would fit on none of its machines."""
+    assert share_cores(nodes, workers) == cores
+
+
+class DeadActorError(Exception):
+    """Ray's error of a worker that has died."""
+
+
+class FakeRay:
+    """Ray whose workers live in this process, and die when told so."""
+
+    def __init__(self, dying: Callable[[str, int], bool], cores: Sequence[float] = (4,)):
+        self.exceptions = SimpleNamespace(
+            RayActorError=DeadActorError, ObjectLostError=DeadActorError
+        )
+        self.dying, self.cores, self.started, self.calls = dying, list(cores), 0, 0
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": sum(self.cores)}
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"Alive": True, "Resources": {"CPU": cores}} for cores in self.cores]
+
+    def remote(self, kind: Any) -> Any:
+        def start(*arguments: Any) -> Any:
+            self.started += 1
+            worker = kind(*arguments)
+            calls = {name: self._call(getattr(worker, name), name) for name in ("load", "score")}
+            return SimpleNamespace(**calls)
+
+        actor = SimpleNamespace(remote=start)
+        return SimpleNamespace(options=lambda **_: actor)
+
+    def _call(self, method: Any, name: str) -> Any:
+        def later(*arguments: Any) -> Any:
+            self.calls += 1
+            return self.dying(name, self.calls), method, arguments
+
+        return SimpleNamespace(remote=lambda *a: _Reference(*later(*a)))
+
+    def wait(self, waiting: list[Any], num_returns: int, timeout: float) -> tuple[list[Any], Any]:
+        return (waiting[:1], []) if self.cores else ([], waiting)
+
+    def get(self, reference: Any) -> Any:
+        if reference.dies:
+            raise DeadActorError("the worker died\nlong tale")
+        return reference.method(*reference.arguments)
+
+    def kill(self, worker: Any) -> None:
+        pass
+
+
+class _Reference:
+    def __init__(self, dies: bool, method: Any, arguments: tuple[Any, ...]):
+        self.dies, self.method, self.arguments = dies, method, arguments
+
+
+def run_on(fake: FakeRay, folder: Path, monkeypatch: pytest.MonkeyPatch) -> RayExecutor:
+    monkeypatch.setitem(sys.modules, "ray", fake)  # type: ignore[arg-type]
+    model = Fake()
+    context = ScoringContext(model, AnswerStore(folder))
+    request = build_pair_request(context, "itm", plan_examples(pairs(6)))
+    executor = RayExecutor(model, WorkerModel("fake-1", model=Fake()), folder, workers=2)
+    batches = np.array_split(np.arange(len(request.pairs)), 12)
+    executor.run([(request, batch) for batch in batches], lambda *_: None)
+    assert (request.find_rows() >= 0).all()
+    return executor
+
+
+def test_deaths_that_are_far_apart_do_not_end_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On machines that come and go, workers may die all the time."""
+    fake = FakeRay(lambda name, call: name == "score" and call % 3 == 0)
+    run_on(fake, tmp_path, monkeypatch)
+    assert fake.started > 5
+
+
+def test_deaths_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="died in a row"):
+        run_on(FakeRay(lambda name, call: name == "load"), tmp_path, monkeypatch)
+    with pytest.raises(InputError, match="died of the same batches"):
+        run_on(FakeRay(lambda name, call: name == "score"), tmp_path, monkeypatch)
+    fake = FakeRay(lambda name, call: name == "score")
+    result = fake.get
+
+    def lost(reference: Any) -> Any:
+        fake.cores = [1] if not reference.dies else []
+        return result(reference)
+
+    fake.get = lost  # type: ignore[method-assign]
+    with pytest.raises(InputError, match="no machine of the Ray cluster is left"):
+        run_on(fake, tmp_path, monkeypatch)
+
+
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
     """Ray of two cores, where it is installed."""
@@ -112,6 +225,42 @@ def ray() -> Iterator[Any]:
     module.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield module
     module.shutdown()
+
+
+def test_equal_to_the_local_engine_also_when_a_node_is_lost(tmp_path: Path) -> None:
+    """A machine of the cluster goes away with its workers, and another one comes."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    benchmark = in_memory_benchmark(pairs(12), name="plain")
+    ray.shutdown()
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    node = cluster.add_node(num_cpus=2)
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    lost: list[int] = []
+
+    def run(engine: Any, name: str) -> dict[str, bytes]:
+        def lose(_: str, done: int, total: int) -> None:
+            assert done <= total
+            if engine == "ray" and done and not lost:
+                lost.append(done)
+                cluster.remove_node(node, allow_graceful=False)
+                cluster.add_node(num_cpus=1)
+
+        request = EvalRequest(
+            (benchmark,), ("itc", "itm", "lm"), resamples=200, batch_size=3, engine=engine,
+            workers=3, cache=tmp_path / f"store-{name}",
+        )  # fmt: skip
+        runs = evaluate_models([Killing(flag=str(tmp_path / "none"))], request, progress=lose)
+        write_run(runs, tmp_path / name)
+        return contents(tmp_path / name)
+
+    try:
+        assert run("ray", "ray") == run("local", "local")
+        assert lost
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
 
 
 def contents(run: Path) -> dict[str, bytes]:

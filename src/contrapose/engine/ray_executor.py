@@ -2,13 +2,17 @@
 
 Ids, captions and references of images travel to the workers. They open the images, score whole
 batches, and write the parts; what comes back is how many pairs were tried and which were skipped.
-The work of a worker that dies goes to another.
+The work of a worker that dies, alone or with its machine, goes to another.
+
+The pool is kept here and not by Ray Data's `map_batches`, which cuts batches from blocks of rows:
+these batches must be those of the plan, so that scores are equal to the byte, and their result is a
+part in the store.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -40,6 +44,12 @@ TASKS_PER_WORKER = 4
 
 MAX_DEFAULT_WORKERS = 4
 """Workers by default where there are no GPUs: each holds a model."""
+
+MAX_TASK_DEATHS = 3
+"""Workers that may die of one task; a fourth would die too."""
+
+WAIT_SECONDS = 20.0
+"""Seconds without a report after which it is checked that a worker has room somewhere."""
 
 INCLUDED_PREFIX = "contrapose_included_"
 """Names of modules that `include` made begin with it."""
@@ -139,9 +149,7 @@ class WorkerTask:
                 "label": request.label,
                 "refs": refs,
                 "image_ids": images,
-                "texts": tuple(request.texts[j] for j in captions.tolist())
-                if request.texts
-                else (),
+                "texts": tuple(request.texts[j] for j in captions.tolist() if request.texts),
                 "text_ids": tuple(request.text_ids[j] for j in captions.tolist()),
                 "pairs": pairs,
             },
@@ -212,6 +220,18 @@ class RayWorker:
         return TaskReport(total, context.skips)
 
 
+def _death_error(why: str) -> InputError:
+    return InputError(f"{why}; what was scored is in the cache, and the same command goes on.")
+
+
+def share_cores(nodes: Sequence[float], workers: int) -> float:
+    """Cores of a worker, as many as let all workers find room on machines with so many cores."""
+    for cores in range(int(max(nodes, default=0)), 0, -1):
+        if sum(int(node // cores) for node in nodes) >= workers:
+            return cores
+    return sum(nodes) / workers or 1.0
+
+
 @dataclass(slots=True, eq=False)
 class RayExecutor:
     """Executor on Ray; its workers live until `close`.
@@ -249,13 +269,21 @@ class RayExecutor:
         if not jobs:
             return
         self._start()
-        tasks = deque(self._bundle(jobs))
+        bundles = self._bundle(jobs)
+        tasks = deque(bundles)
+        deaths: Counter[int] = Counter()
         running: dict[Any, tuple[Any, tuple[ScoreRequest, list[IntArray]]]] = {}
         while tasks or running:
             while tasks and self._idle:
                 worker, task = self._idle.pop(), tasks.popleft()
                 running[worker.score.remote(WorkerTask.of(*task))] = worker, task
-            (ready, *_), _ = self._ray.wait([*running, *self._loading], num_returns=1)
+            waiting = [*running, *self._loading]
+            reports, _ = self._ray.wait(waiting, num_returns=1, timeout=WAIT_SECONDS)
+            if not reports:
+                if not running:
+                    self._require_room()
+                continue
+            ready = reports[0]
             if ready in self._loading:
                 worker = self._loading.pop(ready)
                 if self._result(ready) is not None:
@@ -264,8 +292,12 @@ class RayExecutor:
             worker, task = running.pop(ready)
             report = self._result(ready)
             if report is None:
+                deaths[id(task)] += 1
+                if deaths[id(task)] > MAX_TASK_DEATHS:
+                    raise _death_error(f"{deaths[id(task)]} Ray workers died of the same batches")
                 tasks.appendleft(task)
                 continue
+            self._deaths = 0
             self._idle.append(worker)
             skips = task[0].context.skips
             skips.images.update(report.skips.images)
@@ -292,15 +324,14 @@ class RayExecutor:
         Raises:
             InputError: the worker refuses, or too many have died.
         """
+        errors = self._ray.exceptions
         try:
             report: TaskReport = self._ray.get(reference)
-        except self._ray.exceptions.RayActorError as error:
+        except (errors.RayActorError, errors.ObjectLostError) as error:  # or a report with its node
             self._deaths += 1
             if self._deaths > 3 + 2 * (self.workers or 1):
-                raise InputError(
-                    f"{self._deaths} Ray workers have died, the last of them: "
-                    f"{first_line(error).rstrip('.')}; what was scored is in the cache."
-                ) from None
+                last = first_line(error).rstrip(".")
+                raise _death_error(f"{self._deaths} Ray workers died in a row: {last}") from None
             self._add_worker()
             return None
         if report.failure:
@@ -333,9 +364,7 @@ class RayExecutor:
         except ImportError:
             raise MissingExtraError("ray", "ray", f"{option('engine', 'ray')}") from None
         if not self._ray.is_initialized():
-            self._ray.init(
-                include_dashboard=False, log_to_driver=False, logging_level="ERROR",
-            )  # fmt: skip
+            self._ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
             self._started = True
         resources = self._ray.cluster_resources()
         gpus, cores = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
@@ -346,14 +375,22 @@ class RayExecutor:
         on_gpu = gpus > 0 and self.device.partition(":")[0] in ("auto", "cuda")
         if self.workers is None:
             self.workers = gpus if on_gpu else max(1, min(cores, MAX_DEFAULT_WORKERS))
-        share = cores / self.workers
-        options: dict[str, float] = {
-            "num_cpus": int(share) if share >= 1 else share,
-            "max_restarts": 0,
-        }
-        self._options = options | ({"num_gpus": min(1.0, gpus / self.workers)} if on_gpu else {})
+        self._options = {"num_cpus": share_cores(self._node_cores(), self.workers)}
+        self._options["max_restarts"] = 0
+        if on_gpu:
+            self._options["num_gpus"] = 1 / max(1, -(-self.workers // gpus))
         for _ in range(self.workers):
             self._add_worker()
+
+    def _node_cores(self) -> list[float]:
+        """Cores of each machine of the cluster that is there."""
+        return [one["Resources"].get("CPU", 0.0) for one in self._ray.nodes() if one["Alive"]]
+
+    def _require_room(self) -> None:
+        """Raise `InputError` where all machines that are left are too small for a worker."""
+        needed = self._options["num_cpus"]
+        if not any(cores >= needed for cores in self._node_cores()):
+            raise _death_error(f"no machine of the Ray cluster is left with {needed:g} cores")
 
     def _add_worker(self) -> None:
         threads = max(1, int(self._options["num_cpus"]))
