@@ -181,7 +181,7 @@ class _Reference:
 
 
 def run_on(fake: FakeRay, folder: Path, monkeypatch: pytest.MonkeyPatch) -> RayExecutor:
-    monkeypatch.setitem(sys.modules, "ray", fake)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "ray", fake)
     model = Fake()
     context = ScoringContext(model, AnswerStore(folder))
     request = build_pair_request(context, "itm", plan_examples(pairs(6)))
@@ -230,11 +230,10 @@ def ray() -> Iterator[Any]:
 def test_equal_to_the_local_engine_also_when_a_node_is_lost(tmp_path: Path) -> None:
     """A machine of the cluster goes away with its workers, and another one comes."""
     ray = pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
+    cluster_type = pytest.importorskip("ray.cluster_utils").Cluster
     benchmark = in_memory_benchmark(pairs(12), name="plain")
     ray.shutdown()
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cluster = cluster_type(initialize_head=True, head_node_args={"num_cpus": 1})
     node = cluster.add_node(num_cpus=2)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
     lost: list[int] = []

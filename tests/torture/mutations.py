@@ -26,7 +26,7 @@ ROUNDS = int(os.environ.get("FUZZ_ROUNDS", "10"))
 """Mutations of each file."""
 SEED = os.environ.get("TORTURE_SEED", "")
 """Begins the seed of every mutation."""
-SEEDS: dict[str, tuple[str, ...]] = {}
+SEEDS: dict[str, tuple[str, ...]] = {"cola released check": ("night1cola released check 2",)}
 """Seeds that once failed, by name of the reader."""
 WHOLE = ROUNDS > 10
 """Whether this is the whole suite, not the small part of every test run."""
@@ -40,6 +40,7 @@ NASTY: tuple[Any, ...] = (
     "x" * 300, "9" * 5000, "1_0", "../../etc/passwd", "/etc/passwd", "a\nb", "NaN", [], {}, [[]],
     [[1]], {"a": 1}, [None], [{}], ["\ud800"], {"\ud800": 1}, [[[[[[]]]]]], "[" * 3000, "[[", "(1,",
     "²", "٣", "1e400", -(2**63) - 1, 1e308, 5e-324, "\u202e", "CON", ".", "..", "\ufeff", "a/../b",
+    "http://[", "https://[::1/a.jpg", "//", "file:///etc/passwd", "%00", "a\tb", "=1+1", "\x1b[2J",
 )  # fmt: skip
 BYTES = (b"\0", b"\xff", b"[" * 2000, b'"', b"{", b"}", b",", b"\n", b"1e999", b"\\ud800", b"NaN",
          b"\r", b"\xef\xbb\xbf", b"\xff\xfe", b"\x7f\xff\xff\xff")  # fmt: skip

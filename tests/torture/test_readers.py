@@ -16,7 +16,16 @@ import pytest
 from PIL import Image
 
 from contrapose.build.captions.files import read_captions
-from contrapose.data import ComposedQuery, ComposedSet, ImageRef, find_benchmark, open_image
+from contrapose.data import (
+    Benchmark,
+    ComposedQuery,
+    ComposedSet,
+    ImageRef,
+    Suite,
+    benchmark_names,
+    find_benchmark,
+    open_image,
+)
 from contrapose.data.masks import read_region
 from contrapose.diagnose.regions import UserRegions
 from contrapose.diagnose.words import UserWords
@@ -63,6 +72,25 @@ INSTRUMENTS = (
     "counting-adversarial", "counting-hard", "counting-small-quant", "existence", "foil-it",
     "plurals", "relations",
 )  # fmt: skip
+
+
+def parquet(rows: list[dict[str, Any]]) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), sink)
+    return sink.getvalue()
+
+
+def npy(array: np.ndarray) -> bytes:
+    sink = io.BytesIO()
+    np.save(sink, array)
+    return sink.getvalue()
+
+
+def png() -> bytes:
+    sink = io.BytesIO()
+    Image.fromarray(np.arange(192, dtype=np.uint8).reshape(8, 8, 3)).save(sink, "PNG")
+    return sink.getvalue()
+
 
 BENCHMARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "sugarcrepe": ("sugarcrepe", {"add_att.json": {"0": PAIR}}),
@@ -145,6 +173,22 @@ BENCHMARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "listed": ("flickr30k-retrieval", {"flickr30k_test.json":
         [{"image": "1.jpg", "caption": ["a", "b"]}]}),
     "order": ("aro-flickr-order", {"dataset_flickr30k.json": KARPATHY}),
+    "coco order": ("aro-coco-order", {"dataset_coco.json": KARPATHY}),
+    "bivlc": ("bivlc", {"rows.jsonl": [{"image": "1.jpg", "negative_image": "2.jpg",
+        "caption": "a", "negative_caption": "b", "type": "add", "subtype": "obj"}]}),
+    "bivlc parquet": ("bivlc", {"data/a.parquet": parquet([{"image": {"bytes": png(), "path": "1"},
+        "negative_image": {"bytes": png(), "path": None}, "caption": "a", "negative_caption": "b",
+        "type": "add", "subtype": "obj"}])}),
+    "eqben-mini": ("eqben-mini", {"all_select.json": [{"image0": "eqbensd/1.jpg",
+        "image1": "eqbensd/2.jpg", "caption0": "a", "caption1": "b", "private_info":
+        {"dataset": "eqbensd"}}], "images/eqbensd/1.jpg": b"x"}),
+    "hard-positives-replace": ("hard-positives-replace", {
+        f"replace_attributes_{kind}.json": [{"image_path": "1.jpg", "true_caption": "a red cat",
+            "false_caption": "a blue cat", "hard_positive": "a crimson cat"}]
+        for kind in ("original", "hard_positive")}),
+    "hard-positives-swap": ("hard-positives-swap", {"visual_genome_attribution.json": [
+        {**CHOICE, "true_caption": "the red cat and the big dog", "attributes": ["red", "big"],
+         "false_caption": "the big cat and the red dog"}]}),
     "simat": ("simat", {
         "triplets.csv": [{"region_id": 7, "dataset_id": 0, "subj": "a", "rel": "on", "obj": "b"}],
         "transfos.csv": [{"transfo_id": 0, "field": "subj", "value": "a", "target": "b",
@@ -210,24 +254,6 @@ def check_benchmark(name: str, root: Path) -> None:
     list(data) if isinstance(data, Iterable) else None
 
 
-def parquet(rows: list[dict[str, Any]]) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows), sink)
-    return sink.getvalue()
-
-
-def npy(array: np.ndarray) -> bytes:
-    sink = io.BytesIO()
-    np.save(sink, array)
-    return sink.getvalue()
-
-
-def png() -> bytes:
-    sink = io.BytesIO()
-    Image.fromarray(np.arange(192, dtype=np.uint8).reshape(8, 8, 3)).save(sink, "PNG")
-    return sink.getvalue()
-
-
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_benchmarks(name: str, tmp_path: Path, tally: Tally) -> None:
     benchmark, files = BENCHMARKS[name]
@@ -238,6 +264,22 @@ def test_benchmarks(name: str, tmp_path: Path, tally: Tally) -> None:
     count = fuzz(tmp_path, files, lambda root: read_benchmark(benchmark, root), name)
     count += fuzz(tmp_path, files, lambda root: check_benchmark(benchmark, root), f"{name} check")
     tally.add("annotation files", count)
+
+
+def list_readers(benchmark: Benchmark | Suite) -> set[tuple[str, str]]:
+    """Modules and names of the functions that read a benchmark, or all parts of a suite."""
+    if isinstance(benchmark, Suite):
+        return set().union(*(list_readers(part) for part in benchmark.parts.values()))
+    read = getattr(benchmark.read, "func", benchmark.read)
+    return {(read.__module__, read.__qualname__)}
+
+
+def test_every_reader_has_a_case() -> None:
+    """A new reader of annotations needs a case above; worlds are not read."""
+    known = set().union(*(list_readers(find_benchmark(name)) for name in benchmark_names()))
+    tried = set().union(*(list_readers(find_benchmark(name)) for name, _ in BENCHMARKS.values()))
+    missing = {reader for reader in known - tried if "contrapose.world" not in reader[0]}
+    assert not missing
 
 
 SCORES = [
@@ -418,3 +460,20 @@ def test_known_faults(name: str, file: str, content: bytes, words: str, tmp_path
     (tmp_path / file).write_bytes(content)
     with pytest.raises(ContraposeError, match=words):
         read(tmp_path)
+
+
+KNOWN_BENCHMARKS: list[tuple[str, str, Any, str]] = [
+    ("cola", "COLA_multiobjects_matching_benchmark.json", [["http://[1.jpg", "a", "2.jpg", "b"]],
+     "web address"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "file", "value", "words"), KNOWN_BENCHMARKS)
+def test_known_faults_of_benchmarks(
+    name: str, file: str, value: Any, words: str, tmp_path: Path
+) -> None:
+    benchmark, files = BENCHMARKS[name]
+    for other, content in (files | {file: value}).items():
+        write(tmp_path / other, content, None)
+    with pytest.raises(ContraposeError, match=words):
+        read_benchmark(benchmark, tmp_path)

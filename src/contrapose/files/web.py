@@ -88,9 +88,13 @@ def require_web_url(url: str) -> None:
     """Require an address of the web.
 
     Raises:
-        DownloadError: its scheme is neither http nor https.
+        DownloadError: its scheme is neither http nor https, or it is no address at all.
     """
-    if urlsplit(url).scheme.lower() not in ("http", "https"):
+    try:
+        known = urlsplit(url).scheme.lower() in ("http", "https")
+    except ValueError:
+        known = False
+    if not known:
         raise DownloadError(f"{url} is no address of the web.")
 
 

@@ -70,12 +70,20 @@ def read(root: Path, problems: Problems) -> Iterator[Example]:
             raise MalformedError(
                 f"record {record.key}: expected [image 1, caption 1, image 2, caption 2]."
             )
-        names = [urlsplit(link).path.rpartition("/")[2] for link in entry[::2]]
+        names = [_read_name(link, record.key) for link in entry[::2]]
         refs = tuple(ImageRef(name, find_image(root, name, *FOLDERS)) for name in names)
         return Example(record.key, refs, (entry[1], entry[3]), diagonal_match(2))
 
     path = find_file(root, FILE, f"data/{FILE}")
     yield from parse_records(read_json_records(path, problems), build, problems)
+
+
+def _read_name(link: str, key: str) -> str:
+    """Last part of a web address."""
+    try:
+        return urlsplit(link).path.rpartition("/")[2]
+    except ValueError:
+        raise MalformedError(f"record {key}: {link[:100]!r} is no web address.") from None
 
 
 def _is_text(value: object) -> bool:
