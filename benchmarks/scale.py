@@ -33,7 +33,8 @@ import numpy as np
 from contrapose.arrays import Ragged
 from contrapose.data import ImageRef
 from contrapose.engine import AnswerStore
-from contrapose.engine.batches import MAX_WRITE_INTERVAL, cut_batches, sort_pairs
+from contrapose.engine.batches import cut_batches, sort_pairs
+from contrapose.engine.part_writer import MAX_WRITE_INTERVAL
 from contrapose.engine.plan import ScoringPlan, plan_cells
 from contrapose.engine.storage import encode_part
 

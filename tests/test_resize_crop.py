@@ -21,20 +21,24 @@ STEPS = [
 
 @pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("size", [(50, 37), (20, 90), (7, 5)])
-def test_a_gray_image_is_every_channel(steps: ResizeCrop, size: tuple[int, int]) -> None:
-    rng = np.random.default_rng(0)
-    for values in (rng.integers(0, 256, size), 255 * rng.integers(0, 2, size)):
-        gray = Image.fromarray(values.astype(np.uint8))
-        for channel in steps.to_bytes(gray.convert("RGB")):
-            assert np.array_equal(channel, steps.to_gray(gray))
+def test_a_mask_moves_as_the_pixels_under_it(steps: ResizeCrop, size: tuple[int, int]) -> None:
+    hidden = np.random.default_rng(0).integers(0, 2, size).astype(np.bool_)
+    drawn = Image.fromarray(255 * hidden.astype(np.uint8)).convert("RGB")
+    for channel in steps.to_bytes(drawn):
+        assert np.array_equal(channel > 127, steps.cover(hidden))
 
 
-def test_a_long_gray_image_is_resized_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mask_of_a_long_image_is_resized_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resize_crop, "MAX_PIXELS", 1000)
-    values = np.random.default_rng(0).integers(0, 256, (40, 900), dtype=np.uint8)
-    gray = Image.fromarray(values)
-    for channel in STEPS[0].to_bytes(gray.convert("RGB")):
-        assert np.array_equal(channel, STEPS[0].to_gray(gray))
+    hidden = np.random.default_rng(0).integers(0, 2, (40, 900)).astype(np.bool_)
+    drawn = Image.fromarray(255 * hidden.astype(np.uint8)).convert("RGB")
+    for channel in STEPS[0].to_bytes(drawn):
+        assert np.array_equal(channel > 127, STEPS[0].cover(hidden))
+
+
+def test_sizes_that_do_not_depend_on_the_image() -> None:
+    assert [steps.has_fixed_size for steps in STEPS] == [True] * 4
+    assert not ResizeCrop(32, None, 3).has_fixed_size
 
 
 @pytest.mark.parametrize("steps", STEPS)

@@ -122,7 +122,7 @@ def normalize_rows(vectors: NDArray[Any]) -> NDArray[np.float32]:
 
     A vector of zeros stays zero.
     """
-    wide = vectors.astype(np.float64)
+    wide = vectors.astype(np.float64, copy=False)
     length = np.sqrt((wide**2).sum(axis=-1, keepdims=True))
     return np.asarray(wide / np.maximum(length, 1e-12), dtype=np.float32)
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 SMOOTH_FILTERS = (1, 2, 3, 4, 5)
 """Pillow's numbers of the filters that can resize a box of an image as if the full image were
 resized: Lanczos, bilinear, bicubic, box, Hamming."""
+MID_BYTE = 127
+"""Bytes above it are nearer to white than to black."""
 MAX_PIXELS = 2**26
 """Most pixels before the crop. Of a larger image (one 1,400 times as long as wide) only the crop is
 resized, to save memory; one byte in a hundred may then differ a little."""
@@ -57,11 +59,22 @@ class ResizeCrop:
         image = image if image.mode == "RGB" else image.convert("RGB")
         return np.ascontiguousarray(np.array(self._apply(image)).transpose(2, 0, 1))
 
-    def to_gray(self, image: Image) -> NDArray[np.uint8]:
-        """Resize and crop a gray image to bytes (h, w), those of each channel of `to_bytes`."""
-        import numpy as np
+    def cover(self, hidden: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Pixels (h, w) of the result that lie under a mask of the image.
 
-        return np.array(self._apply(image))
+        The mask is drawn white on black and resized like the image; three equal channels need not
+        be resized one by one.
+        """
+        import numpy as np
+        from PIL import Image
+
+        gray = Image.fromarray(hidden.astype(np.uint8) * np.uint8(255))
+        return np.array(self._apply(gray)) > MID_BYTE
+
+    @property
+    def has_fixed_size(self) -> bool:
+        """Whether all images get the same size."""
+        return self.crop is not None or not isinstance(self.resize, int)
 
     def _apply(self, image: Image) -> Image:
         from PIL.Image import Resampling

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,21 @@ def test_no_decoder_outlives_a_killed_program() -> None:
         time.sleep(0.05)
 
 
+def test_masks_are_a_fourth_channel(folder: Path, pool: DecoderPool) -> None:
+    ref = ImageRef("a", folder / "a.jpg")
+    rng = np.random.default_rng(1)
+    masks = [rng.integers(0, 2, (50, 70)).astype(np.bool_) for _ in range(2)]
+    packed = tuple((np.packbits(mask).tobytes(), mask.shape) for mask in masks)
+    (where, array), (_, plain) = (
+        pool.submit(replace(task(ref), masks=some)).result() for some in (packed, ())
+    )
+    assert where == "there"
+    assert np.array_equal(array[:3], plain)
+    assert np.array_equal(array[3], 255 * STEPS.cover(masks[0] | masks[1]))
+    other = ((b"\xff" * 5, (5, 8)),)
+    assert pool.submit(replace(task(ref), masks=other)).result()[0] == "here"
+
+
 def test_decoders_import_no_torch() -> None:
     script = "import sys, contrapose.data.decoders; sys.exit('torch' in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", script], check=False, env=paths())  # noqa: S603
@@ -154,17 +170,20 @@ def test_decoders_import_no_torch() -> None:
 
 
 def test_protocol(folder: Path) -> None:
-    requests = b"".join(
-        task(ImageRef("x", folder / name)).to_request() for name in ("none.jpg", "a.jpg")
-    )
-    first = json.loads(requests[LENGTH.size : LENGTH.size + LENGTH.unpack(requests[:4])[0]])
-    assert first["path"] == str(folder / "none.jpg")
+    images = [
+        task(ImageRef("x", folder / name)).to_json() for name in ("a.jpg", "none.jpg", "a.jpg")
+    ]
+    assert images[1]["path"] == str(folder / "none.jpg")
+    request = json.dumps(images).encode()
     replies = io.BytesIO()
-    serve_requests(io.BytesIO(requests), replies)
-    content = replies.getvalue()
-    assert content[: SHAPE.size] == SHAPE.pack(0, 0)
-    assert content[SHAPE.size : 2 * SHAPE.size] == SHAPE.pack(32, 32)
-    assert len(content) == 2 * SHAPE.size + 3 * 32 * 32
+    serve_requests(io.BytesIO(2 * (LENGTH.pack(len(request)) + request)), replies)
+    content, half = replies.getvalue(), len(replies.getvalue()) // 2
+    assert content[:half] == content[half:]
+    good, bad = SHAPE.pack(3, 32, 32), SHAPE.pack(3, 0, 0)
+    assert content[: 3 * SHAPE.size] == good + bad + good
+    first, second = np.split(np.frombuffer(content[3 * SHAPE.size : half], np.uint8), 2)
+    assert len(first) == 3 * 32 * 32
+    assert np.array_equal(first, second)
 
 
 def is_running(pid: int) -> bool:

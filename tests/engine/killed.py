@@ -21,7 +21,7 @@ import torch
 from PIL import Image
 
 from contrapose.data import registry
-from contrapose.engine import AnswerStore, ScoringContext, batches, parse_shard, score_examples
+from contrapose.engine import AnswerStore, ScoringContext, parse_shard, part_writer, score_examples
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
 from contrapose.results import write_run
@@ -45,7 +45,7 @@ class Slow(Fake):
 
 def evaluate(store: str, run: str, shard: tuple[int, int] | None = None) -> None:
     registry._plugins = lambda: {"patches": patches()}  # type: ignore[assignment]
-    batches.WRITE_INTERVAL = 0.01
+    part_writer.WRITE_INTERVAL = 0.01
     request = EvalRequest(
         ("patches",), resamples=200, cache=store, batch_size=5, shard=parse_shard(shard)
     )
@@ -93,7 +93,7 @@ def shards(store: str, run: str) -> None:
 
 def both(store: str) -> None:
     def work(name: str) -> None:
-        batches.WRITE_INTERVAL = 0.0
+        part_writer.WRITE_INTERVAL = 0.0
         for _ in range(3):
             for score in ("itc", "itm", "lm"):
                 context = ScoringContext(

@@ -15,7 +15,7 @@ from contrapose.data.examples import single_match
 from contrapose.engine import AnswerStore, ScoringContext
 from contrapose.engine.chat import ReplyTable, collect_replies
 from contrapose.engine.chat_prompts import EQBEN, SUGARCREPE
-from contrapose.engine.score_types import ModelError
+from contrapose.engine.columns import ModelError
 from contrapose.errors import InputError
 from contrapose.models import Prompt, Reply
 from contrapose.models.endpoint import EndpointError

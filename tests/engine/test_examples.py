@@ -13,10 +13,10 @@ from contrapose.engine import (
     AnswerStore,
     NoiseImages,
     ScoringContext,
-    batches,
     default_scores,
     images,
     parse_question_template,
+    part_writer,
     score_blind,
     score_edits,
     score_examples,
@@ -98,7 +98,7 @@ def test_each_distinct_input_is_scored_once() -> None:
 def test_a_killed_run_resumes(
     score: str, calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "WRITE_INTERVAL", 0.0)
+    monkeypatch.setattr(part_writer, "WRITE_INTERVAL", 0.0)
     full = Fake()
     expected_ = score_examples(ScoringContext(full), score, pairs())
     killed = Fake(after=calls)

@@ -6,9 +6,10 @@ import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,23 +18,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from contrapose.data import Example, ImageRef
+from contrapose.data import Example, ImageRef, content_id
 from contrapose.engine import (
     AnswerStore,
     LocalExecutor,
     ScoringContext,
-    batches,
     executor,
+    part_writer,
     plan_examples,
     score_examples,
 )
+from contrapose.engine.context import build_embedding_requests
 from contrapose.engine.executor import (
     MemoryUsage,
     count_decoders,
     grow_batch_size,
     is_out_of_memory,
 )
+from contrapose.engine.images import Filling, RegionMask, mask_image
 from contrapose.errors import InputError
+from contrapose.models.image_transform import ImageTransform, batch_images
 from contrapose.resize_crop import ResizeCrop
 from tests.engine.models import Preparing, Small
 from tests.fakes import Fake, Tower, choices, pairs
@@ -147,7 +151,7 @@ def test_captions_of_an_image_share_one_prepared_object() -> None:
 
 def test_another_executor() -> None:
     class Backwards:
-        def run(self, jobs, keep) -> None:  # type: ignore[no-untyped-def]
+        def run(self, jobs, keep, upcoming=()) -> None:  # type: ignore[no-untyped-def]
             for work, batch in reversed(jobs):
                 ready = {key: work.prepare(key) for key in work.inputs(batch)}
                 keep(work, work.answer(batch, ready))
@@ -217,6 +221,8 @@ def test_batch_growth_by_memory() -> None:
     assert grow_batch_size(64, usage, 64 * 8) == 64
     assert grow_batch_size(64, usage, 128 * 8) == 128
     assert grow_batch_size(64, None, 1_000_000) == 64
+    assert grow_batch_size(64, replace(usage, room=200 * giga), 1_000_000, images=False) == 4096
+    assert grow_batch_size(64, usage, 256, images=False) == 128
     assert grow_batch_size(64, MemoryUsage(giga, giga, 80 * giga), 1_000_000) == 64
     assert grow_batch_size(2000, usage, 1_000_000) == 2000
 
@@ -257,7 +263,7 @@ def test_a_resumed_run_grows_to_the_same_batches(
     score: str, after: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     grows(monkeypatch)
-    monkeypatch.setattr(batches, "WRITE_INTERVAL", 0.0)
+    monkeypatch.setattr(part_writer, "WRITE_INTERVAL", 0.0)
     full = Small(room=100, batch_size=2)
     score_examples(ScoringContext(full), score, pairs())
     killed = Small(room=100, batch_size=2, after=after)
@@ -300,6 +306,19 @@ class Cropping(Tower):
         return torch.tensor([[float(len(text)), 1.0, 2.0] for text in texts])
 
 
+TRANSFORM = ImageTransform(16, (16, 16), Image.Resampling.BICUBIC, (0.5,) * 3, (0.2,) * 3)
+
+
+class Normalizing(Cropping):
+    """Normalizes bytes when it embeds them."""
+
+    def normalize_image(self, prepared: torch.Tensor) -> torch.Tensor:
+        return TRANSFORM.normalize_bytes(prepared)
+
+    def embed_images(self, images: Sequence[torch.Tensor]) -> torch.Tensor:  # type: ignore[override]
+        return batch_images(images, TRANSFORM, "cpu", torch.float32).square().mean((2, 3))
+
+
 @pytest.fixture
 def photos(tmp_path: Path) -> list[Example]:
     rng = np.random.default_rng(0)
@@ -327,6 +346,82 @@ def test_decoder_processes_give_the_scores_of_threads(photos: list[Example]) -> 
     assert len(context.skips.images) == 1
 
 
+def test_images_of_a_later_run_are_decoded_early(photos: list[Example]) -> None:
+    plan = plan_examples(photos)
+    ids, refs = plan.image_ids, plan.images
+    with LocalExecutor(2, processes=1) as local:
+        context = ScoringContext(Cropping(), executor=local)
+        texts, images = build_embedding_requests(context, refs, ids, plan.texts)
+        local.expect_images(len(ids))
+        order = np.arange(len(ids))
+        kept: list[Any] = []
+        local.run([(texts, np.arange(2))], lambda _, n: kept.append(n), [(images, order)])
+        assert {key for _, key in local.early} == set(order.tolist())
+        early = {key: future for (_, key), (_, future) in local.early.items()}
+        local.run([(images, order[:3]), (images, order[3:])], lambda _, n: kept.append(n))
+        assert not local.early
+        assert all(future.done() for future in early.values())
+    assert [batch.tried for batch in kept] == [2, 3, 3]
+    assert not context.model.prepared  # type: ignore[attr-defined]
+    assert len(context.skips.images) == 1
+
+
+@pytest.mark.parametrize("filling", [Filling(), Filling("mean")])
+def test_hidden_regions_are_prepared_in_processes(photos: list[Example], filling: Filling) -> None:
+    rng = np.random.default_rng(1)
+    examples = []
+    for example in photos[:3]:
+        (ref,) = example.images
+        with Image.open(str(ref.path)) as image:
+            shape = image.height, image.width
+        masks = [RegionMask.of(rng.integers(0, 2, shape).astype(np.bool_)) for _ in range(2)]
+        masked = [mask_image(ref, content_id(ref), some, filling) for some in ((), masks)]
+        examples.append(replace(example, images=tuple(masked), match=((True, False),) * 2))
+
+    def score(local: LocalExecutor) -> np.ndarray:
+        context = ScoringContext(Normalizing(), executor=local)
+        return score_examples(context, "itc", examples).scores
+
+    expected = score(LocalExecutor(1))
+    with LocalExecutor(1, processes=1) as local:
+        result = score(local)
+        assert local.decoders is not None
+    assert np.array_equal(result, expected)
+    assert len(np.unique(expected[:, :, 0])) == 6
+
+
+@dataclass
+class Late:
+    """Answer of a GPU that still computes."""
+
+    number: int
+    waits: bool = True
+
+
+def test_an_answer_is_awaited_when_the_next_batch_has_begun() -> None:
+    events: list[str] = []
+
+    class Work(Counting):
+        def answer(self, batch: np.ndarray, ready: Mapping[int, int]) -> Any:
+            number = int(batch[0])
+            events.append(f"begin {number}")
+            if number == self.broken:
+                raise ZeroDivisionError
+            return Late(number, waits=number != 2)
+
+    def keep(_: object, answer: Any) -> None:
+        events.append(f"keep {answer.number}")
+
+    LocalExecutor(1).run([(Work([[]] * 4), np.array([i])) for i in range(4)], keep)
+    assert events == [
+        "begin 0", "begin 1", "keep 0", "begin 2", "keep 1", "keep 2", "begin 3", "keep 3",
+    ]  # fmt: skip
+    events.clear()
+    with pytest.raises(ZeroDivisionError):
+        LocalExecutor(1).run([(Work([[]] * 2, broken=1), np.array([i])) for i in range(2)], keep)
+    assert events == ["begin 0", "begin 1", "keep 0"]  # what was computed is not lost
+
+
 def test_only_plain_files_are_decoded_in_processes(photos: list[Example]) -> None:
     for model, examples in ((Cropping(resize_crop=None), photos[:2]), (Cropping(), pairs(2))):
         with LocalExecutor(2, processes=1) as local:
@@ -352,7 +447,7 @@ def test_an_error_leaves_no_decoder(photos: list[Example]) -> None:
 def test_decoders_pay_beside_a_gpu_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(executor.PROCESSES_VARIABLE, raising=False)
     assert count_decoders(10_000, cores=16) == 0
-    monkeypatch.setattr(executor, "_uses_cuda", lambda: True)
+    monkeypatch.setattr(executor, "uses_cuda", lambda: True)
     assert count_decoders(10_000, cores=16) == 14
     assert count_decoders(10_000, 4, cores=16) == 4
     assert count_decoders(320, cores=16) == 10
@@ -369,10 +464,10 @@ def test_torch_has_one_thread_beside_a_gpu(monkeypatch: pytest.MonkeyPatch) -> N
     counts: list[int] = []
     fake = SimpleNamespace(get_num_threads=lambda: 16, set_num_threads=counts.append)
     monkeypatch.setitem(sys.modules, "torch", fake)
-    monkeypatch.setattr(executor, "_uses_cuda", lambda: True)
+    monkeypatch.setattr(executor, "uses_cuda", lambda: True)
     with executor._one_cpu_thread():
         assert counts == [1]
     assert counts == [1, 16]
-    monkeypatch.setattr(executor, "_uses_cuda", lambda: False)
+    monkeypatch.setattr(executor, "uses_cuda", lambda: False)
     with executor._one_cpu_thread():
         assert counts == [1, 16]

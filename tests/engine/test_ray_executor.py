@@ -21,7 +21,8 @@ from PIL import Image
 
 from contrapose.data import ImageRef, in_memory_benchmark
 from contrapose.engine import AnswerStore, NoiseImages, ScoringContext, plan_examples
-from contrapose.engine.context import ScoredBatch, build_embedding_requests, build_pair_request
+from contrapose.engine.columns import ScoredBatch
+from contrapose.engine.context import build_embedding_requests, build_pair_request
 from contrapose.engine.ray_executor import (
     RayExecutor,
     RayWorker,

@@ -67,6 +67,15 @@ def test_batches_of_bytes_and_of_pixels() -> None:
     assert torch.equal(batch_images(prepared, STEPS, "cpu", torch.float32), expected)
     mixed = [prepared[0], STEPS(images[1])]
     assert torch.equal(batch_images(mixed, STEPS, "cpu", torch.float32), expected)
+    covers = [torch.zeros(1, 32, 32, dtype=torch.uint8) for _ in images]
+    covers[0][:, 3:9, 20:] = 255
+    masked = [torch.cat(parts) for parts in zip(prepared, covers, strict=True)]
+    hidden = expected.clone()
+    hidden[0, :, 3:9, 20:] = 0.0
+    assert torch.equal(batch_images(masked, STEPS, "cpu", torch.float32), hidden)
+    several = [prepared[0], masked[0], STEPS(images[1]), masked[1], prepared[1]]
+    together = torch.stack([expected[0], hidden[0], expected[1], expected[1], expected[1]])
+    assert torch.equal(batch_images(several, STEPS, "cpu", torch.float32), together)
     half = batch_images(prepared, STEPS, "cpu", torch.bfloat16)
     assert torch.equal(half, expected.bfloat16())
 

@@ -143,10 +143,10 @@ def test_a_run_that_fails_is_resumed(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from contrapose.engine import batches
+from contrapose.engine import part_writer
 from contrapose.search.writer import IndexRequest, build_index
 from tests.search.photos import ColorModel
-batches.WRITE_INTERVAL = batches.MAX_WRITE_INTERVAL = 0.0
+part_writer.WRITE_INTERVAL = part_writer.MAX_WRITE_INTERVAL = 0.0
 class Killed(ColorModel):
     def embed_images(self, images):
         if self.images >= 12:

@@ -39,7 +39,7 @@ from contrapose.build.pair_sets import write_pair_set
 from contrapose.data import in_memory_benchmark
 from contrapose.data.cached_data import data_status
 from contrapose.data.fetch import fetch_source
-from contrapose.engine import batches
+from contrapose.engine import part_writer
 from contrapose.errors import ContraposeError, DamageWarning, InputError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
@@ -153,7 +153,7 @@ def prepare_index(source: Path) -> None:
 
 
 def run_index(source: Path, out: Path) -> None:
-    batches.WRITE_INTERVAL = batches.MAX_WRITE_INTERVAL = 0.0
+    part_writer.WRITE_INTERVAL = part_writer.MAX_WRITE_INTERVAL = 0.0
     build_index(IndexRequest(source / "photos", out / "index"), SlowColors())
 
 

@@ -1,10 +1,10 @@
 """Decoder processes: images of files opened, resized and cropped outside Python's interpreter lock.
 
 A decoder is this module as a program, `python -m contrapose.data.decoders`; it imports no torch. It
-reads requests (a length of four bytes, then JSON) and writes replies (height and width of four
-bytes, then the bytes of three channels). Height 0 says that it could not, and the caller then does
-the work itself: so every message, limit and skip is the caller's. A decoder ends when its input
-does, so that it never outlives the program that started it.
+reads requests (a length of four bytes, then a JSON list of images) and writes replies: number of
+channels, height and width of each image, of four bytes each, then the bytes of each. Height 0 says
+that it could not, and the caller then does the work itself: so every message, limit and skip is the
+caller's. A decoder ends when its input does, so that it never outlives the program that started it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ import struct
 import subprocess
 import sys
 import weakref
+from base64 import b64decode, b64encode
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
+from math import prod
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -29,6 +31,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from contrapose.data.images import ImageRef, open_image
 from contrapose.data.pixels import LIMIT_VARIABLE, pixel_limit
+from contrapose.errors import InputError
 from contrapose.resize_crop import ResizeCrop
 
 if TYPE_CHECKING:
@@ -36,13 +39,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LENGTH = struct.Struct("<I")
-SHAPE = struct.Struct("<II")
+SHAPE = struct.Struct("<III")
 PIPE_BYTES = 1 << 20
 """Size of a decoder's pipes, so that it can write a reply before the last one is read."""
 DECODER_MEGAPIXELS = 16.0
 """Largest image that a decoder opens, in million pixels."""
 REQUESTS_AHEAD = 2
 """Requests that a decoder has at a time: one that it works on, one that waits."""
+REQUEST_IMAGES = 4
+"""Images of a request at the most. Threads that exchange many small messages would slow down the
+one that calls the model: they share Python's interpreter lock."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,27 +58,36 @@ class DecodeTask:
     Attributes:
         ref: an image of its own file.
         steps: resize and crop.
-        finish: makes the result of the bytes (3, h, w).
+        finish: makes the result of the bytes (3, h, w); of an image with masks (4, h, w), whose
+            last channel is 255 under a mask, else 0.
         decode_here: makes the result in this process, when no other can.
+        masks: masks of the image, each as packed bits, height and width.
     """
 
     ref: ImageRef
     steps: ResizeCrop
     finish: Callable[[NDArray[np.uint8]], Any]
     decode_here: Callable[[], Any]
+    masks: tuple[tuple[bytes, tuple[int, int]], ...] = ()
 
-    def to_request(self) -> bytes:
-        """Write the request for a decoder."""
+    @property
+    def size(self) -> int:
+        """Bytes of the prepared image; without a crop those of a square one."""
+        sides = self.steps.crop or self.steps.resize
+        height, width = (sides, sides) if isinstance(sides, int) else sides
+        return (4 if self.masks else 3) * height * width
+
+    def to_json(self) -> dict[str, Any]:
+        """Describe the task to a decoder."""
         ref = self.ref
-        values = {
+        return {
             "path": str((ref.path or Path()).absolute()),
             "crop": ref.crop,
             "channels": ref.channels,
             "square": ref.square,
             "steps": self.steps.to_json(),
+            "masks": [[b64encode(bits).decode(), *shape] for bits, shape in self.masks],
         }
-        content = json.dumps(values).encode()
-        return LENGTH.pack(len(content)) + content
 
 
 @dataclass(slots=True)
@@ -176,7 +191,7 @@ class _Feeder:
         closed: Event,
     ):
         self.process, self.queue, self.closed = process, queue, closed
-        self.sent: deque[_QueuedTask] = deque()
+        self.sent: deque[list[_QueuedTask]] = deque()
         self.alive = True
 
     def run(self) -> None:
@@ -192,55 +207,74 @@ class _Feeder:
     def _take(self, requests: IO[bytes]) -> bool:
         """Take tasks from the queue and send them; false at the end."""
         while len(self.sent) < REQUESTS_AHEAD:
+            tasks, goes_on = self._get(block=not self.sent)
+            if tasks:
+                self.sent.append(tasks)
+                if self.alive:
+                    self.alive = _write_request(requests, [queued.task for queued in tasks])
+            if not goes_on:
+                for queued in (queued for request in self.sent for queued in request):
+                    queued.cancel()
+                return False
+            if not tasks and self.sent:
+                break
+        return True
+
+    def _get(self, *, block: bool) -> tuple[list[_QueuedTask], bool]:
+        """Get the tasks of a request from the queue, and whether the pool goes on."""
+        tasks: list[_QueuedTask] = []
+        while len(tasks) < REQUEST_IMAGES:
             try:
-                queued = self.queue.get(block=not self.sent)
+                queued = self.queue.get(block=block and not tasks)
             except Empty:
                 break
             if queued is None:
-                for rest in self.sent:
-                    rest.cancel()
-                return False
+                return tasks, False
             if self.closed.is_set():
                 queued.future.cancel()
             elif queued.future.set_running_or_notify_cancel():
-                self.sent.append(queued)
-                if self.alive:
-                    self.alive = _write_all(requests, queued.task.to_request())
-        return True
+                tasks.append(queued)
+        return tasks, True
 
     def _collect(self, replies: IO[bytes]) -> None:
-        """Set the result of the first task that was sent; of all, when the decoder is dead."""
-        array = _read_reply(replies) if self.alive else None
-        self.alive = array is not None
+        """Set the results of the first request that was sent; of all, when the decoder is dead."""
+        arrays = _read_reply(replies, len(self.sent[0])) if self.alive else None
+        self.alive = arrays is not None
         for _ in range(1 if self.alive else len(self.sent)):
-            queued = self.sent.popleft()
-            if array is not None and array.size:
-                queued.resolve(partial(queued.task.finish, array))
-            elif self.closed.is_set():
-                queued.cancel()
-            else:
-                queued.resolve(queued.task.decode_here)
+            tasks = self.sent.popleft()
+            for number, queued in enumerate(tasks):
+                array = None if arrays is None else arrays[number]
+                if array is not None and array.size:
+                    queued.resolve(partial(queued.task.finish, array))
+                elif self.closed.is_set():
+                    queued.cancel()
+                else:
+                    queued.resolve(queued.task.decode_here)
 
 
-def _write_all(stream: IO[bytes], content: bytes) -> bool:
-    """Write to a pipe; false when nobody reads it."""
+def _write_request(stream: IO[bytes], tasks: Sequence[DecodeTask]) -> bool:
+    """Write a request to a pipe; false when nobody reads it."""
+    content = json.dumps([task.to_json() for task in tasks]).encode()
     try:
-        return stream.write(content) == len(content)
+        return stream.write(LENGTH.pack(len(content)) + content) == LENGTH.size + len(content)
     except OSError:
         return False
 
 
-def _read_reply(stream: IO[bytes]) -> NDArray[np.uint8] | None:
-    """Read a reply (3, h, w); empty when the decoder could not, None when it is dead."""
+def _read_reply(stream: IO[bytes], count: int) -> list[NDArray[np.uint8]] | None:
+    """Read so many images; empty where the decoder could not, None when it is dead."""
     import numpy as np
 
-    header = bytearray(SHAPE.size)
+    header = bytearray(SHAPE.size * count)
     if not _read_into(stream, memoryview(header)):
         return None
-    array = np.empty((3, *SHAPE.unpack(header)), dtype=np.uint8)
-    if array.size and not _read_into(stream, array.data.cast("B")):
+    shapes = list(SHAPE.iter_unpack(header))
+    ends = np.cumsum([prod(shape) for shape in shapes])
+    content = np.empty(ends[-1], dtype=np.uint8)
+    if content.size and not _read_into(stream, content.data):
         return None
-    return array
+    parts = np.split(content, ends[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _read_into(stream: Any, view: memoryview) -> bool:
@@ -255,24 +289,52 @@ def _read_into(stream: Any, view: memoryview) -> bool:
 
 def serve_requests(source: IO[bytes], target: IO[bytes]) -> None:
     """Answer requests until the source ends."""
+    import numpy as np
+
     while header := source.read(LENGTH.size):
-        values = json.loads(source.read(LENGTH.unpack(header)[0]))
-        crop = values["crop"]
-        ref = ImageRef(
-            values["path"],
-            Path(values["path"]),
-            crop=None if crop is None else tuple(crop),
-            channels=values["channels"],
-            square=values["square"],
-        )
-        try:
-            array = ResizeCrop.from_json(values["steps"]).to_bytes(open_image(ref))
-        except Exception:  # the caller says what is wrong with the image
-            target.write(SHAPE.pack(0, 0))
-        else:
-            target.write(SHAPE.pack(*array.shape[1:]))
+        tasks = json.loads(source.read(LENGTH.unpack(header)[0]))
+        arrays = [_decode(values) for values in tasks]
+        target.write(b"".join(SHAPE.pack(*array.shape) for array in arrays))
+        for array in filter(np.size, arrays):
             target.write(array.data.cast("B"))
         target.flush()
+
+
+def _decode(values: Mapping[str, Any]) -> NDArray[np.uint8]:
+    """Decode, resize and crop an image to bytes (3 or 4, h, w); empty where that fails."""
+    import numpy as np
+
+    masks = values["masks"]
+    try:
+        size, array = _resize(json.dumps({**values, "masks": []}))
+        if not masks:
+            return array
+        hidden = np.zeros(size, dtype=np.bool_)
+        for bits, *shape in masks:
+            if tuple(shape) != size:
+                raise InputError("a mask does not fit the image")
+            packed = np.frombuffer(b64decode(bits), dtype=np.uint8)
+            hidden |= np.unpackbits(packed, count=hidden.size).reshape(size).view(np.bool_)
+        cover = ResizeCrop.from_json(values["steps"]).cover(hidden)
+        return np.concatenate([array, cover[None] * np.uint8(255)])
+    except Exception:  # the caller says what is wrong with the image
+        return np.empty((3, 0, 0), dtype=np.uint8)
+
+
+@lru_cache(maxsize=2)
+def _resize(content: str) -> tuple[tuple[int, int], NDArray[np.uint8]]:
+    """Height and width of an image, and its bytes; one with several masks is decoded once."""
+    values = json.loads(content)
+    crop = values["crop"]
+    ref = ImageRef(
+        values["path"],
+        Path(values["path"]),
+        crop=None if crop is None else tuple(crop),
+        channels=values["channels"],
+        square=values["square"],
+    )
+    image = open_image(ref)
+    return (image.height, image.width), ResizeCrop.from_json(values["steps"]).to_bytes(image)
 
 
 def main() -> None:

@@ -8,8 +8,7 @@ should memory run out, it does so at once.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,21 +17,15 @@ from typing import Any
 import numpy as np
 
 from contrapose.engine import executor
-from contrapose.engine.context import NO_ID, ScoredBatch, ScoreRequest
-from contrapose.engine.executor import BatchWork
+from contrapose.engine.columns import ScoredBatch
+from contrapose.engine.context import NO_ID, ScoreRequest
+from contrapose.engine.executor import BatchWork, Jobs
 from contrapose.engine.pair_index import PairIndex, pack_ids
+from contrapose.engine.part_writer import PartWriter
 from contrapose.engine.plan import count_tokens, find_unreadable_captions
-from contrapose.engine.score_types import Progress
-from contrapose.engine.store import AnswerTable, stack_columns
 from contrapose.errors import InputError, option
-from contrapose.files import digest
+from contrapose.files import digest, gc_frozen
 from contrapose.metrics import BoolArray, FloatArray, IntArray
-
-WRITE_INTERVAL = 5.0
-"""Seconds of scores that a killed run can lose at first."""
-
-MAX_WRITE_INTERVAL = 60.0
-"""The same after hours: a hundredth of the time so far, so that parts stay few."""
 
 
 def sort_pairs(pairs: IntArray, lengths: IntArray) -> IntArray:
@@ -122,50 +115,6 @@ def pack_missing(
     return [np.concatenate(parts) for parts in packed]
 
 
-class PartWriter:
-    """Write scored batches to the store every few seconds, and on exit even if the run fails."""
-
-    def __init__(self, progress: Progress | None, table: AnswerTable, label: str, total: int):
-        self.progress, self.table, self.label, self.total = progress, table, label, total
-        self.done, self.started, self.last_write = 0, 0.0, 0.0
-        self.waiting: list[ScoredBatch] = []
-
-    def __enter__(self) -> PartWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._write()
-
-    def begin(self) -> None:
-        """Start the clock and report the first progress."""
-        if not self.started:
-            self.started = self.last_write = time.monotonic()
-            if self.progress is not None:
-                self.progress(self.label, 0, self.total)
-
-    def add(self, batch: ScoredBatch) -> None:
-        """Queue a scored batch, write when the interval has passed, and report progress."""
-        self.begin()
-        self.waiting.append(batch)
-        self.done += batch.tried
-        now = time.monotonic()
-        interval = max(WRITE_INTERVAL, min((now - self.started) / 100, MAX_WRITE_INTERVAL))
-        if now - self.last_write >= interval:
-            self._write()
-        if self.progress is not None:
-            self.progress(self.label, self.done, self.total)
-
-    def _write(self) -> None:
-        columns = [some for batch in self.waiting for some in batch.columns]
-        if columns:
-            self.table.add(
-                [name for batch in self.waiting for name in batch.images],
-                [name for batch in self.waiting for name in batch.texts],
-                stack_columns(columns),
-            )
-        self.waiting, self.last_write = [], time.monotonic()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingRequest:
     """Score request with missing scores.
@@ -188,6 +137,7 @@ class _PendingRequest:
     batches: list[IntArray]
 
 
+@gc_frozen()
 def score_missing(*requests: ScoreRequest) -> list[IntArray]:
     """Score what is missing of requests; return each pair's row in the table, −1 for no score.
 
@@ -222,8 +172,8 @@ def score_missing(*requests: ScoreRequest) -> list[IntArray]:
             stack.enter_context(item.writer)
             _announce_images(item)
         order[0].begin()
-        jobs = [(item.request, batch) for item in pending for batch in _plan_batches(item)]
-        requests[0].context.executor.run(jobs, keep)
+        for jobs, upcoming in _plan_runs(pending):
+            requests[0].context.executor.run(jobs, keep, upcoming)
     _remember(requests)
     return [
         _find_new_rows(request, known) if id(request) in writers else known
@@ -344,6 +294,33 @@ def _is_scorable(request: ScoreRequest, missing: BoolArray) -> BoolArray:
     return scorable
 
 
+def _plan_runs(
+    pending: Sequence[_PendingRequest],
+) -> Iterator[tuple[Jobs[ScoredBatch], Jobs[ScoredBatch]]]:
+    """Plan the runs of the executor: the jobs of each, and what comes after them.
+
+    All requests are one run. On a GPU, where a first batch is scored to plan the others, each is a
+    run of its own, so that the images of the second are decoded while the first is scored.
+    """
+    if not executor.uses_cuda() or not any(map(_has_trial, pending)):
+        yield [(item.request, batch) for item in pending for batch in _plan_batches(item)], ()
+        return
+    for number, item in enumerate(pending):
+        upcoming = [
+            (after.request, after.order[after.missing[after.order]])
+            for after in pending[number + 1 :]
+        ]
+        yield [(item.request, batch) for batch in _plan_batches(item)], upcoming
+
+
+def _has_trial(item: _PendingRequest) -> bool:
+    """Whether a first batch is scored to see how much memory it takes."""
+    context = item.request.context
+    return context.batch_size is None and executor.can_grow(
+        context.initial_batch_size, len(item.order), images=item.request.has_images
+    )
+
+
 def _announce_images(item: _PendingRequest) -> None:
     """Announce the images to be opened to the image cache."""
     request = item.request
@@ -366,7 +343,7 @@ def _plan_batches(item: _PendingRequest) -> list[IntArray]:
     context = request.context
     size = context.initial_batch_size
     groups = _group_pairs(request, order)
-    if context.batch_size is None and executor.can_grow(size, len(order)):
+    if _has_trial(item):
         first = order[cut_batches(groups[: size + 1], size)[0]]
         new = not stored[first].any()
         trial = first[missing[first]] if new else first
@@ -377,7 +354,9 @@ def _plan_batches(item: _PendingRequest) -> list[IntArray]:
 
         usage = executor.measure_memory(lambda: context.executor.run([(request, trial)], keep))
         if usage is not None:
-            size = executor.grow_batch_size(len(first), usage, len(order))
+            size = executor.grow_batch_size(
+                len(first), usage, len(order), images=request.has_images
+            )
             rest = cut_batches(groups[len(first) :], size)
             left = missing.copy()
             left[first] &= not new

@@ -23,10 +23,10 @@ from contrapose.engine.chat_prompts import (
     SideBySide,
     build_rounds,
 )
+from contrapose.engine.columns import Columns, ModelError, PendingColumns
 from contrapose.engine.context import ScoreRequest, ScoringContext
 from contrapose.engine.plan import ScoringPlan, count_tokens, distinct_images, plan_cells
 from contrapose.engine.score_names import CHAT
-from contrapose.engine.score_types import Columns, ModelError
 from contrapose.errors import InputError
 from contrapose.metrics import IntArray
 from contrapose.models import Chat, Model, Prompt, Reply, TokenCounter
@@ -96,7 +96,7 @@ class _TurnRow:
 class ChatRequest(ScoreRequest):
     """Chat request; replies that came before an endpoint stopped are stored."""
 
-    def _call_model(self, pairs: list[list[int]], ready: Mapping[int, Any]) -> Columns:
+    def _call_model(self, pairs: list[list[int]], ready: Mapping[int, Any]) -> PendingColumns:
         try:
             return super()._call_model(pairs, ready)
         except EndpointError as stop:

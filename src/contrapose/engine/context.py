@@ -17,22 +17,11 @@ from numpy.typing import NDArray
 
 from contrapose.data import ImageRef
 from contrapose.data.video_clips import VideoClip
-from contrapose.engine.executor import (
-    ENOUGH_IMAGES,
-    Executor,
-    LocalExecutor,
-    free_memory,
-    is_out_of_memory,
-)
-from contrapose.engine.images import EncodedImageCache, ImageCache, PreparedCache, prepare_image
-from contrapose.engine.plan import ScoringPlan, compute_caption_ids, text_only_pairs
-from contrapose.engine.score_types import (
-    LIKELIHOOD_SCORES,
+from contrapose.engine.columns import (
     Columns,
     ModelError,
-    NoiseImages,
-    Prior,
-    Progress,
+    PendingColumns,
+    ScoredBatch,
     compute_answer_likelihoods,
     compute_blind_likelihoods,
     compute_image_vectors,
@@ -40,14 +29,32 @@ from contrapose.engine.score_types import (
     compute_match_logits,
     compute_text_vectors,
     require_finite,
-    store_key,
 )
+from contrapose.engine.executor import (
+    ENOUGH_IMAGES,
+    Executor,
+    LocalExecutor,
+    free_memory,
+    is_out_of_memory,
+)
+from contrapose.engine.images import (
+    ZERO,
+    EncodedImageCache,
+    HiddenRegions,
+    ImageCache,
+    PreparedCache,
+    RegionMask,
+    prepare_image,
+)
+from contrapose.engine.plan import ScoringPlan, compute_caption_ids, text_only_pairs
+from contrapose.engine.score_types import LIKELIHOOD_SCORES, NoiseImages, Prior, Progress, store_key
 from contrapose.engine.shards import Shard
 from contrapose.engine.store import AnswerStore, AnswerTable
 from contrapose.engine.videos import prepare_video
 from contrapose.errors import InputError, option
 from contrapose.metrics import BoolArray, IntArray
 from contrapose.models import CropPreparer, Model, QuestionTemplate
+from contrapose.resize_crop import ResizeCrop
 from contrapose.scores import Skip, Skips, refusal_skip, unreadable_skip
 
 if TYPE_CHECKING:
@@ -130,18 +137,8 @@ def parse_question_template(text: str | None, answer: str | None) -> QuestionTem
     return QuestionTemplate(template, expected)
 
 
-ModelCall = Callable[[list[Any], list[str]], Columns]
+ModelCall = Callable[[list[Any], list[str]], PendingColumns]
 """From images and captions, the i-th with the i-th, to the stored columns of each pair."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredBatch:
-    """Scored batch: ids, columns of the rows that have scores, and how many rows were tried."""
-
-    images: list[str]
-    texts: list[str]
-    columns: list[Columns]
-    tried: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,6 +158,8 @@ class ScoreRequest:
         call: the model call.
         make_image: instead of `refs`: the image at a position, in the model's own pixel space.
         encoded: cache of encoded images, where the captions of one image fill several batches.
+        steps: resize and crop with which other processes can prepare the images; None where the
+            model does more.
     """
 
     context: ScoringContext
@@ -175,6 +174,13 @@ class ScoreRequest:
     call: ModelCall
     make_image: Callable[[int], ImageLike] | None = None
     encoded: EncodedImageCache | None = None
+    steps: ResizeCrop | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        """Ask the model for its steps once: there may be millions of images."""
+        model = self.context.model
+        if self.make_image is None and isinstance(model, CropPreparer):
+            object.__setattr__(self, "steps", model.resize_crop)
 
     @property
     def has_images(self) -> bool:
@@ -210,17 +216,21 @@ class ScoreRequest:
 
     def decode_task(self, key: int) -> DecodeTask | None:
         """Describe an image that another process can open and preprocess."""
-        model = self.context.model
-        if self.make_image is not None or not isinstance(model, CropPreparer):
-            return None
-        name, ref, steps = self.image_ids[key], self.refs[key], model.resize_crop
+        name, ref, steps = self.image_ids[key], self.refs[key], self.steps
+        masks: tuple[RegionMask, ...] = ()
+        source: Any = ref.source
+        if isinstance(source, HiddenRegions):
+            if source.filling.kind != ZERO or steps is None or not steps.has_fixed_size:
+                return None
+            name, ref, masks = source.name, source.ref, source.masks
         if steps is None or ref.source is not None or ref.cell is not None:
             return None
         if name in self.context.skips.images or self.context.images.holds(name):
             return None
         from contrapose.data.decoders import DecodeTask
 
-        return DecodeTask(ref, steps, _to_tensor, partial(self.prepare, key))
+        packed = tuple((mask.bits, mask.shape) for mask in masks)
+        return DecodeTask(ref, steps, _to_tensor, partial(self.prepare, key), packed)
 
     def expect_images(self, missing: BoolArray) -> None:
         """Tell the executor how many images other processes can prepare for the missing pairs."""
@@ -244,7 +254,7 @@ class ScoreRequest:
             readable = [not isinstance(ready[i], Skip) for i in pairs[:, 0].tolist()]
             pairs = pairs[np.array(readable, dtype=np.bool_)]
         answered: list[list[int]] = []
-        columns: list[Columns] = []
+        columns: list[PendingColumns] = []
         start, size = 0, min(context.batch_sizes.get(self.label, len(pairs)), len(pairs))
         while start < len(pairs):
             some = pairs[start : start + size].tolist()
@@ -266,13 +276,13 @@ class ScoreRequest:
         return ScoredBatch(
             images=[self.image_ids[i] for i, _ in answered],
             texts=[self.text_ids[j] for _, j in answered],
-            columns=columns,
+            pending=columns,
             tried=len(batch),
         )
 
     def _score_or_skip(
         self, pairs: list[list[int]], ready: Mapping[int, Any]
-    ) -> tuple[list[list[int]], list[Columns]] | None:
+    ) -> tuple[list[list[int]], list[PendingColumns]] | None:
         """Score the pairs; one by one when the model refuses the batch; None without memory."""
         try:
             return pairs, [self._call_model(pairs, ready)]
@@ -295,12 +305,20 @@ class ScoreRequest:
             [some for _, columns in scored for some in columns],
         )
 
-    def _call_model(self, pairs: list[list[int]], ready: Mapping[int, Any]) -> Columns:
+    def _call_model(self, pairs: list[list[int]], ready: Mapping[int, Any]) -> PendingColumns:
         images = [ready[i] for i, _ in pairs] if self.has_images else []
         texts = [self.texts[j] for _, j in pairs]
         columns = self.call(images if self.encoded is None else self.encoded.encode(images), texts)
+        if callable(columns):
+            return partial(self._wait, columns, texts)
         require_finite(columns, texts, self.context.model, self.score)
         return columns
+
+    def _wait(self, columns: Callable[[], Columns], texts: Sequence[str]) -> Columns:
+        """Wait for the columns of a model call."""
+        done = columns()
+        require_finite(done, texts, self.context.model, self.score)
+        return done
 
     def _record_refusal(self, pair: list[int], error: InputError) -> None:
         image, text = pair

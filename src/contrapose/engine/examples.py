@@ -19,6 +19,7 @@ from contrapose.engine.context import (
     build_embedding_requests,
     build_pair_request,
 )
+from contrapose.engine.executor import ENOUGH_IMAGES, LocalExecutor
 from contrapose.engine.plan import ScoringPlan, compute_caption_ids, plan_examples, truncation_notes
 from contrapose.engine.priors import compute_priors
 from contrapose.engine.score_types import LIKELIHOOD_SCORES, NoiseImages, OtherImages, require_score
@@ -26,10 +27,14 @@ from contrapose.engine.videos import FrameExamples, expand_videos
 from contrapose.errors import InputError
 from contrapose.files import gc_paused
 from contrapose.metrics import FloatArray, IntArray
+from contrapose.models import CropPreparer
 from contrapose.scores import UNKNOWN_SKIP, Answers, Frame, Skip, build_frame
 
 MAX_CELLS = 1 << 23
 """Numbers that one block of the work holds at the most."""
+
+CACHED_CELLS = 1 << 18
+"""The same where each is used once: what a processor's cache holds."""
 
 LOGPROBS_COLUMN = "logprobs"
 """The column of token log-probabilities in the store."""
@@ -47,7 +52,7 @@ def pair_cosines(images: FloatArray, texts: FloatArray, pairs: IntArray) -> Floa
     if not images.size or not texts.size:  # not one of them has a vector
         return cosines
     width = texts.shape[1]
-    step = max(1, MAX_CELLS // images.shape[1])
+    step = max(1, min(MAX_CELLS, CACHED_CELLS) // images.shape[1])
     for start in range(0, len(pairs), step):
         some = pairs[start : start + step]
         several = images[some[:, 0]].astype(np.float64).reshape(len(some), -1, width)
@@ -115,6 +120,7 @@ def score_example_parts(
         # Each benchmark's prior is of its own images.
         return [score_examples(context, score, examples) for examples in parts]
     with gc_paused():
+        _start_decoders(context, score, parts)
         frames = [build_frame(examples) for examples in parts]
         expanded, plan = plan_example_parts(context, parts)
     values = score_pairs(context, score, plan)
@@ -125,6 +131,29 @@ def score_example_parts(
         answers.append(_fill_answers(context, score, plan, frame, part, index, values))
         start += len(frame)
     return answers
+
+
+def _start_decoders(
+    context: ScoringContext, score: str, parts: Sequence[Sequence[Example]]
+) -> None:
+    """Start decoder processes while the work is planned, where nothing of it is stored yet."""
+    executor, model = context.executor, context.model
+    if (
+        not isinstance(executor, LocalExecutor)
+        or not isinstance(model, CropPreparer)
+        or model.resize_crop is None
+        or context.cache_use == "only"
+        or score in ("prior", "blind")
+        or context.table(score, ":image" if score == "itc" else "").rows
+    ):
+        return
+    files: set[object] = set()
+    for ref in (ref for part in parts for example in part for ref in example.images):
+        if ref.source is None and ref.cell is None:
+            files.add(ref.path)
+            if len(files) == ENOUGH_IMAGES:
+                break
+    executor.expect_images(len(files))
 
 
 def plan_example_parts(
@@ -147,6 +176,7 @@ def score_example_share(
             score_example_share(context, score, [examples])
         return
     with gc_paused():
+        _start_decoders(context, score, parts)
         _, plan = plan_example_parts(context, parts)
     if score == "itc":
         context.skips.images.update(plan.unreadable)

@@ -40,15 +40,25 @@ MOST_DECODERS = 16
 ENOUGH_IMAGES = max(DECODER_IMAGES, IMAGES_PER_DECODER * MOST_DECODERS)
 """Images from which on their number changes nothing."""
 
+MAX_THREADS = 16
+"""Most threads that prepare inputs where the user does not say how many."""
+
 PREFETCH = 256
 """Prepared inputs that may wait beside those of the batch being answered."""
+
+PREFETCH_BYTES = 1 << 28
+"""The same of images from decoder processes, in bytes; at least `PREFETCH` of them."""
 
 A = TypeVar("A")
 B_co = TypeVar("B_co", covariant=True)
 
 
 class BatchWork(Protocol[B_co]):
-    """Work that is done in batches; a batch is an array of positions in the work."""
+    """Work that is done in batches; a batch is an array of positions in the work.
+
+    Work some of whose inputs are images of files may have a method `decode_task(key)`, which
+    describes such an image to a decoder process, and is None where `prepare` must make the input.
+    """
 
     def inputs(self, batch: IntArray) -> Sequence[Hashable]:
         """List the inputs that must be prepared before a batch can be answered, each once."""
@@ -60,23 +70,38 @@ class BatchWork(Protocol[B_co]):
         """Answer a batch whose inputs are prepared; always called by the same thread."""
 
 
-@runtime_checkable
-class DecodeWork(Protocol):
-    """Work some of whose inputs are images that decoder processes can prepare."""
-
-    def decode_task(self, key: Any) -> DecodeTask | None:
-        """Describe the image of an input; None where `prepare` must make it."""
-
-
 Jobs = Sequence[tuple[BatchWork[A], IntArray]]
 """Batches in the order in which they are answered, each with the work that it is of."""
+
+EarlyInputs = dict[tuple[int, Hashable], tuple[BatchWork[Any], Future[Any]]]
+"""Inputs of a later run that are being prepared, by the work's `id` and the input."""
+
+
+@runtime_checkable
+class PendingAnswer(Protocol):
+    """Answer that a GPU may still be computing."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is."""
 
 
 class Executor(Protocol):
     """Executor of batched work."""
 
-    def run(self, jobs: Jobs[A], keep: Callable[[BatchWork[A], A], None]) -> None:
-        """Answer the batches, and pass each answer with its work to `keep`, in order."""
+    def run(
+        self,
+        jobs: Jobs[A],
+        keep: Callable[[BatchWork[A], A], None],
+        upcoming: Jobs[A] = (),
+    ) -> None:
+        """Answer the batches, and pass each answer with its work to `keep`, in order.
+
+        Args:
+            jobs: the batches.
+            keep: receives the answers.
+            upcoming: what a later run answers; its images may be prepared meanwhile.
+        """
 
 
 def count_decoders(images: int, workers: int | None = None, cores: int | None = None) -> int:
@@ -101,7 +126,7 @@ def count_decoders(images: int, workers: int | None = None, cores: int | None = 
     if cores is None:
         affinity = getattr(os, "sched_getaffinity", None)  # not on every system
         cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    if cores < DECODER_CORES or images < DECODER_IMAGES or not _uses_cuda():
+    if cores < DECODER_CORES or images < DECODER_IMAGES or not uses_cuda():
         return 0
     return min(workers or cores - 2, cores - 2, MOST_DECODERS, images // IMAGES_PER_DECODER)
 
@@ -114,16 +139,18 @@ class LocalExecutor:
     same. These are started by `expect_images` and ended by `close`, or by leaving the context.
 
     Attributes:
-        workers: threads; None is one per core, at most eight.
+        workers: threads; None is one per core, at most 16.
         ahead: prepared inputs that may wait beside those of the batch being answered.
         processes: decoder processes; None starts as many as pay.
         decoders: the processes, once they are started.
+        early: images that they prepare for a later run, each with its work.
     """
 
     workers: int | None = None
     ahead: int = PREFETCH
     processes: int | None = None
     decoders: DecoderPool | None = field(default=None, init=False, repr=False, compare=False)
+    early: EarlyInputs = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __enter__(self) -> Self:
         return self
@@ -133,7 +160,7 @@ class LocalExecutor:
 
     def close(self) -> None:
         """End the decoder processes; later runs use threads, or start others."""
-        pool, self.decoders = self.decoders, None
+        pool, self.decoders, self.early = self.decoders, None, {}
         if pool is not None:
             pool.close()
 
@@ -147,20 +174,38 @@ class LocalExecutor:
 
             self.decoders = DecoderPool(count)
 
-    def run(self, jobs: Jobs[A], keep: Callable[[BatchWork[A], A], None]) -> None:
-        """Answer the batches in order; an input that neighboring batches share is prepared once."""
-        pool = ThreadPoolExecutor(self.workers or min(8, os.cpu_count() or 1))
-        prefetcher = _Prefetcher(jobs, pool, self.decoders)
+    def run(
+        self,
+        jobs: Jobs[A],
+        keep: Callable[[BatchWork[A], A], None],
+        upcoming: Jobs[A] = (),
+    ) -> None:
+        """Answer the batches in order; an input that neighboring batches share is prepared once.
+
+        An answer that a GPU is still computing is kept when the next batch has been handed to it,
+        so that the GPU never waits for this program.
+        """
+        pool = ThreadPoolExecutor(self.workers or min(MAX_THREADS, os.cpu_count() or 1))
+        prefetcher = _Prefetcher(self, jobs, upcoming, pool)
+        late: tuple[BatchWork[A], A] | None = None
         try:
             with _one_cpu_thread():
                 for number, (work, batch) in enumerate(jobs):
-                    prefetcher.submit(number, self.ahead)
+                    prefetcher.submit(number)
                     ready = prefetcher.take(number)
-                    prefetcher.submit(number, self.ahead)
-                    keep(work, work.answer(batch, ready))
+                    prefetcher.submit(number)
+                    answer = work.answer(batch, ready)
+                    earlier, late = late, (work, answer)
+                    if earlier is not None:
+                        keep(*earlier)
+                    if not isinstance(answer, PendingAnswer) or not answer.waits:
+                        late = None
+                        keep(work, answer)
         finally:
             prefetcher.cancel()
             pool.shutdown(cancel_futures=True)
+            if late is not None:
+                keep(*late)
 
 
 @contextmanager
@@ -171,7 +216,7 @@ def _one_cpu_thread() -> Iterator[None]:
     of its own, they would wait for each other longer than they compute.
     """
     torch: Any = sys.modules.get("torch")
-    if torch is None or not _uses_cuda():
+    if torch is None or not uses_cuda():
         yield
         return
     before = torch.get_num_threads()
@@ -183,10 +228,22 @@ def _one_cpu_thread() -> Iterator[None]:
 
 
 class _Prefetcher:
-    """Prefetcher of inputs in the order of the batches; bounded by their number."""
+    """Prefetcher of inputs in the order of the batches; bounded by their number.
 
-    def __init__(self, jobs: Jobs[Any], pool: ThreadPoolExecutor, decoders: DecoderPool | None):
-        self.pool, self.decoders = pool, decoders
+    Images of upcoming batches are prepared by decoder processes alone, which outlive a run.
+    """
+
+    def __init__(
+        self, owner: LocalExecutor, jobs: Jobs[Any], upcoming: Jobs[Any], pool: ThreadPoolExecutor
+    ):
+        self.pool, self.decoders, self.early = pool, owner.decoders, owner.early
+        self.ahead = owner.ahead
+        self.upcoming = (
+            (work, key)
+            for work, batch in upcoming
+            if self.decoders is not None and hasattr(work, "decode_task")
+            for key in work.inputs(batch)
+        )
         self.needs: dict[int, list[tuple[int, Hashable]]] = {}
         self.held: dict[tuple[int, Hashable], Future[Any]] = {}
         self.uses: Counter[tuple[int, Hashable]] = Counter()
@@ -201,22 +258,43 @@ class _Prefetcher:
             for name in self.needs[number]:
                 yield number, work, name
 
-    def submit(self, number: int, ahead: int) -> None:
+    def submit(self, number: int) -> None:
         """Submit all inputs of the batch, and later ones while there is room."""
-        while self.next is not None and (self.next[0] <= number or len(self.held) < ahead):
+        while self.next is not None and (self.next[0] <= number or self._has_room()):
             _, work, name = self.next
             self.uses[name] += 1
             if name not in self.held:
                 self.held[name] = self._begin(work, name[1])
             self.next = next(self.queue, None)
+        while self.next is None and self._has_room():
+            later = next(self.upcoming, None)
+            if later is None:
+                return
+            work, key = later
+            future = self._decode(work, key)
+            if future is not None:
+                self.early[id(work), key] = work, future
+
+    def _has_room(self) -> bool:
+        return len(self.held) + len(self.early) < self.ahead
 
     def _begin(self, work: BatchWork[Any], key: Hashable) -> Future[Any]:
         """Let a decoder process prepare an input, or a thread."""
-        if self.decoders is not None and isinstance(work, DecodeWork):
-            task = work.decode_task(key)
-            if task is not None:
-                return self.decoders.submit(task)
-        return self.pool.submit(work.prepare, key)
+        owner, early = self.early.pop((id(work), key), (None, None))
+        if early is not None and owner is work:
+            return early
+        return self._decode(work, key) or self.pool.submit(work.prepare, key)
+
+    def _decode(self, work: BatchWork[Any], key: Hashable) -> Future[Any] | None:
+        """Let a decoder process prepare an input; None where it cannot."""
+        decode_task = getattr(work, "decode_task", None)
+        if self.decoders is None or decode_task is None:
+            return None
+        task: DecodeTask | None = decode_task(key)
+        if task is None:
+            return None
+        self.ahead = max(self.ahead, PREFETCH_BYTES // task.size)
+        return self.decoders.submit(task)
 
     def cancel(self) -> None:
         """Cancel what has not begun."""
@@ -235,14 +313,17 @@ class _Prefetcher:
 
 
 MAX_BATCH_SIZE = 1024
-"""No batch grows beyond it."""
+"""No batch with images grows beyond it."""
+
+MAX_CAPTIONS = 4096
+"""No batch of captions alone grows beyond it."""
 
 MEMORY_SHARE = 0.7
 """Share of the device's memory that a grown batch may fill."""
 
 MIN_BATCHES = 8
-"""Batches that a grown size leaves at the least, so that images are decoded while others are
-scored."""
+"""Batches with images that a grown size leaves at the least, so that images are decoded while
+others are scored; of captions alone a quarter."""
 
 OUT_OF_MEMORY_PHRASES = ("out of memory", "can't allocate memory", "not enough memory")
 
@@ -265,7 +346,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def _uses_cuda() -> bool:
+def uses_cuda() -> bool:
     """Whether this program uses a CUDA device already."""
     torch: Any = sys.modules.get("torch")
     return torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
@@ -274,11 +355,13 @@ def _uses_cuda() -> bool:
 def free_memory() -> None:
     """Collect garbage and empty the CUDA cache."""
     gc.collect()
-    if _uses_cuda():
+    if uses_cuda():
         sys.modules["torch"].cuda.empty_cache()
 
 
-def grow_batch_size(size: int, usage: MemoryUsage | None, count: int) -> int:
+def grow_batch_size(
+    size: int, usage: MemoryUsage | None, count: int, *, images: bool = True
+) -> int:
     """Return the batch size that device memory allows, from the usage of one batch.
 
     It doubles while the memory allows, and while enough batches are left of `count` items.
@@ -286,14 +369,18 @@ def grow_batch_size(size: int, usage: MemoryUsage | None, count: int) -> int:
     if usage is None or usage.peak <= usage.before:
         return size
     item = (usage.peak - usage.before) / size
-    while can_grow(size, count) and usage.before + item * size * 2 <= MEMORY_SHARE * usage.room:
+    while (
+        can_grow(size, count, images=images)
+        and usage.before + item * size * 2 <= MEMORY_SHARE * usage.room
+    ):
         size *= 2
     return size
 
 
-def can_grow(size: int, count: int) -> bool:
-    """Whether a larger batch size is worth a trial for `count` items."""
-    return size * 2 <= MAX_BATCH_SIZE and size * 2 * MIN_BATCHES <= count
+def can_grow(size: int, count: int, *, images: bool = True) -> bool:
+    """Whether a larger batch size is worth a trial for `count` items, with images or without."""
+    most, fewest = (MAX_BATCH_SIZE, MIN_BATCHES) if images else (MAX_CAPTIONS, MIN_BATCHES // 4)
+    return size * 2 <= most and size * 2 * fewest <= count
 
 
 def measure_memory(call: Callable[[], object]) -> MemoryUsage | None:
@@ -301,7 +388,7 @@ def measure_memory(call: Callable[[], object]) -> MemoryUsage | None:
 
     Without CUDA the call is not made, and the result is None.
     """
-    if not _uses_cuda():
+    if not uses_cuda():
         return None
     cuda: Any = sys.modules["torch"].cuda
     devices = range(cuda.device_count())

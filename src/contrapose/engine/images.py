@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from contrapose.data import ImageRef, open_images
 from contrapose.data.images import open_image
-from contrapose.engine.score_types import ModelError
+from contrapose.engine.columns import ModelError
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray
 from contrapose.models import EncodedImage, ImageCacher, ImagePreparer, Model

@@ -17,6 +17,7 @@ import numpy as np
 
 from contrapose.data import ImageRef, open_image, open_images
 from contrapose.engine.batches import score_values
+from contrapose.engine.columns import ModelError
 from contrapose.engine.context import (
     ScoreRequest,
     ScoringContext,
@@ -33,7 +34,6 @@ from contrapose.engine.plan import (
 from contrapose.engine.score_types import (
     DEFAULT_SAMPLE,
     FolderImages,
-    ModelError,
     NoiseImages,
     OtherImages,
     noise_statistics,

@@ -23,12 +23,13 @@ from typing import Any
 import numpy as np
 
 from contrapose.data import ImageRef
-from contrapose.engine.batches import PartWriter
-from contrapose.engine.context import ScoredBatch, ScoreRequest, ScoringContext
+from contrapose.engine.columns import ModelError, ScoredBatch
+from contrapose.engine.context import ScoreRequest, ScoringContext
 from contrapose.engine.executor import BatchWork, Jobs, LocalExecutor
 from contrapose.engine.images import EncodedImageCache
+from contrapose.engine.part_writer import PartWriter
 from contrapose.engine.priors import NoiseSource
-from contrapose.engine.score_types import ModelError, NoiseImages
+from contrapose.engine.score_types import NoiseImages
 from contrapose.engine.store import AnswerStore
 from contrapose.errors import ContraposeError, InputError, MissingExtraError, first_line, option
 from contrapose.files import include
@@ -256,7 +257,12 @@ class RayExecutor:
     _deaths: int = 0
     _options: dict[str, float] = field(default_factory=dict)
 
-    def run(self, jobs: Jobs[Any], keep: Callable[[BatchWork[Any], Any], None]) -> None:
+    def run(
+        self,
+        jobs: Jobs[Any],
+        keep: Callable[[BatchWork[Any], Any], None],
+        upcoming: Jobs[Any] = (),
+    ) -> None:
         """Score the batches on the workers; `keep` gets how many were tried, in any order.
 
         Raises:
@@ -264,7 +270,7 @@ class RayExecutor:
         """
         requests = [work for work, _ in jobs if isinstance(work, ScoreRequest)]
         if len(requests) < len(jobs) or any(r.context.model is not self.model for r in requests):
-            LocalExecutor().run(jobs, keep)
+            LocalExecutor().run(jobs, keep, upcoming)
             return
         if not jobs:
             return

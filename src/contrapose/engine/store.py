@@ -233,6 +233,12 @@ class AnswerTable:
         self._index = None
 
     @property
+    def rows(self) -> int:
+        """Number of rows."""
+        self._read_once()
+        return sum(origin.rows for origin in self._origins)
+
+    @property
     def newest(self) -> str:
         """Name of the newest part that was read or written; empty where there is none."""
         self._read_once()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from contrapose.files.records import (
         Record as Record,
+        gc_frozen as gc_frozen,
         gc_paused as gc_paused,
         parse_records as parse_records,
         read_csv_records as read_csv_records,
@@ -76,7 +77,7 @@ else:
             "replace_folder require_free restore_folder temporary_folder write_bytes write_text",
             "npy": "parse_npy read_npy",
             "paths": "IMAGE_SUFFIXES cache_folder include local_path resolve_name safe_join",
-            "records": "Record gc_paused parse_records read_csv_records read_json "
+            "records": "Record gc_frozen gc_paused parse_records read_csv_records read_json "
             "read_json_records read_jsonl_records read_parquet_records read_table_records",
             "text": "DoubledKeyError MalformedError Problem ProblemList Problems StrictProblems "
             "SurrogateError did_you_mean is_valid_unicode may_hold_surrogates parse_count "

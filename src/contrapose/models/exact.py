@@ -37,6 +37,14 @@ def exact_inference(function: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
+def to_device(values: Tensor, device: torch.device | str) -> Tensor:
+    """Copy a tensor to a device; the program does not wait for a GPU that still computes."""
+    if torch.device(device).type != "cuda":
+        return values.to(device)
+    pinned = values if values.is_cuda or values.is_pinned() else values.pin_memory()
+    return pinned.to(device, non_blocking=True)
+
+
 def normalize_rows(vectors: Tensor) -> Tensor:
     """L2-normalize vectors along the last dimension, in float32."""
     return F.normalize(vectors.float(), dim=-1)

@@ -15,6 +15,7 @@ import torch
 from PIL.Image import Image, Resampling
 from torch import Tensor
 
+from contrapose.models.exact import to_device
 from contrapose.resize_crop import ResizeCrop
 
 _FILTER_NAMES = {
@@ -69,7 +70,8 @@ class ImageTransform:
     def normalize_bytes(self, pixels: Tensor) -> Tensor:
         """Normalize bytes (…, 3, h, w) to float32 pixels, on their device."""
         # Divisors are tensors: a plain number would become a product with its reciprocal on a GPU.
-        values = pixels.float().div_(pixels.new_tensor(255.0, dtype=torch.float32))
+        values = pixels.float()
+        values.div_(torch.full((), 255.0, device=values.device))
         return values.sub_(_channel_column(self.mean, values)).div_(
             _channel_column(self.std, values)
         )
@@ -119,7 +121,8 @@ def torchvision_transform(
 
 
 def _channel_column(values: Sequence[float], like: Tensor) -> Tensor:
-    return torch.tensor(values, dtype=torch.float32, device=like.device)[:, None, None]
+    column = torch.tensor(values, dtype=torch.float32)[:, None, None]
+    return column.to(like.device, non_blocking=True)
 
 
 def batch_images(
@@ -128,21 +131,50 @@ def batch_images(
     device: torch.device | str,
     dtype: torch.dtype,
 ) -> Tensor:
-    """Batch prepared images, normalize bytes, and zero-pad smaller images."""
-    if steps is not None and len({row.dtype for row in rows}) > 1:
+    """Batch prepared images, normalize bytes, and zero-pad smaller images.
+
+    A fourth channel of bytes says which pixels are hidden: they are zero once they are normalized.
+    """
+    kinds = sorted({(str(row.dtype), len(row)) for row in rows})
+    if len(kinds) > 1 and steps is not None:
+        if len({row.shape[1:] for row in rows}) == 1:
+            return _batch_mixed(rows, kinds, steps, device, dtype)
         rows = [steps.normalize_bytes(row) if row.dtype == torch.uint8 else row for row in rows]
-    batch = _stack_padded(rows).to(device)
+    batch = to_device(_stack_padded(rows, pinned=torch.device(device).type == "cuda"), device)
     if steps is not None and batch.dtype == torch.uint8:
-        batch = steps.normalize_bytes(batch)
+        pixels = steps.normalize_bytes(batch[:, :3])
+        batch = pixels.masked_fill_(batch[:, 3:] > 0, 0.0) if kinds[0][1] > 3 else pixels
     return batch.to(dtype) if batch.is_floating_point() else batch
 
 
-def _stack_padded(tensors: Sequence[Tensor]) -> Tensor:
+def _batch_mixed(
+    rows: Sequence[Tensor],
+    kinds: Sequence[tuple[str, int]],
+    steps: ImageTransform,
+    device: torch.device | str,
+    dtype: torch.dtype,
+) -> Tensor:
+    """Batch images of one size and several kinds: bytes, bytes with a mask, normalized pixels."""
+    groups = [
+        [i for i, row in enumerate(rows) if (str(row.dtype), len(row)) == kind] for kind in kinds
+    ]
+    parts = [batch_images([rows[i] for i in some], steps, device, dtype) for some in groups]
+    order = torch.empty(len(rows), dtype=torch.long)
+    order[[i for some in groups for i in some]] = torch.arange(len(rows))
+    return torch.cat(parts)[to_device(order, device)]
+
+
+def _stack_padded(tensors: Sequence[Tensor], *, pinned: bool) -> Tensor:
+    first = tensors[0]
+    pinned = pinned and not first.is_cuda
     shapes = {tuple(tensor.shape) for tensor in tensors}
     if len(shapes) == 1:
-        return torch.stack(list(tensors))
+        if not pinned:
+            return torch.stack(list(tensors))
+        batch = torch.empty((len(tensors), *first.shape), dtype=first.dtype, pin_memory=True)
+        return torch.stack(list(tensors), out=batch)
     largest = [max(sizes) for sizes in zip(*shapes, strict=True)]
-    batch = tensors[0].new_zeros(len(tensors), *largest)
+    batch = first.new_zeros(len(tensors), *largest)
     for row, tensor in zip(batch, tensors, strict=True):
         row[tuple(slice(size) for size in tensor.shape)] = tensor
     return batch

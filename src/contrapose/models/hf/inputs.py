@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from threading import Lock
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from PIL.Image import Image, Resampling
 from torch import Tensor
 
 from contrapose.errors import InputError
 from contrapose.models.capabilities import PREVIEW_LENGTH, QuestionTemplate, check_caption
+from contrapose.models.exact import to_device
+from contrapose.models.hf.tokens import LibraryTokenizer, TokenCache
 from contrapose.models.image_transform import ImageTransform, batch_images
 from contrapose.models.masking.embeddings import is_zero_masked, make_zero_flags
 from contrapose.models.masking.text import (
     ZERO,
     MaskedText,
     Span,
-    TokenMasker,
     full_captions,
     replace_tokens,
 )
@@ -32,36 +34,7 @@ ADDED_TOKENS = 2
 """Tokens that a causal decoder adds to every caption: the start and the end."""
 
 
-class _Tokens:
-    """Tokenizer with a lock and the word masking of its model."""
-
-    def __init__(self, tokenizer: Any, *, seeks_end: bool, shifts: bool = False, **arguments: Any):
-        self._tokenizer = tokenizer
-        self._arguments = arguments
-        self._lock = Lock()  # a fast tokenizer may not be used by two threads at once
-        self._masker = TokenMasker(tokenizer, self._encode, seeks_end=seeks_end, shifts=shifts)
-
-    @property
-    def masks(self) -> tuple[str, ...]:
-        """Supported kinds of masking."""
-        return self._masker.kinds
-
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of texts without special tokens."""
-        if not texts:
-            return []
-        columns = self._encode(list(texts), add_special_tokens=False)
-        return [list(row) for row in columns["input_ids"]]
-
-    def _encode(self, texts: list[str], **arguments: Any) -> dict[str, list[Any]]:
-        with self._lock:
-            columns = self._tokenizer(
-                texts, padding=False, verbose=False, **{**self._arguments, **arguments}
-            )
-        return {name: list(rows) for name, rows in columns.items()}
-
-
-class TextInputs(_Tokens):
+class TextInputs(LibraryTokenizer):
     """Token ids of captions; refuses empty and over-long ones.
 
     Attributes:
@@ -100,12 +73,13 @@ class TextInputs(_Tokens):
         self.cut = cut
         self._padding = padding
         self._added = len(self._encode([""])["input_ids"][0])
+        self._cache = TokenCache(self._encode)
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each caption before truncation."""
         if not texts:
             return []
-        return [len(row) for row in self._encode(full_captions(texts))["input_ids"]]
+        return self._cache.counts(full_captions(texts))
 
     def tensors(self, texts: Sequence[str], device: torch.device | str) -> dict[str, Tensor]:
         """Token ids (n, l) and the tokenizer's other columns, padded.
@@ -114,7 +88,7 @@ class TextInputs(_Tokens):
             InputError: a caption is empty, or longer than the context and not to be truncated.
         """
         captions = full_captions(texts)
-        columns = self._encode(captions)
+        columns = self._cache.take(captions)
         for i, row in enumerate(columns["input_ids"]):
             most = None if self.cut else self.context
             check_caption(self.name, captions[i], len(row), self._added, most)
@@ -130,8 +104,7 @@ class TextInputs(_Tokens):
         longest = max(map(len, rows))
         width = longest if self._padding == "longest" else self.context
         return {
-            name: torch.tensor(self._pad(name, rows, width), device=device)
-            for name, rows in columns.items()
+            name: to_device(self._pad(name, rows, width), device) for name, rows in columns.items()
         }
 
     def zero_flags(self, texts: Sequence[str], tokens: Mapping[str, Tensor]) -> Tensor | None:
@@ -159,15 +132,19 @@ class TextInputs(_Tokens):
         """Text given to the tokenizer, and the spans of masked words in it."""
         return text.caption, text.hidden
 
-    def _pad(self, name: str, rows: Sequence[list[int]], width: int) -> list[list[int]]:
+    def _pad(self, name: str, rows: Sequence[list[int]], width: int) -> Tensor:
         names = {"input_ids": "pad_token_id", "token_type_ids": "pad_token_type_id"}
-        fill = [getattr(self._tokenizer, names[name]) if name in names else 0]
+        fill = getattr(self._tokenizer, names[name]) if name in names else 0
+        lengths = np.array([len(row) for row in rows])
+        present = np.arange(width) < lengths[:, None]
         if self._tokenizer.padding_side == "left":
-            return [fill * (width - len(row)) + row for row in rows]
-        return [row + fill * (width - len(row)) for row in rows]
+            present = present[:, ::-1]
+        padded = np.full(present.shape, fill, dtype=np.int64)
+        padded[present] = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
+        return torch.from_numpy(padded)
 
 
-class CausalTextInputs(_Tokens):
+class CausalTextInputs(LibraryTokenizer):
     """Token ids of captions between a start and an end token; refuses empty and over-long ones.
 
     Attributes:

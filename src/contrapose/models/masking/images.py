@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from contrapose.errors import InputError, option
 from contrapose.models.capabilities import CropPreparer, ImagePreparer
+from contrapose.resize_crop import MID_BYTE
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 PROBE_SIZE = (16, 16)
 """Size of a one-color image, by which the values of white and black are found."""
-MID_BYTE = 127
-"""Bytes above it are nearer to white than to black."""
 GRAY = (0.5, 0.5, 0.5)
 """The color for zero where a model does not state one."""
 
@@ -86,14 +85,14 @@ def hide_pixels(
 
 def _prepare_cover(model: ImagePreparer, hidden: NDArray[np.bool_]) -> Tensor:
     """(…, 1, h, w) whether a prepared pixel lies under the mask."""
+    steps = model.resize_crop if isinstance(model, CropPreparer) else None
+    if steps is not None:
+        import torch
+
+        return torch.from_numpy(steps.cover(hidden))[None]
     from PIL import Image
 
     gray = Image.fromarray(hidden.astype(np.uint8) * np.uint8(255))
-    steps = model.resize_crop if isinstance(model, CropPreparer) else None
-    if steps is not None:  # three equal channels need not be resized one by one
-        import torch
-
-        return torch.from_numpy(steps.to_gray(gray) > MID_BYTE)[None]
     drawn = _get_pixels(model.prepare_image(gray.convert("RGB")))
     over = drawn > (_midpoint(model) if drawn.is_floating_point() else MID_BYTE)
     return over.any(dim=-3, keepdim=True)

@@ -1,0 +1,59 @@
+"""Writer of scored batches: a part of the store every few seconds."""
+
+from __future__ import annotations
+
+import time
+
+from contrapose.engine.columns import Columns, ScoredBatch
+from contrapose.engine.score_types import Progress
+from contrapose.engine.store import AnswerTable, stack_columns
+
+WRITE_INTERVAL = 5.0
+"""Seconds of scores that a killed run can lose at first."""
+
+MAX_WRITE_INTERVAL = 60.0
+"""The same after hours: a hundredth of the time so far, so that parts stay few."""
+
+
+class PartWriter:
+    """Write scored batches to the store every few seconds, and on exit even if the run fails."""
+
+    def __init__(self, progress: Progress | None, table: AnswerTable, label: str, total: int):
+        self.progress, self.table, self.label, self.total = progress, table, label, total
+        self.done, self.started, self.last_write = 0, 0.0, 0.0
+        self.images: list[str] = []
+        self.texts: list[str] = []
+        self.columns: list[Columns] = []
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write()
+
+    def begin(self) -> None:
+        """Start the clock and report the first progress."""
+        if not self.started:
+            self.started = self.last_write = time.monotonic()
+            if self.progress is not None:
+                self.progress(self.label, 0, self.total)
+
+    def add(self, batch: ScoredBatch) -> None:
+        """Queue a scored batch, write when the interval has passed, and report progress."""
+        self.begin()
+        self.columns += batch.columns()
+        self.images += batch.images
+        self.texts += batch.texts
+        self.done += batch.tried
+        now = time.monotonic()
+        interval = max(WRITE_INTERVAL, min((now - self.started) / 100, MAX_WRITE_INTERVAL))
+        if now - self.last_write >= interval:
+            self._write()
+        if self.progress is not None:
+            self.progress(self.label, self.done, self.total)
+
+    def _write(self) -> None:
+        if self.columns:
+            self.table.add(self.images, self.texts, stack_columns(self.columns))
+        self.images, self.texts, self.columns = [], [], []
+        self.last_write = time.monotonic()
