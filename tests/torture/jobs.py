@@ -186,7 +186,7 @@ WORDS = WordServer()
 
 
 def run_served(source: Path, out: Path) -> None:
-    batches.WRITE_INTERVAL = batches.MAX_WRITE_INTERVAL = 0.0
+    part_writer.WRITE_INTERVAL = part_writer.MAX_WRITE_INTERVAL = 0.0
     request = EvalRequest(
         (in_memory_benchmark(pairs(24), name="plain"),), ("lm", "vqa"), resamples=200,
         cache=out / "store",

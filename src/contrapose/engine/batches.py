@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from contrapose.engine import executor
+from contrapose.engine import memory
 from contrapose.engine.columns import ScoredBatch
 from contrapose.engine.context import NO_ID, ScoreRequest
 from contrapose.engine.executor import BatchWork, Jobs
@@ -302,7 +302,7 @@ def _plan_runs(
     All requests are one run. On a GPU, where a first batch is scored to plan the others, each is a
     run of its own, so that the images of the second are decoded while the first is scored.
     """
-    if not executor.uses_cuda() or not any(map(_has_trial, pending)):
+    if not memory.uses_cuda() or not any(map(_has_trial, pending)):
         yield [(item.request, batch) for item in pending for batch in _plan_batches(item)], ()
         return
     for number, item in enumerate(pending):
@@ -316,7 +316,7 @@ def _plan_runs(
 def _has_trial(item: _PendingRequest) -> bool:
     """Whether a first batch is scored to see how much memory it takes."""
     context = item.request.context
-    return context.batch_size is None and executor.can_grow(
+    return context.batch_size is None and memory.can_grow(
         context.initial_batch_size, len(item.order), images=item.request.has_images
     )
 
@@ -352,11 +352,9 @@ def _plan_batches(item: _PendingRequest) -> list[IntArray]:
             if new:  # else it was scored again only to measure its memory
                 item.writer.add(batch)
 
-        usage = executor.measure_memory(lambda: context.executor.run([(request, trial)], keep))
+        usage = memory.measure_memory(lambda: context.executor.run([(request, trial)], keep))
         if usage is not None:
-            size = executor.grow_batch_size(
-                len(first), usage, len(order), images=request.has_images
-            )
+            size = memory.grow_batch_size(len(first), usage, len(order), images=request.has_images)
             rest = cut_batches(groups[len(first) :], size)
             left = missing.copy()
             left[first] &= not new

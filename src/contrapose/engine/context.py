@@ -30,13 +30,7 @@ from contrapose.engine.columns import (
     compute_text_vectors,
     require_finite,
 )
-from contrapose.engine.executor import (
-    ENOUGH_IMAGES,
-    Executor,
-    LocalExecutor,
-    free_memory,
-    is_out_of_memory,
-)
+from contrapose.engine.executor import ENOUGH_IMAGES, Executor, LocalExecutor
 from contrapose.engine.images import (
     ZERO,
     EncodedImageCache,
@@ -46,6 +40,7 @@ from contrapose.engine.images import (
     RegionMask,
     prepare_image,
 )
+from contrapose.engine.memory import free_memory, is_out_of_memory
 from contrapose.engine.plan import ScoringPlan, compute_caption_ids, text_only_pairs
 from contrapose.engine.score_types import LIKELIHOOD_SCORES, NoiseImages, Prior, Progress, store_key
 from contrapose.engine.shards import Shard

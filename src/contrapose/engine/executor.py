@@ -1,4 +1,4 @@
-"""Executors of batched work, and device memory as the limit of a batch.
+"""Executors of batched work.
 
 An executor knows nothing of models or stores, so that another can take its place. The one on Ray
 hands its workers the batches; they have copies of the model, and write parts of their own to the
@@ -7,7 +7,6 @@ shared store. The process that started the run then reads the table.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections import Counter
@@ -17,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
+from contrapose.engine.memory import uses_cuda
 from contrapose.errors import InputError
 from contrapose.metrics import IntArray
 
@@ -73,6 +73,9 @@ class BatchWork(Protocol[B_co]):
 Jobs = Sequence[tuple[BatchWork[A], IntArray]]
 """Batches in the order in which they are answered, each with the work that it is of."""
 
+Keep = Callable[[BatchWork[A], A], None]
+"""Receives answers, each with its work."""
+
 EarlyInputs = dict[tuple[int, Hashable], tuple[BatchWork[Any], Future[Any]]]
 """Inputs of a later run that are being prepared, by the work's `id` and the input."""
 
@@ -89,12 +92,7 @@ class PendingAnswer(Protocol):
 class Executor(Protocol):
     """Executor of batched work."""
 
-    def run(
-        self,
-        jobs: Jobs[A],
-        keep: Callable[[BatchWork[A], A], None],
-        upcoming: Jobs[A] = (),
-    ) -> None:
+    def run(self, jobs: Jobs[A], keep: Keep[A], upcoming: Jobs[A] = ()) -> None:
         """Answer the batches, and pass each answer with its work to `keep`, in order.
 
         Args:
@@ -174,12 +172,7 @@ class LocalExecutor:
 
             self.decoders = DecoderPool(count)
 
-    def run(
-        self,
-        jobs: Jobs[A],
-        keep: Callable[[BatchWork[A], A], None],
-        upcoming: Jobs[A] = (),
-    ) -> None:
+    def run(self, jobs: Jobs[A], keep: Keep[A], upcoming: Jobs[A] = ()) -> None:
         """Answer the batches in order; an input that neighboring batches share is prepared once.
 
         An answer that a GPU is still computing is kept when the next batch has been handed to it,
@@ -310,93 +303,3 @@ class _Prefetcher:
             if not self.uses[name]:
                 del self.held[name], self.uses[name]
         return ready
-
-
-MAX_BATCH_SIZE = 1024
-"""No batch with images grows beyond it."""
-
-MAX_CAPTIONS = 4096
-"""No batch of captions alone grows beyond it."""
-
-MEMORY_SHARE = 0.7
-"""Share of the device's memory that a grown batch may fill."""
-
-MIN_BATCHES = 8
-"""Batches with images that a grown size leaves at the least, so that images are decoded while
-others are scored; of captions alone a quarter."""
-
-OUT_OF_MEMORY_PHRASES = ("out of memory", "can't allocate memory", "not enough memory")
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryUsage:
-    """Device memory in bytes: before a call, at its peak, and all that this program may use."""
-
-    before: int
-    peak: int
-    room: int
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out."""
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return True
-    return isinstance(error, RuntimeError) and any(
-        word in str(error).lower() for word in OUT_OF_MEMORY_PHRASES
-    )
-
-
-def uses_cuda() -> bool:
-    """Whether this program uses a CUDA device already."""
-    torch: Any = sys.modules.get("torch")
-    return torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
-
-
-def free_memory() -> None:
-    """Collect garbage and empty the CUDA cache."""
-    gc.collect()
-    if uses_cuda():
-        sys.modules["torch"].cuda.empty_cache()
-
-
-def grow_batch_size(
-    size: int, usage: MemoryUsage | None, count: int, *, images: bool = True
-) -> int:
-    """Return the batch size that device memory allows, from the usage of one batch.
-
-    It doubles while the memory allows, and while enough batches are left of `count` items.
-    """
-    if usage is None or usage.peak <= usage.before:
-        return size
-    item = (usage.peak - usage.before) / size
-    while (
-        can_grow(size, count, images=images)
-        and usage.before + item * size * 2 <= MEMORY_SHARE * usage.room
-    ):
-        size *= 2
-    return size
-
-
-def can_grow(size: int, count: int, *, images: bool = True) -> bool:
-    """Whether a larger batch size is worth a trial for `count` items, with images or without."""
-    most, fewest = (MAX_BATCH_SIZE, MIN_BATCHES) if images else (MAX_CAPTIONS, MIN_BATCHES // 4)
-    return size * 2 <= most and size * 2 * fewest <= count
-
-
-def measure_memory(call: Callable[[], object]) -> MemoryUsage | None:
-    """Run a call and measure the memory of its busiest CUDA device.
-
-    Without CUDA the call is not made, and the result is None.
-    """
-    if not uses_cuda():
-        return None
-    cuda: Any = sys.modules["torch"].cuda
-    devices = range(cuda.device_count())
-    for device in devices:
-        cuda.reset_peak_memory_stats(device)
-    before = [cuda.memory_allocated(device) for device in devices]
-    call()
-    peaks = [cuda.max_memory_allocated(device) for device in devices]
-    busiest = max(devices, key=lambda device: peaks[device] - before[device])
-    available, _ = cuda.mem_get_info(busiest)
-    return MemoryUsage(before[busiest], peaks[busiest], available + cuda.memory_reserved(busiest))

@@ -25,7 +25,7 @@ import numpy as np
 from contrapose.data import ImageRef
 from contrapose.engine.columns import ModelError, ScoredBatch
 from contrapose.engine.context import ScoreRequest, ScoringContext
-from contrapose.engine.executor import BatchWork, Jobs, LocalExecutor
+from contrapose.engine.executor import Jobs, Keep, LocalExecutor
 from contrapose.engine.images import EncodedImageCache
 from contrapose.engine.part_writer import PartWriter
 from contrapose.engine.priors import NoiseSource
@@ -257,12 +257,7 @@ class RayExecutor:
     _deaths: int = 0
     _options: dict[str, float] = field(default_factory=dict)
 
-    def run(
-        self,
-        jobs: Jobs[Any],
-        keep: Callable[[BatchWork[Any], Any], None],
-        upcoming: Jobs[Any] = (),
-    ) -> None:
+    def run(self, jobs: Jobs[Any], keep: Keep[Any], upcoming: Jobs[Any] = ()) -> None:
         """Score the batches on the workers; `keep` gets how many were tried, in any order.
 
         Raises:
