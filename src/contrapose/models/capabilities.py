@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from torch import Tensor
 
-    from contrapose.models.hf.vlm.prompts import ChatPrompts
     from contrapose.resize_crop import ResizeCrop
 
     PreparedImage: TypeAlias = Tensor | Mapping[str, Tensor]
@@ -96,26 +95,6 @@ class TokenCounter(Protocol):
 
     def token_counts(self, texts: Sequence[str]) -> Sequence[int]:
         """Number of tokens of each caption before truncation, special tokens included."""
-
-
-class PromptTokenCounter:
-    """Token counter of a model that reads captions as replies: its prompts count the tokens."""
-
-    prompts: ChatPrompts
-
-    @property
-    def context(self) -> int:
-        """Context length: most tokens of a caption, its end included."""
-        return self.prompts.context
-
-    @property
-    def cuts(self) -> bool:
-        """Whether longer captions are truncated."""
-        return self.prompts.cut
-
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each caption before truncation, its end included."""
-        return self.prompts.counts(texts)
 
 
 @runtime_checkable

@@ -19,10 +19,10 @@ from contrapose.arrays import Ragged
 from contrapose.errors import InputError
 from contrapose.models.capabilities import (
     ModelCard,
-    PromptTokenCounter,
     QuestionTemplate,
     check_pairs,
 )
+from contrapose.models.caption_tokens import CaptionTokenCounter
 from contrapose.models.endpoint.client import EndpointClient, RateLimit
 from contrapose.models.endpoint.model import Endpoint
 from contrapose.models.endpoint.protocol import (
@@ -164,7 +164,7 @@ def _find_source(sources: Sequence[str]) -> str:
     return ""
 
 
-class ServedModel(PromptTokenCounter, Endpoint):
+class ServedModel(CaptionTokenCounter, Endpoint):
     """Image-text-to-text model behind vLLM or SGLang: scores `lm` and `vqa`, and chat.
 
     Attributes:
@@ -233,6 +233,11 @@ class ServedModel(PromptTokenCounter, Endpoint):
                 *self._server.notes,
             ),
         )
+
+    @property
+    def caption_inputs(self) -> ChatPrompts:
+        """Tokenizer of captions: the prompts that they reply to."""
+        return self.prompts
 
     def with_prompt(self, prompt: str) -> ServedModel:
         """Return the model with another prompt before captions; the connection is shared.

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from contrapose.errors import InputError
 from contrapose.models.capabilities import ModelCard, check_pairs
+from contrapose.models.caption_tokens import CaptionTokenCounter
 from contrapose.models.encoded_images import deduplicate
 from contrapose.models.hf.inputs import CausalTextInputs, ImageInputs, TextInputs
 from contrapose.models.masking.embeddings import find_word_embedding, zero_embeddings
@@ -33,7 +34,7 @@ LOG_ODDS_NOTE = (
 )
 
 
-class HFModel:
+class HFModel(CaptionTokenCounter):
     """Base of the models of the transformers library.
 
     Attributes:
@@ -83,18 +84,9 @@ class HFModel:
         self._dtype = options.torch_dtype
 
     @property
-    def context(self) -> int:
-        """Context length: most tokens of a caption, special tokens included."""
-        return self.text_inputs.context
-
-    @property
-    def cuts(self) -> bool:
-        """Whether longer captions are truncated."""
-        return self.text_inputs.cut
-
-    def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each caption before truncation, special tokens included."""
-        return self.text_inputs.counts(texts)
+    def caption_inputs(self) -> TextInputs | CausalTextInputs:
+        """Tokenizer of captions."""
+        return self.text_inputs
 
     def prepare_image(self, image: Image) -> PreparedImage:
         """Preprocess an image as the library does; bytes may be normalized on the device."""

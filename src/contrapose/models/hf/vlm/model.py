@@ -19,9 +19,9 @@ from contrapose.models.capabilities import (
     PIXELS,
     EncodedImage,
     ModelCard,
-    PromptTokenCounter,
     check_pairs,
 )
+from contrapose.models.caption_tokens import CaptionTokenCounter
 from contrapose.models.encoded_images import deduplicate
 from contrapose.models.exact import exact_inference
 from contrapose.models.hf.inputs import find_pixel_mean
@@ -80,7 +80,7 @@ class VlmImage:
     prefixes: dict[tuple[int, ...], CachedPrefix] = field(default_factory=dict)
 
 
-class Vlm(PromptTokenCounter):
+class Vlm(CaptionTokenCounter):
     """Image-text-to-text model: scores `lm` and `vqa`, and chat.
 
     Attributes:
@@ -140,6 +140,11 @@ class Vlm(PromptTokenCounter):
                 *notes,
             ),
         )
+
+    @property
+    def caption_inputs(self) -> ChatPrompts:
+        """Tokenizer of captions: the prompts that they reply to."""
+        return self.prompts
 
     def with_prompt(self, prompt: str) -> Vlm:
         """Return the model with another prompt before captions; the weights are shared.
