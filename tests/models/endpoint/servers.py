@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image
 
@@ -60,11 +61,24 @@ class Serving:
         return 200, {"object": "list", "data": [card]}, {}
 
     def run(
-        self, images: list[Image.Image], text: str, special: bool
+        self,
+        images: list[Image.Image],
+        text: str,
+        special: bool,
+        video: Mapping[str, Any] | None = None,
     ) -> tuple[list[int], torch.Tensor]:
-        """Token ids, image tokens repeated as the server sees them, and log-probabilities."""
+        """Token ids, image tokens repeated as the server sees them, and log-probabilities.
+
+        With the times of a video the images are its frames.
+        """
+        shown: dict[str, Any] = {"images": images or None}
+        if video is not None:
+            facts = dict(video)
+            shown = {"do_sample_frames": facts.pop("do_sample_frames")}
+            shown |= {"videos": [[np.stack([np.asarray(image) for image in images])]]}
+            shown |= {"video_metadata": [[facts]]}
         columns = self.model._processor(
-            images=images or None, text=[text], return_tensors="pt", add_special_tokens=special
+            **shown, text=[text], return_tensors="pt", add_special_tokens=special
         )
         columns = {name: torch.as_tensor(values) for name, values in columns.items()}
         with torch.inference_mode():
@@ -79,10 +93,15 @@ class Serving:
         for turn in turns:
             if isinstance(turn["content"], str):
                 turn["content"] = [{"type": "text", "text": turn["content"]}]
-            images += [part["image_url"]["url"] for part in turn["content"] if "image_url" in part]
-            turn["content"] = [
-                {"type": "image"} if "image_url" in part else part for part in turn["content"]
-            ]
+            for part in turn["content"]:
+                if "image_url" in part:
+                    images.append(part.pop("image_url")["url"])
+                    part["type"] = "image"
+                if "video_url" in part:
+                    head, *frames = part.pop("video_url")["url"].split(",")
+                    assert head == "data:video/jpeg;base64"
+                    images += [f"data:image/png;base64,{frame}" for frame in frames]
+                    part["type"] = "video"
         from transformers.processing_utils import ProcessorMixin
 
         text = ProcessorMixin.apply_chat_template(
@@ -93,7 +112,8 @@ class Serving:
             continue_final_message=request.get("continue_final_message", False),
         )
         special = request.get("add_special_tokens", False)
-        ids, logprobs = self.run([decoded(url) for url in images], text, special)
+        video = request.get("media_io_kwargs", {}).get("video")
+        ids, logprobs = self.run([decoded(url) for url in images], text, special, video)
         if len(ids) + request["max_tokens"] > self.longest:
             return 400, {"error": {"message": "maximum context length", "code": 400}}, {}
         choice: dict[str, Any] = {"index": 0, "message": {"role": "assistant", "content": "x"}}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from contrapose.errors import ContraposeError, InputError
 from contrapose.files import SurrogateError, require_unicode
-from contrapose.models.capabilities import Prompt, Reply
+from contrapose.models.capabilities import FrameTiming, Prompt, Reply
 from contrapose.models.endpoint.settings import EndpointSettings
 
 if TYPE_CHECKING:
@@ -35,11 +35,29 @@ class EndpointError(ContraposeError):
 
 
 @dataclass(frozen=True, slots=True)
+class ImageUrls:
+    """Image of a request, images of one turn, or frames of a video.
+
+    Attributes:
+        urls: data URLs.
+        timing: times of the frames, where they are sent as a video; None for images.
+    """
+
+    urls: tuple[str, ...]
+    timing: FrameTiming | None = None
+
+    def video_url(self) -> str:
+        """Data URL of all frames, in the form of vLLM for frames that the client has chosen."""
+        frames = ",".join(url.partition(",")[2] for url in self.urls)
+        return f"data:video/jpeg;base64,{frames}"
+
+
+@dataclass(frozen=True, slots=True)
 class ReplyRequest:
     """A reply to an image and a question, whose log-probabilities are requested.
 
     Attributes:
-        image: the image, as a data URL.
+        image: the image.
         question: text of the user's turn.
         prompt: the turn in the model's chat template, up to the start of the reply.
         head: tokens of the turn before the image.
@@ -49,7 +67,7 @@ class ReplyRequest:
         tokens: tokens of the reply.
     """
 
-    image: str
+    image: ImageUrls
     question: str
     prompt: str
     head: tuple[int, ...]
@@ -158,6 +176,15 @@ def encode_data_url(image: Any) -> str:
         raise InputError(f"an endpoint is sent decoded images, not {type(image).__name__}.")
     kind, content = _encode_image(_fit_size(image.convert("RGB")))
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def encode_urls(image: Any) -> ImageUrls:
+    """Encode a decoded image; images that are encoded already stay as they are.
+
+    Raises:
+        InputError: it is something else, such as an image prepared for another model.
+    """
+    return image if isinstance(image, ImageUrls) else ImageUrls((encode_data_url(image),))
 
 
 def parse_reply(content: bytes) -> Reply:

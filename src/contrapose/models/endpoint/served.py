@@ -28,9 +28,11 @@ from contrapose.models.endpoint.model import Endpoint
 from contrapose.models.endpoint.protocol import (
     IMAGE_FORMAT,
     EndpointError,
+    ImageUrls,
     LogprobServer,
     ReplyRequest,
     encode_data_url,
+    encode_urls,
     malformed_reply,
     parse_json,
 )
@@ -40,9 +42,10 @@ from contrapose.models.endpoint.vllm import VllmServer
 from contrapose.models.names import fingerprint, is_folder
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
     from torch import Tensor
 
-    from contrapose.models.capabilities import AnyImage
+    from contrapose.models.capabilities import AnyImage, FrameTiming, PreparedImage
     from contrapose.models.hf.vlm.prompts import ChatPrompts
 
 REFUSALS = frozenset((400, 413, 422))
@@ -51,6 +54,8 @@ BATCHES = 4
 """Pairs of a batch for each concurrent request."""
 LONGEST_CAPTION = 1024
 """Most tokens of a caption, as for models on this machine."""
+MAX_FRAMES = 9999
+"""Most frames of a video."""
 QUESTION_MARGIN = 16
 """Tokens that a caption may have more inside a question than alone."""
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w.-]+)?")
@@ -239,6 +244,22 @@ class ServedModel(CaptionTokenCounter, Endpoint):
         """Tokenizer of captions: the prompts that they reply to."""
         return self.prompts
 
+    @property
+    def video_input(self) -> str:
+        """`video` or `images`; empty where the server is sent one frame after the other."""
+        return {"own": "video", "images": "images", "frames": ""}[self.settings.video]
+
+    @property
+    def max_frames(self) -> int:
+        """Most frames of a video in one request, which the server's context may not hold."""
+        return MAX_FRAMES if self.video_input else 0
+
+    def prepare_video(self, frames: Sequence[Image], timing: FrameTiming) -> PreparedImage:
+        """Encode the frames of a video for one request."""
+        urls = tuple(encode_data_url(frame) for frame in frames)
+        image = ImageUrls(urls, timing if self.video_input == "video" else None)
+        return cast("PreparedImage", image)
+
     def with_prompt(self, prompt: str) -> ServedModel:
         """Return the model with another prompt before captions; the connection is shared.
 
@@ -306,7 +327,7 @@ class ServedModel(CaptionTokenCounter, Endpoint):
         if len(keys) == 1 and keys[0] in self._outcomes:  # alone after its batch was refused
             return _unwrap([self._outcomes.pop(keys[0])[1]])
         distinct = {id(image): image for image in images}
-        encoded = self._run_all([partial(encode_data_url, image) for image in distinct.values()])
+        encoded = self._run_all([partial(encode_urls, image) for image in distinct.values()])
         urls = dict(zip(distinct, _unwrap(encoded), strict=True))
         requests = [
             self._request(urls[id(image)], *turn) for image, turn in zip(images, turns, strict=True)
@@ -319,14 +340,15 @@ class ServedModel(CaptionTokenCounter, Endpoint):
         return _unwrap(outcomes)
 
     def _request(
-        self, image: str, question: str, reply: str = "", tokens: tuple[int, ...] = ()
+        self, image: ImageUrls, question: str, reply: str = "", tokens: tuple[int, ...] = ()
     ) -> ReplyRequest:
-        turn = self.prompts.render_question(question)
+        is_video = image.timing is not None  # the server renders it; its text after it is the same
+        turn = self.prompts.render_question(question, 1 if is_video else len(image.urls))
         return ReplyRequest(
             image=image,
             question=question,
             prompt=self.prompts.render_reply(turn, ""),
-            head=self.prompts.head_tokens(turn),
+            head=() if is_video else self.prompts.head_tokens(turn),
             tail=self.prompts.tail_tokens(turn),
             reply=reply,
             text=self.prompts.render_reply(turn, reply),
@@ -340,8 +362,8 @@ class ServedModel(CaptionTokenCounter, Endpoint):
         question = self.prompts.tail_tokens(turn)
         return max(0, len(question) + len(answer) - len(self.prompts.tail)) + QUESTION_MARGIN
 
-    def _noise_url(self) -> str:
-        return encode_data_url(self.noise_images(1, 0)[0])
+    def _noise_url(self) -> ImageUrls:
+        return encode_urls(self.noise_images(1, 0)[0])
 
     def _connect(self) -> LogprobServer:
         client = replace(self._client, refusals=REFUSALS)

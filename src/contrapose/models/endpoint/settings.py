@@ -24,6 +24,7 @@ these settings, all of the fingerprint:
 | `tokenizer` | where the server says its model lies | folder or hub id of tokenizer and template |
 | `revision` | unknown | the user's word for the version of the served weights |
 | `long` | `refuse` | `cut` truncates long captions |
+| `video` | `frames` | `own` sends a video, `images` its frames as the images of one turn |
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean
-from contrapose.models.options import join_settings
+from contrapose.models.options import VideoForm, join_settings
 
 Kind = Literal["openai", "vllm", "sglang"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -76,6 +77,7 @@ SCORING_DEFAULTS: Mapping[str, str] = {
     "tokenizer": "",
     "revision": "",
     "long": "refuse",
+    "video": "frames",
 }
 """Defaults of servers that give log-probabilities of prompts."""
 
@@ -112,6 +114,7 @@ class EndpointSettings:
         tokenizer: folder or hub id of tokenizer and chat template; empty for the server's own.
         revision: the user's word for the version of the served weights.
         cut: truncate long captions.
+        video: how a video is shown.
     """
 
     model: str
@@ -130,6 +133,7 @@ class EndpointSettings:
     tokenizer: str = ""
     revision: str = ""
     cut: bool = False
+    video: VideoForm = "frames"
 
     def __repr__(self) -> str:
         return f"EndpointSettings({self.name})"
@@ -156,7 +160,12 @@ class EndpointSettings:
         if self.kind == "openai":
             return {}
         long = "cut" if self.cut else "refuse"
-        return {"tokenizer": self.tokenizer, "revision": self.revision, "long": long}
+        return {
+            "tokenizer": self.tokenizer,
+            "revision": self.revision,
+            "long": long,
+            "video": self.video,
+        }
 
 
 def split_name(text: str) -> tuple[str, dict[str, str]]:
@@ -231,7 +240,26 @@ def parse_settings(text: str) -> EndpointSettings:
         tokenizer=values.get("tokenizer", "").strip(),
         revision=values.get("revision", "").strip(),
         cut=values.get("long") == "cut",
+        video=_parse_video(values.get("video", "frames"), kind),
     )
+
+
+def _parse_video(form: str, kind: Kind) -> VideoForm:
+    """Parse how a video is shown.
+
+    Raises:
+        InputError: there is no such form, or the server cannot be told which frames it is.
+    """
+    if form not in get_args(VideoForm):
+        near = did_you_mean(form, get_args(VideoForm))
+        raise InputError(f"video must be own, images or frames, found {form!r}: {near}")
+    if form == "own" and kind == "sglang":
+        raise InputError(
+            "SGLang chooses the frames of a video itself and is not told their times: write "
+            "video=images to send frames as the images of one turn, or video=frames for the mean "
+            "of their scores."
+        )
+    return cast(VideoForm, form)
 
 
 def _parse_url(url: str) -> SplitResult:

@@ -20,6 +20,7 @@ from contrapose.errors import InputError
 from contrapose.models.endpoint.client import EndpointClient
 from contrapose.models.endpoint.protocol import (
     EndpointError,
+    ImageUrls,
     ReplyRequest,
     malformed_reply,
     parse_json,
@@ -107,11 +108,11 @@ class SglangServer:
                 return parse_logprob(row[0])
         raise InputError(f"the server gives no log-probability of the token {token}.")
 
-    def _send(self, text: str, image: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _send(self, text: str, image: ImageUrls, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Send a request for one token, greedily, and return the facts of the response."""
         body = {
             "text": text,
-            "image_data": [image],
+            "image_data": list(image.urls),
             "sampling_params": {"max_new_tokens": 1, "temperature": 0},
             **fields,
         }
@@ -138,5 +139,5 @@ def _token(row: Any) -> int | None:
     return row[1] if isinstance(row, list) and len(row) > 1 and isinstance(row[1], int) else None
 
 
-def _digest(image: str) -> bytes:
-    return hashlib.blake2b(image.encode(), digest_size=16).digest()
+def _digest(image: ImageUrls) -> bytes:
+    return hashlib.blake2b("\n".join(image.urls).encode(), digest_size=16).digest()

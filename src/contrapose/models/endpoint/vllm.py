@@ -15,6 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from contrapose.errors import InputError
+from contrapose.models.capabilities import FrameTiming
 from contrapose.models.endpoint.client import EndpointClient
 from contrapose.models.endpoint.protocol import (
     EndpointError,
@@ -135,10 +136,14 @@ class VllmServer:
         self, request: ReplyRequest, fields: Mapping[str, Any], reply: str = ""
     ) -> Mapping[str, Any]:
         """Send a chat request for one token, greedily, and return the response."""
-        content = [
-            {"type": "image_url", "image_url": {"url": request.image}},
-            {"type": "text", "text": request.question},
+        image = request.image
+        content: list[dict[str, Any]] = [
+            {"type": "image_url", "image_url": {"url": url}} for url in image.urls
         ]
+        if image.timing is not None:
+            content = [{"type": "video_url", "video_url": {"url": image.video_url()}}]
+            fields = {**fields, "media_io_kwargs": {"video": _video_metadata(image.timing)}}
+        content.append({"type": "text", "text": request.question})
         messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
         if reply:
             messages.append({"role": "assistant", "content": reply})
@@ -153,6 +158,17 @@ class VllmServer:
             **fields,
         }
         return self._client.request(json.dumps(body).encode(), _parse_response)
+
+
+def _video_metadata(timing: FrameTiming) -> dict[str, Any]:
+    """Times of frames that are chosen here, as vLLM hands them to the model's processor."""
+    return {
+        "fps": timing.fps,
+        "frames_indices": timing.indices,
+        "total_num_frames": timing.total,
+        "duration": timing.duration,
+        "do_sample_frames": False,
+    }
 
 
 def _parse_response(content: bytes) -> Mapping[str, Any]:

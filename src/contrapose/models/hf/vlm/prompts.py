@@ -251,7 +251,8 @@ class ChatPrompts:
             return str(self._tokenizer.decode(ids)).strip()
 
     def _after_image(self, ids: Sequence[int]) -> tuple[int, ...]:
-        return tuple(ids[list(ids).index(self.image) + 1 :])
+        """Tokens after the last image."""
+        return tuple(ids[len(ids) - list(ids)[::-1].index(self.image) :])
 
     def _find_end(self) -> tuple[str, int]:
         """Text between the start of a reply and its words, and the end token."""
