@@ -14,7 +14,6 @@ from contrapose.models.capabilities import (
     CropPreparer,
     EncodedImage,
     Encoder,
-    FrameTiming,
     ImageCacher,
     ImagePreparer,
     Language,
@@ -26,13 +25,13 @@ from contrapose.models.capabilities import (
     QuestionTemplate,
     Reply,
     TokenCounter,
-    VideoReader,
 )
 from contrapose.models.function import FunctionModel
 from contrapose.models.masking.text import MaskedText, TextMasker
 from contrapose.models.names import ModelName, parse_name
 from contrapose.models.options import LoadOptions
 from contrapose.models.registry import FamilyCard, families, load_model, model_names, register_model
+from contrapose.models.video_reader import FrameTiming, VideoReader
 
 if TYPE_CHECKING:
     from contrapose.models.conformance import check_model, model_checks

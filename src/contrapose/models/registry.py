@@ -13,10 +13,11 @@ from typing import Any, TypeVar, cast
 
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.files import did_you_mean, include, restore_folder
-from contrapose.models.capabilities import Model, VideoReader
+from contrapose.models.capabilities import Model
 from contrapose.models.endpoint.settings import KINDS as ENDPOINT_KINDS
 from contrapose.models.names import ModelName, parse_name, split_settings
 from contrapose.models.options import LoadOptions, find_device, load_options
+from contrapose.models.video_reader import VideoReader
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,8 @@ def test_numbers_are_those_of_the_model_on_this_machine(
     monkeypatch.setattr(vlm_model, "VIDEO_CAPTION_TOKENS", 24)
     local = opened(folder, video=form)
     remote = load(server, kind, form)
-    assert isinstance(remote, VideoReader)
+    reads: bool = isinstance(remote, VideoReader)
+    assert reads
     assert remote.video_input == local.video_input
     assert remote.name.endswith(f",video={form}")
     clips = [model.prepare_video(FRAMES, TIMING) for model in (local, remote)]

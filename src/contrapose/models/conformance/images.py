@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from contrapose.models.capabilities import PIXELS, FrameTiming
+from contrapose.models.capabilities import PIXELS
 from contrapose.models.conformance.batches import require_same
 from contrapose.models.conformance.check import (
     CAPTIONS,
@@ -23,6 +23,7 @@ from contrapose.models.conformance.check import (
     same_pixels,
     sample_images,
 )
+from contrapose.models.video_reader import FrameTiming
 
 THREADS = 4
 ROUNDS = 4

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from contrapose.errors import ContraposeError, InputError
 from contrapose.files import SurrogateError, require_unicode
-from contrapose.models.capabilities import FrameTiming, Prompt, Reply
+from contrapose.models.capabilities import Prompt, Reply
 from contrapose.models.endpoint.settings import EndpointSettings
+from contrapose.models.video_reader import FrameTiming
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from torch import Tensor
 
-    from contrapose.models.capabilities import AnyImage, FrameTiming, PreparedImage
+    from contrapose.models.capabilities import AnyImage, PreparedImage
     from contrapose.models.hf.vlm.prompts import ChatPrompts
+    from contrapose.models.video_reader import FrameTiming
 
 REFUSALS = frozenset((400, 413, 422))
 """Statuses by which a server refuses one prompt, such as one that is too long."""

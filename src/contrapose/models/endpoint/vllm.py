@@ -15,7 +15,6 @@ from typing import Any
 from uuid import uuid4
 
 from contrapose.errors import InputError
-from contrapose.models.capabilities import FrameTiming
 from contrapose.models.endpoint.client import EndpointClient
 from contrapose.models.endpoint.protocol import (
     EndpointError,
@@ -24,6 +23,7 @@ from contrapose.models.endpoint.protocol import (
     parse_json,
     parse_logprob,
 )
+from contrapose.models.video_reader import FrameTiming
 
 TOKEN_PREFIX = "token_id:"  # noqa: S105 - a token of text
 """Beginning of a token that vLLM writes as its id."""

@@ -19,9 +19,10 @@ from contrapose.models.hf.inputs import CausalTextInputs, ImageInputs, TextInput
 from contrapose.models.masking.embeddings import find_word_embedding, zero_embeddings
 
 if TYPE_CHECKING:
-    from contrapose.models.capabilities import FrameTiming, ImageLike, PreparedImage
+    from contrapose.models.capabilities import ImageLike, PreparedImage
     from contrapose.models.hf.checkpoint import Checkpoint
     from contrapose.models.options import VideoForm
+    from contrapose.models.video_reader import FrameTiming
     from contrapose.resize_crop import ResizeCrop
 
 NARROW_NOTE = (

@@ -17,15 +17,14 @@ from contrapose.models.capabilities import (
     Captioner,
     CardProvider,
     Chat,
-    FrameTiming,
     ImageCacher,
     ImagePreparer,
     QuestionTemplate,
     TokenCounter,
-    VideoReader,
 )
 from contrapose.models.hf.vlm import model as vlm_model
 from contrapose.models.hf.vlm.processors import SEVERAL_IMAGES
+from contrapose.models.video_reader import FrameTiming, VideoReader
 from tests.models.hf.vlm.small_vlm import CAPTIONS, FAMILIES, WHOLE, opened, picture
 
 QUESTION = QuestionTemplate()

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.models.capabilities import FrameTiming, QuestionTemplate, VideoReader
+from contrapose.models.capabilities import QuestionTemplate
 from contrapose.models.hf.vlm import model as vlm_model
+from contrapose.models.video_reader import FrameTiming, VideoReader
 from tests.models.hf.vlm import small_video
 from tests.models.hf.vlm.small_video import VIDEO_FAMILIES, onevision_video
 from tests.models.hf.vlm.small_vlm import CAPTIONS, CHATML, llava, opened, picture

@@ -15,9 +15,10 @@ from PIL.Image import Image
 from torch import Tensor
 
 from contrapose.errors import InputError, first_line
-from contrapose.models.capabilities import FrameTiming, Prompt, Reply
+from contrapose.models.capabilities import Prompt, Reply
 from contrapose.models.hf.checkpoint import silence_transformers
 from contrapose.models.hf.vlm.prefix_scoring import Continuation
+from contrapose.models.video_reader import FrameTiming
 
 if TYPE_CHECKING:
     from contrapose.models.hf.vlm.prompts import ChatPrompts

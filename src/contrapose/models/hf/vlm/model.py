@@ -48,7 +48,6 @@ from contrapose.models.hf.vlm.prompts import ChatPrompts
 if TYPE_CHECKING:
     from contrapose.models.capabilities import (
         AnyImage,
-        FrameTiming,
         ImageLike,
         PreparedImage,
         Prompt,
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
         Reply,
     )
     from contrapose.models.hf.checkpoint import Checkpoint
+    from contrapose.models.video_reader import FrameTiming
 
 NOISE = (0.0, 0.25)
 """Mean and standard deviation of noise in normalized pixels, as for LLaVA-1.5 (Lin et al., 2024,
