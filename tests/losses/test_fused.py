@@ -5,7 +5,9 @@ Without a GPU they run in Triton's interpreter (see tests/conftest.py), where Tr
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 import torch
@@ -19,6 +21,38 @@ from tests.losses.checks import compute
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 runs = pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
 ROOM = 10**9
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick_interpreter() -> Iterator[None]:
+    """Replace Triton's language once per launch and module.
+
+    The interpreter does so at each call of a device function, for two thirds of its time; all but
+    the first replace what is replaced already.
+    """
+    if find_spec("triton") is None or DEVICE == "cuda":
+        yield
+        return
+    from triton.runtime import interpreter
+
+    replace, run = interpreter._patch_lang, interpreter.InterpretedFunction.run
+    modules: set[int] = set()
+
+    def replace_once(function: Callable[..., object]) -> Any:
+        module = id(function.__globals__)
+        if module in modules:
+            return None
+        modules.add(module)
+        return replace(function)
+
+    def launch(kernel: object, *arguments: object, **options: object) -> Any:
+        modules.clear()
+        return run(kernel, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interpreter, "_patch_lang", replace_once)
+        patch.setattr(interpreter.InterpretedFunction, "run", launch)
+        yield
 
 
 def features(size: int, width: int = 16) -> tuple[Tensor, Tensor]:
