@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -75,6 +77,23 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"{SHARED} is not here; real annotations and scores are not shipped")
     return SHARED
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium without a window, one for all tests of a process: Playwright cannot run twice."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    file = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if file is None:
+        pytest.skip("no Chromium is installed")
+    with playwright.sync_playwright() as engine:
+        options = ["--no-sandbox", "--disable-gpu"]
+        running = engine.chromium.launch(executable_path=file, args=options)
+        yield running
+        running.close()
 
 
 @dataclass(frozen=True, slots=True)

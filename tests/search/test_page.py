@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
@@ -17,15 +16,10 @@ from contrapose.search.server import SearchServer
 from contrapose.search.writer import IndexRequest, build_index
 from tests.search.photos import COLORS, ColorModel, write_photos
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = next(filter(None, map(shutil.which, NAMES)), "")
 HOSTILE = "<img src=x onerror=document.title='taken'>&amp;.png"
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not BROWSER, reason="no Chromium is installed"),
-]
+pytestmark = pytest.mark.browser
 expect = playwright.expect
 
 
@@ -38,15 +32,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchServer]:
     (photos / "black-9.png").write_bytes(b"damaged since")
     with SearchServer(Searcher(index, model, subjects=list(COLORS))) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[object]:
-    with playwright.sync_playwright() as engine:
-        options = ["--no-sandbox", "--disable-gpu"]
-        running = engine.chromium.launch(executable_path=BROWSER, args=options)
-        yield running
-        running.close()
 
 
 class Visit:

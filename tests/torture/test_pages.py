@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,17 +23,14 @@ from contrapose.search.writer import IndexRequest, build_index
 from tests.build.review.pair_folder import patch as colored
 from tests.build.review.pair_folder import write_set
 from tests.fakes import patch
-from tests.report.explorer.browser import BROWSER, start_browser
 from tests.report.html.checks import results
 from tests.report.html.test_failure_cards import make_run
 from tests.search.photos import COLORS, ColorModel, write_photos
 from tests.torture.conftest import Tally
 from tests.torture.mutations import ROUNDS, SEED, WHOLE
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(not BROWSER, reason="no Chromium is installed"),
     pytest.mark.skipif(not WHOLE, reason="a part of make torture; each page has its test"),
 ]
 RUN = "window.taken=1;document.title='taken'"
@@ -62,12 +58,6 @@ def make_texts(count: int) -> list[str]:
         one, other = rng.sample(PAYLOADS[:24], 2)
         texts.append(one[: rng.randrange(len(one) + 1)] + other[rng.randrange(len(other)) :])
     return texts
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with start_browser(playwright) as running:
-        yield running
 
 
 class Visit:

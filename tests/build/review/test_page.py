@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,6 @@ from contrapose.build.review.pairs import read_pair_set
 from contrapose.errors import InputError
 from contrapose.files.pages import escape_json
 from tests.build.review.pair_folder import HOSTILE, color_pair, patch, write_set
-
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = next(filter(None, map(shutil.which, NAMES)), "")
 
 
 def hostile_pair() -> MinimalPair:
@@ -106,18 +101,6 @@ class Visit:
         self.context.close()
         assert self.foreign == []
         assert self.errors == []
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if not BROWSER:
-        pytest.skip("no Chromium is installed")
-    with playwright.sync_playwright() as engine:
-        options = ["--no-sandbox", "--disable-gpu"]
-        running = engine.chromium.launch(executable_path=BROWSER, args=options)
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")

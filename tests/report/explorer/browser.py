@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +15,6 @@ from tests.fakes import patch
 from tests.report.html.checks import results
 from tests.report.html.test_failure_cards import make_run
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = next(filter(None, map(shutil.which, NAMES)), "")
 HOSTILE = "</script><script>document.title='taken'</script><!--<img src=x onerror=\"alert('&')\">"
 SIZE = 60
 
@@ -101,13 +96,3 @@ class Tab:
         self.context.close()
         assert (self.errors, self.foreign) == ([], [])
         assert title != "taken"
-
-
-@contextmanager
-def start_browser(playwright: Any) -> Iterator[Any]:
-    """Chromium without a window."""
-    with playwright.sync_playwright() as engine:
-        options = ["--no-sandbox", "--disable-gpu"]
-        running = engine.chromium.launch(executable_path=BROWSER, args=options)
-        yield running
-        running.close()

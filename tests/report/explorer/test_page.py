@@ -14,22 +14,13 @@ from contrapose.report.explorer.queries import ExampleQuery, find_rows
 from contrapose.report.explorer.server import ExplorerServer
 from contrapose.report.explorer.table import ExampleTable
 from contrapose.report.html import build_report
-from tests.report.explorer.browser import BROWSER, HOSTILE, SIZE, Tab, make_runs, start_browser
+from tests.report.explorer.browser import HOSTILE, SIZE, Tab, make_runs
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not BROWSER, reason="no Chromium is installed"),
-]
+pytestmark = pytest.mark.browser
 expect = playwright.expect
 RUNS = make_runs()
 TABLE = ExampleTable(RUNS)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with start_browser(playwright) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

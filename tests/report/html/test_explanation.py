@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,9 +21,6 @@ from contrapose.report.html.explanation import (
     shade_words,
 )
 from tests.fakes import patch
-
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = next(filter(None, map(shutil.which, NAMES)), "")
 
 
 def half(left: bool) -> RegionMask:
@@ -93,20 +90,18 @@ def test_against_has_a_map_of_the_difference() -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(not BROWSER, reason="no Chromium is installed")
-def test_page_fits_a_phone_and_shows_the_image_under_the_pointer(tmp_path: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+def test_page_fits_a_phone_and_shows_the_image_under_the_pointer(
+    browser: Any, tmp_path: Path
+) -> None:
+    from playwright.sync_api import expect
+
     file = tmp_path / "page.html"
     file.write_text(render_explanation(explained()), encoding="utf-8")
-    with playwright.sync_playwright() as engine:
-        browser = engine.chromium.launch(
-            executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"]
-        )
-        page = browser.new_page(viewport={"width": 390, "height": 800})
-        page.goto(file.as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth") == 390
-        layer = page.locator(".over").first
-        assert float(layer.evaluate("e => getComputedStyle(e).opacity")) == 1
-        layer.hover(force=True)
-        playwright.expect(layer).to_have_css("opacity", "0.08")
-        browser.close()
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(file.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    layer = page.locator(".over").first
+    assert float(layer.evaluate("e => getComputedStyle(e).opacity")) == 1
+    layer.hover(force=True)
+    expect(layer).to_have_css("opacity", "0.08")
+    page.close()
