@@ -69,8 +69,8 @@ def test_the_model_conforms(cli: Cli) -> None:
 def test_the_loss_is_trained(cli: Cli, tmp_path: Path) -> None:
     said = cli(
         "tune", "tiny-clip", "--data", "scenes", "--with", "margin+hp", "--out", tmp_path / "tuned",
-        "--include", EXAMPLE / "my_loss.py", "--steps", 2, "--batch-size", 8, "--scenes", 40,
-        "--limit", 4, "--device", "cpu", "--quiet", "--json",
+        "--include", EXAMPLE / "my_loss.py", "--steps", 2, "--batch-size", 8, "--scenes", 16,
+        "--limit", 2, "--device", "cpu", "--quiet", "--json",
     )  # fmt: skip
     assert said.status == 0, said
     assert json.loads(said.out)["objective"] == "margin+hp"

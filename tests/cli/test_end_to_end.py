@@ -12,6 +12,7 @@ import pytest
 from contrapose.data import ComposedSet, EditSet, Example, Gallery, find_single_benchmark
 from contrapose.files import StrictProblems
 from tests.conftest import Cli
+from tests.evaluation.audit.benchmarks import copy_first
 
 
 def read(name: str, root: Path) -> list[Example]:
@@ -50,10 +51,14 @@ def test_random_scores_are_at_chance(
     cli: Cli, shared: Path, tmp_path: Path, name: str, folder: str
 ) -> None:
     """A score that knows nothing lies within five standard errors of the chance level printed."""
-    examples = read(name, shared / folder)
+    root = shared / folder
+    if name == "hard-positives-replace":  # as long as all others together
+        copy_first(root, tmp_path, 2000)
+        root = tmp_path
+    examples = read(name, root)
     scores = np.random.default_rng(0).random(6 * len(examples))
     path = table(tmp_path / "random.csv", examples, scores)
-    arguments = (name, "--scores", path, "--root", shared / folder, "--resamples", 200)
+    arguments = (name, "--scores", path, "--root", root, "--resamples", 200)
     found = results(cli, *arguments)
     assert found["examples"] == len(examples)
     checked = 0

@@ -103,7 +103,7 @@ def test_valse(cli: Cli, shared: Path, model: str) -> None:
         row = json.loads(line)
         for part in {row["instrument"], row["piece"]}:
             pairs.setdefault(part, {}).setdefault(row["id"], {})[row["type"]] = row["score"]
-    few = ("--resamples", 500)
+    few = ("--resamples", 100)
     found = results(cli, "valse", "--scores", path, "--root", shared / "valse", *few)
     assert set(found["subsets"]) == set(pairs)
     for part, items in pairs.items():

@@ -82,10 +82,7 @@ def test_a_language_model_and_a_captioners_prior(tmp_path: Path) -> None:
 
 
 def test_triples_have_their_own_metrics(shared: Path, tmp_path: Path) -> None:
-    for file in (shared / "hard_positives").glob("replace_*.json"):
-        records = json.loads(file.read_text(encoding="utf-8"))
-        first = dict(list(records.items())[:60]) if isinstance(records, dict) else records[:60]
-        (tmp_path / file.name).write_text(json.dumps(first), encoding="utf-8")
+    benchmarks.copy_first(shared / "hard_positives", tmp_path, 60)
     report = audit_benchmark(
         AuditRequest("hard-positives-replace", root=tmp_path, limit=40, resamples=FEW)
     )
@@ -96,8 +93,9 @@ def test_triples_have_their_own_metrics(shared: Path, tmp_path: Path) -> None:
     assert report.parts[0].chance == pytest.approx(1 / 3)
 
 
-def test_a_sample_is_of_each_subset_and_always_the_same(shared: Path) -> None:
-    request = AuditRequest("sugarcrepe", root=shared / "sugarcrepe", sample=20, resamples=FEW)
+def test_a_sample_is_of_each_subset_and_always_the_same(shared: Path, tmp_path: Path) -> None:
+    benchmarks.copy_first(shared / "sugarcrepe", tmp_path, 100)
+    request = AuditRequest("sugarcrepe", root=tmp_path, sample=20, resamples=FEW)
     report = audit_benchmark(request)
     assert report.examples == 7 * 20
     assert {part.n for part in report.parts[1:]} == {20}
@@ -198,8 +196,11 @@ def test_the_paired_test_decides_what_is_won_by_prior_alone(
     assert part.where_wrong.chance is None
 
 
-def test_the_own_ngram_model_is_fitted_to_all_captions_whatever_is_selected(shared: Path) -> None:
-    request = AuditRequest("sugarcrepe", root=shared / "sugarcrepe", resamples=FEW)
+def test_the_own_ngram_model_is_fitted_to_all_captions_whatever_is_selected(
+    shared: Path, tmp_path: Path
+) -> None:
+    benchmarks.copy_first(shared / "sugarcrepe", tmp_path, 100)
+    request = AuditRequest("sugarcrepe", root=tmp_path, resamples=FEW)
     every = _ngram_by_part(request)
     alone = _ngram_by_part(replace(request, subsets=("swap_obj",)))
     sampled = _ngram_by_part(replace(request, sample=10_000, subsets=("swap_obj", "add_obj")))

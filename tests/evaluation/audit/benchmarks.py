@@ -61,3 +61,12 @@ def winograd(path: Path, count: int = 4) -> Path:
         for i, text in enumerate(captions(count))
     ]
     return write(path, rows)
+
+
+def copy_first(source: Path, target: Path, count: int) -> None:
+    """Write the first records of each of a benchmark's JSON files, lists or mappings."""
+    for file in source.glob("*.json"):
+        records = json.loads(file.read_text(encoding="utf-8"))
+        mapping = isinstance(records, dict)
+        first = dict(list(records.items())[:count]) if mapping else records[:count]
+        (target / file.name).write_text(json.dumps(first), encoding="utf-8")
