@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +11,34 @@ import numpy as np
 import pytest
 
 from contrapose.engine import AnswerStore, ScoringContext, memory, part_writer, score_examples
-from contrapose.engine.memory import MemoryUsage, grow_batch_size, is_out_of_memory
+from contrapose.engine.memory import MemoryUsage, free_memory, grow_batch_size, is_out_of_memory
 from contrapose.errors import InputError
 from tests.engine.models import Small
 from tests.fakes import Fake, pairs
 
 
+@pytest.fixture
+def _no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fakes leave no garbage in memory; to look for it takes longer than all else."""
+    monkeypatch.setattr(gc, "collect", lambda: 0)
+
+
+def test_free_memory_collects_garbage() -> None:
+    ring = Ring()
+    ring.ring = ring
+    alive = weakref.ref(ring)
+    del ring
+    free_memory()
+    assert alive() is None
+
+
+class Ring:
+    """An object that holds itself."""
+
+    ring: Ring
+
+
+@pytest.mark.usefixtures("_no_garbage")
 @pytest.mark.parametrize("room", [1, 2, 3, 5])
 @pytest.mark.parametrize("score", ["itc", "itm"])
 def test_batches_are_halved_until_they_fit(room: int, score: str) -> None:
@@ -29,6 +53,7 @@ def test_batches_are_halved_until_they_fit(room: int, score: str) -> None:
     assert list(context.batch_sizes.values()) == [worked]
 
 
+@pytest.mark.usefixtures("_no_garbage")
 @pytest.mark.parametrize(
     "message",
     ["HIP out of memory", "DefaultCPUAllocator: can't allocate memory", "not enough memory: you"],
@@ -41,6 +66,7 @@ def test_out_of_memory_messages(message: str) -> None:
     assert not is_out_of_memory(RuntimeError("shapes do not fit"))
 
 
+@pytest.mark.usefixtures("_no_garbage")
 def test_no_memory_for_one_pair() -> None:
     with pytest.raises(InputError, match="no room for even one of itm: pairs"):
         score_examples(ScoringContext(Small(room=0)), "itm", pairs())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,15 +20,27 @@ WHEN = datetime(2026, 1, 31, 12, 30, tzinfo=UTC)
 STAMP = "2026-01-31T12-30-00"
 
 
-@pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two models, a suite and a single benchmark, three scores."""
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """Benchmarks, and the run folder of two models on them."""
     found = {"patches": patches(), "plain": made("plain", "pairs", "2 × 2", pairs())}
-    monkeypatch.setattr(registry, "_plugins", lambda: found)
+    folder = tmp_path_factory.mktemp("exports") / "asked"
     request = EvalRequest(("patches", "plain"), resamples=100, limit=10)
     models = [Fake(name="hf:acme/fake@v2"), Tower(name="tower,dtype=bf16")]
-    write_run(evaluate_models(models, request), tmp_path / "asked")
-    return tmp_path / "asked"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "_plugins", lambda: found)
+        write_run(evaluate_models(models, request), folder)
+    return found, folder
+
+
+@pytest.fixture
+def asked(
+    written: tuple[dict[str, Any], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Two models, a suite and a single benchmark, three scores: a folder to change."""
+    found, folder = written
+    monkeypatch.setattr(registry, "_plugins", lambda: found)
+    return Path(shutil.copytree(folder, tmp_path / "asked"))
 
 
 @pytest.fixture

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from multiprocessing.context import BaseContext
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,7 +88,27 @@ def test_patches_show_what_is_in_the_training_world(small: SceneTensors) -> None
     assert not found & HELD_OUT
 
 
-def test_the_set_depends_on_the_seed_alone(small: SceneTensors) -> None:
+class PicklingThreads(ThreadPoolExecutor):
+    """Threads that pickle their jobs and results, as processes do, which take seconds to start."""
+
+    def __init__(self, workers: int, context: BaseContext, initializer: Any, arguments: Any):
+        assert context.get_start_method() == "spawn"
+        super().__init__(workers, initializer=initializer, initargs=arguments)
+
+    def submit(self, job: Any, /, *arguments: Any, **options: Any) -> Any:
+        sent = pickle.dumps((job, arguments, options))
+        return super().submit(_run_pickled, sent)
+
+
+def _run_pickled(sent: bytes) -> Any:
+    job, arguments, options = pickle.loads(sent)  # noqa: S301 - of this test
+    return pickle.loads(pickle.dumps(job(*arguments, **options)))  # noqa: S301
+
+
+def test_the_set_depends_on_the_seed_alone(
+    small: SceneTensors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supply_module, "ProcessPoolExecutor", PicklingThreads)
     assert equal(make(block=7), small)
     assert equal(make(workers=2, block=16), small)
     assert not torch.equal(make(5).images, small.images)
