@@ -9,8 +9,8 @@ from rich.console import Console
 
 from contrapose.cli import console
 from contrapose.data import registry
+from contrapose.engine.pace import PLAN, format_seconds, report_phase
 from contrapose.evaluation.evaluate import evaluate_models
-from contrapose.evaluation.jobs import PLAN, format_seconds, report_phase
 from contrapose.evaluation.parts import EvalRequest
 from tests.fakes import Fake, Tower, choices, made, pairs
 

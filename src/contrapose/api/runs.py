@@ -248,12 +248,15 @@ class Runs(Sequence[Run]):
         Raises:
             InputError: the folder is taken, and not by runs that may be overwritten.
         """
+        from contrapose.engine.pace import report_phase
         from contrapose.report.html import build_report
         from contrapose.results.runs import REPORT, write_run
 
         records, target = [run.record for run in self._runs], local_path(folder)
-        report = build_report(records, folder=str(target), progress=progress)
-        write_run(records, target, overwrite=overwrite, beside=report.named(REPORT))
+        with report_phase(progress, "building the report"):
+            report = build_report(records, folder=str(target), progress=progress)
+        with report_phase(progress, f"writing {target}"):
+            write_run(records, target, overwrite=overwrite, beside=report.named(REPORT))
 
     @staticmethod
     def require_target(folder: PathLike, *, overwrite: bool = False) -> None:

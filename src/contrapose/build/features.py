@@ -30,8 +30,8 @@ from contrapose.files import (
     write_text,
 )
 from contrapose.metrics.types import FloatArray, IntArray
-from contrapose.models.capabilities import require_side
 from contrapose.models.joined import FORMAT, SPEC, JoinedSpec, read_joined_spec
+from contrapose.models.sides import require_side
 from contrapose.scores import UNKNOWN_SKIP
 
 FeatureType = Literal["float16", "float32"]

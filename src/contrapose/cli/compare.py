@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from contrapose.cli.console import show_phase
 from contrapose.cli.option_groups import ComparisonOptions, ResultOptions, take_options
 
 GATE_FAILED = 1
@@ -46,9 +47,16 @@ def compare(
     from contrapose.report.comparison import comparison_table, comparisons_tables
     from contrapose.report.formats import comparison_rows
 
-    result = compare_all(
-        a, *b, metric=metric, partial=partial, out=out, **tests.arguments(), **output.arguments()
-    )
+    with show_phase("reading and comparing runs", quiet=output.quiet):
+        result = compare_all(
+            a,
+            *b,
+            metric=metric,
+            partial=partial,
+            out=out,
+            **tests.arguments(),
+            **output.arguments(),
+        )
     one, *others = result.comparisons
     output.show(
         lambda: (result if others else one).model_dump_json(indent=2),

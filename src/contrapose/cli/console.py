@@ -143,7 +143,9 @@ def wait_for_server(server: LocalServer, *, quiet: bool = False) -> None:
 LINE_SECONDS = 10.0
 """Seconds between plain lines."""
 PHASE_SECONDS = 2.0
-"""Seconds after which a phase without steps is said."""
+"""Seconds after which a phase is said that has told nothing of its steps."""
+SENTENCES = ("plan: ", "estimate: ")
+"""Beginnings of labels that are sentences, `engine.pace`: to print, and not to draw as bars."""
 
 
 @contextmanager
@@ -161,6 +163,15 @@ def show_progress(*, quiet: bool = False) -> Iterator[Progress | None]:
             yield lines
         finally:
             lines.close()
+
+
+@contextmanager
+def show_phase(what: str, *, quiet: bool = False) -> Iterator[None]:
+    """Say what a command does while it does it, where that takes longer than a moment."""
+    with show_progress(quiet=quiet) as progress:
+        if progress is not None:
+            progress(what, 0, 1)
+        yield
 
 
 @contextmanager
@@ -183,9 +194,9 @@ def _show_bars(screen: Console) -> Iterator[Progress]:
 
         def report(what: str, done: int, total: int) -> None:
             what = printable(what)
-            if what.startswith("plan: "):
+            if what.startswith(SENTENCES):
                 if done:
-                    screen.print(f"P{what[1:]}")
+                    screen.print(f"{what[:1].upper()}{what[1:]}")
                 return
             if not current or current[0][0] != what or done == 0:
                 for _, task, _ in current:
@@ -200,32 +211,43 @@ def _show_bars(screen: Console) -> Iterator[Progress]:
 class _ProgressLines:
     """Progress callback that prints a plain line now and then, and at the end.
 
-    A phase without steps (1 in all) is said when it lasts for `PHASE_SECONDS`; the plan, before the
-    first line.
+    A phase is said when it has lasted for `PHASE_SECONDS` without a line; the plan and estimates,
+    before the next line.
     """
 
     def __init__(self, screen: Console):
         self.screen, self.start, self.last = screen, time.monotonic(), time.monotonic()
+        self.label = ""
         self.waiting: list[str] = []
         self.timer: threading.Timer | None = None
 
     def __call__(self, what: str, done: int, total: int) -> None:
         now = time.monotonic()
-        self.close()
+        if what.startswith(SENTENCES):
+            if done:
+                self.waiting.append(what)
+                self._start_timer()
+            return
         if total == 1:
+            self.close()
             if done == 0:
                 self.waiting.append(what)
-                self.timer = threading.Timer(PHASE_SECONDS, self._say_waiting)
-                self.timer.daemon = True
-                self.timer.start()
-            elif not what.startswith("plan: ") and what in self.waiting:
-                self.waiting.remove(what)
+                self._start_timer()
+            else:
+                self._drop(what)
+                if self.waiting:  # the plan, still
+                    self._start_timer()
             return
-        if done == 0:
-            self.start = self.last = now
+        if what != self.label or done == 0:
+            self.close()
+            self._drop(self.label)
+            self.label, self.start, self.last = what, now, now
+            self.waiting.append(what)
+            self._start_timer()
+        if done == 0 or (now - self.last < LINE_SECONDS and done < total):
             return
-        if now - self.last < LINE_SECONDS and done < total:
-            return
+        self.close()
+        self._drop(what)
         self.last = now
         self._say_waiting()
         left = (now - self.start) * (total - done) / done
@@ -234,6 +256,18 @@ class _ProgressLines:
             f"{printable(what)}: {done:,} of {total:,}, {_format_rate(done, self.start)}{more}",
             soft_wrap=True,
         )
+
+    def _start_timer(self) -> None:
+        """Say what waits in a while, unless something else comes first."""
+        if self.timer is None or not self.timer.is_alive():
+            self.timer = threading.Timer(PHASE_SECONDS, self._say_waiting)
+            self.timer.daemon = True
+            self.timer.start()
+
+    def _drop(self, what: str) -> None:
+        """Say nothing of a phase that has told its steps, or ended."""
+        if what in self.waiting:
+            self.waiting.remove(what)
 
     def close(self) -> None:
         """Say nothing of a phase that has ended."""

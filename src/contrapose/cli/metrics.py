@@ -9,6 +9,7 @@ import typer
 
 from contrapose import __version__
 from contrapose.cli import options
+from contrapose.cli.console import show_phase
 from contrapose.cli.option_groups import ResultOptions, StatisticsOptions, take_options
 
 if TYPE_CHECKING:
@@ -104,24 +105,25 @@ def metrics(
     from contrapose.report.results import columns_tables, results_tables
     from contrapose.results import Evaluation
 
-    runs = measure_files(
-        scores,
-        benchmark,
-        root=root,
-        prior=prior,
-        alpha=alpha,
-        likelihood_as=likelihood_as,
-        prior_as=prior_as,
-        by=by,
-        tags=tags,
-        protocol=protocol,
-        threshold=threshold,
-        dev_scores=dev_scores,
-        partial=partial,
-        out=out,
-        **statistics.arguments(),
-        **output.arguments(),
-    )
+    with show_phase("reading and measuring scores", quiet=output.quiet):
+        runs = measure_files(
+            scores,
+            benchmark,
+            root=root,
+            prior=prior,
+            alpha=alpha,
+            likelihood_as=likelihood_as,
+            prior_as=prior_as,
+            by=by,
+            tags=tags,
+            protocol=protocol,
+            threshold=threshold,
+            dev_scores=dev_scores,
+            partial=partial,
+            out=out,
+            **statistics.arguments(),
+            **output.arguments(),
+        )
     results = tuple(runs.results)
 
     def to_json() -> str:

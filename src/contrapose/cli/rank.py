@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from contrapose.cli.console import show_phase
 from contrapose.cli.option_groups import ComparisonOptions, ResultOptions, take_options
 
 app = typer.Typer(add_completion=False)
@@ -43,14 +44,15 @@ def rank(
     from contrapose.report.formats import ranking_rows
     from contrapose.report.ranking import ranking_tables
 
-    ranking = rank_runs(
-        *({name: run} if name else run for name, run in map(_split_name, runs)),
-        metric=metric,
-        common=common,
-        out=out,
-        **tests.arguments(),
-        **output.arguments(),
-    )
+    with show_phase("reading and comparing runs", quiet=output.quiet):
+        ranking = rank_runs(
+            *({name: run} if name else run for name, run in map(_split_name, runs)),
+            metric=metric,
+            common=common,
+            out=out,
+            **tests.arguments(),
+            **output.arguments(),
+        )
     output.show(
         lambda: ranking.model_dump_json(indent=2),
         lambda: ranking_tables(ranking),

@@ -43,8 +43,8 @@ from contrapose.engine import (
     Progress,
     ScoringContext,
 )
+from contrapose.engine.pace import report_phase
 from contrapose.errors import InputError, option
-from contrapose.evaluation.jobs import report_phase
 from contrapose.evaluation.selection import (
     BenchmarkLike,
     ScoringOptions,

@@ -20,6 +20,7 @@ from contrapose.engine import memory
 from contrapose.engine.columns import ScoredBatch
 from contrapose.engine.context import NO_ID, ScoreRequest
 from contrapose.engine.executor import BatchWork, Jobs
+from contrapose.engine.pace import PaceBook, PaceClock, report_phase
 from contrapose.engine.pair_index import PairIndex, pack_ids
 from contrapose.engine.part_writer import PartWriter
 from contrapose.engine.plan import count_tokens, find_unreadable_captions
@@ -145,7 +146,8 @@ def score_missing(*requests: ScoreRequest) -> list[IntArray]:
         InputError: scores are missing and only the cache may be used, or the model's output is
             invalid.
     """
-    rows = [request.find_rows() for request in requests]
+    with report_phase(requests[0].context.progress, "looking up scores"):
+        rows = [request.find_rows() for request in requests]
     if requests[0].context.cache_use != "only":
         for request, known in zip(requests, rows, strict=True):
             request.expect_images(known < 0)  # they start while captions are tokenized
@@ -204,7 +206,8 @@ def _find_pending(request: ScoreRequest, missing: BoolArray) -> _PendingRequest 
     lengths: IntArray = np.zeros(1, dtype=np.int64)
     readable = np.ones(len(request.text_ids), dtype=np.bool_)
     if request.text_ids is not NO_ID:
-        lengths = count_tokens(context, request.texts)
+        with report_phase(context.progress, "counting tokens"):
+            lengths = count_tokens(context, request.texts)
         for j, skip in find_unreadable_captions(context, request.texts, lengths).items():
             context.skips.texts[request.score, request.text_ids[j]] = skip
             readable[j] = False
@@ -228,7 +231,10 @@ def _find_pending(request: ScoreRequest, missing: BoolArray) -> _PendingRequest 
         missing &= share
         if not missing.any():
             return None
-    writer = PartWriter(context.progress, request.table, request.label, int(missing.sum()))
+    left = int(missing.sum())
+    book = PaceBook(context.store, context.model, context.batch_size)
+    writer = PartWriter(context.progress, request.table, request.label, left)
+    writer.clock = PaceClock(book, context.progress, request.label, left)
     return _PendingRequest(request, order, missing, stored, writer, batches)
 
 

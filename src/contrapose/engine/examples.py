@@ -20,6 +20,7 @@ from contrapose.engine.context import (
     build_pair_request,
 )
 from contrapose.engine.executor import ENOUGH_IMAGES, LocalExecutor
+from contrapose.engine.pace import report_phase
 from contrapose.engine.plan import ScoringPlan, compute_caption_ids, plan_examples, truncation_notes
 from contrapose.engine.priors import compute_priors
 from contrapose.engine.score_types import LIKELIHOOD_SCORES, NoiseImages, OtherImages, require_score
@@ -87,7 +88,8 @@ def score_pairs(context: ScoringContext, score: str, plan: ScoringPlan) -> Float
     context.skips.images.update(plan.unreadable)
     if score == "itc":
         images, texts = embed_distinct(context, plan.images, plan.image_ids, plan.texts)
-        return pair_cosines(images, texts, plan.pairs)
+        with report_phase(context.progress, "cosines"):
+            return pair_cosines(images, texts, plan.pairs)
     if score == "prior":
         return compute_priors(context, plan.texts, examples=plan)[plan.pairs[:, 1]]
     if score == "blind":
@@ -119,7 +121,7 @@ def score_example_parts(
     if score == "prior" and isinstance(context.prior, OtherImages) and len(parts) > 1:
         # Each benchmark's prior is of its own images.
         return [score_examples(context, score, examples) for examples in parts]
-    with gc_paused():
+    with gc_paused(), report_phase(context.progress, "planning"):
         _start_decoders(context, score, parts)
         frames = [build_frame(examples) for examples in parts]
         expanded, plan = plan_example_parts(context, parts)
@@ -175,7 +177,7 @@ def score_example_share(
         for examples in parts:
             score_example_share(context, score, [examples])
         return
-    with gc_paused():
+    with gc_paused(), report_phase(context.progress, "planning"):
         _start_decoders(context, score, parts)
         _, plan = plan_example_parts(context, parts)
     if score == "itc":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from contrapose.engine.columns import Columns, ScoredBatch
+from contrapose.engine.pace import PaceClock
 from contrapose.engine.score_types import Progress
 from contrapose.engine.store import AnswerTable, stack_columns
 
@@ -20,6 +21,7 @@ class PartWriter:
 
     def __init__(self, progress: Progress | None, table: AnswerTable, label: str, total: int):
         self.progress, self.table, self.label, self.total = progress, table, label, total
+        self.clock: PaceClock | None = None
         self.done, self.started, self.last_write = 0, 0.0, 0.0
         self.images: list[str] = []
         self.texts: list[str] = []
@@ -30,11 +32,15 @@ class PartWriter:
 
     def __exit__(self, *_: object) -> None:
         self._write()
+        if self.clock is not None:
+            self.clock.finish()
 
     def begin(self) -> None:
         """Start the clock and report the first progress."""
         if not self.started:
             self.started = self.last_write = time.monotonic()
+            if self.clock is not None:
+                self.clock.begin()
             if self.progress is not None:
                 self.progress(self.label, 0, self.total)
 
@@ -49,6 +55,8 @@ class PartWriter:
         interval = max(WRITE_INTERVAL, min((now - self.started) / 100, MAX_WRITE_INTERVAL))
         if now - self.last_write >= interval:
             self._write()
+        if self.clock is not None:
+            self.clock.add(self.done)
         if self.progress is not None:
             self.progress(self.label, self.done, self.total)
 

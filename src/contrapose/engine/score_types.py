@@ -34,7 +34,7 @@ from contrapose.models import (
     Model,
     QuestionTemplate,
 )
-from contrapose.models.capabilities import require_side
+from contrapose.models.sides import require_side
 
 REQUIRED_CAPABILITY: Mapping[str, type] = {
     "itc": Encoder,

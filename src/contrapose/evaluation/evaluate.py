@@ -21,14 +21,9 @@ from contrapose.engine import (
     require_known_score,
     require_score,
 )
+from contrapose.engine.pace import report_phase
 from contrapose.errors import InputError, option
-from contrapose.evaluation.jobs import (
-    JobClock,
-    find_fitting_parts,
-    list_scores,
-    report_phase,
-    report_plan,
-)
+from contrapose.evaluation.jobs import JobClock, find_fitting_parts, list_scores, report_plan
 from contrapose.evaluation.parts import (
     EvalRequest,
     ask_own_question,

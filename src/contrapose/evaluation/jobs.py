@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 from contrapose.data import DEV, Benchmark, Card, ComposedSet, EditSet, Gallery
 from contrapose.data.example_columns import ExampleColumns
@@ -20,6 +19,14 @@ from contrapose.engine import (
     base_score,
     default_scores,
     has_pooling,
+)
+from contrapose.engine.pace import (
+    ESTIMATE,
+    PLAN,
+    PaceBook,
+    estimate_work,
+    format_seconds,
+    report_sentence,
 )
 from contrapose.engine.score_names import is_chat
 from contrapose.errors import InputError
@@ -37,22 +44,9 @@ QUERY_SCORES = {**EDIT_SCORES, **FUSION_SCORES}
 ANSWERED = ("question_groups", "questions")
 """Families of questions, which only a score that says yes or no answers."""
 
-PLAN = "plan: "
-"""Beginning of the progress label that tells the plan."""
-
-
-@contextmanager
-def report_phase(progress: Progress | None, label: str) -> Iterator[None]:
-    """Report a phase that has no steps: 0 of 1 when it begins, 1 of 1 when it ends."""
-    if progress is not None:
-        progress(label, 0, 1)
-    yield
-    if progress is not None:
-        progress(label, 1, 1)
-
 
 def report_plan(progress: Progress | None, jobs: Sequence[Job]) -> None:
-    """Report the plan: the number of jobs, the models with their scores, and the benchmarks."""
+    """Report the plan: jobs, models with their scores, benchmarks, and an estimate of the time."""
     if progress is None or not jobs:
         return
     scores: dict[str, dict[str, None]] = {}
@@ -63,8 +57,63 @@ def report_plan(progress: Progress | None, jobs: Sequence[Job]) -> None:
     models = ", ".join(f"{name} ({', '.join(some)})" for name, some in scores.items())
     count = "1 job" if len(jobs) == 1 else f"{len(jobs):,} jobs"
     label = f"{PLAN}{count}: {models} on {', '.join(sizes.values())}"
-    progress(label, 0, 1)
-    progress(label, 1, 1)
+    report_sentence(progress, f"{label}; {estimate_jobs(jobs)}")
+
+
+def estimate_jobs(jobs: Sequence[Job]) -> str:
+    """Estimate of the time that jobs take, in words: by the pace of earlier runs, or none.
+
+    It is an upper bound: what the cache holds already, or what two jobs share, is scored once.
+    """
+    work: dict[int, dict[str, int]] = {}
+    contexts = {id(context.model): context for context, _, _ in jobs}
+    unknown: dict[str, None] = {}
+    for context, selection, score in jobs:
+        items = count_work(selection, score)
+        if items is None:
+            unknown[score] = None
+            continue
+        of_model = work.setdefault(id(context.model), {})
+        for label, size in items.items():
+            of_model[label] = of_model.get(label, 0) + size
+    seconds = 0.0
+    for key, items in work.items():
+        context = contexts[key]
+        book = PaceBook(context.store, context.model, context.batch_size)
+        some, labels = estimate_work(book, items)
+        seconds += some
+        unknown |= dict.fromkeys(label.partition(":")[0] for label in labels)
+    if not seconds:
+        return "no earlier run tells how long that takes: the first batches will"
+    words = f"at most about {format_seconds(seconds)} at the pace of earlier runs"
+    return f"{words}, and {', '.join(unknown)} besides" if unknown else words
+
+
+def count_work(selection: Selection, score: str) -> dict[str, int] | None:
+    """Count images, captions or pairs that a score needs, by the labels of their requests.
+
+    None where that is only known as the job runs: replies of chat models, queries, priors.
+    """
+    images: set[object] = set()
+    texts: set[str] = set()
+    pairs = 0
+    for _, data in selection.parts.values():
+        if isinstance(data, Gallery):
+            images.update(data.images)
+            texts.update(data.texts)
+            pairs += len(data.images) * len(data.texts)
+        elif isinstance(data, list):
+            for example in data:
+                images.update(example.images)
+                texts.update(example.texts)
+                pairs += len(example.images) * len(example.texts)
+        else:
+            return None
+    if score == "itc":
+        return {"itc: captions": len(texts), "itc: images": len(images)}
+    if score in ("itm", *LIKELIHOOD_SCORES):
+        return {f"{score}: pairs": pairs}
+    return {"blind: captions": len(texts)} if score == "blind" else None
 
 
 def describe_size(selection: Selection) -> str:
@@ -102,6 +151,9 @@ class JobClock:
         prefix = f"{count}{context.model.name} on {selection.name}"
 
         def report(what: str, done: int, of: int) -> None:
+            if what.startswith(ESTIMATE):
+                progress(f"{ESTIMATE}{prefix}: {what.removeprefix(ESTIMATE)}", done, of)
+                return
             label = what if what.startswith(score) else f"{score}, {what}"
             progress(f"{prefix}: {label}", done, of)
 
@@ -114,14 +166,6 @@ class JobClock:
             return ""
         seconds = (time.monotonic() - self.start) * rest / self.done
         return f" (then about {format_seconds(seconds)})"
-
-
-def format_seconds(seconds: float) -> str:
-    """Duration in words, in steps that do not change with every batch."""
-    if seconds < 100:
-        return f"{max(10, 10 * round(seconds / 10)):.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.1f} h"
 
 
 def list_scores(model: Model, selection: Selection, request: EvalRequest) -> Iterator[str]:

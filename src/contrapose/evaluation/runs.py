@@ -17,9 +17,10 @@ from contrapose.engine import (
     describe_videos,
     store_key,
 )
+from contrapose.engine.pace import report_phase
 from contrapose.errors import InputError
 from contrapose.evaluation.answer_pairs import describe_answer_pairs, has_answer_pairs
-from contrapose.evaluation.jobs import find_fitting_parts, report_phase
+from contrapose.evaluation.jobs import find_fitting_parts
 from contrapose.evaluation.parts import (
     DEBIASED,
     EvalRequest,
@@ -101,6 +102,11 @@ def _summarize(
         )
 
 
+def _measure_part(context: ScoringContext, *arguments: Any) -> PartRun:
+    with report_phase(context.progress, "measuring"):
+        return run_part(context, *arguments)
+
+
 def run_selection(
     context: ScoringContext, selection: Selection, score: str, request: EvalRequest
 ) -> RunRecord:
@@ -112,7 +118,7 @@ def run_selection(
     for name in names:
         prefix = f"{name}/" if selection.suite else ""
         try:
-            parts[name] = run_part(context, selection, name, score, request, answers.get(name))
+            parts[name] = _measure_part(context, selection, name, score, request, answers.get(name))
             lost = parts[name].skipped
         except NothingLeftError as error:
             notes.append(f"{name} is left out: {error.message.rstrip('.')}")

@@ -75,7 +75,7 @@ class Index:
         skipped: images that could not be read, with the reasons.
         number: number of the index's files; grows with every update.
         checksums: CRC-32 of each block of `BLOCK_ROWS` vectors.
-        space: of the vectors, see `models.capabilities.vector_space`; empty where it is unknown.
+        space: of the vectors, see `models.sides.vector_space`; empty where it is unknown.
     """
 
     folder: Path

@@ -26,7 +26,7 @@ from contrapose.metrics.fusion import (
     fuse_similarities,
 )
 from contrapose.models import Model
-from contrapose.models.capabilities import embeds_side
+from contrapose.models.sides import embeds_side
 from contrapose.scores import UNKNOWN_SKIP
 from contrapose.search.backends import VectorBackend
 from contrapose.search.exact import multiply, rank_row, search_exact

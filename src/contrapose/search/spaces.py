@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from contrapose.errors import InputError
 from contrapose.models import Model
-from contrapose.models.capabilities import embeds_side, vector_space
+from contrapose.models.sides import embeds_side, vector_space
 
 if TYPE_CHECKING:
     from contrapose.search.index import Index

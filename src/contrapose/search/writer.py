@@ -28,11 +28,13 @@ from contrapose.engine import (
     embed_distinct,
     has_pooling,
 )
+from contrapose.engine.pace import ESTIMATE
 from contrapose.engine.storage import UnwritableStoreError
 from contrapose.errors import DamageWarning, InputError, option
 from contrapose.metrics import FloatArray
 from contrapose.models import Encoder, Model
-from contrapose.models.capabilities import UNSTORED, require_side
+from contrapose.models.capabilities import UNSTORED
+from contrapose.models.sides import require_side
 from contrapose.scores import UNKNOWN_SKIP, Skip
 from contrapose.search.image_files import ImageFile, list_images
 from contrapose.search.index import (
@@ -267,8 +269,11 @@ def _embed_shards(
     missing: dict[str, Skip] = {}
     done = 0
 
-    def report(what: str, finished: int, _total: int) -> None:
-        if request.progress is not None:
+    def report(what: str, finished: int, total: int) -> None:
+        if what.startswith(ESTIMATE):
+            if request.progress is not None and len(shards) == 1:
+                request.progress(what, finished, total)
+        elif request.progress is not None:
             request.progress(what, done + finished, len(new))
 
     with LocalExecutor(request.workers) as executor:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contrapose import __version__
 from contrapose.data.example_columns import ExampleColumns
 from contrapose.engine import Progress
+from contrapose.engine.pace import report_phase
 from contrapose.errors import InputError, option
 from contrapose.evaluation.audit.captions import (
     AuditCaptions,
@@ -23,7 +24,6 @@ from contrapose.evaluation.audit.measures import (
     read_likelihoods,
 )
 from contrapose.evaluation.audit.scores import blind_scores
-from contrapose.evaluation.jobs import report_phase
 from contrapose.evaluation.selection import Selection, sample_selection, select
 from contrapose.files import gc_paused
 from contrapose.metrics import solvable_blind

@@ -22,9 +22,9 @@ from contrapose.engine import (
     require_score,
     score_missing,
 )
+from contrapose.engine.pace import report_phase
 from contrapose.errors import ContraposeError, InputError, option
 from contrapose.evaluation.audit.captions import AuditCaptions, AuditRequest, read_unselected
-from contrapose.evaluation.jobs import report_phase
 from contrapose.metrics import FloatArray, IntArray, fit_ngram
 from contrapose.metrics.types import merge_ties
 from contrapose.models import Model, load_model

@@ -16,8 +16,6 @@ from contrapose.models.capabilities import (
     ImagePreparer,
     ModelCard,
     TokenCounter,
-    require_side,
-    vector_space,
 )
 from contrapose.models.exact import exact_inference, normalize_rows
 from contrapose.models.joined import SPEC, JoinedSpec, Side, apply_head, head_space
@@ -25,6 +23,7 @@ from contrapose.models.joined.encoders import HFImageEncoder, HFTextEncoder, Tim
 from contrapose.models.masking.images import ImageNormalizer
 from contrapose.models.names import fingerprint, parse_name
 from contrapose.models.options import LoadOptions
+from contrapose.models.sides import require_side, vector_space
 
 if TYPE_CHECKING:
     from PIL.Image import Image
