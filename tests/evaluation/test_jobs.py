@@ -9,7 +9,7 @@ from rich.console import Console
 
 from contrapose.cli import console
 from contrapose.data import registry
-from contrapose.engine.pace import PLAN, format_seconds, report_phase
+from contrapose.engine.pace import PLAN, format_seconds, report_phase, report_sentence
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
 from tests.fakes import Fake, Tower, choices, made, pairs
@@ -57,6 +57,35 @@ def test_phases_and_the_plan_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
         lines.timer.join()
     lines.close()
     assert stream.getvalue().splitlines()[-1] == "Loading large"
+
+
+def test_slow_steps_are_said_before_the_first_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    lines = console._ProgressLines(Console(file=stream, width=40))
+    monkeypatch.setattr(console, "PHASE_SECONDS", 0.0)
+
+    def wait() -> list[str]:
+        assert lines.timer is not None
+        lines.timer.join()
+        return stream.getvalue().splitlines()
+
+    lines("tiny on scenes: itc: images", 0, 9)
+    assert wait() == ["Tiny on scenes: itc: images"]
+    lines("tiny on scenes: itc: images", 1, 9)
+    report_sentence(lines, "estimate: about 4 min")
+    assert wait()[1:] == ["Estimate: about 4 min"]
+    report_sentence(lines, "plan: two jobs")
+    monkeypatch.setattr(console, "PHASE_SECONDS", 60.0)
+    with report_phase(lines, "planning"):
+        pass
+    lines("itc: captions", 0, 5)
+    lines("itc: captions", 5, 5)
+    lines.close()
+    *_, plan, last = stream.getvalue().splitlines()
+    assert plan == "Plan: two jobs"
+    assert last.startswith("itc: captions: 5 of 5")
+    with console.show_phase("comparing", quiet=True):
+        pass
 
 
 def test_durations_are_in_steps() -> None:

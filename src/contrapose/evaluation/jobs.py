@@ -102,6 +102,10 @@ def count_work(selection: Selection, score: str) -> dict[str, int] | None:
             images.update(data.images)
             texts.update(data.texts)
             pairs += len(data.images) * len(data.texts)
+        elif isinstance(data, ExampleColumns):
+            images.update(data.refs)
+            texts.update(data.texts)
+            pairs += int(data.shapes().prod(axis=1).sum())
         elif isinstance(data, list):
             for example in data:
                 images.update(example.images)
