@@ -134,6 +134,22 @@ def test_damage_is_said(tmp_path: Path, damage: str) -> None:
         read_state(file, small_student().network)
 
 
+@pytest.mark.parametrize("part", ["step", "about", "first", "last"])
+def test_a_flipped_bit_is_seen_wherever_it_is(part: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.safetensors"
+    write_state(file, state())
+    content = bytearray(file.read_bytes())
+    start = 8 + int.from_bytes(content[:8], "little")
+    where = {
+        "step": content.index(b'"step":"') + 8, "about": content.index(b'"about":"') + 14,
+        "first": start, "last": len(content) - 1,
+    }  # fmt: skip
+    content[where[part]] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(InputError, match="damaged"):
+        read_state(file, small_student().network)
+
+
 def test_only_the_newest_stay(tmp_path: Path) -> None:
     for step in (5, 10, 100):
         write_state(tmp_path / checkpoint_name(step), state(step))

@@ -1,7 +1,7 @@
 """Trainable parameters: selection, optimizer, LoRA, equal values in all processes, checkpoints.
 
-A checkpoint holds weights, optimizer, EMA and step in one file, written atomically. There is no
-random state: what a step draws is a function of the seed and its number.
+A checkpoint holds weights, optimizer, EMA and step in one file, written atomically, with a checksum
+of all of it. There is no random state: what a step draws is a function of the seed and its number.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from contrapose.models.options import find_device
 from contrapose.tune.settings import Settings
 from contrapose.tune.students import Student
 
-CHECKPOINT_FORMAT = "contrapose-tune-1"
+CHECKPOINT_FORMAT = "contrapose-tune-2"
 BEST_CHECKPOINT = "best.safetensors"
 
 
@@ -107,6 +108,16 @@ def teacher_memory(state: CheckpointState, rank: int) -> dict[int, float]:
     return dict(zip(texts.tolist(), state.tensors[f"teacher.found.{rank}"].tolist(), strict=True))
 
 
+def checkpoint_checksum(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
+    """CRC-32 of a checkpoint's step, settings, and tensors with their names and shapes."""
+    checksum = zlib.crc32(f"{header['step']} {header['about']}".encode())
+    for name, value in sorted(tensors.items()):
+        checksum = zlib.crc32(f"{name} {value.dtype} {tuple(value.shape)}".encode(), checksum)
+        content = value.contiguous().reshape(-1).view(torch.uint8).numpy()
+        checksum = zlib.crc32(content.data, checksum)
+    return f"{checksum:08x}"
+
+
 def write_state(file: Path, state: CheckpointState) -> None:
     """Write a checkpoint atomically.
 
@@ -119,6 +130,7 @@ def write_state(file: Path, state: CheckpointState) -> None:
         "about": json.dumps(state.about),
     }
     tensors = {name: value.contiguous().cpu() for name, value in state.tensors.items()}
+    header["checksum"] = checkpoint_checksum(header, tensors)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with temporary_folder(file.parent, file.name) as folder:
@@ -157,6 +169,8 @@ def read_state(file: Path, network: nn.Module) -> CheckpointState:
                     file=file,
                 )
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+            if header["checksum"] != checkpoint_checksum(header, tensors):
+                raise ValueError("its checksum is another")
             return CheckpointState(int(header["step"]), tensors, about)
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         first = str(error).split("\n", maxsplit=1)[0].rstrip(".:")
