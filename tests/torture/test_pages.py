@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import contrapose as cp
 from contrapose.build.minimal_pairs import MinimalPair, PairImage
 from contrapose.build.review.page import write_review_page
 from contrapose.build.review.pairs import read_pair_set
-from contrapose.data import Example
+from contrapose.data import Example, ImageRef, in_memory_benchmark
 from contrapose.data.examples import single_match
 from contrapose.report.html import build_report
 from contrapose.search.searcher import Searcher
@@ -154,3 +156,73 @@ def test_search(browser: Any, tmp_path: Path, tally: Tally) -> None:
             visit.page.wait_for_timeout(100)
         visit.close()
     tally.add("hostile captions in a browser", len(texts))
+
+
+def hostile_examples(folder: Path, texts: list[str]) -> list[Example]:
+    """Examples with hostile captions, tags and image names, as a user's own file has them."""
+    folder.mkdir()
+    examples = []
+    for i, text in enumerate(texts):
+        name = f"{i} {text.replace('/', chr(0x2215))[:60]}.png"
+        Image.new("RGB", (16, 16), (i, 60, 200)).save(folder / name)
+        ref = ImageRef(f"{i}/{text[:40]}", folder / name)
+        tags = {"kind": text[:200], text[:60] or "x": "tag"}
+        captions = (f"{text[:300]} a cat", f"{text[:300]} a dog")
+        examples.append(Example(f"{i} {text[:60]}", (ref,), captions, single_match(2, 0), tags))
+    return examples
+
+
+@dataclass
+class HostileModel(ColorModel):
+    """Dual encoder by color whose name is a script."""
+
+    def embed_texts(self, texts: Sequence[str]) -> Any:
+        self.texts += texts
+        return self._scale([[len(text) % 7, len(text) % 3, 1, 1] for text in texts])
+
+
+def write_pages(folder: Path, texts: list[str]) -> list[Path]:
+    """Pages of all verbs, as the functions of Python write them."""
+    examples = hostile_examples(folder / "images", texts)
+    runs = []
+    for i, name in enumerate(texts[:2]):
+        model = HostileModel(f"{name[:80]} {i}", f"hostile-{i}")
+        benchmark = in_memory_benchmark(examples, name=f"plain {PAYLOADS[2][:30]}")
+        run = cp.evaluate(model, on=benchmark, cache=False, resamples=100)
+        run.save(folder / f"run-{i}")
+        runs.append(folder / f"run-{i}")
+    cp.compare(runs[0], runs[1], out=folder / "compare")
+    cp.rank(runs, out=folder / "rank")
+    cp.audit(examples, lm="none", out=folder / "audit", cache=False, resamples=100)
+    model = HostileModel(texts[1][:80], "hostile-3")
+    cp.index(folder / "images", model=model, out=folder / "index")
+    searcher = cp.load_index(folder / "index", model=model)
+    cp.search(searcher, text=texts[0], out=folder / "sheet.html")
+    return sorted(path for path in folder.rglob("*.html"))
+
+
+def test_every_page(browser: Any, tmp_path: Path, tally: Tally) -> None:
+    """Reports, comparisons, rankings, audits and contact sheets of hostile data run no script."""
+    pages = write_pages(tmp_path, make_texts(40))
+    assert len(pages) >= 6
+    for page in pages:
+        visit = Visit(browser, page.as_uri(), tmp_path.as_uri())
+        visit.page.wait_for_timeout(300)
+        assert visit.text().strip()
+        visit.close()
+    tally.add("pages of hostile captions in a browser", len(pages))
+
+
+def test_explanations(browser: Any, tmp_path: Path, tally: Tally) -> None:
+    """The page of one pair with a hostile caption, by the built-in model."""
+    Image.new("RGB", (32, 32), "red").save(tmp_path / "a.png")
+    captions = ["<b>a</b> cat", "<script>taken=1</script> a", "a <img src=x onerror=taken=1>",
+                '"><svg onload=taken=1>', "</title><script>taken=1</script>"]  # fmt: skip
+    for i, text in enumerate(captions):
+        page = tmp_path / f"{i}.html"
+        words = {"against": captions[(i + 1) % len(captions)]}
+        cp.explain("tiny-clip", tmp_path / "a.png", text, out=page, device="cpu", **words)
+        visit = Visit(browser, page.as_uri(), tmp_path.as_uri())
+        visit.page.wait_for_timeout(200)
+        visit.close()
+    tally.add("pages of hostile captions in a browser", len(captions))
