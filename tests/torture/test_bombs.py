@@ -12,9 +12,13 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from contrapose.data import ImageRef, open_image
+from contrapose.data.images import Cell
 from contrapose.data.masks import read_mask
 from contrapose.errors import ContraposeError
 from contrapose.files.archives import unpack_archive
@@ -23,7 +27,7 @@ from contrapose.tune.data.files import read_training_set
 from tests.results.test_imports import inspect_members
 from tests.torture.conftest import Tally
 from tests.torture.mutations import LONGEST, WHOLE, time_limit
-from tests.torture.test_readers import header_only
+from tests.torture.test_readers import header_only, read_benchmark
 
 MOST = 700 * 2**20
 """Bytes by which a bomb may raise the peak of memory."""
@@ -86,9 +90,28 @@ def sheet_bomb(path: Path) -> None:
                 stream.write(ZEROS)
 
 
+def cell_bomb(path: Path) -> None:
+    """Parquet file of some kilobytes whose caption unpacks to 600 megabytes."""
+    columns = {"id": ["1"], "image": ["1.jpg"], "text_0": ["a" * (600 << 20)], "text_1": ["b"]}
+    pq.write_table(pa.table({**columns, "right": [0]}), path, compression="zstd")
+
+
+def row_bomb(path: Path) -> None:
+    """Parquet file of some kilobytes that holds eight million equal rows."""
+    row = pa.table({"id": ["1"], "image": ["1.jpg"], "text_0": ["a"], "text_1": ["b"]})
+    rows = row.take(pa.array(np.zeros(2_000_000, np.int64)))
+    with pq.ParquetWriter(path, rows.schema, compression="zstd") as writer:
+        for _ in range(4):
+            writer.write_table(rows)
+
+
 def array_bomb(path: Path) -> None:
     """Array whose header promises thirty gigabytes."""
     path.write_bytes(header_only("(99999, 99999, 3)"))
+
+
+def read_own(path: Path) -> None:
+    read_benchmark(str(path), path.parent)
 
 
 Bomb = tuple[str, Callable[[Path], None], Callable[[Path], object]]
@@ -98,6 +121,9 @@ BOMBS: list[Bomb] = [
     ("m.png", png_bomb, lambda path: read_mask(path.name, path.parent)),
     ("a.npy", array_bomb,
      lambda path: open_image(ImageRef("a", path))),
+    ("a.parquet", row_bomb, read_own),
+    ("b.parquet", cell_bomb, read_own),
+    ("c.parquet", cell_bomb, lambda path: open_image(ImageRef("a", path, cell=Cell("text_0", 0)))),
     ("log.eval", zip_bomb, read_logs),
     ("a_b.xlsx", sheet_bomb, read_logs),
     ("a.zip", lambda path: zip_bomb(path, "a.bin", 300),
@@ -107,7 +133,7 @@ BOMBS: list[Bomb] = [
 ]  # fmt: skip
 
 
-SMALL = [bomb for bomb in BOMBS if WHOLE or bomb[0] in ("a.png", "m.png", "a.npy")]
+SMALL = [bomb for bomb in BOMBS if WHOLE or bomb[0] in ("a.png", "m.png", "a.npy", "a.parquet")]
 """Without the bombs that take seconds to make."""
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from contrapose.data.pixels import BUDGET, decode_array, gray_to_rgb, require_size, to_rgb
 from contrapose.errors import InputError, first_line
-from contrapose.files import require_regular, resolve_name
+from contrapose.files import require_parquet_size, require_regular, resolve_name
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -96,6 +96,7 @@ def _read_row_group(path: Path, cell: Cell) -> tuple[int, Any]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
+        require_parquet_size(file, path)
         if cell.column not in file.schema_arrow.names:
             return 0, None
         first = 0

@@ -225,6 +225,33 @@ def read_csv_records(path: Path, problems: Problems, delimiter: str = ",") -> It
         raise InputError(f"is not valid CSV ({error}).", file=path, line=reader.line_num) from None
 
 
+MOST_UNPACKED = 200
+"""Bytes that one byte of a Parquet file may unpack to, as of an archive."""
+
+MOST_ROWS = 16
+"""Rows that one byte of a Parquet file may hold; rows with an id take more than a byte."""
+
+LEAST_UNPACKED, LEAST_ROWS = 64 << 20, 1 << 20
+"""Bytes and rows that any Parquet file may unpack to, however small it is."""
+
+
+def require_parquet_size(file: Any, path: Path) -> None:
+    """Refuse an open Parquet file that promises far more than its size.
+
+    Raises:
+        InputError: it would unpack to gigabytes.
+    """
+    size, metadata = path.stat().st_size, file.metadata
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    unpacked = sum(max(0, group.total_byte_size) for group in groups)
+    most, rows = max(size * MOST_UNPACKED, LEAST_UNPACKED), max(size * MOST_ROWS, LEAST_ROWS)
+    if unpacked > most or metadata.num_rows > rows:
+        raise InputError(
+            f"would unpack {size:,} bytes to {unpacked:,} and {metadata.num_rows:,} rows.",
+            file=path,
+        )
+
+
 def read_parquet_records(path: Path, columns: Sequence[str] | None = None) -> Iterator[Record]:
     """Read the rows of a Parquet file as dictionaries, batch by batch."""
     import pyarrow as pa
@@ -234,6 +261,7 @@ def read_parquet_records(path: Path, columns: Sequence[str] | None = None) -> It
     row = 0
     try:
         with pq.ParquetFile(path) as file:
+            require_parquet_size(file, path)
             for batch in file.iter_batches(columns=columns):
                 for value in batch.to_pylist():
                     yield Record(value, path, row + 1, str(row))

@@ -34,6 +34,7 @@ from contrapose.files import (
     StrictProblems,
     may_hold_surrogates,
     read_text,
+    require_parquet_size,
     require_regular,
     unique_keys,
 )
@@ -116,7 +117,9 @@ def _read_parquet(path: Path) -> tuple[Columns, int]:
 
     require_regular(path)
     try:
-        table = pq.read_table(path)
+        with pq.ParquetFile(path) as file:
+            require_parquet_size(file, path)
+            table = file.read()
         _require(len(set(table.column_names)) == len(table.column_names) and table.num_rows)
         return {name: table[name].to_pylist() for name in table.column_names}, table.num_rows
     except pa.ArrowException:
