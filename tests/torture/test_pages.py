@@ -220,8 +220,8 @@ def test_explanations(browser: Any, tmp_path: Path, tally: Tally) -> None:
                 '"><svg onload=taken=1>', "</title><script>taken=1</script>"]  # fmt: skip
     for i, text in enumerate(captions):
         page = tmp_path / f"{i}.html"
-        words = {"against": captions[(i + 1) % len(captions)]}
-        cp.explain("tiny-clip", tmp_path / "a.png", text, out=page, device="cpu", **words)
+        other = captions[(i + 1) % len(captions)]
+        cp.explain("tiny-clip", tmp_path / "a.png", text, against=other, out=page, device="cpu")
         visit = Visit(browser, page.as_uri(), tmp_path.as_uri())
         visit.page.wait_for_timeout(200)
         visit.close()
