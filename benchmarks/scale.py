@@ -34,9 +34,9 @@ from contrapose.arrays import Ragged
 from contrapose.data import ImageRef
 from contrapose.engine import AnswerStore
 from contrapose.engine.batches import cut_batches, sort_pairs
+from contrapose.engine.part_files import encode_part
 from contrapose.engine.part_writer import MAX_WRITE_INTERVAL
 from contrapose.engine.plan import ScoringPlan, plan_cells
-from contrapose.engine.storage import encode_part
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPTIONS_PER_IMAGE = 5

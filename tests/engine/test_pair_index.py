@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from contrapose.data import text_id
 from contrapose.engine import pair_index
-from contrapose.engine.pair_index import PairIndex, pack_ids
+from contrapose.engine.pair_index import PairIds, PairIndex, pack_ids
 
 NAMES = (
     st.text("abé", max_size=17)
@@ -42,10 +42,10 @@ def test_hash_collisions_change_the_seed(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(pair_index, "_hash_ids", weak)
     ids = [f"{i:032}" for i in range(20)]
-    known = PairIndex.of(pack_ids(ids), pack_ids(ids))
+    known = PairIndex.of(PairIds.of(ids, ids))
     assert known.seed == 3
     pairs = np.argwhere(np.ones((20, 20), dtype=np.bool_))
-    result = known.find(ids, ids, pairs)
+    result = known.find(pack_ids(ids), pack_ids(ids), pairs)
     assert np.array_equal(result, np.where(pairs[:, 0] == pairs[:, 1], pairs[:, 0], -1))
 
 
@@ -53,10 +53,10 @@ def test_an_equal_hash_is_compared_by_id(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(
         pair_index, "_hash_ids", lambda words, seed, which: np.zeros(len(words), dtype=np.uint64)
     )
-    known = PairIndex.of(pack_ids(["a"]), pack_ids(["x"]))
-    assert known.find(["a", "b", "a" * 9], ["x"], np.array([[0, 0], [1, 0], [2, 0]])).tolist() == [
-        0, -1, -1,
-    ]  # fmt: skip
+    known = PairIndex.of(PairIds.of(["a"], ["x"]))
+    images = pack_ids(["a", "b", "a" * 9])
+    rows = known.find(images, pack_ids(["x"]), np.array([[0, 0], [1, 0], [2, 0]]))
+    assert rows.tolist() == [0, -1, -1]
 
 
 def test_a_content_id_takes_16_bytes() -> None:
@@ -73,14 +73,28 @@ def test_an_id_is_no_caption_of_the_same_text() -> None:
 
 def test_lookups_in_blocks_are_those_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [text_id(str(i)) for i in range(30)]
-    known = PairIndex.of(pack_ids(ids[:20]), pack_ids(ids[:20][::-1]))
+    known = PairIndex.of(PairIds.of(ids[:20], ids[:20][::-1]))
     pairs = np.argwhere(np.ones((30, 30), dtype=np.bool_))
-    at_once = known.find(ids, ids, pairs)
+    packed = pack_ids(ids)
+    at_once = known.find(packed, packed, pairs)
     assert (at_once >= 0).sum() == 20
     monkeypatch.setattr(pair_index, "PAIRS_PER_LOOKUP", 7)
-    assert np.array_equal(known.find(ids, ids, pairs), at_once)
+    assert np.array_equal(known.find(packed, packed, pairs), at_once)
 
 
 def test_an_empty_index_holds_no_pair() -> None:
-    known = PairIndex.of(pack_ids([]), pack_ids([]))
-    assert known.find(["a"], ["x", "y"], np.array([[0, 0], [0, 1]])).tolist() == [-1, -1]
+    known = PairIndex.of(PairIds.of([], []))
+    assert known.find(
+        pack_ids(["a"]), pack_ids(["x", "y"]), np.array([[0, 0], [0, 1]])
+    ).tolist() == [-1, -1]
+
+
+def test_images_are_numbered() -> None:
+    ids = PairIds.of(["a", "b", "a", "a"], ["x", "x", "y", "x"])
+    assert ids.codes.tolist() == [0, 1, 0, 0]
+    both = PairIds.concatenate([ids, PairIds.of(["b"], ["z"])])
+    assert both.codes.tolist() == [0, 1, 0, 0, 2]
+    index = PairIndex.of(both)
+    pairs = np.argwhere(np.ones((2, 3), dtype=np.bool_))
+    rows = index.find(pack_ids(["a", "b"]), pack_ids(["x", "y", "z"]), pairs)
+    assert rows.tolist() == [3, 2, -1, 1, -1, 4]  # the newest of equal pairs

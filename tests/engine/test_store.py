@@ -59,13 +59,13 @@ def test_rows_are_joined_when_they_are_read_and_not_at_every_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     joins = []
-    join = store.join_parts
+    join = store.join_blocks
 
-    def count_rows(parts: list[store.Part]) -> store.Part:
+    def count_rows(parts: list[store.Block]) -> store.Block:
         joins.append(len(parts))
         return join(parts)
 
-    monkeypatch.setattr(store, "join_parts", count_rows)
+    monkeypatch.setattr(store, "join_blocks", count_rows)
     shelf = AnswerStore(tmp_path).table("m", "s")
     for i in range(5):
         shelf.add([f"{i}"], ["x"], {"value": np.array([float(i)])})
@@ -84,6 +84,38 @@ def test_parts_are_fetched_some_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     assert shelf.values(rows)[:5].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
     assert rows[5] == -1
     assert shelf.rows_at_start == 5
+
+
+@pytest.mark.parametrize("limit", ["BLOCK_ROWS", "BLOCK_BYTES"])
+def test_rows_in_several_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    draw = np.random.default_rng(3)
+    newest: dict[tuple[str, str], float] = {}
+    monkeypatch.setattr(store, limit, 7 if limit == "BLOCK_ROWS" else 300)
+    shelf = AnswerStore(tmp_path).table("m", "s")
+    for part in range(12):
+        keys = [(f"{draw.integers(6)}", f"{draw.integers(5)}") for _ in range(3)]
+        values = np.array([100.0 * part + i for i in range(3)])
+        shelf.add(*zip(*keys, strict=True), {"value": values})  # type: ignore[arg-type]
+        newest |= dict(zip(keys, values.tolist(), strict=True))
+        if part % 4 == 2:
+            shelf.find(["0"], ["0"])
+    every = [(f"{i}", f"{j}") for i in range(7) for j in range(5)]
+    for table in (shelf, AnswerStore(tmp_path).table("m", "s")):
+        values = table.values(table.find(*zip(*every, strict=True)))  # type: ignore[arg-type]
+        assert len(table._blocks) > 2
+        assert values.tolist() == pytest.approx(
+            [newest.get(key, float("nan")) for key in every], nan_ok=True
+        )
+
+
+def test_a_part_says_which_shard_wrote_it(tmp_path: Path) -> None:
+    for shard in ("1/4", "3/8", ""):
+        table = AnswerStore(tmp_path, shard=shard).table("m", "s")
+        table.add(["a"], [shard], {"value": np.array([1.0])})
+    assert AnswerStore(tmp_path).table("m", "s").shard_count[1] == 8
+    assert AnswerStore(tmp_path).table("m", "other").shard_count == ("", 0)
 
 
 def test_unfinished_parts_are_not_read(tmp_path: Path) -> None:
@@ -135,7 +167,7 @@ def test_a_clock_set_back_does_not_revive_old_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for value, now in ((1.0, 5 * 10**18), (2.0, 4 * 10**18), (3.0, 10**18)):
-        monkeypatch.setattr("contrapose.engine.storage.time.time_ns", lambda now=now: now)
+        monkeypatch.setattr("contrapose.engine.part_files.time.time_ns", lambda now=now: now)
         AnswerStore(tmp_path).table("m", "s").add(["a"], ["x"], {"value": np.array([value])})
         table = AnswerStore(tmp_path).table("m", "s")
         assert table.values(table.find(["a"], ["x"])).tolist() == [value]

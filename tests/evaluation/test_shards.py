@@ -179,3 +179,46 @@ def test_refusals(tmp_path: Path) -> None:
         evaluate(cache=tmp_path, out=tmp_path / "run")
     with pytest.raises(InputError, match="fingerprint"):
         evaluate(lambda image, text: float(np.log(len(text))), cache=tmp_path)
+
+
+def test_merging_shards_makes_the_table_or_names_the_shards_that_lack_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def evaluate(**options: Any) -> Any:
+        values = {"on": ["holes", "plain"], "score": ["itc", "itm"], "batch_size": 5}
+        cache = {"cache": tmp_path / "c", "resamples": 100}
+        return cp.evaluate(Grainy(), **{**values, **cache, **options})
+
+    with pytest.raises(InputError, match=r"\(itc: captions\).*no shard has written.*merge"):
+        evaluate(merge=True)
+    evaluate(shard=(1, 3))
+    with pytest.raises(InputError, match=r"shard 2 of 3 lacks .*\(itm: pairs\); shard 3 of 3"):
+        evaluate(merge=True)
+    monkeypatch.setenv("SLURM_PROCID", "2")
+    monkeypatch.setenv("SLURM_NTASKS", "3")
+    evaluate(shard="auto", cache=f"file://{tmp_path}/c")  # the same folder, as Slurm and fsspec say
+    with pytest.raises(InputError) as error:
+        evaluate(merge=True)
+    words = str(error.value)
+    assert "shard 2 of 3 lacks" in words
+    assert "shard 1" not in words
+    assert "shard 3" not in words
+    evaluate(shard=(2, 3))
+    runs = evaluate(merge=True)
+    alone = cp.evaluate(
+        Grainy(), on=["holes", "plain"], score=["itc", "itm"], batch_size=5, cache=False,
+        resamples=100,
+    )  # fmt: skip
+    assert [run.results for run in runs] == [run.results for run in alone]
+    assert runs[0].results.skipped is not None  # the torn image is missing from no shard
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"shard": (1, 2)}, "one of them"), ({"cache": False}, "cache"), ({"cache_use": "only"}, "o")],
+)
+def test_merging_needs_a_store_that_shards_filled(
+    tmp_path: Path, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        cp.evaluate(Grainy(), **{"on": "plain", "cache": tmp_path, "merge": True, **options})

@@ -71,6 +71,7 @@ def evaluate(
     protocol: Literal["strict", "official"] = "strict",
     frames: int | str | None = None,
     shard: str | tuple[int, int] | None = None,
+    merge: bool = False,
     engine: Literal["local", "ray"] = "local",
     out: PathLike | None = None,
     overwrite: bool = False,
@@ -122,6 +123,8 @@ def evaluate(
         shard: score this share alone, into `cache`, and measure nothing: `(2, 8)` or `"2/8"`,
             counted from 1, or `auto`, which reads the variables of torchrun or Slurm. A later call
             without it measures, and scores what no shard did.
+        merge: measure what shards have scored into `cache`, and score nothing: where scores are
+            missing, the error names the shards that lack them.
         engine: `local`, or `ray`, on whose workers the model scores, into `cache`.
         out: a run folder to write.
         overwrite: let `out` take the place of an earlier run.
@@ -172,6 +175,7 @@ def evaluate(
         tokens=True,
         frames=None if frames is None else parse_frames(frames),
         shard=parse_shard(shard),
+        merge=merge,
         engine=require_choice("engine", engine, ("local", "ray")),
         **shared,
     )

@@ -133,6 +133,14 @@ def evaluate(
             "the numbers of torchrun or Slurm. A run without it makes the table.",
         ),
     ] = None,
+    merge: Annotated[
+        bool,
+        typer.Option(
+            "--merge",
+            help="Make the table of what shards have scored, and score nothing: where scores are "
+            "missing, say which shards lack them, and end with status 2.",
+        ),
+    ] = False,
     engine: Annotated[
         Literal["local", "ray"],
         typer.Option(
@@ -169,6 +177,7 @@ def evaluate(
             protocol=protocol,
             frames=frames,
             shard=shard,
+            merge=merge,
             engine=engine,
             out=out,
             progress=progress,

@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from contrapose.engine.shards import (
         Shard as Shard,
         ShardReport as ShardReport,
+        ShardSurvey as ShardSurvey,
         parse_shard as parse_shard,
         shard_device as shard_device,
     )
@@ -121,7 +122,7 @@ else:
             "score_types": "LIKELIHOOD_SCORES REQUIRED_CAPABILITY TEXT_ONLY_SCORES FolderImages "
             "NoiseImages OtherImages Prior Progress default_scores describe_prior has_pooling "
             "parse_prior require_score store_key",
-            "shards": "Shard ShardReport parse_shard shard_device",
+            "shards": "Shard ShardReport ShardSurvey parse_shard shard_device",
             "storage": "default_store_folder",
             "store": "AnswerStore",
             "videos": "describe_videos expand_videos",

@@ -21,9 +21,14 @@ from contrapose.engine.columns import ScoredBatch
 from contrapose.engine.context import NO_ID, ScoreRequest
 from contrapose.engine.executor import BatchWork, Jobs
 from contrapose.engine.pace import PaceBook, PaceClock, report_phase
-from contrapose.engine.pair_index import PairIndex, pack_ids
+from contrapose.engine.pair_index import PairIds, PairIndex, pack_ids
 from contrapose.engine.part_writer import PartWriter
-from contrapose.engine.plan import count_tokens, find_unreadable_captions
+from contrapose.engine.plan import (
+    count_tokens,
+    find_unreadable_captions,
+    skip_unreadable_images,
+)
+from contrapose.engine.shards import LackingRequest, ShardSurvey
 from contrapose.errors import InputError, option
 from contrapose.files import digest, gc_frozen
 from contrapose.metrics import BoolArray, FloatArray, IntArray
@@ -146,9 +151,10 @@ def score_missing(*requests: ScoreRequest) -> list[IntArray]:
         InputError: scores are missing and only the cache may be used, or the model's output is
             invalid.
     """
-    with report_phase(requests[0].context.progress, "looking up scores"):
+    context = requests[0].context
+    with report_phase(context.progress, "looking up scores"):
         rows = [request.find_rows() for request in requests]
-    if requests[0].context.cache_use != "only":
+    if context.cache_use != "only" and not isinstance(context.shard, ShardSurvey):
         for request, known in zip(requests, rows, strict=True):
             request.expect_images(known < 0)  # they start while captions are tokenized
     pending = [
@@ -175,7 +181,7 @@ def score_missing(*requests: ScoreRequest) -> list[IntArray]:
             _announce_images(item)
         order[0].begin()
         for jobs, upcoming in _plan_runs(pending):
-            requests[0].context.executor.run(jobs, keep, upcoming)
+            context.executor.run(jobs, keep, upcoming)
     _remember(requests)
     return [
         _find_new_rows(request, known) if id(request) in writers else known
@@ -211,6 +217,9 @@ def _find_pending(request: ScoreRequest, missing: BoolArray) -> _PendingRequest 
         for j, skip in find_unreadable_captions(context, request.texts, lengths).items():
             context.skips.texts[request.score, request.text_ids[j]] = skip
             readable[j] = False
+    if isinstance(context.shard, ShardSurvey):
+        images = np.unique(pairs[missing, 0]).tolist() if request.refs else ()
+        skip_unreadable_images(context, {request.image_ids[i]: request.refs[i] for i in images})
     missing = missing & _is_scorable(request, missing)
     if not missing.any():
         return None
@@ -249,10 +258,10 @@ def _cut_request(request: ScoreRequest, order: IntArray) -> list[IntArray]:
     earlier = (request.context.requests or {}).get(request.table.folder)
     if not earlier:
         return batches
-    images = [pack_ids(other.image_ids)[other.pairs[:, 0]] for other in earlier]
-    texts = [pack_ids(other.text_ids)[other.pairs[:, 1]] for other in earlier]
-    known = PairIndex.of(np.concatenate(images), np.concatenate(texts))
-    new = known.find(request.image_ids, request.text_ids, request.pairs) < 0
+    planned = [PairIds.take(other.image_ids, other.text_ids, other.pairs) for other in earlier]
+    known = PairIndex.of(PairIds.concatenate(planned))
+    ids = pack_ids(request.image_ids), pack_ids(request.text_ids)
+    new = known.find(*ids, request.pairs) < 0
     return pack_missing(batches, new, size)
 
 
@@ -271,6 +280,10 @@ def _take_share(request: ScoreRequest, cut: list[IntArray], missing: BoolArray) 
         return cut
     images = request.pairs[[batch[0] for batch in cut], 0].tolist() if request.encoded else ()
     batches = shard.take(cut, images)
+    if isinstance(shard, ShardSurvey):
+        counts = [int(missing[batch].sum()) for batch in cut]
+        newest = request.table.shard_count
+        shard.lacking.append(LackingRequest(request.label, counts, images, newest))
     wanted, taken = (sum(int(missing[batch].sum()) for batch in some) for some in (cut, batches))
     key = request.table.model, request.table.score, request.label, digest(request.pairs.tobytes())
     if wanted > taken:

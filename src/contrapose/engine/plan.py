@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contrapose.arrays import find_distinct
-from contrapose.data import Example, ImageRef, content_id, text_id
+from contrapose.data import Example, ImageRef, content_id, open_images, text_id
 from contrapose.data.example_columns import ExampleColumns
 from contrapose.data.images import IMAGE_WORKERS
 from contrapose.errors import InputError, option
@@ -272,3 +272,12 @@ def find_unreadable_captions(
             )
             skips.setdefault(i, skip)
     return skips
+
+
+def skip_unreadable_images(context: ScoringContext, images: Mapping[str, ImageRef]) -> None:
+    """Record images, by id, that cannot be opened as skipped, without asking the model."""
+    for name, ref in images.items():
+        try:
+            open_images([ref])
+        except InputError as error:
+            context.skips.images.setdefault(name, unreadable_skip(error))

@@ -2,7 +2,8 @@
 
 Every process plans the whole run and cuts the same batches from it, without a word to the others.
 Shard i of n scores every n-th batch. Neither free memory nor what the store holds moves a pair from
-one shard to another. What a lost shard leaves out, a later run finds by planning again.
+one shard to another. What a lost shard leaves out, a later run finds by planning again; a survey
+names the shards that it belongs to.
 """
 
 from __future__ import annotations
@@ -53,18 +54,8 @@ class Shard:
             images: the first image of each batch, where the captions of an image fill several
                 batches and it should be encoded by one shard alone.
         """
-        number, before, owners = -1, None, []
-        for image in images:
-            number += image != before
-            before = image
-            owners.append(number)
-        if number + 1 < IMAGES_PER_SHARD * self.count:
-            owners = list(range(len(batches)))
-        return [
-            batch
-            for batch, owner in zip(batches, owners, strict=True)
-            if owner % self.count == self.index - 1
-        ]
+        owners = assign_batches(len(batches), images, self.count)
+        return [batch for batch, owner in zip(batches, owners, strict=True) if owner == self.index]
 
     def waits_for(self, score: str) -> bool:
         """Whether the store lacks scores of this type that other shards are to add."""
@@ -75,6 +66,83 @@ class Shard:
         return ShardReport(
             self.index, self.count, dict(self.scored), sum(self.waiting.values()), tuple(self.notes)
         )
+
+
+def assign_batches(batches: int, images: Sequence[int], count: int) -> list[int]:
+    """Return the shard of each batch, from 1.
+
+    Args:
+        batches: number of batches.
+        images: the first image of each, where one image should be encoded by one shard alone.
+        count: number of shards.
+    """
+    number, before, owners = -1, None, []
+    for image in images:
+        number += image != before
+        before = image
+        owners.append(number)
+    if number + 1 < IMAGES_PER_SHARD * count:
+        owners = list(range(batches))
+    return [1 + owner % count for owner in owners]
+
+
+@dataclass(frozen=True, slots=True)
+class LackingRequest:
+    """Request of which scores are missing in the store.
+
+    Attributes:
+        label: the request in words, such as `itm: pairs`.
+        missing: number of missing scores of each batch.
+        images: the first image of each batch, as `assign_batches` takes them.
+        newest: newest part of the table that a shard wrote, and the number of shards it tells.
+    """
+
+    label: str
+    missing: Sequence[int]
+    images: Sequence[int]
+    newest: tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSurvey(Shard):
+    """Shard that takes no batch, and records what all shards left out.
+
+    Attributes:
+        lacking: the requests of which scores are missing.
+    """
+
+    index: int = 0
+    count: int = 1
+    lacking: list[LackingRequest] = field(default_factory=list, compare=False)
+
+    def require_complete(self) -> None:
+        """Refuse a store in which scores are missing.
+
+        Raises:
+            InputError: some are; names the shards that they belong to, as the newest part counts
+                them.
+        """
+        if not self.lacking:
+            return
+        _, count = max(request.newest for request in self.lacking)
+        left: dict[int, Counter[str]] = {}
+        for request in self.lacking:
+            owners = assign_batches(len(request.missing), request.images, max(count, 1))
+            for owner, missing in zip(owners, request.missing, strict=True):
+                if missing:
+                    left.setdefault(owner, Counter())[request.label] += missing
+        lists = {
+            owner: ", ".join(f"{number:,} ({label})" for label, number in some.items())
+            for owner, some in sorted(left.items())
+        }
+        again = f"or leave out {option('merge')}, and this run scores what is missing"
+        if not count:
+            raise InputError(
+                f"{lists[1]} are not in the cache, and no shard has written there what would tell "
+                f"their number; run the shards, {again}."
+            )
+        words = "; ".join(f"shard {owner} of {count} lacks {some}" for owner, some in lists.items())
+        raise InputError(f"{words}. Run {'it' if len(lists) == 1 else 'them'} again, {again}.")
 
 
 @dataclass(frozen=True, slots=True)

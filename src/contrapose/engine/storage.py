@@ -1,14 +1,12 @@
-"""Storage backends (a local folder, or any file system of fsspec), and the Parquet parts in them.
+"""Storage backends: a local folder, or any file system of fsspec.
 
 A file that has its name is complete: it is written under a temporary name and renamed, or, on an
-object store, put there in one piece, which is atomic by itself. A part's name holds a digest of its
-bytes, so that no damage passes for an answer; a damaged part is set aside under another name.
+object store, put there in one piece, which is atomic by itself. A damaged file is set aside under
+another name.
 """
 
 from __future__ import annotations
 
-import re
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +14,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-
-from contrapose.arrays import Ragged
 from contrapose.errors import (
     InputError,
     MissingExtraError,
@@ -26,8 +21,7 @@ from contrapose.errors import (
     hide_credentials,
     option,
 )
-from contrapose.files import cache_folder, digest, remove_leftovers, write_bytes
-from contrapose.metrics import FloatArray
+from contrapose.files import cache_folder, remove_leftovers, write_bytes
 
 OBJECT_STORES = frozenset(
     ("abfs", "abfss", "adl", "az", "gcs", "gs", "hf", "memory", "oci", "oss", "r2", "s3", "s3a")
@@ -87,9 +81,9 @@ def open_storage(where: Path | str) -> StorageBackend:
     try:
         system, root = url_to_fs(where)
     except ImportError as error:
-        raise InputError(f"the cache {shown} cannot be opened: {_reason(error)}.") from None
+        raise InputError(f"the cache {shown} cannot be opened: {explain(error)}.") from None
     except (ValueError, OSError) as error:
-        raise InputError(f"the cache {shown} cannot be opened ({_reason(error)}).") from None
+        raise InputError(f"the cache {shown} cannot be opened ({explain(error)}).") from None
     return RemoteStorage(shown, system, root)
 
 
@@ -223,47 +217,25 @@ class RemoteStorage:
         return "/".join(part for part in (self.root.rstrip("/"), folder, name) if part) or "/"
 
     def _unreadable(self, error: Exception) -> InputError:
-        return InputError(f"the cache cannot be read ({_reason(error)}).", file=self.url)
+        return InputError(f"the cache cannot be read ({explain(error)}).", file=self.url)
 
     def _unwritable(self, error: Exception) -> InputError:
         return InputError(
-            f"the cache cannot be written ({_reason(error)}); {_other_cache()}.", file=self.url
+            f"the cache cannot be written ({explain(error)}); {_other_cache()}.",
+            file=self.url,
         )
 
 
 DAMAGED = ".damaged"
 """Suffix of a damaged part that was set aside."""
 
-PART_NAME = re.compile(r"(\d{20})-([0-9a-f]{16})\.parquet")
-"""Name of a part: its number, by which parts sort, and the digest of its bytes."""
-
-
-def encode_part(table: Any, newest: str) -> tuple[str, bytes]:
-    """Encode a table as a Parquet part with page checksums; its name sorts behind all others.
-
-    The number is the time in nanoseconds, or one more than the newest part's where a clock was set
-    back.
-
-    Args:
-        table: the Arrow table.
-        newest: name of the newest part of the folder; empty where there is none.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-    content: bytes = sink.getvalue().to_pybytes()
-    before = PART_NAME.fullmatch(newest)
-    number = max(time.time_ns(), int(before[1]) + 1 if before else 0)
-    return f"{number:020d}-{digest(content)}.parquet", content
-
 
 def _is_part_name(name: str) -> bool:
     return name.endswith(".parquet") and not name.startswith(".")
 
 
-def _reason(error: Exception) -> str:
+def explain(error: Exception) -> str:
+    """Reason of a failure in one line, without credentials."""
     return hide_credentials(first_line(error)).rstrip(".")
 
 
@@ -282,97 +254,3 @@ class UnwritableStoreError(InputError):
 
 def _other_cache() -> str:
     return f"pass {option('cache', 'DIR')} or {option('cache', False)}"
-
-
-ID_COLUMNS = ("model", "score", "image", "text")
-"""Columns that identify a row."""
-
-
-def read_part(
-    source: Path | bytes, path: Path | str
-) -> tuple[Any, Any, dict[str, FloatArray]] | None:
-    """Read a Parquet part without its ragged columns: image ids, caption ids, numeric columns.
-
-    The ids are Arrow large-string arrays. A damaged part is None.
-
-    Raises:
-        InputError: the part may not be read.
-    """
-    import pyarrow as pa
-
-    try:
-        with _open_part(source, path) as file:
-            names = [
-                field.name
-                for field in file.schema_arrow
-                if field.name not in ("model", "score") and not pa.types.is_list(field.type)
-            ]
-            table = file.read(columns=names, use_threads=False).combine_chunks()
-        images, texts = (
-            _combine_chunks(table[name].cast(pa.large_string())) for name in ("image", "text")
-        )
-        columns = {
-            name: _column_to_numpy(_combine_chunks(table[name]))
-            for name in names
-            if name not in ID_COLUMNS
-        }
-        return images, texts, columns
-    except (pa.ArrowException, OSError, KeyError, ValueError):
-        return None
-
-
-def release_memory() -> None:
-    """Give memory that Arrow keeps for later reads back to the system."""
-    import pyarrow as pa
-
-    pa.default_memory_pool().release_unused()
-
-
-def read_lists(source: Path | bytes, path: Path | str, name: str) -> Ragged:
-    """Read one ragged column of a Parquet part.
-
-    Raises:
-        InputError: the part was damaged since it was first read.
-    """
-    import pyarrow as pa
-
-    try:
-        with _open_part(source, path) as file:
-            return Ragged.from_arrow(file.read(columns=[name], use_threads=False)[name])
-    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-        raise InputError(
-            f"is a damaged part of the cache ({_reason(error)}); start the command again, and what "
-            "it held is scored again.",
-            file=path,
-        ) from None
-
-
-def _open_part(source: Path | bytes, path: Path | str) -> Any:
-    """Open a part whose bytes have the digest in its name.
-
-    Raises:
-        ValueError: they have another.
-        InputError: the file may not be read.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        content = source.read_bytes() if isinstance(source, Path) else source
-    except PermissionError as error:
-        raise InputError(f"cannot be read ({error.strerror}).", file=path) from None
-    name = PART_NAME.fullmatch(str(path).rpartition("/")[2] if isinstance(path, str) else path.name)
-    if name is None or name[2] != digest(content):
-        raise ValueError("its bytes have another digest than its name says")
-    return pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
-
-
-def _combine_chunks(column: Any) -> Any:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-
-
-def _column_to_numpy(column: Any) -> FloatArray:
-    if hasattr(column, "flatten") and hasattr(column.type, "list_size"):
-        flat = np.asarray(column.flatten().to_numpy(zero_copy_only=False))
-        return flat.reshape(len(column), column.type.list_size)
-    return np.asarray(column.to_numpy(zero_copy_only=False))

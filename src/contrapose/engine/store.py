@@ -8,7 +8,8 @@ digest in its name is named in a warning and set aside; its pairs are scored aga
 
     ROOT/answers/<model fingerprint>/<score>/<part>.parquet    model, score, image, text, value, …
 
-In memory a row is packed ids, keys and numbers, and never a Python object.
+In memory a row is packed ids, keys and numbers, and never a Python object. Rows are held and
+indexed in blocks, so that no copy of a whole table is made.
 """
 
 from __future__ import annotations
@@ -25,45 +26,51 @@ from typing import Any
 import numpy as np
 
 from contrapose.arrays import Ragged
-from contrapose.engine.pair_index import IdWords, PairIndex, pack_ids
-from contrapose.engine.storage import (
-    StorageBackend,
-    encode_part,
-    open_storage,
-    read_lists,
-    read_part,
-    release_memory,
-)
+from contrapose.engine.pair_index import PairIds, PairIndex, pack_ids
+from contrapose.engine.part_files import encode_part, read_lists, read_part, release_memory
+from contrapose.engine.storage import StorageBackend, open_storage
 from contrapose.errors import DamageWarning
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.models.capabilities import UNSTORED
 
+BLOCK_ROWS = 1 << 24
+"""Rows of a block up to which parts are joined."""
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """Rows of an answer table in memory: packed ids and numeric columns.
+BLOCK_BYTES = 1 << 30
+"""Bytes of a block up to which parts are joined."""
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Successive rows of an answer table in memory: packed ids, numeric columns, and an index.
 
     Attributes:
-        images: image ids, row by row.
-        texts: caption ids, row by row.
+        ids: ids of images and captions, row by row.
         columns: numbers by name: (n,), or (n, d) for vectors; ragged columns are read on demand.
+        index: of the pairs; None until one is looked up.
     """
 
-    images: IdWords
-    texts: IdWords
+    ids: PairIds
     columns: Mapping[str, FloatArray]
+    index: PairIndex | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, without the index."""
+        return self.ids.nbytes + sum(column.nbytes for column in self.columns.values())
 
 
-def join_parts(parts: list[Part]) -> Part:
-    """Concatenate parts row-wise, and empty the list: joined columns replace theirs one by one."""
-    images, texts = [part.images for part in parts], [part.texts for part in parts]
-    columns = {name: [part.columns[name] for part in parts] for name in parts[0].columns}
-    parts.clear()
-    return Part(
-        _join_column(images),
-        _join_column(texts),
-        {name: _join_column(blocks) for name, blocks in columns.items()},
-    )
+def join_blocks(blocks: list[Block]) -> Block:
+    """Concatenate blocks row-wise, and empty the list: joined columns replace theirs one by one."""
+    ids = [block.ids for block in blocks]
+    columns = {name: [block.columns[name] for block in blocks] for name in blocks[0].columns}
+    blocks.clear()
+    joined = PairIds.concatenate(ids)
+    ids.clear()
+    return Block(joined, {name: _join_column(some) for name, some in columns.items()})
 
 
 def _join_column(blocks: list[Any]) -> Any:
@@ -72,13 +79,13 @@ def _join_column(blocks: list[Any]) -> Any:
     return joined
 
 
-def _read_packed(source: Path | bytes, path: Path | str) -> Part | None:
-    """Read a part and pack its ids; None when it is damaged."""
-    content = read_part(source, path)
-    if content is None:
+def _read_block(source: Path | bytes, path: Path | str) -> tuple[Block, str] | None:
+    """Read a part and pack its ids, and the shard that wrote it; None when it is damaged."""
+    part = read_part(source, path)
+    if part is None:
         return None
-    images, texts, columns = content
-    return Part(pack_ids(images), pack_ids(texts), columns)
+    ids = PairIds(pack_ids(part.images), part.codes.astype(np.int32), pack_ids(part.texts))
+    return Block(ids, part.columns), part.shard
 
 
 def stack_columns(
@@ -97,6 +104,9 @@ def stack_columns(
 READER_THREADS = 4
 """Threads that read parts."""
 
+PARTS_PER_READ = 8
+"""Parts that are read ahead of the block that they join."""
+
 PARTS_PER_FETCH = 64
 """Parts that are fetched from a remote storage at a time."""
 
@@ -109,11 +119,13 @@ class PartOrigin:
         rows: number of rows.
         name: name of the stored part; empty for memory alone.
         lists: ragged columns of rows in memory alone.
+        shard: the shard that wrote the part; empty for none.
     """
 
     rows: int
     name: str = ""
     lists: Mapping[str, Ragged] = field(default_factory=dict)
+    shard: str = ""
 
 
 @dataclass(slots=True)
@@ -125,6 +137,7 @@ class AnswerTable:
         folder: the table's folder in the storage.
         model: the model's fingerprint.
         score: the score's name in the store.
+        shard: the shard that adds parts, such as `2/8`; empty for none.
         rows_at_start: rows that were stored when the table was first read.
     """
 
@@ -132,10 +145,11 @@ class AnswerTable:
     folder: str
     model: str
     score: str
+    shard: str = ""
     rows_at_start: int = 0
-    _parts: list[Part] = field(default_factory=list)
+    _blocks: list[Block] = field(default_factory=list)
+    _parts: list[Block] = field(default_factory=list)
     _origins: list[PartOrigin] = field(default_factory=list)
-    _index: PairIndex | None = None
     _read: bool = False
 
     def find(
@@ -153,25 +167,42 @@ class AnswerTable:
         """
         if pairs is None:
             pairs = np.repeat(np.arange(len(images))[:, None], 2, axis=1)
-        rows = self._all_rows()
-        if rows is None or not len(pairs):
-            return np.full(len(pairs), -1, dtype=np.int64)
-        if self._index is None:
-            self._index = PairIndex.of(rows.images, rows.texts)
-        return self._index.find(images, texts, pairs)
+        result = np.full(len(pairs), -1, dtype=np.int64)
+        blocks = self._all_blocks()
+        if not blocks or not len(pairs):
+            return result
+        packed = pack_ids(images), pack_ids(texts)
+        start = sum(map(len, blocks))
+        left = np.arange(len(pairs))  # those that no newer block holds
+        for block in reversed(blocks):
+            start -= len(block)
+            if block.index is None:
+                block.index = PairIndex.of(block.ids)
+            rows = block.index.find(*packed, pairs if len(left) == len(pairs) else pairs[left])
+            known = rows >= 0
+            result[left[known]] = start + rows[known]
+            left = left[~known]
+            if not len(left):
+                break
+        return result
 
     def values(self, rows: IntArray, column: str = "value") -> FloatArray:
         """Return a column's values in these rows: (n,), or (n, d) for vectors; NaN for row −1."""
-        stored = self._all_rows()
-        if stored is None:
+        blocks = self._all_blocks()
+        if not blocks:
             return np.full((len(rows), 0) if column == "vector" else len(rows), np.nan)
-        values = stored.columns[column][rows]
-        values[rows < 0] = np.nan
+        first = blocks[0].columns[column]
+        values = np.full((len(rows), *first.shape[1:]), np.nan, dtype=first.dtype)
+        start = 0
+        for block in blocks:
+            inside = np.flatnonzero((rows >= start) & (rows < start + len(block)))
+            values[inside] = block.columns[column][rows[inside] - start]
+            start += len(block)
         return values
 
     def lists(self, rows: IntArray, column: str) -> Ragged:
         """Read a ragged column's lists in these rows from the parts; empty where there is none."""
-        self._all_rows()
+        self._read_once()
         starts = np.cumsum([0, *(origin.rows for origin in self._origins)])
         wanted = np.unique(np.searchsorted(starts, rows[rows >= 0], side="right") - 1)
         read: dict[int, Ragged] = {}
@@ -225,12 +256,10 @@ class AnswerTable:
         self._read_once()
         origin = PartOrigin(len(images), lists=lists)
         if self.storage is not None:
-            name, encoded = encode_part(part, self.newest)
-            origin = PartOrigin(len(images), name)
+            name, encoded = encode_part(part, self.newest, self.shard)
+            origin = PartOrigin(len(images), name, shard=self.shard)
             self.storage.write(self.folder, name, encoded)
-        self._parts.append(Part(pack_ids(images), pack_ids(texts), numbers))
-        self._origins.append(origin)
-        self._index = None
+        self._append(Block(PairIds.of(images, texts), numbers), origin)
 
     @property
     def rows(self) -> int:
@@ -250,14 +279,38 @@ class AnswerTable:
         known = {origin.name for origin in self._origins}
         names = [] if self.storage is None else self.storage.names(self.folder)
         self._read_parts([name for name in names if name not in known])
-        self._index = None
 
-    def _all_rows(self) -> Part | None:
-        """Return all rows as one part, reading them on first use; None while the table is empty."""
+    @property
+    def shard_count(self) -> tuple[str, int]:
+        """Newest part that a shard wrote, and of how many shards it is one; 0 for none."""
         self._read_once()
-        if len(self._parts) > 1:  # not at every part that is added, which would copy all each time
-            self._parts.append(join_parts(self._parts))
-        return self._parts[0] if self._parts else None
+        written = ((origin.name, origin.shard) for origin in self._origins if origin.shard)
+        name, shard = max(written, default=("", ""))
+        count = shard.rpartition("/")[2]
+        return name, int(count) if count.isdecimal() else 0
+
+    def _append(self, block: Block, origin: PartOrigin) -> None:
+        """Append rows behind all others; parts are joined when they fill a block."""
+        self._parts.append(block)
+        self._origins.append(origin)
+        rows = sum(map(len, self._parts))
+        if rows >= BLOCK_ROWS or sum(part.nbytes for part in self._parts) >= BLOCK_BYTES:
+            self._blocks.append(join_blocks(self._parts))
+
+    def _all_blocks(self) -> list[Block]:
+        """Return all rows as few blocks, reading them on first use."""
+        self._read_once()
+        if self._parts:  # not at every part that is added, which would copy all each time
+            last = self._blocks[-1] if self._blocks else None
+            rows = sum(map(len, self._parts)) + (len(last) if last else 0)
+            size = sum(part.nbytes for part in self._parts) + (last.nbytes if last else 0)
+            if last is not None and rows < BLOCK_ROWS and size < BLOCK_BYTES:
+                self._parts.insert(0, self._blocks.pop())
+            last = None
+            self._blocks.append(
+                self._parts.pop() if len(self._parts) == 1 else join_blocks(self._parts)
+            )
+        return self._blocks
 
     def _read_once(self) -> None:
         """Read the stored parts on first use."""
@@ -275,14 +328,17 @@ class AnswerTable:
             return
         files = self.storage.read(self.folder, names)
         paths = [self.storage.path(self.folder, name) for name in files]
+        named = list(zip(files.items(), paths, strict=True))
         with ThreadPoolExecutor(READER_THREADS) as pool:
-            parts = pool.map(_read_packed, files.values(), paths)
-            for name, path, part in zip(files, paths, parts, strict=True):
-                if part is None:
-                    self._set_aside(name, path)
-                    continue
-                self._parts.append(part)
-                self._origins.append(PartOrigin(len(part.images), name))
+            for start in range(0, len(named), PARTS_PER_READ):
+                some = named[start : start + PARTS_PER_READ]
+                parts = pool.map(lambda item: _read_block(item[0][1], item[1]), some)
+                for ((name, _), path), part in zip(some, parts, strict=True):
+                    if part is None:
+                        self._set_aside(name, path)
+                        continue
+                    block, shard = part
+                    self._append(block, PartOrigin(len(block), name, shard=shard))
 
     def _set_aside(self, name: str, path: Path | str) -> None:
         """Rename a damaged part, and warn."""
@@ -304,14 +360,19 @@ def _constant_column(text: str, rows: int) -> Any:
 class AnswerStore:
     """Answer tables of a storage backend, or of memory when there is none."""
 
-    def __init__(self, where: Path | str | None = None):
+    def __init__(self, where: Path | str | None = None, *, shard: str = ""):
         """Open a store in a folder, or at a URL that fsspec understands.
+
+        Args:
+            where: the folder or URL; None keeps everything in memory.
+            shard: the shard that adds parts, such as `2/8`; its parts say so.
 
         Raises:
             InputError: the storage cannot be made or written.
             MissingExtraError: a URL, and fsspec is not installed.
         """
         self.storage = None if where is None else open_storage(where)
+        self.shard = shard
         self._tables: dict[tuple[str, str], AnswerTable] = {}
         if self.storage is not None:
             self.storage.prepare()
@@ -322,13 +383,14 @@ class AnswerStore:
         if key not in self._tables:
             folder = f"answers/{folder_name(fingerprint)}/{folder_name(score)}"
             storage = None if fingerprint.startswith(UNSTORED) else self.storage
-            self._tables[key] = AnswerTable(storage, folder, fingerprint, score)
+            self._tables[key] = AnswerTable(storage, folder, fingerprint, score, self.shard)
         return self._tables[key]
 
     def append_table(self, fingerprint: str, score: str, newest: str) -> AnswerTable:
         """Return a new table that reads nothing and appends parts behind the newest one."""
         table = self.table(fingerprint, score)
-        return replace(table, _parts=[], _origins=[PartOrigin(0, newest)], _index=None, _read=True)
+        origins = [PartOrigin(0, newest)]
+        return replace(table, _blocks=[], _parts=[], _origins=origins, _read=True)
 
 
 def folder_name(text: str) -> str:

@@ -16,6 +16,7 @@ from contrapose.engine import (
     NoiseImages,
     Progress,
     ScoringContext,
+    ShardSurvey,
     default_scores,
     load_prior_folder,
     require_known_score,
@@ -64,7 +65,8 @@ def evaluate_models(
         raise InputError(f"{option('on')} names no benchmark; see contrapose list benchmarks.")
     for score in request.scores:
         require_known_score(score)
-    store = AnswerStore(request.cache)
+    shard = request.shard
+    store = AnswerStore(request.cache, shard=f"{shard.index}/{shard.count}" if shard else "")
     with gc_paused(), report_phase(progress, "reading benchmarks"):
         selections = select_with_images(request.benchmarks, request, progress)
     if request.frames is not None:
@@ -105,12 +107,13 @@ def _evaluate_contexts(
 ) -> list[RunRecord]:
     """Evaluate all models on all benchmarks, or score the share of a shard."""
     if request.shard is not None:
-        from contrapose.evaluation.shards import score_selection_share
-
-        for context, selection, score in _list_requests(contexts, selections, request):
-            names, _ = find_fitting_parts(context, selection, score)
-            score_selection_share(context, selection, score, names, request)
+        _score_share(contexts, selections, request)
         return []
+    if request.merge:
+        survey = ShardSurvey()
+        surveyed = [replace(context, shard=survey, requests={}) for context in contexts]
+        _score_share(surveyed, selections, request)
+        survey.require_complete()
     if request.oracle is not None:
         from contrapose.evaluation.oracle import ORACLE_SUFFIX, add_oracle
 
@@ -118,6 +121,8 @@ def _evaluate_contexts(
         if isinstance(judge, str) and not judge.endswith(ORACLE_SUFFIX):
             judge = load_for_request(judge, request)
         selections = [add_oracle(selection, judge, contexts[0]) for selection in selections]
+    if request.merge:
+        contexts = [replace(context, cache_use="only") for context in contexts]
     runs = _evaluate_selections(contexts, selections, request)
     if not request.common:
         return runs
@@ -132,6 +137,17 @@ def _evaluate_contexts(
         _add_notes(run, notes[run.results.benchmark])
         for run in _evaluate_selections(contexts, common, request)
     ]
+
+
+def _score_share(
+    contexts: Sequence[ScoringContext], selections: Sequence[Selection], request: EvalRequest
+) -> None:
+    """Score the share of the contexts' shard of all that an evaluation asks."""
+    from contrapose.evaluation.shards import score_selection_share
+
+    for context, selection, score in _list_requests(contexts, selections, request):
+        names, _ = find_fitting_parts(context, selection, score)
+        score_selection_share(context, selection, score, names, request)
 
 
 def _load_models(
@@ -157,8 +173,13 @@ def _load_models(
             f"{option('prior')} is taken out of lm or vqa, and neither is asked; "
             f"see {option('score')}."
         )
-    if request.shard is not None:
-        _require_shared_store(loaded, request, "a shard")
+    if request.shard is not None and request.merge:
+        raise InputError(
+            f"{option('shard')} scores, and {option('merge')} measures what shards have scored: "
+            "give one of them."
+        )
+    if request.shard is not None or request.merge:
+        _require_shared_store(loaded, request, "a shard" if request.shard else "merging shards")
     if request.engine == "ray":
         _require_shared_store(loaded, request, "Ray")
     if isinstance(request.prior, FolderImages):

@@ -85,6 +85,7 @@ class EvalRequest(ScoringOptions):
         frames: frames of each video, and whether each is scored by itself; None takes the
             benchmark's own.
         shard: the share of the batches to score; nothing is measured. None scores all.
+        merge: measure what shards scored, and refuse where something is missing.
         engine: "local", or "ray", whose workers score.
     """
 
@@ -103,6 +104,7 @@ class EvalRequest(ScoringOptions):
     tokens: bool = False
     frames: tuple[int, bool] | None = None
     shard: Shard | None = None
+    merge: bool = False
     engine: Literal["local", "ray"] = "local"
 
 
