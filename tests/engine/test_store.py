@@ -97,13 +97,15 @@ def test_rows_in_several_blocks(
     for part in range(12):
         keys = [(f"{draw.integers(6)}", f"{draw.integers(5)}") for _ in range(3)]
         values = np.array([100.0 * part + i for i in range(3)])
-        shelf.add(*zip(*keys, strict=True), {"value": values})  # type: ignore[arg-type]
+        images, texts = zip(*keys, strict=True)
+        shelf.add(images, texts, {"value": values})
         newest |= dict(zip(keys, values.tolist(), strict=True))
         if part % 4 == 2:
             shelf.find(["0"], ["0"])
     every = [(f"{i}", f"{j}") for i in range(7) for j in range(5)]
+    images, texts = zip(*every, strict=True)
     for table in (shelf, AnswerStore(tmp_path).table("m", "s")):
-        values = table.values(table.find(*zip(*every, strict=True)))  # type: ignore[arg-type]
+        values = table.values(table.find(images, texts))
         assert len(table._blocks) > 2
         assert values.tolist() == pytest.approx(
             [newest.get(key, float("nan")) for key in every], nan_ok=True
