@@ -58,6 +58,7 @@ _FAMILIES = (
     FamilyCard("BLIP VQA", _HF, ("vqa",), "hf", "hf:Salesforce/blip-vqa-base"),
     FamilyCard("BLIP-2 captioners", _HF, (*_LM, "vqa"), "hf", "hf:Salesforce/blip2-opt-2.7b"),
     FamilyCard("GIT", _HF, _LM, "hf", "hf:microsoft/git-base-coco"),
+    FamilyCard("VideoPrism", _HF, ("itc",), "hf", "hf:google/videoprism-lvt-base-f16r288"),
     FamilyCard("X-CLIP", _HF, ("itm",), "hf", "hf:microsoft/xclip-base-patch32"),
     FamilyCard("LLaVA", _HF, _CHAT, "hf", "hf:llava-hf/llava-1.5-7b-hf"),
     FamilyCard("Qwen-VL", _HF, _CHAT, "hf", "hf:Qwen/Qwen2.5-VL-7B-Instruct"),

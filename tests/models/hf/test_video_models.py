@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -15,7 +17,19 @@ from contrapose.models import FrameTiming, VideoReader, load_model
 from contrapose.models.conformance import check_model
 from tests.models.hf.small import clip_tokenizer
 from tests.models.hf.small_captioners import FAMILIES, SIDE, pixels
-from tests.models.hf.small_fusion import CAPTIONS, bert_tokenizer, hf, opened, picture, saved
+from tests.models.hf.small_fusion import (
+    CAPTIONS,
+    bert_tokenizer,
+    hf,
+    opened,
+    picture,
+    saved,
+    strong,
+)
+from tests.models.hf.vlm import small_video
+from tests.models.hf.vlm.small_video import load_video_processor
+
+library_videos = small_video.library_videos
 
 COUNT = 4
 FRAMES = [picture(50, 40, seed) for seed in range(COUNT)]
@@ -112,6 +126,63 @@ def test_a_git_of_videos_is_the_library_s(git: Path) -> None:
         after = logits[:, -tokens.shape[1] : -1].log_softmax(dim=-1)
         wanted = after.gather(2, tokens[:, 1:, None])[0, :, 0]
         torch.testing.assert_close(ragged.values[a:b], wanted, atol=1e-5, rtol=1e-5)
+
+
+def save_videoprism(folder: Path) -> Path:
+    pieces = ["<pad>", "</s>", "<unk>", "\u2581", *"abcdefghijklmnopqrstuvwxyz"]
+    words = hf.VideoPrismTokenizer(
+        vocab=[(piece, -1.0) for piece in pieces], extra_ids=0, model_max_length=64
+    )
+    shared: dict[str, Any] = {
+        "hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4,
+        "attn_logit_softcapping": 50.0,
+    }  # fmt: skip
+    config = hf.VideoPrismConfig(
+        vision_config={
+            **shared, "image_size": SIDE, "num_frames": COUNT, "tubelet_size": [1, 8, 8],
+            "num_spatial_layers": 1, "num_temporal_layers": 1, "num_auxiliary_layers": 1,
+        },
+        text_config={**shared, "vocab_size": len(words), "num_hidden_layers": 2},
+    )  # fmt: skip
+    network = hf.VideoPrismClipModel(config)
+    strong(network)
+    network.eval().save_pretrained(folder)
+    words.save_pretrained(folder)
+    facts = {
+        "video_processor_type": "LlavaOnevisionVideoProcessor", "do_normalize": False,
+        "size": {"height": SIDE, "width": SIDE},
+    }  # fmt: skip
+    (folder / "video_preprocessor_config.json").write_text(json.dumps(facts))
+    return folder
+
+
+def test_cosines_of_videoprism_are_the_library_s(tmp_path: Path, library_videos: Any) -> None:
+    folder = save_videoprism(tmp_path)
+    model = opened(folder)
+    assert (model.video_input, model.frame_count) == ("video", COUNT)
+    videos = [FRAMES, FRAMES[::-1], [FRAMES[0]] * COUNT]
+    shown = [model.prepare_video(frames, TIMING) for frames in videos[:2]] + [FRAMES[0]]
+    vectors, texts = model.embed_images(shown), model.embed_texts(CAPTIONS[:2])
+    network = hf.VideoPrismClipModel.from_pretrained(folder).eval()
+    processor = load_video_processor(folder)
+    words = hf.AutoTokenizer.from_pretrained(folder)
+    tokens = words(list(CAPTIONS[:2]), padding="max_length", max_length=64, return_tensors="pt")
+    arrays = [np.stack([np.asarray(frame) for frame in frames]) for frames in videos]
+    pixels = processor(arrays, do_sample_frames=False, return_tensors="pt")
+    with torch.no_grad():
+        output = network(**tokens, **pixels)
+    wanted = torch.nn.functional.normalize(output.video_embeds, dim=-1)
+    torch.testing.assert_close(vectors, wanted, atol=1e-5, rtol=1e-5)
+    wanted = torch.nn.functional.normalize(output.text_embeds, dim=-1)
+    torch.testing.assert_close(texts, wanted, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(vectors[0], vectors[1], atol=1e-3)
+    assert model.pixel_mean == (0.0, 0.0, 0.0)
+
+
+def test_videoprism_without_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contrapose.models.hf.vlm.processors.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="needs torchvision"):
+        opened(save_videoprism(tmp_path))
 
 
 def test_they_conform_and_refuse_other_numbers(xclip: Path, git: Path) -> None:

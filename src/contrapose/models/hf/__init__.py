@@ -22,6 +22,7 @@ FAMILIES: dict[str, str] = {
     "blip-2": "blip2.load_blip2",
     "git": "git.load_git",
     "xclip": "xclip.load_xclip",
+    "videoprism": "videoprism.load_videoprism",
     "flava": "flava.load_flava",
     "vilt": "vilt.load_vilt",
     "bridgetower": "bridgetower.load_bridgetower",

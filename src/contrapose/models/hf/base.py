@@ -229,13 +229,15 @@ class FixedFrames(HFModel):
             )
         return torch.cat([self._frames(self.prepare_image(frame)) for frame in frames])
 
-    def _prepare_images(self, images: Sequence[ImageLike]) -> list[PreparedImage]:
-        """Videos (frames, channels, height, width); those of an image are all the same."""
-        videos: list[PreparedImage] = []
-        for prepared in super()._prepare_images(images):
-            frames = self._frames(prepared)
-            videos.append(frames.expand(self.frame_count, -1, -1, -1))
-        return videos
+    def _stack_images(self, images: Sequence[ImageLike]) -> dict[str, Tensor]:
+        """Videos (n, frames, channels, height, width); the frames of an image are all the same."""
+        videos = [
+            self._frames(prepared).expand(self.frame_count, -1, -1, -1)
+            for prepared in self._prepare_images(images)
+        ]
+        frames = [frame for video in videos for frame in video]
+        stacked = self.image_inputs.stack(frames, self._device, self._dtype)
+        return {name: values.unflatten(0, (len(videos), -1)) for name, values in stacked.items()}
 
     def _frames(self, prepared: PreparedImage) -> Tensor:
         """Prepared frames with an axis that counts them."""

@@ -94,6 +94,16 @@ def test_scores_are_the_library_s(model: Any) -> None:
         torch.testing.assert_close(answer, wanted, atol=2e-5, rtol=1e-5)
 
 
+def test_seconds_keep_their_dtype(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    clip = model.prepare_video(FRAMES, TIMING)
+    monkeypatch.setattr(model, "_dtype", torch.bfloat16)
+    placed = model._to_device([clip])
+    assert {values.dtype for name, values in placed.items() if "pixel_values" in name} == {
+        torch.bfloat16
+    }
+    assert placed.get("second_per_grid_ts", torch.ones(1)).dtype == torch.float32
+
+
 def test_order_and_times_of_frames_count(model: Any) -> None:
     clips = [
         model.prepare_video(FRAMES, TIMING),

@@ -85,6 +85,11 @@ def is_per_token(name: str, values: Tensor, ids: Tensor) -> bool:
     return values.shape == ids.shape and not values.is_floating_point()
 
 
+def is_pixels(values: Tensor) -> bool:
+    """Whether an input has the network's dtype; single numbers, such as seconds, keep their own."""
+    return values.is_floating_point() and values.ndim > 1
+
+
 def extend_input(values: Tensor, count: int) -> Tensor:
     """Extend a per-token input by repeating its last value."""
     last = values[:, -1:].expand(-1, count, *values.shape[2:])

@@ -28,6 +28,7 @@ from contrapose.models.hf.inputs import find_pixel_mean
 from contrapose.models.hf.vlm.decoder import Decoder
 from contrapose.models.hf.vlm.forward import (
     generate_reply,
+    is_pixels,
     prepare_clip,
     prepare_images_turn,
     replace_tail,
@@ -312,7 +313,7 @@ class Vlm(CaptionTokenCounter):
         """Concatenate inputs of images of one shape, in the network's device and dtype."""
         joined = {name: torch.cat([prefix[name] for prefix in prefixes]) for name in prefixes[0]}
         return {
-            name: values.to(self._device, self._dtype if values.is_floating_point() else None)
+            name: values.to(self._device, self._dtype if is_pixels(values) else None)
             for name, values in joined.items()
         }
 

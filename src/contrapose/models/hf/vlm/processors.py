@@ -55,7 +55,11 @@ def find_video_support(checkpoint: Checkpoint, attributes: Sequence[str]) -> Vid
     if not takes_videos:
         raise InputError(f"{checkpoint.name} has no video input: leave out video=own.")
     try:
-        require_torchvision(checkpoint.name, several=several)
+        images = "video=images for the images of one turn, or " if several else ""
+        require_torchvision(
+            checkpoint.name,
+            f", or add to the model's name {images}video=frames for the mean of the frames' scores",
+        )
         return VideoSupport("video", checkpoint.video_processor())
     except InputError as error:
         if wish == "own":
@@ -63,22 +67,20 @@ def find_video_support(checkpoint: Checkpoint, attributes: Sequence[str]) -> Vid
         return VideoSupport("video", obstacle=error.message)
 
 
-def require_torchvision(name: str, *, several: bool = False) -> None:
+def require_torchvision(name: str, otherwise: str = "") -> None:
     """Require torchvision, without which transformers has no video processor.
 
+    Args:
+        name: of the model.
+        otherwise: what else the user may do, as the end of the sentence.
+
     Raises:
-        InputError: it is not installed; the message names the alternatives.
+        InputError: it is not installed.
     """
     if find_spec("torchvision") is None:
-        others = (
-            "video=images for the images of one turn, or video=frames"
-            if several
-            else ("video=frames")
-        )
         raise InputError(
             f"{name} reads videos by a processor of transformers that needs torchvision, which is "
-            "not installed: install the torchvision that fits torch, or add to the model's name "
-            f"{others} for the mean of the frames' scores."
+            f"not installed: install the torchvision that fits torch{otherwise}."
         )
 
 
