@@ -237,7 +237,8 @@ class FixedFrames(HFModel):
         ]
         frames = [frame for video in videos for frame in video]
         stacked = self.image_inputs.stack(frames, self._device, self._dtype)
-        return {name: values.unflatten(0, (len(videos), -1)) for name, values in stacked.items()}
+        shape = (len(videos), self.frame_count)
+        return {name: values.view(*shape, *values.shape[1:]) for name, values in stacked.items()}
 
     def _frames(self, prepared: PreparedImage) -> Tensor:
         """Prepared frames with an axis that counts them."""
