@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         THRESHOLDS as THRESHOLDS,
         boundary_grounding as boundary_grounding,
         boundary_scores as boundary_scores,
+        predict_boundaries as predict_boundaries,
         predict_boundary as predict_boundary,
     )
     from contrapose.metrics.chance import (
@@ -56,6 +57,13 @@ if TYPE_CHECKING:
         joint_choice as joint_choice,
         multiple_choice as multiple_choice,
     )
+    from contrapose.metrics.composed import (
+        RankedLists as RankedLists,
+        average_precision_at as average_precision_at,
+        average_precision_chances as average_precision_chances,
+        recall_at as recall_at,
+        recall_chances as recall_chances,
+    )
     from contrapose.metrics.foils import (
         acc as acc,
         augmented_accuracy as augmented_accuracy,
@@ -69,6 +77,11 @@ if TYPE_CHECKING:
         p_f as p_f,
         pairwise_accuracy as pairwise_accuracy,
         positive_only as positive_only,
+    )
+    from contrapose.metrics.judgement import (
+        best_threshold as best_threshold,
+        calibration_error as calibration_error,
+        cross_fit as cross_fit,
     )
     from contrapose.metrics.likelihood import (
         debias as debias,
@@ -90,6 +103,8 @@ if TYPE_CHECKING:
         text_score as text_score,
     )
     from contrapose.metrics.ratings import (
+        MOST_EXAMPLES as MOST_EXAMPLES,
+        calibrate_ties as calibrate_ties,
         kendall_statistic as kendall_statistic,
         kendall_tau as kendall_tau,
         pairwise_statistic as pairwise_statistic,
@@ -172,16 +187,21 @@ else:
             "alpha.selection": "AlphaCurve AlphaOptimum CrossValidation HeldOutMeans "
             "cross_validate sweep",
             "blind_scores": "Audit Histogram audit histogram solvable_blind",
-            "boundaries": "THRESHOLDS boundary_grounding boundary_scores predict_boundary",
+            "boundaries": "THRESHOLDS boundary_grounding boundary_scores predict_boundaries "
+            "predict_boundary",
             "chance": "chance_levels diagonal_group_chance group_chance image_chance text_chance",
             "chat": "UNPARSABLE Choices joint_choice multiple_choice",
+            "composed": "RankedLists average_precision_at average_precision_chances recall_at "
+            "recall_chances",
             "foils": "acc augmented_accuracy brittleness mean_score min_precision official_mask "
             "original_accuracy original_only p_c p_f pairwise_accuracy positive_only",
+            "judgement": "best_threshold calibration_error cross_fit",
             "likelihood": "debias log_prior token_mean token_sum visual_gpt_score",
             "ngram": "NGram fit_ngram",
             "pairs": "Equivariance accuracy equivariance group_match group_score image_score "
             "pair_wins standardized_spread text_score",
-            "ratings": "kendall_statistic kendall_tau pairwise_statistic spearman_correlation "
+            "ratings": "MOST_EXAMPLES calibrate_ties "
+            "kendall_statistic kendall_tau pairwise_statistic spearman_correlation "
             "spearman_statistic tie_threshold",
             "retrieval": "best_of count_edit_rivals edit_chance false_recalls mean_recall "
             "rank_edits recall_chance recalls simat_score top_k",

@@ -32,8 +32,7 @@ from typing import Literal
 
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean, require_regular, restore_folder
-from contrapose.models.endpoint.settings import find_kind, parse_settings
-from contrapose.models.options import join_settings, parse_dtype
+from contrapose.models.options import find_server_kind, join_settings, parse_dtype
 
 
 def file_digest(file: Path) -> str:
@@ -170,7 +169,9 @@ def parse_name(
         raise InputError("a model's name is empty.")
     if is_folder(text) and text not in known:
         return ModelName("folder", text)
-    if kind := find_kind(text):  # an endpoint has other settings
+    if kind := find_server_kind(text):  # an endpoint has other settings
+        from contrapose.models.endpoint.settings import parse_settings
+
         endpoint = parse_settings(text)
         return ModelName(kind, endpoint.model, settings=endpoint.name_settings())
     body, settings = split_settings(text)

@@ -12,9 +12,17 @@ if TYPE_CHECKING:
     import torch
 
 Dtype = Literal["fp32", "bf16", "fp16"]
+ServerKind = Literal["openai", "vllm", "sglang"]
+SERVER_KINDS: tuple[ServerKind, ...] = get_args(ServerKind)
+"""Protocols of servers, by the prefix of model strings."""
 VideoForm = Literal["own", "images", "frames"]
 DTYPES: tuple[str, ...] = get_args(Dtype)
 _ALIASES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16"}
+
+
+def find_server_kind(text: str) -> ServerKind | None:
+    """Kind of server that a model string names; None where it names none."""
+    return next((kind for kind in SERVER_KINDS if text.startswith(f"{kind}:")), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,8 @@ from typing import Any, TypeVar, cast
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.files import did_you_mean, include, restore_folder
 from contrapose.models.capabilities import Model
-from contrapose.models.endpoint.settings import KINDS as ENDPOINT_KINDS
 from contrapose.models.names import ModelName, parse_name, split_settings
-from contrapose.models.options import LoadOptions, find_device, load_options
+from contrapose.models.options import SERVER_KINDS, LoadOptions, find_device, load_options
 from contrapose.models.video_reader import VideoReader
 
 
@@ -206,7 +205,7 @@ def _load_parsed(
     )
     if parsed.scheme in ("registered", "python"):
         return _call_loader(_find_loader(parsed), parsed, options)
-    if parsed.scheme in ENDPOINT_KINDS:
+    if parsed.scheme in SERVER_KINDS:
         if options.dtype != "fp32":
             raise InputError(f"{parsed} computes as its server does: leave out {options.dtype}.")
         from contrapose.models import endpoint

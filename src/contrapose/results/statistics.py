@@ -87,11 +87,9 @@ def _pairwise_statistic(
     scores: FloatArray, ratings: FloatArray, clusters: IntArray | None
 ) -> RankStatistic:
     """Pairwise accuracy with ties calibrated on other clusters; on the same pairs with too few."""
-    from contrapose.metrics.ratings import MOST_EXAMPLES, calibrate_ties
-
-    if len(scores) > MOST_EXAMPLES:
+    if len(scores) > metrics.MOST_EXAMPLES:
         return _undefined_statistic(len(scores))
-    calibration = calibrate_ties(scores, ratings, clusters)
+    calibration = metrics.calibrate_ties(scores, ratings, clusters)
     if calibration is None:
         return _pairwise_same_statistic(scores, ratings, clusters)
     return metrics.pairwise_statistic(scores, ratings, calibration)
@@ -100,9 +98,7 @@ def _pairwise_statistic(
 def _pairwise_same_statistic(
     scores: FloatArray, ratings: FloatArray, clusters: IntArray | None
 ) -> RankStatistic:
-    from contrapose.metrics.ratings import MOST_EXAMPLES
-
-    if not 2 <= len(scores) <= MOST_EXAMPLES:
+    if not 2 <= len(scores) <= metrics.MOST_EXAMPLES:
         return _undefined_statistic(len(scores))
     threshold, _ = metrics.tie_threshold(scores, ratings)
     return metrics.pairwise_statistic(scores, ratings, threshold)
@@ -203,15 +199,13 @@ def _calibration_statistic(
     measured: Measurements, derived: DerivedMetric, over: Grouping | None
 ) -> Statistic:
     """Calibration error; of groups, the mean of theirs."""
-    from contrapose.metrics.judgement import calibration_error
-
     probability, truth = (measured.measures[name] for name in derived.sources)
     masks = [probability.where]
     if over is not None:
         masks = [probability.where & (over.codes == group) for group in range(len(over.names))]
     return metrics.combine(
         [
-            calibration_error(probability.values, truth.values, mask.astype(np.float64))
+            metrics.calibration_error(probability.values, truth.values, mask.astype(np.float64))
             for mask in masks
             if mask.any()
         ]

@@ -38,11 +38,8 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from contrapose.errors import InputError
 from contrapose.files import did_you_mean
-from contrapose.models.options import VideoForm, join_settings
+from contrapose.models.options import ServerKind, VideoForm, find_server_kind, join_settings
 
-Kind = Literal["openai", "vllm", "sglang"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-"""Protocols, by the prefix of model strings."""
 PREFIX = "openai:"
 OPENAI_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -64,7 +61,7 @@ DEFAULTS: Mapping[str, str] = {
 }
 """Every setting with its default."""
 
-SERVED_DEFAULTS: Mapping[Kind, Mapping[str, str]] = {
+SERVED_DEFAULTS: Mapping[ServerKind, Mapping[str, str]] = {
     "openai": {},
     "vllm": {"url": "http://localhost:8000/v1", "key_env": "VLLM_API_KEY"},
     "sglang": {"url": "http://localhost:30000/v1", "key_env": "SGLANG_API_KEY"},
@@ -82,15 +79,10 @@ SCORING_DEFAULTS: Mapping[str, str] = {
 """Defaults of servers that give log-probabilities of prompts."""
 
 
-def list_defaults(kind: Kind) -> dict[str, str]:
+def list_defaults(kind: ServerKind) -> dict[str, str]:
     """Every setting of a kind of server, with its default."""
     more = {} if kind == "openai" else SCORING_DEFAULTS
     return {**DEFAULTS, **more, **SERVED_DEFAULTS[kind]}
-
-
-def find_kind(text: str) -> Kind | None:
-    """Kind of server that a model string names; None where it names none."""
-    return next((kind for kind in KINDS if text.startswith(f"{kind}:")), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +121,7 @@ class EndpointSettings:
     timeout: float = 60.0
     retries: int = 6
     prices: tuple[float, float] | None = None
-    kind: Kind = "openai"
+    kind: ServerKind = "openai"
     tokenizer: str = ""
     revision: str = ""
     cut: bool = False
@@ -174,7 +166,7 @@ def split_name(text: str) -> tuple[str, dict[str, str]]:
     Raises:
         InputError: there is no model, or a setting is not known or given twice.
     """
-    kind = find_kind(text) or "openai"
+    kind = find_server_kind(text) or "openai"
     known = list_defaults(kind)
     body, pairs = _split_pairs(text.removeprefix(f"{kind}:"), known)
     if not body.strip():
@@ -207,7 +199,7 @@ def parse_settings(text: str) -> EndpointSettings:
         InputError: a setting makes no sense; the sentence never repeats the address's credentials.
     """
     model, given = split_name(text)
-    kind = find_kind(text) or "openai"
+    kind = find_server_kind(text) or "openai"
     values = {**list_defaults(kind), **given}
     url = values["url"] or os.environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_URL
     target = _parse_url(url)

@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
+from contrapose import metrics
 from contrapose.errors import InputError
-from contrapose.metrics import THRESHOLDS, BoolArray, FloatArray, IntArray, boundary_scores
-from contrapose.metrics.boundaries import predict_boundaries
+from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.results.measures import Measure
 from contrapose.results.shapes.base import MeasureInput, Shape, ShapeMeasures
 from contrapose.scores import Frame
@@ -38,7 +38,7 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
         raise InputError(f"example {frame.ids[int((counts < 2).argmax())]}: fewer than two frames.")
     first, fps = _read_numbers(frame, "first", 0.0), _read_numbers(frame, "fps")
     times = first[:, None] + np.arange(inside.shape[1]) / fps[:, None]
-    predicted = predict_boundaries(
+    predicted = metrics.predict_boundaries(
         scores[:, :, 0][inside],
         scores[:, :, 1][inside],
         times[inside],
@@ -46,7 +46,7 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
         _read_numbers(frame, "time"),
     )
     where = np.ones(len(frame), dtype=np.bool_)
-    chances = [predicted.chance_within(threshold) for threshold in THRESHOLDS]
+    chances = [predicted.chance_within(threshold) for threshold in metrics.THRESHOLDS]
     measures = {
         f"within_{threshold:g}s": Measure(
             predicted.within(threshold).astype(np.float64),
@@ -54,7 +54,7 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
             predicted.ties,
             chance,
         )
-        for threshold, chance in zip(THRESHOLDS, chances, strict=True)
+        for threshold, chance in zip(metrics.THRESHOLDS, chances, strict=True)
     }
     mean = Measure(
         np.mean([measure.values for measure in measures.values()], axis=0),
@@ -103,7 +103,7 @@ def find_mistake(scores: FloatArray, match: BoolArray) -> tuple[float, IntArray]
     Returns:
         The margin, negative where the true pair wins, and the positions of two to four frames.
     """
-    grounding = boundary_scores(scores[:, 0], scores[:, 1])
+    grounding = metrics.boundary_scores(scores[:, 0], scores[:, 1])
     true = min(max(int(match[:, 0].sum()) - 1, 0), len(grounding) - 1)
     others = grounding.copy()
     others[true] = -np.inf

@@ -6,15 +6,14 @@ from typing import Literal
 
 import numpy as np
 
+from contrapose import metrics
 from contrapose.metrics import (
-    AlphaIntervals,
     BoolArray,
     FloatArray,
     IntArray,
     chance_levels,
     clusters_of,
     pair_wins,
-    text_intervals,
 )
 from contrapose.results.measures import Measure
 from contrapose.results.shapes.base import Debiasing, MeasureInput
@@ -46,10 +45,12 @@ def _is_decidable(frame: Frame, axis: int) -> BoolArray:
 def caption_debiasing(metric: str) -> Debiasing:
     """Debiasing of examples in which the right captions must score above the wrong ones."""
 
-    def intervals(question: MeasureInput, log_prior: FloatArray) -> tuple[AlphaIntervals, None]:
+    def intervals(
+        question: MeasureInput, log_prior: FloatArray
+    ) -> tuple[metrics.AlphaIntervals, None]:
         answers = question.answers
         frame = answers.frame
-        return text_intervals(answers.scores, log_prior, frame.match, frame.present), None
+        return metrics.text_intervals(answers.scores, log_prior, frame.match, frame.present), None
 
     return Debiasing(metric, intervals)
 

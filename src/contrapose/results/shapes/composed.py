@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,16 +11,12 @@ from contrapose import metrics
 from contrapose.data import ImageRef
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray, FloatArray, IntArray
-from contrapose.metrics.composed import (
-    RankedLists,
-    average_precision_at,
-    average_precision_chances,
-    recall_at,
-    recall_chances,
-)
 from contrapose.results.measures import DerivedMetric, Measure
 from contrapose.results.shapes.base import MeasureInput, Shape, ShapeMeasures
-from contrapose.scores.rankings import ComposedRankings, list_sizes
+
+if TYPE_CHECKING:
+    from contrapose.metrics import RankedLists
+    from contrapose.scores.rankings import ComposedRankings
 
 MEAN_RECALL = "mean_recall"
 
@@ -29,6 +26,8 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
 
     Queries that share a reference image are one cluster.
     """
+    from contrapose.scores.rankings import ComposedRankings, list_sizes
+
     rankings = question.scores
     if not isinstance(rankings, ComposedRankings):
         raise InputError(f"{question.card.name} needs rankings of composed queries.")
@@ -66,14 +65,16 @@ def _name_photograph(image: ImageRef) -> str:
 
 
 def _measure_recall(lists: RankedLists, k: int, sizes: IntArray, relevant: IntArray) -> Measure:
-    chance = recall_chances(sizes, relevant, k) if np.all(sizes) else None
-    return _compare(lists, relevant > 0, lambda hits: recall_at(hits, k), chance)
+    chance = metrics.recall_chances(sizes, relevant, k) if np.all(sizes) else None
+    return _compare(lists, relevant > 0, lambda hits: metrics.recall_at(hits, k), chance)
 
 
 def _measure_precision(lists: RankedLists, k: int, sizes: IntArray, relevant: IntArray) -> Measure:
     known = np.maximum(relevant, 1)
-    chance = average_precision_chances(sizes, known, k) if np.all(sizes) else None
-    return _compare(lists, relevant > 0, lambda hits: average_precision_at(hits, known, k), chance)
+    chance = metrics.average_precision_chances(sizes, known, k) if np.all(sizes) else None
+    return _compare(
+        lists, relevant > 0, lambda hits: metrics.average_precision_at(hits, known, k), chance
+    )
 
 
 def _compare(

@@ -15,10 +15,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from contrapose import metrics
 from contrapose.data.examples import DEV
 from contrapose.errors import InputError, option
 from contrapose.metrics import BoolArray, FloatArray, IntArray
-from contrapose.metrics.judgement import best_threshold, cross_fit
 from contrapose.results.measures import MARGIN, DerivedMetric, Measure
 from contrapose.results.shapes.base import ChatMeasures, MeasureInput, Shape, ShapeMeasures
 from contrapose.results.shapes.comparisons import prompt_clusters
@@ -152,11 +152,11 @@ def _measure_best(
     Its chance level is the share of the more frequent label, which one answer to all gets.
     """
     if len(dev[0]):
-        threshold = best_threshold(*dev)
+        threshold = metrics.best_threshold(*dev)
         limits = np.full(len(scores), threshold)
         note = f"best threshold {threshold:.4g}, chosen on {len(dev[0]):,} dev examples"
     else:
-        fit = cross_fit(scores, truth, clusters)
+        fit = metrics.cross_fit(scores, truth, clusters)
         if fit is None:
             return {}, []
         limits = np.array(fit.thresholds)[fit.fold]

@@ -11,11 +11,11 @@ import math
 
 import numpy as np
 
+from contrapose import metrics
 from contrapose.data.examples import RATING
 from contrapose.errors import InputError, option
 from contrapose.files import parse_count
-from contrapose.metrics import BoolArray, FloatArray, IntArray, tie_threshold
-from contrapose.metrics.ratings import MOST_EXAMPLES, calibrate_ties
+from contrapose.metrics import BoolArray, FloatArray, IntArray
 from contrapose.results.measures import MARGIN, DerivedMetric, Measure
 from contrapose.results.shapes.base import MeasureInput, Shape, ShapeMeasures
 from contrapose.results.shapes.comparisons import prompt_clusters
@@ -58,8 +58,8 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     constant = [name for name, values in (("score", scores), (RATING, ratings)) if _alike(values)]
     if constant:
         notes.append(f"every {constant[0]} is the same, so that correlations are not defined")
-    elif len(frame) > MOST_EXAMPLES:
-        notes.append(f"pairs of more than {MOST_EXAMPLES:,} examples are not compared")
+    elif len(frame) > metrics.MOST_EXAMPLES:
+        notes.append(f"pairs of more than {metrics.MOST_EXAMPLES:,} examples are not compared")
     else:
         notes += _note_ties(scores, ratings, clusters, official=official)
     units = (frame.ids, frame.tags, clusters)
@@ -119,9 +119,9 @@ def _note_ties(
     """Note on where the threshold of ties comes from, and what it is."""
     if len(scores) < 2:
         return []
-    threshold, accuracy = tie_threshold(scores, ratings)
+    threshold, accuracy = metrics.tie_threshold(scores, ratings)
     same = f"ε = {threshold:.4g}, chosen on these same pairs"
-    calibration = None if official else calibrate_ties(scores, ratings, clusters)
+    calibration = None if official else metrics.calibrate_ties(scores, ratings, clusters)
     if calibration is None:
         return [f"pairwise accuracy: scores that differ by at most ε are tied; {same}"]
     low, high = calibration.bounds

@@ -7,7 +7,7 @@ import numpy as np
 from contrapose import metrics
 from contrapose.data import Gallery
 from contrapose.errors import InputError
-from contrapose.metrics import AlphaIntervals, FloatArray, IntArray
+from contrapose.metrics import FloatArray, IntArray
 from contrapose.results.measures import DerivedMetric, measure_from_outcome, place_measures
 from contrapose.results.shapes.base import Debiasing, MeasureInput, Shape, ShapeMeasures
 
@@ -45,13 +45,13 @@ def gallery_debiasing(metric: str, *, text_queries: bool) -> Debiasing:
 
     def intervals(
         question: MeasureInput, log_prior: FloatArray
-    ) -> tuple[AlphaIntervals, FloatArray]:
+    ) -> tuple[metrics.AlphaIntervals, FloatArray]:
         gallery, scores, pairs = read_gallery(question)
         first = metrics.first_intervals(scores, log_prior, pairs)
         texts = len(gallery.texts) if text_queries else 0  # units of which α decides nothing
         weights = np.zeros(len(gallery.images) + texts)
         weights[pairs[:, 0]] = 1.0
-        padded = AlphaIntervals(
+        padded = metrics.AlphaIntervals(
             np.pad(first.lower, ((0, texts), (0, 0)), constant_values=np.inf),
             np.pad(first.upper, ((0, texts), (0, 0)), constant_values=-np.inf),
         )

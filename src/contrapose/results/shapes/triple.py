@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from contrapose import metrics
-from contrapose.metrics import AlphaIntervals, FloatArray, IntArray
+from contrapose.metrics import FloatArray, IntArray
 from contrapose.results.measures import Measure, measure_from_outcome
 from contrapose.results.shapes.base import (
     ChatMeasures,
@@ -41,7 +41,9 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     )
 
 
-def _intervals(question: MeasureInput, log_prior: FloatArray) -> tuple[AlphaIntervals, None]:
+def _intervals(
+    question: MeasureInput, log_prior: FloatArray
+) -> tuple[metrics.AlphaIntervals, None]:
     return metrics.augmented_intervals(question.answers.scores[:, 0], log_prior), None
 
 
