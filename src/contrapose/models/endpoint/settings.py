@@ -236,7 +236,7 @@ def parse_settings(text: str) -> EndpointSettings:
     )
 
 
-def _parse_video(form: str, kind: Kind) -> VideoForm:
+def _parse_video(form: str, kind: ServerKind) -> VideoForm:
     """Parse how a video is shown.
 
     Raises:
