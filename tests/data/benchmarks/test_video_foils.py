@@ -15,6 +15,7 @@ from contrapose.data.video_clips import VideoClip
 from contrapose.errors import InputError
 from contrapose.files import ProblemList, Problems, StrictProblems
 from tests.conftest import Cli
+from tests.models.hf.test_video_models import PROCESSORS, save_xclip
 from tests.videos import encode_video, gray_frames
 
 
@@ -209,6 +210,35 @@ def test_a_model_on_videos(tmp_path: Path, cli: Cli) -> None:
     assert "--subset" in lacking
     why = cli("diagnose", "tiny-clip", "--on", "vitatecs/direction", "--root", str(tmp_path))
     assert "videos" in why.refused()
+
+
+def test_both_forms_of_a_video(tmp_path: Path, cli: Cli) -> None:
+    xclip = save_xclip(tmp_path / "xclip", PROCESSORS["videomae"]())
+    root = tmp_path / "data"
+    encode_video(root / "videos" / "VATEX" / "a.mp4", gray_frames(12))
+    encode_video(root / "videos" / "abc.mp4", gray_frames(4), times=[0.0, 0.2, 1.9, 2.5])
+    write_aspect(root, ROW)
+    write_relations(root, {"7": item(), "8": item(youtube_id="gone")})
+    options = ("--root", root, "--cache", tmp_path / "store", "--resamples", "100", "--json")
+
+    def score(model: str, on: str, *more: str) -> tuple[float, str, dict[str, int]]:
+        out = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        command = ("eval", model, "--on", on, "--score", "itm", *more, *options, "--out", out)
+        ran = cli(*map(str, command))
+        assert ran.status == 0, ran
+        (results,) = json.loads(ran.out)["runs"]
+        run: Any = cp.load_run(out)
+        skipped = (results["skipped"] or {}).get("reasons", {})
+        return run.examples()[0]["scores"][0][0], results["notes"][0], skipped
+
+    own, note, _ = score(str(xclip), "vitatecs/direction")
+    assert note.endswith("reads 4 frames of a video at once, by its video input")
+    mean, note, _ = score(f"{xclip},video=frames", "vitatecs/direction")
+    assert note == "the score of a video is the mean of the scores of 4 frames"
+    assert mean != own  # a stored score of one form is not taken for one of the other
+    assert score(str(xclip), "vilma/relations")[2] == {"the video is not there": 2}
+    why = cli("eval", str(xclip), "--on", "vitatecs/direction", "--frames", "3", *map(str, options))
+    assert "--frames 4" in why.refused()
 
 
 @pytest.mark.parametrize(

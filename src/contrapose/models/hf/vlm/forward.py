@@ -208,8 +208,11 @@ def prepare_clip(
     The frames are those given: the processor chooses none itself.
 
     Raises:
-        InputError: the chat template or the processor does not take a video.
+        InputError: the frames have several sizes, or the chat template or the processor does not
+            take a video.
     """
+    if len({frame.size for frame in frames}) > 1:
+        raise InputError("the video changes the size of its frames.")
     pixels = np.stack([np.asarray(frame.convert("RGB")) for frame in frames])
     metadata = {
         "total_num_frames": timing.total,
