@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
+import contrapose as cp
 from contrapose.cli import console
 from contrapose.data import registry
 from contrapose.engine.pace import PLAN, format_seconds, report_phase, report_sentence
@@ -92,3 +93,28 @@ def test_durations_are_in_steps() -> None:
     assert [format_seconds(value) for value in (1, 44, 96, 100, 600, 12000)] == [
         "10 s", "40 s", "100 s", "2 min", "10 min", "3.3 h",
     ]  # fmt: skip
+
+
+def test_audits_and_diagnoses_have_a_plan_and_name_the_model() -> None:
+    said: list[str] = []
+
+    def report(what: str, done: int, total: int) -> None:
+        said.append(what)
+
+    cp.audit("scenes/swap-relation", model="tiny", lm="none", limit=20, cache=False, progress=report)
+    plans = [label for label in said if label.startswith(PLAN)]
+    assert len(set(plans)) == 1
+    assert "20 examples" in plans[0]
+    assert "tiny" in plans[0]
+    assert any(label.startswith("tiny: prior") for label in said)
+    assert "reading the benchmark" in said
+    said.clear()
+    models = ["tiny-clip", "tiny"]
+    cp.diagnose(
+        models, on="scenes/swap-relation", limit=2, cache=False, score="itc", resamples=100,
+        progress=report,
+    )  # fmt: skip
+    assert "tiny-clip (itc), tiny (itc)" in next(x for x in said if x.startswith(PLAN))
+    for number, model in enumerate(models, start=1):
+        name = f"{number} of 2: {model} on scenes/swap-relation: "
+        assert {f"{name}itc: images", f"{name}intervals"} <= set(said)

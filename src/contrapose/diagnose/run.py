@@ -43,7 +43,7 @@ from contrapose.engine import (
     Progress,
     ScoringContext,
 )
-from contrapose.engine.pace import report_phase
+from contrapose.engine.pace import PLAN, name_progress, report_phase, report_sentence
 from contrapose.errors import InputError, option
 from contrapose.evaluation.selection import (
     BenchmarkLike,
@@ -223,12 +223,18 @@ def diagnose_models(
     by_id = {example.id: example for example in examples}
     store, images = AnswerStore(request.cache), ImageCache()
     diagnosed: list[tuple[ModelGames, ModelDiagnosis]] = []
-    for model, score in zip(loaded, scores, strict=True):
+    names = ", ".join(f"{one.name} ({score})" for one, score in zip(loaded, scores, strict=True))
+    report_sentence(
+        progress, f"{PLAN}games of {names} on {selection.name} ({len(examples):,} examples)"
+    )
+    for number, (model, score) in enumerate(zip(loaded, scores, strict=True), start=1):
+        count = f"{number} of {len(loaded)}: " if len(loaded) > 1 else ""
+        named = name_progress(progress, f"{count}{model.name} on {selection.name}")
         context = ScoringContext(
             model,
             store,
             batch_size=request.batch_size,
-            progress=progress,
+            progress=named,
             images=images,
             cache_use=request.cache_use,
             executor=LocalExecutor(request.workers, processes=0),  # to mask what is decoded
@@ -237,20 +243,21 @@ def diagnose_models(
         blocks = play_games(
             context, score, examples, played, regions, side=side, baseline=request.baseline
         )
-        diagnosed.append(
-            diagnose_games(
-                model,
-                score,
-                blocks,
-                by_id,
-                side,
-                selection,
-                kinds,
-                request.baseline,
-                resamples=request.resamples,
-                seed=request.seed,
+        with report_phase(named, "intervals"):
+            diagnosed.append(
+                diagnose_games(
+                    model,
+                    score,
+                    blocks,
+                    by_id,
+                    side,
+                    selection,
+                    kinds,
+                    request.baseline,
+                    resamples=request.resamples,
+                    seed=request.seed,
+                )
             )
-        )
     games = tuple(one for one, _ in diagnosed)
     report = DiagnosisReport(
         contrapose=__version__,

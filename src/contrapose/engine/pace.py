@@ -10,7 +10,7 @@ import json
 import math
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -44,6 +44,29 @@ def report_phase(progress: Progress | None, label: str) -> Iterator[None]:
     yield
     if progress is not None:
         progress(label, 1, 1)
+
+
+def name_progress(
+    progress: Progress | None, prefix: str, score: str = ""
+) -> Callable[[str, int, int], None] | None:
+    """Progress callback whose labels begin with a prefix, such as a model and a benchmark.
+
+    Args:
+        progress: the callback; None for none.
+        prefix: the first words.
+        score: name of the score, which is added to labels that do not begin with it.
+    """
+    if progress is None:
+        return None
+
+    def report(what: str, done: int, total: int) -> None:
+        if what.startswith(ESTIMATE):
+            progress(f"{ESTIMATE}{prefix}: {what.removeprefix(ESTIMATE)}", done, total)
+        else:
+            label = what if what.startswith(score) else f"{score}, {what}"
+            progress(f"{prefix}: {label}", done, total)
+
+    return report
 
 
 def report_sentence(progress: Progress | None, text: str) -> None:

@@ -21,11 +21,11 @@ from contrapose.engine import (
     has_pooling,
 )
 from contrapose.engine.pace import (
-    ESTIMATE,
     PLAN,
     PaceBook,
     estimate_work,
     format_seconds,
+    name_progress,
     report_sentence,
 )
 from contrapose.engine.score_names import is_chat
@@ -147,21 +147,12 @@ class JobClock:
 
     def name_progress(self, number: int, progress: Progress | None) -> Progress | None:
         """Progress callback whose labels say the job's number, model and benchmark."""
-        if progress is None:
-            return None
         context, selection, score = self.jobs[number]
         total = len(self.jobs)
         count = f"{number + 1} of {total}{self.estimate(number)}: " if total > 1 else ""
         prefix = f"{count}{context.model.name} on {selection.name}"
 
-        def report(what: str, done: int, of: int) -> None:
-            if what.startswith(ESTIMATE):
-                progress(f"{ESTIMATE}{prefix}: {what.removeprefix(ESTIMATE)}", done, of)
-                return
-            label = what if what.startswith(score) else f"{score}, {what}"
-            progress(f"{prefix}: {label}", done, of)
-
-        return report
+        return name_progress(progress, prefix, score)
 
     def estimate(self, number: int) -> str:
         """Time that the later jobs take if they are as quick as the earlier ones, in words."""

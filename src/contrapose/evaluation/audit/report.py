@@ -212,7 +212,7 @@ def audit_examples(
         InputError: an unknown name, no choice among captions, or a file that cannot be used.
         MissingExtraError: a library that a model needs is not installed.
     """
-    with gc_paused():
+    with gc_paused(), report_phase(progress, "reading the benchmark"):
         selection = select(
             request.benchmark,
             root=request.root,

@@ -22,7 +22,7 @@ from contrapose.engine import (
     require_score,
     score_missing,
 )
-from contrapose.engine.pace import report_phase
+from contrapose.engine.pace import PLAN, name_progress, report_phase, report_sentence
 from contrapose.errors import ContraposeError, InputError, option
 from contrapose.evaluation.audit.captions import AuditCaptions, AuditRequest, read_unselected
 from contrapose.metrics import FloatArray, IntArray, fit_ngram
@@ -190,14 +190,21 @@ def blind_scores(
             store,
             batch_size=request.batch_size,
             prior=request.prior,
-            progress=progress,
+            progress=name_progress(progress, model.name),
             cache_use=request.cache_use,
         )
 
+    models = [*([] if request.lm is None else [request.lm]), *dict.fromkeys(request.models)]
+    asked = ", ".join(["n-grams", "length", *models])
+    report_sentence(
+        progress,
+        f"{PLAN}blind scores of {sum(map(len, captions.frames.values())):,} examples: {asked}",
+    )
     # What needs no model comes first, so that what is wrong with it costs no time.
     with report_phase(progress, "n-grams"):
         plain = [*_score_ngram(captions, request, notes), _score_length(captions)]
-    loaded = {name: _load_audit_model(name, request) for name in dict.fromkeys(request.models)}
+    with report_phase(progress, f"loading {', '.join(models)}"):
+        loaded = {name: _load_audit_model(name, request) for name in dict.fromkeys(request.models)}
     for name, model in loaded.items():
         _require_option_score(model, "prior", option("model", name))
     if request.lm is not None:
