@@ -7,6 +7,7 @@ import random
 import signal
 import time
 import warnings
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -14,9 +15,14 @@ import numpy as np
 import pytest
 
 from contrapose.engine import AnswerStore, ScoringContext, score_examples
-from contrapose.errors import DamageWarning
+from contrapose.errors import DamageWarning, InputError
 from contrapose.files.atomic import remove_leftovers
+from contrapose.search.index import open_index
+from contrapose.search.queries import SearchQuery
+from contrapose.search.searcher import Searcher
+from contrapose.search.writer import IndexRequest, build_index
 from tests.fakes import Fake, pairs
+from tests.search.photos import ColorModel, write_photos
 from tests.torture.conftest import Tally
 from tests.torture.mutations import ROUNDS, SEED
 
@@ -61,6 +67,41 @@ def test_flipped_bytes_are_said_and_scored_again(tmp_path: Path, tally: Tally) -
                 other.unlink()
         path.write_bytes(contents[number])
     tally.add("flipped bytes in parts of the store", 2 * ROUNDS)
+
+
+def test_flipped_bytes_in_an_index_are_said_and_made_again(tmp_path: Path, tally: Tally) -> None:
+    """Whatever byte of an index changes: a search is refused or the same, and so is an update."""
+    rng = random.Random(f"{SEED}index")  # noqa: S311
+    photos, model = write_photos(tmp_path / "photos", 12), ColorModel()
+    request = IndexRequest(photos, tmp_path / "index")
+    build_index(request, model)
+    contents = {path: path.read_bytes() for path in (tmp_path / "index").glob("[!.]*")}
+    wanted = search_colors(tmp_path / "index")
+    refused = 0
+    for _ in range(2 * ROUNDS):
+        path = rng.choice(sorted(contents))
+        content = bytearray(contents[path])
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        path.write_bytes(content)
+        try:
+            assert search_colors(tmp_path / "index") == wanted
+        except InputError:
+            refused += 1
+        with warnings.catch_warnings(), suppress(InputError):
+            warnings.simplefilter("ignore", DamageWarning)
+            build_index(request, model)
+            assert search_colors(tmp_path / "index") == wanted
+        for old in (tmp_path / "index").glob("[!.]*"):
+            old.unlink()
+        for file, before in contents.items():
+            file.write_bytes(before)
+    assert refused > 1.5 * ROUNDS  # some bytes of an array's header mean nothing
+    tally.add("flipped bytes in an index", 2 * ROUNDS)
+
+
+def search_colors(folder: Path) -> list[tuple[str, float]]:
+    result = Searcher(open_index(folder), ColorModel()).search(SearchQuery(text="red"), 12)
+    return [(hit.path, hit.score) for hit in result.hits]
 
 
 @pytest.mark.parametrize("jump", [-10 * 365 * 86400, -3600, 3600, 10 * 365 * 86400])
