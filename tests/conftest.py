@@ -52,6 +52,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(100_000, 10, 10)  # by default every 700 objects: a twentieth of all time
         gc.enable()
 
 

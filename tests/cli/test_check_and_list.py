@@ -106,11 +106,8 @@ def test_missing_root_says_what_to_get(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "folder", "examples"),
     [
-        ("sugarcrepe", "sugarcrepe", 7511),
-        ("sugarcrepe-pp", "sugarcrepe_pp", 4757),
         ("valse", "valse", 7702),
         ("vl-checklist", "vl_checklist", 14126),
-        ("cola", "cola", 210),
         ("negrefcocog", "negrefcocog", 440),
         ("countbench", "countbench", 540),
     ],

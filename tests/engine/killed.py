@@ -9,6 +9,7 @@ Everything is imported once and each evaluation forked, so that ten kills cost l
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -106,6 +107,7 @@ def both(store: str) -> None:
 
 
 if __name__ == "__main__":
+    gc.freeze()  # forked processes copy no page to look for garbage
     folder = Path(sys.argv[1])
     killed(f"{folder}/calm", f"{folder}/run-calm", ())
     killed(f"{folder}/store", f"{folder}/run", [float(delay) for delay in sys.argv[2:]])

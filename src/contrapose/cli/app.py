@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -62,12 +63,16 @@ class _Verbs(TyperGroup):
             for name in VERBS:  # a name that comes near is looked for among all
                 self.get_command(ctx, name)
             return None
-        if cmd_name not in self.commands:
-            module = import_module(f"contrapose.cli.{VERBS[cmd_name]}")
-            command = typer.main.get_command(module.app)
-            command.name = cmd_name
-            self.commands[cmd_name] = add_help(command, cmd_name)
+        self.commands[cmd_name] = _load_command(cmd_name)
         return self.commands[cmd_name]
+
+
+@cache
+def _load_command(verb: str) -> Any:
+    """Command of a verb, made once however often `main` is called."""
+    command = typer.main.get_command(import_module(f"contrapose.cli.{VERBS[verb]}").app)
+    command.name = verb
+    return add_help(command, verb)
 
 
 app = typer.Typer(

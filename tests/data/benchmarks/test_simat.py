@@ -196,8 +196,13 @@ def test_oracles_that_do_not_fit(root: Path) -> None:
         add_oracle_file(data, root / ORACLE)
 
 
-def test_real_files(shared: Path) -> None:
-    data = read(shared / "simat", StrictProblems())
+@pytest.fixture(scope="module")
+def released(shared: Path) -> EditSet:
+    return read(shared / "simat", StrictProblems())
+
+
+def test_real_files(released: EditSet) -> None:
+    data = released
     assert (len(data.images), len(data.captions), len(data.queries)) == (5859, 645, 17996)
     counted = Counter(query.tags["split"] for query in data.queries)
     assert counted == find_single_benchmark("simat").card.counts == {"dev": 8933, "test": 9063}
@@ -211,9 +216,9 @@ def test_real_files(shared: Path) -> None:
     assert len({image.key for image in data.images}) == 4958
 
 
-def test_real_captions_name_what_the_images_show(shared: Path) -> None:
+def test_real_captions_name_what_the_images_show(shared: Path, released: EditSet) -> None:
     """The order of the captions, against words: a subject stands in the caption of its image."""
-    data = read(shared / "simat", StrictProblems())
+    data = released
     with (shared / "simat" / "triplets.csv").open() as file:
         rows = {int(row["dataset_id"]): row for row in csv.DictReader(file)}
     named = [
@@ -223,8 +228,8 @@ def test_real_captions_name_what_the_images_show(shared: Path) -> None:
     assert np.mean(named) > 0.99
 
 
-def test_real_weights_favour_rare_words(shared: Path) -> None:
-    data = read(shared / "simat", StrictProblems())
+def test_real_weights_favour_rare_words(shared: Path, released: EditSet) -> None:
+    data = released
     with (shared / "simat" / "transfos.csv").open() as file:
         norms = {row["transfo_id"]: float(row["norm2"]) for row in csv.DictReader(file)}
     weights = np.array([query.weight for query in data.queries])

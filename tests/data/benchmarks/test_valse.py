@@ -121,8 +121,13 @@ def test_one_flat_folder_will_do(tmp_path: Path) -> None:
     assert read(tmp_path)[0].images[0].path == tmp_path / "images" / "v7w_1.jpg"
 
 
-def test_the_released_annotations(shared: Path) -> None:
-    examples = read(shared / "valse")
+@pytest.fixture(scope="module")
+def released(shared: Path) -> list[Example]:
+    return read(shared / "valse")
+
+
+def test_the_released_annotations(released: list[Example]) -> None:
+    examples = released
     card = find_single_benchmark("valse").card
     assert len(examples) == 7702
     assert len({e.id for e in examples}) == 7702
@@ -130,7 +135,7 @@ def test_the_released_annotations(shared: Path) -> None:
     assert examples[-1].id == "8781"
 
 
-def test_ids_and_names_agree_with_released_scores(shared: Path) -> None:
+def test_ids_and_names_agree_with_released_scores(shared: Path, released: list[Example]) -> None:
     """The score files hold the valid examples only, with instrument and piece beside each."""
     expected = {}
     with (shared / "valse" / "scores" / "x-vlm_4m.jsonl").open(encoding="utf-8") as lines:
@@ -138,5 +143,5 @@ def test_ids_and_names_agree_with_released_scores(shared: Path) -> None:
             if line.strip():
                 row = json.loads(line)
                 expected[row["label"].split("_")[0]] = (row["instrument"], row["piece"])
-    result = {e.id: (e.tags["subset"], e.tags["phenomenon"]) for e in read(shared / "valse")}
+    result = {e.id: (e.tags["subset"], e.tags["phenomenon"]) for e in released}
     assert result == expected
