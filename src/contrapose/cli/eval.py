@@ -128,7 +128,6 @@ def evaluate(
     shard: Annotated[
         str | None,
         typer.Option(
-            rich_help_panel="Model",
             help="Score share i of n, such as 2/8, into the cache, and print no table; auto reads "
             "the numbers of torchrun or Slurm. A run without it makes the table.",
         ),

@@ -9,7 +9,7 @@ GROUPS: dict[str, str] = {
     "Data": "on scores root offline subset part limit sample examples images annotations videos "
     "captions tags by common strict partial long frames benchmark caption_field image_field "
     "zero_shot held_out split data scenes world kinds relations objects min_images without where",
-    "Model": "model device dtype batch_size workers include include_files trust_remote_code lm "
+    "Model": "model device dtype batch_size workers shard merge include trust_remote_code lm "
     "teacher image_encoder text_encoder editor rewriter oracle attempts",
     "Score": "text image score prior alpha question answer prompt rerank likelihood_as prior_as "
     "protocol threshold dev_scores ngram_corpus likelihoods fusion scale change subjects styles",

@@ -33,11 +33,8 @@ from contrapose.errors import DamageWarning
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.models.capabilities import UNSTORED
 
-BLOCK_ROWS = 1 << 24
-"""Rows of a block up to which parts are joined."""
-
-BLOCK_BYTES = 1 << 30
-"""Bytes of a block up to which parts are joined."""
+BLOCK_ROWS, BLOCK_BYTES = 1 << 24, 1 << 30
+"""Rows and bytes of a block up to which parts are joined."""
 
 
 @dataclass(slots=True, eq=False)
