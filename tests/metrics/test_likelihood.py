@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from scipy.special import logsumexp
 
 from contrapose.errors import InputError
@@ -15,6 +16,7 @@ from contrapose.metrics import (
     debias,
     image_score,
     log_prior,
+    to_log_likelihood,
     token_mean,
     token_sum,
     visual_gpt_score,
@@ -92,3 +94,32 @@ def test_ties_on_paper_are_ties(rows: list[tuple[int, int, int]], quarters: int)
             assert np.array_equal(scores[:, a] > scores[:, b], exact[:, a] > exact[:, b])
     gallery = subtract_prior(tenths, quarters / 4, np.roll(tenths, 1, axis=1), grid=True)
     np.testing.assert_allclose(gallery, scores, rtol=1e-8, atol=1e-8)
+
+
+MEAN_LOGS = hnp.arrays(np.float64, 7, elements=st.floats(-30, -1e-3))
+
+
+@given(MEAN_LOGS)
+def test_likelihood_scales_agree(logs: np.ndarray) -> None:
+    assert np.array_equal(to_log_likelihood(logs, "log"), logs)
+    assert np.allclose(to_log_likelihood(np.exp(logs), "probability"), logs)
+    assert np.allclose(to_log_likelihood(-1 / logs, "inverse-nll"), logs)
+
+
+def test_padding_of_likelihoods_stays_nan() -> None:
+    assert np.isnan(to_log_likelihood(np.array([np.nan, 0.5]), "probability")[0])
+
+
+@pytest.mark.parametrize(
+    ("value", "scale"),
+    [
+        (0.3, "log"),
+        (0.0, "probability"),
+        (-0.1, "probability"),
+        (1.5, "probability"),
+        (-2, "inverse-nll"),
+    ],
+)
+def test_impossible_likelihoods(value: float, scale: str) -> None:
+    with pytest.raises(InputError, match="likelihood_as"):
+        to_log_likelihood(np.array([value]), scale)  # type: ignore[arg-type]

@@ -69,7 +69,7 @@ def test_failure_in_the_middle_leaves_what_was_there(
     def broken(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runs_module, "_examples_table", broken)
+    monkeypatch.setattr(runs_module, "examples_table", broken)
     with pytest.raises(KeyboardInterrupt):
         write_run(finished, folder, overwrite=True)
     with pytest.raises(KeyboardInterrupt):

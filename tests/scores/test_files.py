@@ -7,9 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from contrapose.data import Example, ImageRef, find_single_benchmark
 from contrapose.data.examples import single_match
@@ -19,36 +16,7 @@ from contrapose.scores import (
     detect_benchmark,
     read_prior,
     read_scores,
-    to_log_likelihood,
 )
-
-LOGS = hnp.arrays(np.float64, 7, elements=st.floats(-30, -1e-3))
-
-
-@given(LOGS)
-def test_likelihood_scales_agree(logs: np.ndarray) -> None:
-    assert np.array_equal(to_log_likelihood(logs, "log"), logs)
-    assert np.allclose(to_log_likelihood(np.exp(logs), "probability"), logs)
-    assert np.allclose(to_log_likelihood(-1 / logs, "inverse-nll"), logs)
-
-
-def test_padding_stays_nan() -> None:
-    assert np.isnan(to_log_likelihood(np.array([np.nan, 0.5]), "probability")[0])
-
-
-@pytest.mark.parametrize(
-    ("value", "scale"),
-    [
-        (0.3, "log"),
-        (0.0, "probability"),
-        (-0.1, "probability"),
-        (1.5, "probability"),
-        (-2, "inverse-nll"),
-    ],
-)
-def test_impossible_values(value: float, scale: str) -> None:
-    with pytest.raises(InputError, match="likelihood_as"):
-        to_log_likelihood(np.array([value]), scale)  # type: ignore[arg-type]
 
 
 def example(name: str, image: str, texts: tuple[str, ...], **tags: str) -> Example:

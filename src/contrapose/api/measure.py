@@ -23,8 +23,8 @@ from contrapose.data import Suite
 from contrapose.errors import InputError, option
 from contrapose.evaluation.selection import resolve_benchmark
 from contrapose.files import local_path
+from contrapose.metrics import LikelihoodScale
 from contrapose.results.score_files import MetricsRequest, measure_score_file
-from contrapose.scores import LikelihoodScale
 from contrapose.scores.files import list_columns
 from contrapose.scores.rating_layouts import split_column
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contrapose.build.captions.balance import AUDIT_SAMPLE
+from contrapose.build.captions.balance import AUDIT_SAMPLE, audit_for_manifest
 from contrapose.build.minimal_pairs import (
     EXAMPLES,
     PairChoice,
@@ -34,9 +34,8 @@ from contrapose.data.examples import diagonal_match
 from contrapose.data.images import open_image, read_bytes
 from contrapose.engine import Progress
 from contrapose.errors import InputError
-from contrapose.evaluation.audit import AuditRequest, audit_benchmark
+from contrapose.evaluation.audit import AuditRequest
 from contrapose.files import WorkFolder, open_work_folder, safe_join
-from contrapose.results.schema import WHOLE
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -387,14 +386,3 @@ def _audit_rows(
         sample=AUDIT_SAMPLE,
     )
     return audit_for_manifest(request, progress)
-
-
-def audit_for_manifest(request: AuditRequest, progress: Progress | None) -> dict[str, Any]:
-    """Blind audit of what was built, as a manifest has it."""
-    report = audit_benchmark(request, progress=progress)
-    return {
-        "scores": [score.label for score in report.scores],
-        "flagged": [part.name for part in report.parts if part.solved_by and part.name != WHOLE],
-        "verdict": list(report.verdict),
-        "notes": list(report.notes),
-    }

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from contrapose import __version__
-from contrapose.build.captions.balance import AUDIT_SAMPLE
-from contrapose.build.pair_sets import audit_for_manifest
+from contrapose.build.captions.balance import AUDIT_SAMPLE, audit_for_manifest
 from contrapose.data import Benchmark, BenchmarkData, Example, ImageRef, Suite
 from contrapose.engine import Progress
 from contrapose.errors import InputError

@@ -84,8 +84,10 @@ if TYPE_CHECKING:
         cross_fit as cross_fit,
     )
     from contrapose.metrics.likelihood import (
+        LikelihoodScale as LikelihoodScale,
         debias as debias,
         log_prior as log_prior,
+        to_log_likelihood as to_log_likelihood,
         token_mean as token_mean,
         token_sum as token_sum,
         visual_gpt_score as visual_gpt_score,
@@ -196,7 +198,8 @@ else:
             "foils": "acc augmented_accuracy brittleness mean_score min_precision official_mask "
             "original_accuracy original_only p_c p_f pairwise_accuracy positive_only",
             "judgement": "best_threshold calibration_error cross_fit",
-            "likelihood": "debias log_prior token_mean token_sum visual_gpt_score",
+            "likelihood": "LikelihoodScale debias log_prior to_log_likelihood token_mean token_sum "
+            "visual_gpt_score",
             "ngram": "NGram fit_ngram",
             "pairs": "Equivariance accuracy equivariance group_match group_score image_score "
             "pair_wins standardized_spread text_score",

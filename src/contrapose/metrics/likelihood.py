@@ -6,11 +6,16 @@ and α-debiasing (equation 7), log s_α = log P(t | i) − α·log P(t).
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.metrics.types import FloatArray, IntArray, merge_ties, require_finite, widen
+
+LikelihoodScale = Literal["log", "probability", "inverse-nll"]
+"""log: mean log P per token. probability: its exp (VisualGPTScore). inverse-nll: 1 / mean NLL."""
 
 
 def token_sum(logprobs: ArrayLike, offsets: ArrayLike) -> FloatArray:
@@ -105,6 +110,30 @@ def subtract_prior(
     sizes = np.abs(lm) + np.abs(removed)
     sizes = np.where(np.isfinite(sizes), sizes, 0.0)
     return merge_ties(scores, sizes.max(axis=-1, keepdims=True))
+
+
+def to_log_likelihood(values: FloatArray, scale: LikelihoodScale) -> FloatArray:
+    """Convert likelihoods of any scale to mean log-likelihoods per token.
+
+    Raises:
+        InputError: a value cannot be a likelihood on that scale.
+    """
+    wide = np.asarray(values, dtype=np.float64)
+    known = wide[np.isfinite(wide)]
+    if scale == "log":
+        if (known > 0).any():
+            raise InputError(
+                f"a log-likelihood is never above 0, and {known.max():g} is; say what the scores "
+                f"are with {option('likelihood_as', 'probability')} or inverse-nll."
+            )
+        return wide
+    if (known <= 0).any() or (scale == "probability" and (known > 1).any()):
+        bad = known[(known <= 0) | (known > 1)][0]
+        raise InputError(f"{bad:g} cannot be a caption's {scale}; see {option('likelihood_as')}.")
+    if scale == "inverse-nll":
+        return -1.0 / wide
+    with np.errstate(invalid="ignore"):  # padding stays NaN
+        return np.log(wide)
 
 
 def _check_ragged(logprobs: ArrayLike, offsets: ArrayLike) -> tuple[FloatArray, IntArray]:

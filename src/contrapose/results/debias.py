@@ -11,12 +11,18 @@ import numpy as np
 from contrapose import metrics
 from contrapose.data import Card, Macro
 from contrapose.errors import InputError, option
-from contrapose.metrics import AlphaIntervals, CrossValidation, FloatArray, IntArray
+from contrapose.metrics import (
+    AlphaIntervals,
+    CrossValidation,
+    FloatArray,
+    IntArray,
+    LikelihoodScale,
+)
 from contrapose.results.measures import Grouping, Measure, Measurements, group_units
 from contrapose.results.schema import AlphaReport, AlphaValue
 from contrapose.results.shapes import Debiasing, MeasureInput, find_shape, measure
 from contrapose.results.statistics import build_statistics, is_share
-from contrapose.scores import Answers, LikelihoodScale, to_log_likelihood
+from contrapose.scores import Answers
 from contrapose.scores.outcomes import ChoiceOutcomes
 from contrapose.scores.rankings import ComposedRankings
 
@@ -91,8 +97,8 @@ def remove_prior(
     scores = question.scores
     if isinstance(scores, ComposedRankings | ChoiceOutcomes):
         raise InputError(f"{question.card.name} has rankings or outcomes, and no likelihoods.")
-    lm = to_log_likelihood(scores.scores, scores_as)
-    log_prior = to_log_likelihood(prior, prior_as)
+    lm = metrics.to_log_likelihood(scores.scores, scores_as)
+    log_prior = metrics.to_log_likelihood(prior, prior_as)
     if isinstance(scores, Answers):
         metrics.refuse_own_images(lm, log_prior, scores.frame.present)
     question = replace(question, scores=replace(scores, scores=lm))

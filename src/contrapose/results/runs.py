@@ -24,13 +24,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from contrapose import __version__
-from contrapose.arrays import Ragged
 from contrapose.errors import InputError, first_line
 from contrapose.files import new_folder, require_free, restore_folder, write_bytes, write_text
-from contrapose.results.measures import DerivedMetric, Measure, Measurements
+from contrapose.results.measures import Measurements
 from contrapose.results.run_files import (
     DAMAGE,
     EXAMPLES,
@@ -38,32 +35,27 @@ from contrapose.results.run_files import (
     RESULTS,
     SCORES,
     SPEC,
-    caption_column,
-    check_entry,
     damage_error,
-    read_column,
     read_file,
     read_spec,
     read_table,
     write_spec,
     write_tables,
 )
+from contrapose.results.run_tables import (
+    KEYS,
+    SPEC_FIELDS,
+    build_spec,
+    examples_table,
+    read_captions,
+    read_measurements,
+    read_rows,
+    with_run_names,
+)
 from contrapose.results.schema import Evaluation, Results
-from contrapose.results.tables import RANKING_COLUMNS, RunRecord
-
-KEYS = ("model", "benchmark", "score")
-"""Names that identify a run of a folder."""
-
-KINDS = ("better", "shown", "share")
-"""Properties of a measure, beside its columns."""
+from contrapose.results.tables import RunRecord
 
 REPORT = "report.html"
-
-SPEC_FIELDS = (*KEYS, "rows", "tags", "derived", "measures")
-"""Fields of the spec that are needed to read a run; the rest is its provenance."""
-
-OPTIONAL_COLUMNS = ("prior", "logprobs", *RANKING_COLUMNS)
-"""Columns of a score table that not every run has."""
 
 
 def write_run(
@@ -93,18 +85,18 @@ def write_run(
     }
     start = 0
     for run in records:
-        spec["runs"].append(_build_spec(run, start))
+        spec["runs"].append(build_spec(run, start))
         start += len(run.measured)
     given = len(records) == 1 and records[0].results.model is None  # scores of a file or of arrays
     results = records[0].results if given else build_evaluation(records)
     with new_folder(folder, overwrite=overwrite) as target:
-        scored = [_with_run_names(run, run.scores) for run in records if run.scores is not None]
+        scored = [with_run_names(run, run.scores) for run in records if run.scores is not None]
         if scored:
             write_tables(target / SCORES, scored)
         write_tables(
-            target / EXAMPLES, [_with_run_names(run, _examples_table(run)) for run in records]
+            target / EXAMPLES, [with_run_names(run, examples_table(run)) for run in records]
         )
-        replies = [_with_run_names(run, run.replies) for run in records if run.replies is not None]
+        replies = [with_run_names(run, run.replies) for run in records if run.replies is not None]
         if replies:
             write_tables(target / REPLIES, replies)
         write_text(target / RESULTS, results.model_dump_json(indent=2) + "\n")
@@ -199,7 +191,7 @@ def read_measured(folder: Path, choice: Sequence[str] = ()) -> list[tuple[Result
         raise _choice_error(f"no run of {','.join(choice)}", results, folder)
     try:
         table = read_table(folder, EXAMPLES, spec)
-        return [(results[i], _read_measurements(table, spec["runs"][i])) for i in fits]
+        return [(results[i], read_measurements(table, spec["runs"][i])) for i in fits]
     except (*DAMAGE, IndexError, pa.ArrowException) as error:
         raise damage_error(error, folder) from None
 
@@ -221,12 +213,12 @@ def read_runs(folder: Path) -> list[RunRecord]:
         return [
             RunRecord(
                 request=spec["request"],
-                scores=_read_rows(tables[SCORES], run),
-                measured=_read_measurements(tables[EXAMPLES], run),
+                scores=read_rows(tables[SCORES], run),
+                measured=read_measurements(tables[EXAMPLES], run),
                 results=result,
                 spec={name: value for name, value in run.items() if name not in SPEC_FIELDS},
-                replies=_read_rows(tables[REPLIES], run),
-                captions=_read_captions(tables[EXAMPLES], run),
+                replies=read_rows(tables[REPLIES], run),
+                captions=read_captions(tables[EXAMPLES], run),
             )
             for run, result in zip(spec["runs"], results, strict=True)
         ]
@@ -251,70 +243,6 @@ def read_results(folder: Path) -> tuple[Results, ...]:
         ) from None
 
 
-def _read_measurements(examples: Any, run: dict[str, Any]) -> Measurements:
-    check_entry(run)
-    start, stop = run["rows"]
-    table = examples.slice(start, stop - start)
-    if table.num_rows != stop - start:
-        raise KeyError("rows are missing")
-    columns: dict[str, Any] = table.to_pydict()
-    measures = {name: _read_measure(columns, name, kind) for name, kind in run["measures"].items()}
-    derived = {
-        name: DerivedMetric(kind["kind"], tuple(kind["sources"]), kind["chance"])
-        for name, kind in run["derived"].items()
-    }
-    clusters = columns["cluster"]
-    tags = {
-        name: tuple(
-            tuple(value) if len(value) != 1 else value[0] for value in columns[f"tag:{name}"]
-        )
-        for name in run["tags"]
-    }
-    return Measurements(
-        tuple(columns["example"]),
-        tags,
-        None if None in clusters else np.array(clusters, dtype=np.int64),
-        measures,
-        derived,
-    )
-
-
-def _read_captions(examples: Any, run: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Captions by example; empty where they are not known."""
-    if "captions" not in examples.column_names:
-        return {}
-    start, stop = run["rows"]
-    rows = examples.select(["example", "captions"]).slice(start, stop - start).to_pydict()
-    return {
-        name: tuple(texts)
-        for name, texts in zip(rows["example"], rows["captions"], strict=True)
-        if texts is not None
-    }
-
-
-def _read_rows(table: Any, run: dict[str, Any]) -> dict[str, Any] | None:
-    """Columns of one run's rows of a stacked table; None if it has none.
-
-    Columns that only other runs have are left out.
-    """
-    import pyarrow.compute as pc
-
-    if table is None:
-        return None
-    for name in KEYS:
-        key = run[name]
-        here = pc.is_null(table[name]) if key is None else pc.equal(table[name], key)
-        table = table.filter(here)
-    if not table.num_rows:
-        return None
-    columns = {name: table[name] for name in table.column_names if name not in KEYS}
-    return {
-        name: read_column(column)
-        for name, column in columns.items()
-        if name not in OPTIONAL_COLUMNS or column.null_count < len(column)
-    }
-
-
 def _choice_error(which: str, results: Sequence[Results], folder: Path) -> InputError:
     names = (filter(None, (getattr(run, key) for key in KEYS)) for run in results)
     shown = "; ".join(map(",".join, names))
@@ -324,76 +252,3 @@ def _choice_error(which: str, results: Sequence[Results], folder: Path) -> Input
 def _request_values(request: Any) -> dict[str, Any]:
     """Options of a run by name; those of a run that was read are a mapping already."""
     return dict(request) if isinstance(request, Mapping) else asdict(request)
-
-
-def _build_spec(run: RunRecord, start: int) -> dict[str, Any]:
-    """Spec of a run: the metadata needed to read its measures back, and its provenance."""
-    measured = run.measured
-    return {
-        **{name: getattr(run.results, name) for name in KEYS},
-        **run.spec,
-        "rows": [start, start + len(measured)],
-        "tags": list(measured.tags),
-        "derived": {name: asdict(derived) for name, derived in measured.derived.items()},
-        "measures": {
-            name: {kind: getattr(measure, kind) for kind in KINDS}
-            for name, measure in measured.measures.items()
-        },
-    }
-
-
-def _with_run_names(run: RunRecord, table: dict[str, Any]) -> dict[str, Any]:
-    """Add the run's model, benchmark and score as columns to a table."""
-    import pyarrow as pa
-
-    size = len(table["example"])
-    names = {
-        name: pa.repeat(pa.scalar(getattr(run.results, name), pa.string()), size) for name in KEYS
-    }
-    lists = {
-        name: values.to_arrow() for name, values in table.items() if isinstance(values, Ragged)
-    }
-    return {**names, **table, **lists}
-
-
-def _examples_table(run: RunRecord) -> dict[str, Any]:
-    import pyarrow as pa
-
-    measured = run.measured
-    size = len(measured)
-    clusters = measured.clusters
-    table: dict[str, Any] = {
-        "example": list(measured.ids),
-        "cluster": pa.array([None] * size if clusters is None else clusters, pa.int64()),
-    }
-    if (captions := caption_column(measured.ids, run.cases, run.captions)) is not None:
-        table["captions"] = captions
-    for name, values in measured.tags.items():
-        table[f"tag:{name}"] = [
-            list(value) if isinstance(value, tuple) else [value] for value in values
-        ]
-    for name, measure in measured.measures.items():
-        table[f"value:{name}"] = np.where(measure.where, measure.values, np.nan)
-        for part, column in (
-            ("tie", measure.ties), ("chance", measure.chance), ("weight", measure.weights)
-        ):  # fmt: skip
-            if column is not None:
-                table[f"{part}:{name}"] = column
-    return table
-
-
-def _read_measure(columns: dict[str, Any], name: str, kind: dict[str, Any]) -> Measure:
-    values = np.array(columns[f"value:{name}"], dtype=np.float64)
-    where = ~np.isnan(values)
-    ties, chance, weights = (
-        None if None in (column := columns.get(f"{part}:{name}", [None])) else column
-        for part in ("tie", "chance", "weight")
-    )
-    return Measure(
-        values=np.where(where, values, 0.0),
-        where=where,
-        ties=None if ties is None else np.array(ties, dtype=np.bool_),
-        chance=None if chance is None else np.array(chance, dtype=np.float64),
-        weights=None if weights is None else np.array(weights, dtype=np.float64),
-        **{name: kind[name] for name in KINDS if name in kind},
-    )

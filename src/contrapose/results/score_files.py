@@ -24,6 +24,7 @@ from contrapose.data.example_columns import ExampleColumns, ExampleMap
 from contrapose.data.examples import query_examples
 from contrapose.errors import InputError, option
 from contrapose.files import StrictProblems
+from contrapose.metrics import LikelihoodScale
 from contrapose.results.debias import remove_prior
 from contrapose.results.environment import capture_environment
 from contrapose.results.log_measures import measure_log, read_benchmark_log
@@ -40,7 +41,6 @@ from contrapose.results.summary import (
 from contrapose.results.tables import RunRecord, answers_table
 from contrapose.scores import (
     Answers,
-    LikelihoodScale,
     add_tags,
     build_frame,
     is_flat_array,

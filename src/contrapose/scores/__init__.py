@@ -30,12 +30,10 @@ if TYPE_CHECKING:
         read_submission as read_submission,
     )
     from contrapose.scores.files import (
-        LikelihoodScale as LikelihoodScale,
         add_tags as add_tags,
         detect_benchmark as detect_benchmark,
         read_prior as read_prior,
         read_scores as read_scores,
-        to_log_likelihood as to_log_likelihood,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
@@ -44,7 +42,6 @@ else:
             "answers": "UNKNOWN_SKIP Answers Frame ScoreMatrix Skip Skips build_frame "
             "build_frame_from_card count_reasons refusal_skip unreadable_skip",
             "arrays": "is_flat_array read_matrix read_submission",
-            "files": "LikelihoodScale add_tags detect_benchmark read_prior read_scores "
-            "to_log_likelihood",
+            "files": "add_tags detect_benchmark read_prior read_scores",
         },
     )

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -35,36 +34,6 @@ MOST_PEEKED = 1 << 20
 """Bytes of a line that are read to recognize a file."""
 
 TABLES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
-
-LikelihoodScale = Literal["log", "probability", "inverse-nll"]
-"""log: mean log P per token. probability: its exp (VisualGPTScore). inverse-nll: 1 / mean NLL."""
-
-
-def to_log_likelihood(values: FloatArray, scale: LikelihoodScale) -> FloatArray:
-    """Convert likelihoods of any scale to mean log-likelihoods per token.
-
-    Raises:
-        InputError: a value cannot be a likelihood on that scale.
-    """
-    wide = np.asarray(values, dtype=np.float64)
-    known = wide[np.isfinite(wide)]
-    if scale == "log":
-        if (known > 0).any():
-            raise InputError(
-                f"a log-likelihood is never above 0, and {known.max():g} is; say what the scores "
-                f"are with {option('likelihood_as', 'probability')} or inverse-nll."
-            )
-        return wide
-    if (known <= 0).any() or (scale == "probability" and (known > 1).any()):
-        bad = known[(known <= 0) | (known > 1)][0]
-        raise InputError(f"{bad:g} cannot be a caption's {scale}; see {option('likelihood_as')}.")
-    return log_of_probability(wide) if scale == "probability" else -1.0 / wide
-
-
-def log_of_probability(values: FloatArray) -> FloatArray:
-    """Natural logarithm of probabilities; padding stays NaN."""
-    with np.errstate(invalid="ignore"):
-        return np.log(values)
 
 
 def add_tags(answers: Answers, path: Path, name: str) -> Answers:

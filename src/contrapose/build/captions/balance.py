@@ -126,6 +126,17 @@ def _score_summary(report: AuditReport, label: str) -> dict[str, Any]:
     }
 
 
+def audit_for_manifest(request: AuditRequest, progress: Progress | None) -> dict[str, Any]:
+    """Blind audit of what was built, as a manifest has it."""
+    report = audit_benchmark(request, progress=progress)
+    return {
+        "scores": [score.label for score in report.scores],
+        "flagged": [part.name for part in report.parts if part.solved_by and part.name != WHOLE],
+        "verdict": list(report.verdict),
+        "notes": list(report.notes),
+    }
+
+
 def balance_pairs(
     pairs: Sequence[CaptionPairs], per_caption: int, test: BlindTest, tally: Tally | None = None
 ) -> list[CaptionPairs]:

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from contrapose.errors import InputError, option
 from contrapose.results.measures import Measurements
 from contrapose.results.run_files import SCORES, SPEC, read_spec, read_table
-from contrapose.results.runs import KEYS, is_run, read_results, read_run
+from contrapose.results.run_tables import KEYS
+from contrapose.results.runs import is_run, read_results, read_run
 from contrapose.results.schema import MetricValue, Results
 from contrapose.results.shapes import AVERAGE, main_metric
 
