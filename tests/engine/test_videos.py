@@ -244,6 +244,9 @@ def test_a_video_of_one_frame(tmp_path: Path) -> None:
     assert np.isfinite(score_examples(ScoringContext(model), "itm", [example]).scores).all()
     assert model.timings[0].indices == [0, 0]
     assert model.timings[0].total == 1
+    (single,) = videos(tmp_path, "still", frames=1)
+    assert describe_videos(model, [[single]]).startswith("fake reads 1 frame of a video")
+    assert describe_videos(Fake(), [[single]]).endswith("that of 1 frame")
 
 
 def test_evaluation_with_another_number_of_frames(folder: Path) -> None:

@@ -204,10 +204,13 @@ def describe_videos(
         return ""
     counts = sorted({clip.count for clip in clips})
     words = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    words += " frames" if counts[-1] > 1 else " frame"
     forms = {clip.form for clip in clips}
     if forms == {"video"}:
-        return f"{model.name} reads {words} frames of a video at once, by its video input"
+        return f"{model.name} reads {words} of a video at once, by its video input"
     if "" not in forms:
-        return f"{model.name} reads {words} frames of a video at once, as images of one turn"
-    mean = f"the score of a video is the mean of the scores of {words} frames"
+        return f"{model.name} reads {words} of a video at once, as images of one turn"
+    if counts == [1]:
+        return "the score of a video is that of 1 frame"
+    mean = f"the score of a video is the mean of the scores of {words}"
     return mean if forms == {""} else f"{mean} where {model.name} cannot read them at once"
