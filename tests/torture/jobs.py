@@ -335,6 +335,29 @@ def kill_job(
     return counts
 
 
+def evaluate_together(
+    folder: Path, rounds: int, rng: random.Random, calm: tuple[str, float]
+) -> int:
+    """Let four evaluations write one store at once, one of them killed; all tables are the same."""
+    for turn in range(rounds):
+        shared = folder / f"together-{turn}"
+        outs = [shared / str(i) for i in range(4)]
+        for out in outs:
+            out.mkdir(parents=True)
+        works = [partial(evaluate, str(shared / "store"), str(out / "run")) for out in outs]
+        children = [start(work) for work in works]
+        kill_after(children[0], rng.uniform(0, calm[1]))
+        for child in children[1:]:
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == DONE
+        shutil.rmtree(outs[0])
+        outs[0].mkdir()
+        assert finish(works[0]) == DONE
+        for out in outs:
+            assert digest_outcome(JOBS["eval"], out) == calm[0], "another table beside others"
+        shutil.rmtree(shared)
+    return rounds
+
+
 @contextmanager
 def small_disk(folder: Path, size: int) -> Iterator[str]:
     """A folder that takes so many bytes: a tmpfs, or a limit of file sizes without one."""
@@ -410,6 +433,9 @@ def main(how: str, folder: Path, rounds: int, seed: str, names: Sequence[str]) -
             result[name] = {"seconds": round(wanted[1], 2)}
             if how in ("kill", "both"):
                 result[name] |= kill_job(job, folder / name, rounds, rng, wanted)
+                if name == "eval":
+                    together = evaluate_together(folder / name, -(-rounds // 4), rng, wanted)
+                    result[name]["together"] = together
             if name == "served":
                 assert words.busiest > 4, f"{words.busiest} requests in flight"
                 result[name]["in flight"] = words.busiest

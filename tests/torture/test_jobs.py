@@ -40,6 +40,8 @@ def test_kills_and_full_disks_change_no_result(job: str, tmp_path: Path, tally: 
     tally.add(f"kills of {job}", counts["kills"])
     tally.add("results after kills, equal to those in peace", counts["results"])
     tally.add("disks that were too small", counts["refused"])
+    if job == "eval":
+        tally.add("stores that four evaluations wrote at once", counts["together"])
     if job == "served":
         assert counts["in flight"] > 4
         tally.add("stored answers that were not asked for again", counts["stored"])
