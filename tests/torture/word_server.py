@@ -61,7 +61,7 @@ class WordPrompts:
     def captions(self, texts: Sequence[str]) -> list[SimpleNamespace]:
         return [SimpleNamespace(ids=(*split_tokens(text), END_TOKEN)) for text in texts]
 
-    def render_question(self, question: str) -> str:
+    def render_question(self, question: str, images: int = 1) -> str:
         return f"USER {question} ASSISTANT "
 
     def render_reply(self, turn: str, reply: str) -> str:
