@@ -84,6 +84,10 @@ def test_slow_steps_are_said_before_the_first_is_done(monkeypatch: pytest.Monkey
     lines.close()
     *_, plan, last = stream.getvalue().splitlines()
     assert plan == "Plan: two jobs"
+    with report_phase(lines, "building"):  # is not said: what is in it has told its steps
+        lines("thumbnails", 5, 5)
+    lines.close()
+    assert "Building" not in stream.getvalue()
     assert last.startswith("itc: captions: 5 of 5")
     with console.show_phase("comparing", quiet=True):
         pass

@@ -249,13 +249,15 @@ class _ProgressLines:
         self.close()
         self._drop(what)
         self.last = now
-        self._say_waiting()
+        self._say_waiting(only=SENTENCES)
         left = (now - self.start) * (total - done) / done
         more = f", {left:.0f} s left" if done < total else ""
         self.screen.print(
             f"{printable(what)}: {done:,} of {total:,}, {_format_rate(done, self.start)}{more}",
             soft_wrap=True,
         )
+        if self.waiting:  # a phase around this one
+            self._start_timer()
 
     def _start_timer(self) -> None:
         """Say what waits in a while, unless something else comes first."""
@@ -275,9 +277,11 @@ class _ProgressLines:
             self.timer.cancel()
             self.timer = None
 
-    def _say_waiting(self) -> None:
-        while self.waiting:
-            text = printable(self.waiting.pop(0))
+    def _say_waiting(self, only: tuple[str, ...] = ("",)) -> None:
+        """Say the labels that wait, of those that begin in these ways."""
+        said = [text for text in self.waiting if text.startswith(only)]
+        self.waiting = [text for text in self.waiting if text not in said]
+        for text in map(printable, said):
             self.screen.print(f"{text[:1].upper()}{text[1:]}", soft_wrap=True)
 
 

@@ -66,7 +66,7 @@ def build_tuning_page(bill: Bill, records: Sequence[RunRecord]) -> ReportFiles:
     ]
     introduction = (
         "The same examples before and after, pair by pair. A is the model before; the examples "
-        "below start with those that were right before and are wrong now."
+        "below start with those that were right before and are wrong now, if there are any."
     )
     sections = [render_section("The bill", introduction, *content)]
     half = len(records) // 2

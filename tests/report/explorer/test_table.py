@@ -206,3 +206,18 @@ def test_images_that_cannot_be_opened_leave_the_captions(tmp_path: Path) -> None
     rows = build_explorer(ExampleTable([run])).values["rows"]
     assert [row["images"] for row in rows] == [[-1], [0]]
     assert rows[0]["files"] == [str(gone.path)]
+
+
+def test_a_page_never_starts_with_a_filter_that_leaves_nothing() -> None:
+    start = {"b": 1, "sort": "loss", "outcome": "right-wrong"}
+
+    def first(**changes: list[list[float]]) -> object:
+        other = SCORES | {name.replace("_", "/"): scores for name, scores in changes.items()}
+        table = ExampleTable([make_run(CASES, SCORES), make_run(CASES, other, "lm")])
+        return build_explorer(table, start=start).values["start"]
+
+    assert first(swap_c=[[0.1, 0.2]]) == start
+    assert first(swap_b=[[0.9, 0.1]]) == start | {"outcome": "wrong-right", "sort": "gain"}
+    assert first() == start | {"outcome": ""}
+    table = ExampleTable([make_run(CASES, SCORES)])
+    assert build_explorer(table, start={"sort": "close"}).values["start"] == {"sort": "close"}

@@ -15,6 +15,7 @@ from contrapose.engine import Progress
 from contrapose.errors import InputError
 from contrapose.files import write_bytes, write_text
 from contrapose.metrics import IntArray
+from contrapose.report.explorer.queries import choose_start
 from contrapose.report.explorer.table import ExampleTable
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def build_explorer(
         "about": describe_rows(table, len(held)),
         "rows": held,
         "thumbnails": thumbnails,
-        "start": dict(start or {}),
+        "start": choose_start(table, start or {}),
         **table.describe(),
     }
     return ExplorerData(values, files)

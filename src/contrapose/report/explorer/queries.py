@@ -116,6 +116,18 @@ def find_rows(table: ExampleTable, query: ExampleQuery) -> QueryAnswer:
     return QueryAnswer(order[chosen[order]], counts)
 
 
+def choose_start(table: ExampleTable, start: Mapping[str, Any]) -> dict[str, Any]:
+    """First query of a page, of other outcomes where there is no example of the one it names."""
+    named = str(start.get("outcome", ""))
+    for outcome in dict.fromkeys((named, *(PAIRS[:2] if named in PAIRS else ()))):
+        query = {**start, "outcome": outcome}
+        if outcome == "wrong-right" and query.get("sort") == "loss":
+            query["sort"] = "gain"
+        if named and len(find_rows(table, ExampleQuery(**query)).rows):
+            return query
+    return {**start, "outcome": ""} if named else dict(start)
+
+
 def _codes(table: ExampleTable, run: int, metric: str) -> Codes:
     outcomes = table.runs[run].outcomes
     absent = np.full(len(table), ABSENT, dtype=np.uint8)
