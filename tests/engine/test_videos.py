@@ -22,6 +22,10 @@ from contrapose.engine import (
     score_gallery,
     score_priors,
 )
+from contrapose.engine.batches import score_values
+from contrapose.engine.context import ScoreRequest, build_pair_request
+from contrapose.engine.executor import LocalExecutor
+from contrapose.engine.plan import plan_examples
 from contrapose.engine.videos import describe_videos, expand_videos
 from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models
@@ -235,6 +239,32 @@ def test_a_video_input_that_cannot_be_used_ends_the_run(folder: Path) -> None:
         if isinstance(clip := example.images[0].source, VideoClip)
     ]
     assert np.isfinite(score_examples(ScoringContext(model), "itm", alone).scores).all()
+
+
+def test_few_videos_are_prepared_ahead(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    submitted: list[int] = []
+    answered: list[int] = []
+
+    class Ahead(FilmReader):
+        def match(self, images: Sequence[Any], texts: Sequence[str]) -> torch.Tensor:
+            answered.append(len(submitted))
+            return super().match(images, texts)
+
+    size = ScoreRequest.input_size
+
+    def input_size(request: ScoreRequest, key: int) -> int:
+        submitted.append(key)
+        return size(request, key)
+
+    monkeypatch.setattr(ScoreRequest, "input_size", input_size)
+    clips = tuple(VideoRef(folder / "a.mp4", times=(0.0, 0.1 * i)) for i in range(1, 9))
+    examples = [Example(clip.key, (clip,), ("light",), ((True,),)) for clip in clips]
+    context = ScoringContext(
+        Ahead(video_input="video"), batch_size=1, executor=LocalExecutor(ahead=4)
+    )
+    plan = plan_examples(expand_videos(context.model, examples).examples)
+    score_values(build_pair_request(context, "itm", plan))
+    assert answered == [3, 4, 5, 6, 7, 8, 8, 8]  # one is scored, two clips of two frames wait
 
 
 def test_a_video_of_one_frame(tmp_path: Path) -> None:

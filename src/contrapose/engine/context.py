@@ -193,6 +193,11 @@ class ScoreRequest:
         """List the images of a batch, by position."""
         return list(dict.fromkeys(self.pairs[batch, 0].tolist())) if self.has_images else []
 
+    def input_size(self, key: int) -> int:
+        """Number of images that an input is as large as: the frames of a video read at once."""
+        source = self.refs[key].source if self.make_image is None else None
+        return source.count if isinstance(source, VideoClip) else 1
+
     def prepare(self, key: int) -> ImageLike | Skip:
         """Open and preprocess an image; a skip where it cannot be read."""
         if self.make_image is not None:

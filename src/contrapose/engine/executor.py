@@ -58,6 +58,7 @@ class BatchWork(Protocol[B_co]):
 
     Work some of whose inputs are images of files may have a method `decode_task(key)`, which
     describes such an image to a decoder process, and is None where `prepare` must make the input.
+    Work some of whose inputs are as large as several images may have a method `input_size(key)`.
     """
 
     def inputs(self, batch: IntArray) -> Sequence[Hashable]:
@@ -221,7 +222,7 @@ def _one_cpu_thread() -> Iterator[None]:
 
 
 class _Prefetcher:
-    """Prefetcher of inputs in the order of the batches; bounded by their number.
+    """Prefetcher of inputs in the order of the batches; bounded by their number and size.
 
     Images of upcoming batches are prepared by decoder processes alone, which outlive a run.
     """
@@ -239,6 +240,8 @@ class _Prefetcher:
         )
         self.needs: dict[int, list[tuple[int, Hashable]]] = {}
         self.held: dict[tuple[int, Hashable], Future[Any]] = {}
+        self.sizes: dict[tuple[int, Hashable], int] = {}
+        self.size = 0
         self.uses: Counter[tuple[int, Hashable]] = Counter()
         self.queue = self._list_inputs(jobs)
         self.next = next(self.queue, None)
@@ -258,6 +261,9 @@ class _Prefetcher:
             self.uses[name] += 1
             if name not in self.held:
                 self.held[name] = self._begin(work, name[1])
+                input_size = getattr(work, "input_size", None)
+                self.sizes[name] = 1 if input_size is None else input_size(name[1])
+                self.size += self.sizes[name]
             self.next = next(self.queue, None)
         while self.next is None and self._has_room():
             later = next(self.upcoming, None)
@@ -269,7 +275,7 @@ class _Prefetcher:
                 self.early[id(work), key] = work, future
 
     def _has_room(self) -> bool:
-        return len(self.held) + len(self.early) < self.ahead
+        return self.size + len(self.early) < self.ahead
 
     def _begin(self, work: BatchWork[Any], key: Hashable) -> Future[Any]:
         """Let a decoder process prepare an input, or a thread."""
@@ -302,4 +308,5 @@ class _Prefetcher:
             self.uses[name] -= 1
             if not self.uses[name]:
                 del self.held[name], self.uses[name]
+                self.size -= self.sizes.pop(name)
         return ready
