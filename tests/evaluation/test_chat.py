@@ -290,6 +290,12 @@ def test_cosines_are_no_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "accuracy" not in run.results.metrics
     assert "auroc" in run.results.metrics
     assert any("not probabilities" in note for note in run.results.notes)
+    (plain,) = evaluate_models([Fake()], request("judged", "itm"))
+    assert "accuracy" in plain.results.metrics
+    scaled = Fake(fingerprint="scaled")
+    vars(scaled)["matches_by_cosine"] = True
+    (run,) = evaluate_models([scaled], request("judged", "itm"))
+    assert "accuracy" not in run.results.metrics
 
 
 def test_groups_of_questions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,7 @@ from contrapose.evaluation.skips import (
 )
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.models import Model, QuestionTemplate
+from contrapose.models.capabilities import has_cosine_match
 from contrapose.results.schema import AlphaReport
 from contrapose.results.shapes import MatrixScores, MeasureInput, Protocol, measure
 from contrapose.results.summary import MeasuredPart
@@ -216,9 +217,11 @@ def run_part(
         threshold = HALF if score == "vqa" else None
         if has_answer_pairs(context, card, score):
             threshold = PAIR_THRESHOLD
-        if score == "itm" and card.family in JUDGED and kept.scores[kept.frame.present].min() < 0:
+        cosines = score == "itc" or (score == "itm" and has_cosine_match(context.model))
+        judged = score == "itm" and card.family in JUDGED and not cosines
+        if judged and kept.scores[kept.frame.present].min() < 0:
             threshold = 0.0
-        question = MeasureInput(kept, card, threshold=threshold, cosines=score == "itc")
+        question = MeasureInput(kept, card, threshold=threshold, cosines=cosines)
         part, strict, _ = _measure_part(question, request)
         return PartRun(part, table, skipped=answers.skipped, strict=strict)
     prior = score_priors(context, kept.frame, DEBIASED[score], data)

@@ -152,13 +152,22 @@ class Encoder(Model, Protocol):
 
 @runtime_checkable
 class Matcher(Model, Protocol):
-    """A fusion encoder: one network reads image and caption jointly (score `itm`)."""
+    """A fusion encoder: one network reads image and caption jointly (score `itm`).
+
+    A model whose logits are scaled cosines, above 0 for most pairs, has an attribute
+    `matches_by_cosine = True`: 0 is then no threshold between yes and no.
+    """
 
     def match(self, images: Sequence[ImageLike], texts: Sequence[str]) -> Tensor:
         """(n,) logits, the i-th image with the i-th caption.
 
         Images that are the same object need be encoded only once.
         """
+
+
+def has_cosine_match(model: Model) -> bool:
+    """Whether the match logits of a model are scaled cosines."""
+    return bool(getattr(model, "matches_by_cosine", False))
 
 
 @runtime_checkable

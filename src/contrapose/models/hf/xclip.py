@@ -35,6 +35,8 @@ def load_xclip(checkpoint: Checkpoint) -> XClip:
 class XClip(FixedFrames, FusionModel):
     """X-CLIP: `itm` by its own logits, each video encoded once with its captions."""
 
+    matches_by_cosine = True
+
     def __init__(self, checkpoint: Checkpoint):
         network = checkpoint.model(XCLIPModel)
         frames = int(checkpoint.config.vision_config.num_frames)
