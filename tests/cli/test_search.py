@@ -119,6 +119,7 @@ def test_joined_heads_are_a_dual_encoder(cli: Cli, scenes: Path, tmp_path: Path)
     said = cli("search", index, "--text", "a red cube", "--json", *QUICK)
     hits = json.loads(said.out)["hits"]
     assert len(hits) == 10
+    assert json.loads(cli("search", index, "a red cube", "--json", *QUICK).out)["hits"] == hits
     # Its two sides apart: one indexes, the other searches.
     for one in ("image", "text"):
         save_side(tmp_path / "heads", one, tmp_path / one)
@@ -144,6 +145,7 @@ def test_refusals(cli: Cli, scenes: Path, tmp_path: Path) -> None:
     assert not list(empty.iterdir())
     assert "no index" in cli("search", empty, "--text", "a", *QUICK).refused()
     assert "--text" in cli("search", scenes, *QUICK).refused()
+    assert "twice" in cli("search", scenes, "a", "--text", "b", *QUICK).refused()
     said = cli("search", scenes, "--text", "a", "--lambda", "1", *QUICK)
     assert "--lambda" in said.refused()
     said = cli("search", scenes, "--text", "a", "--out", tmp_path / "sheet.gif", *QUICK)

@@ -14,6 +14,7 @@ from contrapose.cli.option_groups import (
     dump_json,
     take_options,
 )
+from contrapose.errors import InputError
 
 app = typer.Typer(add_completion=False)
 
@@ -38,6 +39,9 @@ def search(
     ],
     indexed: IndexOptions,
     output: OutputOptions,
+    words: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="Free text; the same as --text.")
+    ] = None,
     text: Annotated[str | None, typer.Option(help="Free text.")] = None,
     image: Annotated[Path | None, typer.Option(help="An image to start from.")] = None,
     change: Annotated[
@@ -71,9 +75,11 @@ def search(
     from contrapose.api.search import search as find
     from contrapose.report.contact_sheet import result_tables
 
+    if words is not None and text is not None:
+        raise InputError(f"the text is given twice: {words!r}, and --text {text!r}.")
     result = find(
         where,
-        text=text,
+        text=text if words is None else words,
         image=image,
         change=change or (),
         without=without,
