@@ -231,11 +231,11 @@ def test_both_forms_of_a_video(tmp_path: Path, cli: Cli) -> None:
         skipped = (results["skipped"] or {}).get("reasons", {})
         return run.examples()[0]["scores"][0][0], results["notes"][0], skipped
 
-    own, note, _ = score(str(xclip), "vitatecs/direction")
+    at_once, note, _ = score(str(xclip), "vitatecs/direction")
     assert note.endswith("reads 4 frames of a video at once, by its video input")
     mean, note, _ = score(f"{xclip},video=frames", "vitatecs/direction")
     assert note == "the score of a video is the mean of the scores of 4 frames"
-    assert mean != own  # a stored score of one form is not taken for one of the other
+    assert mean != at_once  # a stored score of one form is not taken for one of the other
     assert score(str(xclip), "vilma/relations")[2] == {"the video is not there": 2}
     why = cli("eval", str(xclip), "--on", "vitatecs/direction", "--frames", "3", *map(str, options))
     assert "--frames 4" in why.refused()
