@@ -1,23 +1,34 @@
 """How long a second run takes when every answer is in the store: one million pairs by default.
 
-    python benchmarks/store.py [--pairs 1000000] [--captions 10] [--images 20000] [--parts 100]
+    python benchmarks/store.py [--shape choice] [--pairs 1000000] [--captions 2] [--images 20000]
+                               [--parts 100] [--no-out]
 
-Makes a benchmark file of examples with one image and some captions, small image files, and a store
-in which a matcher has answered every pair, in so many parts; no two pairs are alike. Then runs
-`contrapose eval … --score itm --cache-use only --out …` as a program of its own, and prints its
-time from command to results, by the clock and of the processor.
+Makes a benchmark file of some shape, small image files, and a store in which a matcher has answered
+every pair, in so many parts; no two pairs are alike. Then runs `contrapose eval … --score itm
+--cache-use only` as a program of its own, and prints its time from command to results, by the clock
+and of the processor; with a run folder and its report unless `--no-out` says otherwise.
+
+    choice     one image and some captions, of which one is right (JSON lines)
+    csv        the same as a table
+    pairs      two images and two captions, with a tag of seven values
+    judgement  one image and one caption, true or false
+    ratings    one image and one caption, rated from 0 to 4
+    gallery    every image against every caption; as many images as captions
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -44,54 +55,123 @@ class Silent:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    arguments.add_argument("--shape", choices=list(SHAPES), default="choice")
     arguments.add_argument("--pairs", type=int, default=1_000_000)
-    arguments.add_argument("--captions", type=int, default=10, help="of each example")
+    arguments.add_argument("--captions", type=int, default=2, help="of each example of a choice")
     arguments.add_argument("--images", type=int, default=20_000)
     arguments.add_argument("--parts", type=int, default=100)
+    arguments.add_argument("--no-out", action="store_true", help="write no run folder")
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        build(folder, options)
+        file = build(folder, options)
         model = folder / "silent.py"
         model.write_text(MODEL)
         command = [
             sys.executable, "-c", "from contrapose.cli import main; main()",
-            "eval", "silent", "--include", str(model), "--on", str(folder / "made.jsonl"),
-            "--score", "itm", "--cache-use", "only", "--cache", str(folder / "store"),
-            "--out", str(folder / "run"), "--quiet",
+            "eval", "silent", "--include", str(model), "--on", str(file),
+            "--score", "itm", "--rerank", "all", "--cache-use", "only",
+            "--cache", str(folder / "store"), "--quiet",
+            *(() if options.no_out else ("--out", str(folder / "run"))),
         ]  # fmt: skip
         start = time.perf_counter()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        whole = time.perf_counter() - start
+        seconds = time.perf_counter() - start
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        print(f"{options.pairs:,} pairs, {options.captions} captions an example, "
-              f"{options.images:,} images, {options.parts} parts")  # fmt: skip
-        print(f"second run, from command to results: {whole:.1f} s "
-              f"({used.ru_utime + used.ru_stime:.1f} s of processor time)")  # fmt: skip
+        target = "no run folder" if options.no_out else "a run folder"
+        print(f"{options.shape}, {options.pairs:,} pairs, {options.images:,} images, "
+              f"{options.parts} parts, {target}")  # fmt: skip
+        print(f"second run, from command to results: {seconds:.1f} s "
+              f"({used.ru_utime + used.ru_stime:.1f} s of processor time, "
+              f"{used.ru_maxrss / 2**20:.2f} GiB)")  # fmt: skip
 
 
-def build(folder: Path, options: argparse.Namespace) -> None:
+Rows = Iterator[tuple[dict[str, Any], list[tuple[int, str]]]]
+"""Records of a file, and the pairs of image number and caption that each adds."""
+
+
+def choices(options: argparse.Namespace) -> Rows:
+    for k in range(options.pairs // options.captions):
+        texts = [f"caption {j} of example {k}" for j in range(options.captions)]
+        image = k % options.images
+        row = {"id": str(k), "images": [f"images/{image}.png"], "texts": texts, "right": 0}
+        yield row, [(image, text) for text in texts]
+
+
+def flat_choices(options: argparse.Namespace) -> Rows:
+    for row, pairs in choices(options):
+        texts = {f"text_{j}": text for j, text in enumerate(row["texts"])}
+        yield {"id": row["id"], "image": row["images"][0], **texts, "right": 0}, pairs
+
+
+def pairs_of_two(options: argparse.Namespace) -> Rows:
+    for k in range(options.pairs // 4):
+        texts = [f"caption {j} of example {k}" for j in range(2)]
+        images = [(2 * k + i) % options.images for i in range(2)]
+        row = {
+            "id": str(k),
+            "images": [f"images/{i}.png" for i in images],
+            "texts": texts,
+            "match": [[True, False], [False, True]],
+            "tags": {"subset": f"s{k % 7}"},
+        }
+        yield row, [(image, text) for image in images for text in texts]
+
+
+def judgements(options: argparse.Namespace) -> Rows:
+    for k in range(options.pairs):
+        image, text = k % options.images, f"caption of example {k}"
+        row = {"id": str(k), "image": f"images/{image}.png", "text": text, "label": k % 3 != 0}
+        yield row, [(image, text)]
+
+
+def ratings(options: argparse.Namespace) -> Rows:
+    for k, (row, pairs) in enumerate(judgements(options)):
+        yield {**row, "tags": {"rating": str(k % 5)}}, pairs
+
+
+def gallery(options: argparse.Namespace) -> Rows:
+    side = options.images = round(options.pairs**0.5)
+    for k in range(side):
+        row = {"image": f"images/{k}.png", "caption": f"caption {k}"}
+        yield row, [(k, f"caption {j}") for j in range(side)]
+
+
+SHAPES: dict[str, Callable[[argparse.Namespace], Rows]] = {
+    "choice": choices,
+    "csv": flat_choices,
+    "pairs": pairs_of_two,
+    "judgement": judgements,
+    "ratings": ratings,
+    "gallery": gallery,
+}
+
+
+def build(folder: Path, options: argparse.Namespace) -> Path:
     """The benchmark's file, its images, and a store with every answer."""
     draw = np.random.default_rng(0)
-    examples = options.pairs // options.captions
+    rows = list(SHAPES[options.shape](options))
     (folder / "images").mkdir()
     ids = []
     for i in range(options.images):
         path = folder / "images" / f"{i}.png"
-        Image.new("RGB", (8, 8), (i % 256, i // 256, 7)).save(path)
+        Image.new("RGB", (8, 8), (i % 256, i // 256 % 256, i // 65536)).save(path)
         ids.append(content_id(ImageRef(path.name, path)))
-    images, texts = [], []
-    with (folder / "made.jsonl").open("w") as stream:
-        for k in range(examples):
-            captions = [f"caption {j} of example {k}" for j in range(options.captions)]
-            row = {"id": str(k), "images": [f"images/{k % options.images}.png"]}
-            stream.write(json.dumps({**row, "texts": captions, "right": 0}) + "\n")
-            images += [ids[k % options.images]] * len(captions)
-            texts += map(text_id, captions)
+    file = folder / ("made.csv" if options.shape == "csv" else "made.jsonl")
+    with file.open("w", newline="") as stream:
+        if options.shape == "csv":
+            writer = csv.DictWriter(stream, list(rows[0][0]))
+            writer.writeheader()
+            writer.writerows(row for row, _ in rows)
+        else:
+            stream.writelines(json.dumps(row) + "\n" for row, _ in rows)
+    pairs = [pair for _, some in rows for pair in some]
+    images, texts = [ids[image] for image, _ in pairs], [text_id(text) for _, text in pairs]
     table = AnswerStore(folder / "store").table("silent-1", "itm:logit")
-    for part in np.array_split(np.arange(len(images)), options.parts):
+    for part in np.array_split(np.arange(len(pairs)), options.parts):
         values = {"value": draw.normal(size=len(part))}
         table.add([images[i] for i in part], [texts[i] for i in part], values)
+    return file
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 from contrapose.data import Macro, Micro, TagValue
 from contrapose.errors import InputError
 from contrapose.results import Measurements, describe_aggregation
-from contrapose.results.measures import group_units, units_by_tag
+from contrapose.results.measures import group_positions, group_units, units_by_tag
 
 
 def measured(**tags: tuple[TagValue, ...]) -> Measurements:
@@ -64,3 +64,14 @@ def test_words() -> None:
     assert describe_aggregation(Micro()) == "mean over examples"
     words = describe_aggregation(Macro("subset", {"kubric": ("a", "b", "c")}))
     assert words == "mean over subset means, kubric the mean of its 3"
+
+
+def test_positions_of_the_values_of_a_tag() -> None:
+    groups = group_positions(("b", ("a", "b"), "", "a", ("c", "c"), "b"))
+    assert {name: rows.tolist() for name, rows in groups.items()} == {
+        "b": [0, 1, 5],
+        "a": [1, 3],
+        "c": [4],
+    }
+    assert list(groups) == ["b", "a", "c"]
+    assert group_positions(()) == {}

@@ -117,8 +117,15 @@ def measured_margins(run: RunRecord, ids: Sequence[str]) -> FloatArray | None:
     measure = run.measured.measures.get(MARGIN)
     if measure is None:
         return None
+    if equal_ids(ids, run.measured.ids):
+        return measure.values
     of = dict(zip(run.measured.ids, measure.values.tolist(), strict=True))
     return np.array([of.get(name, -np.inf) for name in ids])
+
+
+def equal_ids(some: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether two sequences hold the same ids in the same order."""
+    return len(some) == len(others) and all(map(str.__eq__, some, others))
 
 
 def is_debiased(results: Results) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from contrapose.arrays import find_distinct
 from contrapose.data import Aggregation, Macro, TagValue
 from contrapose.errors import InputError
 from contrapose.metrics import FEWEST_UNITS, BoolArray, FloatArray, IntArray, Outcome
@@ -149,8 +151,10 @@ class Measurements:
         chosen = positions.tolist()
         return replace(
             self,
-            ids=tuple(self.ids[i] for i in chosen),
-            tags={name: tuple(values[i] for i in chosen) for name, values in self.tags.items()},
+            ids=tuple(map(self.ids.__getitem__, chosen)),
+            tags={
+                name: tuple(map(values.__getitem__, chosen)) for name, values in self.tags.items()
+            },
             clusters=None if self.clusters is None else self.clusters[positions],
             measures={name: measure.take(positions) for name, measure in self.measures.items()},
         )
@@ -212,22 +216,39 @@ def units_by_tag(measured: Measurements, by: Sequence[str]) -> dict[str, IntArra
     Raises:
         InputError: no unit has the tag.
     """
-    by_value: dict[tuple[str, str], list[int]] = {}
+    by_value: dict[tuple[str, str], IntArray] = {}
     for tag in by:
         if tag not in measured.tags:
             known = ", ".join(measured.tags) or "none"
             raise InputError(f"no example has the tag {tag!r}; tags here: {known}.")
-        for i, value in enumerate(measured.tags[tag]):
-            for one in tag_values(value):
-                by_value.setdefault((tag, one), []).append(i)
+        by_value |= {
+            (tag, value): positions
+            for value, positions in group_positions(measured.tags[tag]).items()
+        }
     named: dict[str, IntArray] = {}
     for (tag, value), positions in by_value.items():
         clash = any(
-            other != tag and name == value and where != positions
+            other != tag and name == value and not np.array_equal(where, positions)
             for (other, name), where in by_value.items()
         )
-        named[f"{tag}={value}" if clash else value] = np.array(positions, dtype=np.int64)
+        named[f"{tag}={value}" if clash else value] = positions
     return named
+
+
+def group_positions(values: Sequence[TagValue]) -> dict[str, IntArray]:
+    """Positions of the units with each value of a tag, in order of first appearance."""
+    distinct, index = find_distinct(values)
+    holders: dict[str, list[int]] = {}
+    for number, value in enumerate(distinct):
+        for name in dict.fromkeys(tag_values(value)):
+            holders.setdefault(name, []).append(number)
+    order = np.argsort(index, kind="stable")
+    starts = np.searchsorted(index[order], np.arange(len(distinct) + 1)).tolist()
+    rows = [order[start:end] for start, end in pairwise(starts)]
+    return {
+        name: np.sort(np.concatenate([rows[number] for number in numbers]))
+        for name, numbers in holders.items()
+    }
 
 
 def group_units(measured: Measurements, aggregation: Macro) -> Grouping | None:

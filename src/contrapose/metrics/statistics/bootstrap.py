@@ -28,7 +28,7 @@ import numpy as np
 from contrapose.errors import InputError
 from contrapose.metrics.statistics.resampling import ResamplingUnits, draw_counts, find_units
 from contrapose.metrics.statistics.shares import exact_interval
-from contrapose.metrics.statistics.statistic import Statistic, join
+from contrapose.metrics.statistics.statistic import Statistic, alone, join
 from contrapose.metrics.types import FloatArray, IntArray
 
 T = TypeVar("T")
@@ -188,7 +188,7 @@ def _batches(statistics: Sequence[Statistic], clusters: IntArray | None) -> list
     few: list[int] = []
     many: list[int] = []
     for i, statistic in enumerate(statistics):
-        (few if find_units(join([statistic]), clusters).few else many).append(i)
+        (few if find_units(alone(statistic), clusters).few else many).append(i)
     if few and not find_units(join([statistics[i] for i in few]), clusters).few:
         return [*([i] for i in few), *([many] if many else [])]
     return [batch for batch in (few, many) if batch]

@@ -174,7 +174,8 @@ def auroc_statistic(
     pairs, parts = _rank_groups(scores, groups, present)
 
     def bind(codes: IntArray, units: int) -> UnitFormula:
-        return lambda counts: _mean_area(parts, counts[:, codes])
+        bound = [part.bind(codes) for part in parts]
+        return lambda counts: _mean_area(bound, counts)
 
     return RankStatistic(
         len(pairs), bind, lambda units: AUROC_WORK * len(pairs), True, chance=chance
@@ -221,25 +222,44 @@ class _GroupRanks:
             right, wrong = (members[present[members, side]] for side in (0, 1))
         captions, foils = pairs[right, 0], pairs[wrong, 1]
         order = np.argsort(foils)
-        self._captions = right
+        foils = foils[order]
         self._foils = wrong[order]
-        self._below = np.searchsorted(foils[order], captions, side="left")
-        self._not_above = np.searchsorted(foils[order], captions, side="right")
+        # Captions in the order of their scores: what they beat is then read from front to back.
+        order = np.argsort(captions)
+        self._captions = right[order]
+        self._below = np.searchsorted(foils, captions[order], side="left")
+        self._not_above = np.searchsorted(foils, captions[order], side="right")
+        if np.array_equal(self._below, self._not_above):
+            self._not_above = self._below
 
-    def area(self, weights: FloatArray) -> FloatArray:
-        """(r,) AUROC of the group with the examples weighted by each row of `weights` (r, k)."""
-        reached = np.zeros((len(weights), len(self._foils) + 1))
-        np.cumsum(weights[:, self._foils], axis=1, out=reached[:, 1:])
-        beaten = (reached[:, self._below] + reached[:, self._not_above]) / 2
-        counted = weights[:, self._captions]
-        return divide((counted * beaten).sum(axis=1), counted.sum(axis=1) * reached[:, -1])
+    def bind(self, codes: IntArray) -> UnitFormula:
+        """From how often each unit is drawn (r, u) to the AUROC of the group in each resample.
+
+        Args:
+            codes: the unit of each example.
+        """
+        captions, foils = codes[self._captions], codes[self._foils]
+        below, not_above = self._below, self._not_above
+
+        def area(counts: FloatArray) -> FloatArray:
+            reached = np.zeros((len(counts), len(foils) + 1))
+            np.cumsum(counts.take(foils, axis=1), axis=1, out=reached[:, 1:])
+            beaten = reached.take(below, axis=1)
+            if not_above is not below:
+                beaten += reached.take(not_above, axis=1)
+                beaten /= 2
+            counted = counts.take(captions, axis=1)
+            weight = counted.sum(axis=1) * reached[:, -1]
+            return divide(np.einsum("rc,rc->r", counted, beaten), weight)
+
+        return area
 
 
-def _mean_area(parts: list[_GroupRanks], weights: FloatArray) -> FloatArray:
+def _mean_area(parts: Sequence[UnitFormula], counts: FloatArray) -> FloatArray:
     """(r,) mean AUROC over the groups that have weight."""
     if not parts:
-        return np.full(len(weights), np.nan)
-    return _mean_of_defined(np.stack([part.area(weights) for part in parts], axis=1))
+        return np.full(len(counts), np.nan)
+    return _mean_of_defined(np.stack([area(counts) for area in parts], axis=1))
 
 
 def _rank_groups(

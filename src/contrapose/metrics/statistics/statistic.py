@@ -277,6 +277,12 @@ class JointStatistic:
         ]
 
 
+def alone(statistic: Statistic) -> JointStatistic:
+    """Joint statistic of one, with all its columns as they are."""
+    positions = np.arange(statistic.columns.shape[1])
+    return JointStatistic(statistic.columns, statistic.kinds, (statistic.formula,), (positions,))
+
+
 def join(statistics: Sequence[Statistic]) -> JointStatistic:
     """Join statistics on the same examples, storing common columns once.
 
@@ -301,7 +307,8 @@ def join(statistics: Sequence[Statistic]) -> JointStatistic:
             taken.append(kept[name])
         positions.append(np.array(taken, dtype=np.int64))
     formulas = tuple(statistic.formula for statistic in statistics)
-    return JointStatistic(np.stack(columns, axis=1), kinds, formulas, tuple(positions))
+    # Column by column in memory, as the resampling reads them.
+    return JointStatistic(np.stack(columns).T, kinds, formulas, tuple(positions))
 
 
 def combine(statistics: Sequence[Statistic], weights: Sequence[float] | None = None) -> Statistic:
@@ -332,8 +339,9 @@ def combine(statistics: Sequence[Statistic], weights: Sequence[float] | None = N
         hits, weights = np.asarray(total) / max(sum(alive), np.finfo(np.float64).tiny)
         return hits, weights
 
+    columns = np.ascontiguousarray(joint.columns)
     return Statistic(
-        joint.columns, formula, joint.kinds, parts if len(shares) == len(statistics) else None
+        columns, formula, joint.kinds, parts if len(shares) == len(statistics) else None
     )
 
 

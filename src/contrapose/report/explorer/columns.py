@@ -14,6 +14,7 @@ from contrapose.metrics import FloatArray, IntArray
 from contrapose.report.results import run_label
 from contrapose.report.run_examples import (
     ExampleScores,
+    equal_ids,
     example_scores,
     find_mistake_rule,
     is_debiased,
@@ -126,8 +127,10 @@ def build_columns(record: RunRecord, rows: IntArray, size: int, folder: str) -> 
     rule = find_mistake_rule(record)
     margins, at, spread = np.full(size, np.nan), np.full(size, -1, dtype=np.int64), 1.0
     if scored is not None:
-        row_of = dict(zip(measured.ids, mine.tolist(), strict=True))
-        target = np.array([row_of[name] for name in scored.ids], dtype=np.int64)
+        target = mine
+        if not equal_ids(scored.ids, measured.ids):
+            row_of = dict(zip(measured.ids, mine.tolist(), strict=True))
+            target = np.array([row_of[name] for name in scored.ids], dtype=np.int64)
         at[target] = np.arange(len(target))
         values = measured_margins(record, scored.ids)
         if values is None:
@@ -169,7 +172,7 @@ def build_columns(record: RunRecord, rows: IntArray, size: int, folder: str) -> 
         at=at,
         rule=rule,
         reasons={row: str(why) for row, why in skipped.items()},
-        replies=_collect_replies(record, dict(zip(measured.ids, mine.tolist(), strict=True))),
+        replies=_collect_replies(record, mine.tolist()),
         note=BEFORE_PRIOR if scored is not None and is_debiased(results) else "",
     )
 
@@ -225,12 +228,13 @@ def _binary_measures(measures: Mapping[str, Measure]) -> dict[str, Measure]:
 
 
 def _collect_replies(
-    record: RunRecord, row_of: Mapping[str, int]
+    record: RunRecord, rows: Sequence[int]
 ) -> dict[int, list[tuple[str, str, bool]]]:
     """Prompts and replies of a chat model by row, the wrong ones first."""
     table = record.replies
     if table is None:
         return {}
+    row_of = dict(zip(record.measured.ids, rows, strict=True))
     replies: dict[int, list[tuple[str, str, bool]]] = {}
     for unit, prompt, reply, is_right in _reply_rows(table):
         if unit in row_of:

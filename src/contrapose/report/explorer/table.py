@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise, repeat
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from contrapose.arrays import find_distinct
 from contrapose.data import Example, ImageRef
 from contrapose.data.example_columns import ExampleMap
 from contrapose.data.video_frames import FrameImage
@@ -21,7 +20,7 @@ from contrapose.metrics import IntArray
 from contrapose.report.explorer.columns import ABSENT, RunColumns, build_columns, short_key
 from contrapose.report.run_examples import ALL, example_parts, find_cases
 from contrapose.results import RunRecord
-from contrapose.results.measures import tag_values
+from contrapose.results.measures import group_positions, tag_values
 
 MAX_TAG_VALUES = 300
 """Values of a tag up to which examples can be chosen by it."""
@@ -140,18 +139,7 @@ class ExampleTable:
                 self._case_of[rows[changed]] = -1
 
     def _group(self, values: Iterable[tuple[str, ...]]) -> dict[str, IntArray]:
-        distinct, index = find_distinct(list(values))
-        groups: dict[str, list[int]] = {}
-        for number, names in enumerate(distinct):
-            for name in names:
-                groups.setdefault(name, []).append(number)
-        order, bounds = np.argsort(index, kind="stable"), np.arange(len(distinct) + 1)
-        starts = np.searchsorted(index[order], bounds)
-        rows_of = [order[start:end] for start, end in pairwise(starts.tolist())]
-        return {
-            name: np.sort(np.concatenate([rows_of[number] for number in dict.fromkeys(numbers)]))
-            for name, numbers in groups.items()
-        }
+        return group_positions(list(values))
 
     def _group_tags(self) -> dict[str, dict[str, IntArray]]:
         names = dict.fromkeys(tag for record in self._records for tag in record.measured.tags)
