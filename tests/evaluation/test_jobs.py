@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 import contrapose as cp
 from contrapose.cli import console
-from contrapose.data import registry
+from contrapose.data import EditSet, Gallery, registry
+from contrapose.data.examples import EditQuery
 from contrapose.engine.pace import PLAN, format_seconds, report_phase, report_sentence
 from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.jobs import count_work
 from contrapose.evaluation.parts import EvalRequest
+from contrapose.evaluation.selection import Selection
 from tests.fakes import Fake, Tower, choices, made, pairs
 
 
@@ -122,3 +126,30 @@ def test_audits_and_diagnoses_have_a_plan_and_name_the_model() -> None:
     for number, model in enumerate(models, start=1):
         name = f"{number} of 2: {model} on scenes/swap-relation: "
         assert {f"{name}itc: images", f"{name}intervals"} <= set(said)
+
+
+def test_work_is_counted_for_every_shape_of_data() -> None:
+    some, others = pairs(), choices()
+    refs = tuple(dict.fromkeys(ref for example in some for ref in example.images))
+    texts = {text for example in some for text in example.texts}
+
+    def select_parts(**parts: Any) -> Selection:
+        card = made("two", "pairs", "2 × 2", some)
+        chosen = {name: (card, data) for name, data in parts.items()}
+        return Selection("two", len(parts) > 1, chosen, frozenset(), None)
+
+    alone = select_parts(a=some)
+    assert count_work(alone, "itc") == {"itc: captions": len(texts), "itc: images": len(refs)}
+    assert count_work(alone, "itm") == {"itm: pairs": 4 * len(some)}
+    assert count_work(alone, "blind") == {"blind: captions": len(texts)}
+    assert count_work(alone, "chat") is None
+    gallery = Gallery("g", refs[:3], ("cat", "dog"), ((0, 0),), templates=("a {}", "the {}"))
+    assert count_work(select_parts(g=gallery), "itm") is None
+    assert count_work(select_parts(g=gallery), "itc") == {"itc: captions": 4, "itc: images": 3}
+    both = select_parts(a=others, g=gallery)
+    assert count_work(both, "lm") == {"lm: pairs": sum(len(one.texts) for one in others)}
+    query = EditQuery("q", 0, "red", "blue", 0, 1, 1.0)
+    edits = EditSet(refs[:2], ("a red cube", "a blue cube"), (0, 1), (query,))
+    assert count_work(select_parts(e=edits), "itc:delta") == {
+        "itc: captions": 4, "itc: images": 2,
+    }  # fmt: skip

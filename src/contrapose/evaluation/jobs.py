@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from contrapose.data import DEV, Benchmark, Card, ComposedSet, EditSet, Gallery
+from contrapose.data import DEV, Benchmark, Card, ComposedSet, EditSet, Gallery, ImageRef
 from contrapose.data.example_columns import ExampleColumns
-from contrapose.data.video_clips import has_videos
+from contrapose.data.video_clips import VideoClip, has_videos
 from contrapose.engine import (
     ALL_EDIT_SCORES,
     EDIT_SCORES,
@@ -93,32 +93,49 @@ def estimate_jobs(jobs: Sequence[Job]) -> str:
 def count_work(selection: Selection, score: str) -> dict[str, int] | None:
     """Count images, captions or pairs that a score needs, by the labels of their requests.
 
-    None where that is only known as the job runs: replies of chat models, queries, priors.
+    None where that is only known as the job runs: replies of chat models, priors, pairs of
+    galleries, videos.
     """
-    images: set[object] = set()
+    images: set[ImageRef] = set()
     texts: set[str] = set()
     pairs = 0
     for _, data in selection.parts.values():
-        if isinstance(data, Gallery):
-            images.update(data.images)
-            texts.update(data.texts)
-            pairs += len(data.images) * len(data.texts)
-        elif isinstance(data, ExampleColumns):
-            images.update(data.refs)
-            texts.update(data.texts)
-            pairs += int(data.shapes().prod(axis=1).sum())
-        elif isinstance(data, list):
-            for example in data:
-                images.update(example.images)
-                texts.update(example.texts)
-                pairs += len(example.images) * len(example.texts)
-        else:
+        some, words = _list_inputs(data)
+        if any(isinstance(ref.source, VideoClip) for ref in some):
             return None
-    if score == "itc":
+        if isinstance(data, list):
+            pairs += sum(len(one.images) * len(one.texts) for one in data)
+        elif isinstance(data, ExampleColumns):
+            pairs += int(data.shapes().prod(axis=1).sum())
+        elif not score.startswith("itc"):
+            if len(selection.parts) == 1:
+                return None
+            continue  # such parts of a suite are asked with vectors alone
+        images.update(some)
+        texts.update(words)
+    if score.startswith("itc"):
         return {"itc: captions": len(texts), "itc: images": len(images)}
     if score in ("itm", *LIKELIHOOD_SCORES):
         return {f"{score}: pairs": pairs}
     return {"blind: captions": len(texts)} if score == "blind" else None
+
+
+def _list_inputs(data: PartData) -> tuple[Iterable[ImageRef], Iterable[str]]:
+    """Images and texts that a part gives to an encoder, each at least once."""
+    if isinstance(data, ExampleColumns):
+        return data.refs, data.texts
+    if isinstance(data, Gallery):
+        prompts = [
+            template.replace("{}", text) for text in data.texts for template in data.templates
+        ]
+        return data.images, prompts or data.texts
+    if isinstance(data, EditSet):
+        words = [word for query in data.queries for word in (query.source, query.target)]
+        return data.images, [*data.captions, *words]
+    if isinstance(data, ComposedSet):
+        return data.images, [text for query in data.queries for text in query.texts]
+    texts = [text for example in data for text in example.texts]
+    return [ref for example in data for ref in example.images], texts
 
 
 def describe_size(selection: Selection) -> str:
