@@ -23,7 +23,7 @@ from examples.boundaries import write_boundaries
 from tests.conftest import Cli
 from tests.fakes import Fake
 
-VIDEOS = 12
+VIDEOS = 8
 
 
 @pytest.fixture(scope="module")

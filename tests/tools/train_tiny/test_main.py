@@ -26,7 +26,7 @@ def same_precision() -> Iterator[None]:
 
 
 def arguments(out: Path, *more: str) -> list[str]:
-    numbers = ("--steps", "2", "--scenes", "16", "--batch", "8", "--workers", "1", "--probe", "2")
+    numbers = ("--steps", "2", "--scenes", "16", "--batch", "4", "--workers", "1", "--probe", "2")
     return ["--out", str(out), "--device", "cpu", *numbers, *more]
 
 
