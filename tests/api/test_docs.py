@@ -31,7 +31,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contrapose.diagnose.regions.DEFAULT_SUPERPIXELS", 3)
 
 
-SMALL = {"batch_size": 8, "examples": 3, "limit": 4, "scenes": 24, "steps": 2}
+SMALL = {"batch_size": 8, "examples": 3, "limit": 4, "scenes": 12, "steps": 2}
 
 
 def shrink(code: str) -> str:

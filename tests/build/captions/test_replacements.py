@@ -14,6 +14,7 @@ from contrapose.build.captions import (
 )
 from contrapose.build.captions.replacements import CONDITIONS, load_rules
 from studies.replace_parity import ARTICLE, Row, measure, rows_of
+from tests.evaluation.audit.benchmarks import copy_first
 
 ROWS = (
     ("relation", "kettle in kitchen", "kettle out of kitchen", "kettle within kitchen"),
@@ -171,11 +172,12 @@ def test_misses_are_sorted() -> None:
     assert [miss.why for miss in misses] == [ARTICLE]
 
 
-def test_parity_with_the_published_file(shared: Path) -> None:
-    """One row in twelve: the study reads them all."""
-    rows = list(rows_of(shared / "hard_positives"))
-    assert len(rows) == 27_443
-    rates, misses = measure(rows[::12])
+def test_parity_with_the_published_file(shared: Path, tmp_path: Path) -> None:
+    """One row in ten: the study reads them all."""
+    copy_first(shared / "hard_positives", tmp_path, step=10)
+    rows = list(rows_of(tmp_path))
+    assert len(rows) == 2745
+    rates, misses = measure(rows)
     assert rates["published"]["all"] >= 0.99
     assert rates["articles kept"]["all"] >= 0.997
     assert rates["articles kept"]["attribute"] >= 0.99

@@ -63,10 +63,11 @@ def winograd(path: Path, count: int = 4) -> Path:
     return write(path, rows)
 
 
-def copy_first(source: Path, target: Path, count: int) -> None:
-    """Write the first records of each of a benchmark's JSON files, lists or mappings."""
+def copy_first(source: Path, target: Path, count: int | None = None, step: int = 1) -> None:
+    """Write the first records, or every n-th one, of a benchmark's JSON files."""
     for file in source.glob("*.json"):
         records = json.loads(file.read_text(encoding="utf-8"))
         mapping = isinstance(records, dict)
-        first = dict(list(records.items())[:count]) if mapping else records[:count]
+        rows = list(records.items() if mapping else records)[::step][:count]
+        first = dict(rows) if mapping else rows
         (target / file.name).write_text(json.dumps(first), encoding="utf-8")

@@ -41,13 +41,19 @@ def by_index(
     if statistic.kinds is not None:
         columns = columns[statistic.kinds]
     codes = np.arange(len(columns)) if clusters is None else clusters
-    members = [np.flatnonzero(codes == code) for code in np.unique(codes)]
-    found = np.empty(resamples)
-    for r in range(resamples):
-        drawn = rng.integers(0, len(members), size=len(members))
-        index = drawn if clusters is None else np.concatenate([members[unit] for unit in drawn])
-        found[r] = statistic.formula(columns[index].sum(axis=0)[None])[0]
-    return found
+    members = np.argsort(codes, kind="stable")  # examples, unit after unit
+    _, firsts, sizes = np.unique(codes[members], return_index=True, return_counts=True)
+    found = []
+    for _ in range(0, resamples, 100):
+        drawn = rng.integers(0, len(sizes), size=(100, len(sizes)))
+        lengths = sizes[drawn].ravel()
+        ends = np.cumsum(lengths)
+        index = members[
+            np.arange(ends[-1]) + np.repeat(firsts[drawn].ravel() - ends + lengths, lengths)
+        ]
+        starts = np.concatenate([[0], ends[len(sizes) - 1 : -1 : len(sizes)]])
+        found.append(statistic.formula(np.add.reduceat(columns[index], starts)))
+    return np.concatenate(found)
 
 
 def agree(a: np.ndarray, b: np.ndarray) -> None:

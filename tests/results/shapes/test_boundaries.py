@@ -23,7 +23,7 @@ from examples.boundaries import write_boundaries
 from tests.conftest import Cli
 from tests.fakes import Fake
 
-VIDEOS = 8
+VIDEOS = 12
 
 
 @pytest.fixture(scope="module")
