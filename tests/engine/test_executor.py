@@ -132,7 +132,8 @@ def test_images_are_prepared_while_captions_are_read() -> None:
     )
     result = score_examples(context, "itc", pairs(2)).scores
     assert np.array_equal(result, score_examples(ScoringContext(Fake()), "itc", pairs(2)).scores)
-    assert reports == ["itc: captions 0", "itc: captions 4", "itc: images 0", "itc: images 4"]
+    scored = [report for report in reports if report.startswith("itc")]
+    assert scored == ["itc: captions 0", "itc: captions 4", "itc: images 0", "itc: images 4"]
 
 
 def test_captions_of_an_image_share_one_prepared_object() -> None:
