@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from contrapose.engine.score_types import Progress
-from contrapose.engine.storage import StorageBackend
-from contrapose.engine.store import AnswerStore, folder_name
+from contrapose.engine.storage import StorageBackend, folder_name
+from contrapose.engine.store import AnswerStore
 from contrapose.errors import ContraposeError
 from contrapose.files import digest
 from contrapose.models import Model

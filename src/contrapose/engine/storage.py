@@ -7,6 +7,8 @@ another name.
 
 from __future__ import annotations
 
+import hashlib
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -254,3 +256,11 @@ class UnwritableStoreError(InputError):
 
 def _other_cache() -> str:
     return f"pass {option('cache', 'DIR')} or {option('cache', False)}"
+
+
+def folder_name(text: str) -> str:
+    """Return a readable folder name, different for different texts."""
+    plain = re.sub(r"[^A-Za-z0-9.+-]+", "_", text).strip("._")[:48]
+    if plain == text:
+        return plain
+    return f"{plain}-{hashlib.blake2b(text.encode(), digest_size=6).hexdigest()}"

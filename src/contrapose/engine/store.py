@@ -14,8 +14,6 @@ indexed in blocks, so that no copy of a whole table is made.
 
 from __future__ import annotations
 
-import hashlib
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +26,7 @@ import numpy as np
 from contrapose.arrays import Ragged
 from contrapose.engine.pair_index import PairIds, PairIndex, pack_ids
 from contrapose.engine.part_files import encode_part, read_lists, read_part, release_memory
-from contrapose.engine.storage import StorageBackend, open_storage
+from contrapose.engine.storage import StorageBackend, folder_name, open_storage
 from contrapose.errors import DamageWarning
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.models.capabilities import UNSTORED
@@ -388,11 +386,3 @@ class AnswerStore:
         table = self.table(fingerprint, score)
         origins = [PartOrigin(0, newest)]
         return replace(table, _blocks=[], _parts=[], _origins=origins, _read=True)
-
-
-def folder_name(text: str) -> str:
-    """Return a readable folder name, different for different texts."""
-    plain = re.sub(r"[^A-Za-z0-9.+-]+", "_", text).strip("._")[:48]
-    if plain == text:
-        return plain
-    return f"{plain}-{hashlib.blake2b(text.encode(), digest_size=6).hexdigest()}"

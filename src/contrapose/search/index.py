@@ -27,7 +27,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contrapose.engine.store import folder_name
+from contrapose.engine.storage import folder_name
 from contrapose.errors import InputError, first_line, option
 from contrapose.files import (
     MalformedError,
