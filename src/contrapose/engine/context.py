@@ -49,12 +49,12 @@ from contrapose.engine.videos import prepare_video
 from contrapose.errors import InputError, option
 from contrapose.metrics import BoolArray, IntArray
 from contrapose.models import CropPreparer, Model, QuestionTemplate
-from contrapose.resize_crop import ResizeCrop
 from contrapose.scores import Skip, Skips, refusal_skip, unreadable_skip
 
 if TYPE_CHECKING:
     from contrapose.data.decoders import DecodeTask
     from contrapose.models.capabilities import ImageLike
+    from contrapose.resize_crop import ResizeCrop
 
 CachePolicy = Literal["reuse", "refresh", "only"]
 """Score what the store does not hold; score everything again; score nothing."""

@@ -22,7 +22,6 @@ from contrapose.engine.columns import ModelError
 from contrapose.errors import InputError
 from contrapose.metrics import BoolArray
 from contrapose.models import EncodedImage, ImageCacher, ImagePreparer, Model
-from contrapose.models.masking.images import hide_pixels, normalize_prepared
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -202,6 +201,8 @@ class PreparedCache:
 
     def normalize(self, model: ImagePreparer, name: str, image: Image) -> PreparedImage:
         """Prepare and normalize an image, or wait for the thread that does."""
+        from contrapose.models.masking.images import normalize_prepared
+
         return self._make_once(
             (name, True), lambda: normalize_prepared(model, self.prepare(model, name, image))
         )
@@ -256,6 +257,8 @@ def prepare_image(
     cache = PreparedCache() if cache is None else cache
     if isinstance(source, HiddenRegions) and source.filling.kind == ZERO:
         hidden = source.mask(image)
+        from contrapose.models.masking.images import hide_pixels
+
         return hide_pixels(model, cache.normalize(model, source.name, image), hidden)
     return cache.prepare(model, name, image)
 

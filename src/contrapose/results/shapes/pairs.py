@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from contrapose.metrics.pairs import LARGEST_GROUP
 from contrapose.results.measures import Better, DerivedMetric, Measure, measure_from_outcome
 from contrapose.results.shapes.base import AVERAGE, ChatMeasures, MeasureInput, Shape, ShapeMeasures
 from contrapose.results.shapes.comparisons import caption_debiasing, measure_wins
-from contrapose.scores.outcomes import ChoiceOutcomes
+from contrapose.scores import Answers
+
+if TYPE_CHECKING:
+    from contrapose.scores.outcomes import ChoiceOutcomes
 
 LOWER: Better = "lower"
 
@@ -21,8 +24,11 @@ Side = Literal["text", "image"]
 
 
 def _measure(question: MeasureInput) -> ShapeMeasures:
-    if isinstance(question.scores, ChoiceOutcomes):
-        return _measure_outcomes(question.scores, question.card)
+    if not isinstance(question.scores, Answers):
+        from contrapose.scores.outcomes import ChoiceOutcomes
+
+        if isinstance(question.scores, ChoiceOutcomes):
+            return _measure_outcomes(question.scores, question.card)
     frame, scores = question.answers.frame, question.answers.scores
     text = measure_wins(question, question.by_caption, "text")
     image = measure_wins(question, scores, "image")
