@@ -153,3 +153,23 @@ def test_work_is_counted_for_every_shape_of_data() -> None:
     assert count_work(select_parts(e=edits), "itc:delta") == {
         "itc: captions": 4, "itc: images": 2,
     }  # fmt: skip
+
+
+def test_many_short_phases_are_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    lines = console._ProgressLines(Console(file=stream, width=40))
+    report_sentence(lines, "plan: many jobs")
+    monkeypatch.setattr(console, "LINE_SECONDS", -1.0)
+    with report_phase(lines, "planning"):
+        pass
+    monkeypatch.setattr(console, "LINE_SECONDS", 10.0)
+    with report_phase(lines, "measuring"):
+        pass
+    lines.close()
+    assert stream.getvalue().splitlines() == ["Plan: many jobs", "Planning"]
+    report_sentence(lines, "estimate: soon")
+    lines.due = 0.0  # as after two seconds
+    with report_phase(lines, "measuring"):
+        pass
+    lines.close()
+    assert stream.getvalue().splitlines()[2:] == ["Estimate: soon"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import math
 import os
 import re
 import sys
@@ -211,13 +212,14 @@ def _show_bars(screen: Console) -> Iterator[Progress]:
 class _ProgressLines:
     """Progress callback that prints a plain line now and then, and at the end.
 
-    A phase is said when it has lasted for `PHASE_SECONDS` without a line; the plan and estimates,
-    before the next line.
+    A phase is said when it has lasted for `PHASE_SECONDS` without a line, and a short one when
+    there was no line for `LINE_SECONDS`; the plan and estimates, before the next line, and not later
+    than after `PHASE_SECONDS`.
     """
 
     def __init__(self, screen: Console):
         self.screen, self.start, self.last = screen, time.monotonic(), time.monotonic()
-        self.label = ""
+        self.label, self.said, self.due = "", time.monotonic(), math.inf
         self.waiting: list[str] = []
         self.timer: threading.Timer | None = None
 
@@ -226,17 +228,21 @@ class _ProgressLines:
         if what.startswith(SENTENCES):
             if done:
                 self.waiting.append(what)
+                self.due = min(self.due, now + PHASE_SECONDS)
                 self._start_timer()
             return
+        if now >= self.due:
+            self._say_waiting(only=SENTENCES)
         if total == 1:
             self.close()
-            if done == 0:
-                self.waiting.append(what)
-                self._start_timer()
-            else:
+            if done:
                 self._drop(what)
-                if self.waiting:  # the plan, still
-                    self._start_timer()
+            else:
+                self.waiting.append(what)
+            if now - self.said > LINE_SECONDS:  # many short phases
+                self._say_waiting()
+            if self.waiting:
+                self._start_timer()
             return
         if what != self.label or done == 0:
             self.close()
@@ -279,6 +285,7 @@ class _ProgressLines:
 
     def _say_waiting(self, only: tuple[str, ...] = ("",)) -> None:
         """Say the labels that wait, of those that begin in these ways."""
+        self.said, self.due = time.monotonic(), math.inf
         said = [text for text in self.waiting if text.startswith(only)]
         self.waiting = [text for text in self.waiting if text not in said]
         for text in map(printable, said):
