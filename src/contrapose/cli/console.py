@@ -213,8 +213,8 @@ class _ProgressLines:
     """Progress callback that prints a plain line now and then, and at the end.
 
     A phase is said when it has lasted for `PHASE_SECONDS` without a line, and a short one when
-    there was no line for `LINE_SECONDS`; the plan and estimates, before the next line, and not later
-    than after `PHASE_SECONDS`.
+    there was no line for `LINE_SECONDS`; the plan and estimates, before the next line, and after
+    `PHASE_SECONDS` at the latest.
     """
 
     def __init__(self, screen: Console):

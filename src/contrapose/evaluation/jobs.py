@@ -85,8 +85,8 @@ def estimate_jobs(jobs: Sequence[Job]) -> str:
         unknown |= dict.fromkeys(label.partition(":")[0] for label in labels)
     if not seconds:
         return "no earlier run tells how long that takes: the first batches will"
-    most = "less than 10 s" if seconds < 10 else f"at most about {format_seconds(seconds)}"
-    words = f"{most} at the pace of earlier runs"
+    most = f"at most about {format_seconds(seconds)}, less by what the cache holds,"
+    words = f"{'less than 10 s' if seconds < 10 else most} at the pace of earlier runs"
     return f"{words}, and {', '.join(unknown)} besides" if unknown else words
 
 
