@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -139,12 +140,15 @@ class ExampleMap(Mapping[str, Example]):
 
     Attributes:
         columns: the examples.
-        positions: position of each id.
     """
 
     def __init__(self, columns: ExampleColumns):
         self.columns = columns
-        self.positions = dict(zip(columns.ids, range(len(columns)), strict=True))
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Position of each id; made when it is first needed."""
+        return dict(zip(self.columns.ids, range(len(self.columns)), strict=True))
 
     def __getitem__(self, name: str) -> Example:
         return self.columns[self.positions[name]]
@@ -157,6 +161,8 @@ class ExampleMap(Mapping[str, Example]):
 
     def shapes(self, names: Sequence[str]) -> Positions:
         """(n, 2) number of images and of captions of these examples."""
+        if self.lists_exactly(names):
+            return self.columns.shapes()
         at = np.fromiter(map(self.positions.__getitem__, names), np.int64, len(names))
         return self.columns.shapes()[at]
 

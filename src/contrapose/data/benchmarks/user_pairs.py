@@ -23,9 +23,13 @@ from contrapose.files import (
     ProblemList,
     Problems,
     Record,
+    parse_json,
     parse_records,
     read_table_records,
 )
+
+LONGEST_LINE = 1 << 20
+"""Bytes of a first line up to which it is read by itself."""
 
 NEGATIVE_COLUMN = re.compile(r"negatives?(_\d+)?")
 
@@ -72,11 +76,25 @@ def is_gallery_file(path: Path) -> bool:
     """Whether the first record of a file has an image and a caption, and nothing to choose."""
     if path.suffix.lower() not in (".csv", ".tsv", ".jsonl"):
         return False
-    first = next(iter(read_table_records(path, ProblemList())), None)
-    if first is None or not isinstance(first.value, dict):
+    first = _read_first_line(path)
+    if first is None:
+        record = next(iter(read_table_records(path, ProblemList())), None)
+        first = None if record is None else record.value
+    if not isinstance(first, dict):
         return False
-    names = {name for name in first.value if not name.startswith("tag_")} - {"id", "split"}
+    names = {name for name in first if not name.startswith("tag_")} - {"id", "split"}
     return "image" in names and bool(names & {"caption", "captions"}) and len(names) == 2
+
+
+def _read_first_line(path: Path) -> Any:
+    """Value of the first line of a JSONL file; None where the file must be read to tell."""
+    if path.suffix.lower() != ".jsonl" or not path.is_file():
+        return None
+    try:
+        with path.open("rb") as stream:
+            return parse_json(stream.readline(LONGEST_LINE).decode("utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def gallery_benchmark(path: Path) -> Benchmark:
