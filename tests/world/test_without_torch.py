@@ -40,7 +40,10 @@ def test_other_modules_need_no_torch(tmp_path: Path) -> None:
     "arguments",
     ['["eval", "tiny", "--on", "scenes/add", "--no-cache"]', '["demo", "--out", "nowhere/at/all"]'],
 )
-def test_missing_torch_is_one_sentence(arguments: str, tmp_path: Path) -> None:
+def test_missing_torch_is_one_sentence(
+    arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the command names the checkout from where one is
     done = run(f"from contrapose.cli import main; main({arguments})", tmp_path)
     assert done.returncode == 2
     assert done.stderr.strip().endswith(f"{install_command('torch')}.")
