@@ -51,6 +51,8 @@ MAX_CELLS = 62
 LABELS = {"true": True, "false": False, "1": True, "0": False}
 """Words of the field `label`."""
 
+SPACED = ("\\", '" ', '"\t', '"\r', '"\n')
+
 TWO_OBJECTS = re.compile(r"}\s*,\s*{")
 
 
@@ -98,17 +100,17 @@ def _read_jsonl(text: str) -> tuple[Columns, int]:
     lines = text.count("\n") + 1
     _require(text.count("}\n{") == lines - 1 and TWO_OBJECTS.search(text) is None)
     listed = "[" + text.replace("\n", ",\n") + "]"
-    # In a text without backslashes and inner objects, no string holds a quote, and every `"key":`
-    # is a key of a record: if each is there as often as records have it, none has it twice.
-    plain = "\\" not in text and text.count("{") == lines
+    # In a text without backslashes, inner objects and space behind quotes, no string holds a quote,
+    # and every key of a record is a `"key":`: if there are as many as the records have, none has
+    # one twice.
+    plain = text.count("{") == lines and not any(some in text for some in SPACED)
     records = json.loads(listed, object_pairs_hook=None if plain else unique_keys)
     _require(len(records) == lines and set(map(type, records)) == {dict})
     orders = Counter(map(tuple, records))
     names = dict.fromkeys(chain.from_iterable(orders))
     if plain:
-        for name in names:
-            owners = sum(count for order, count in orders.items() if name in order)
-            _require(text.count(f'"{name}":') == owners)
+        keys = sum(count * len(order) for order, count in orders.items())
+        _require(text.count('":') == keys)
     if len(orders) == 1:
         columns = zip(*map(dict.values, records), strict=True)
         return dict(zip(names, columns, strict=True)), lines
