@@ -7,6 +7,7 @@ truncates has a content id of its own: its score is never taken for one of the f
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 FILES_PER_TASK = 32
 """Files that one thread reads in one task."""
+
+QUICK_FILE = 1e-4
+"""Seconds that a file takes which no other thread need read."""
 
 TOKEN_COUNTS = "tokens"  # noqa: S105 - a name in the store
 """Name of the table of token counts."""
@@ -82,13 +86,7 @@ def distinct_images(refs: Sequence[ImageRef]) -> DistinctImages:
     """Find the distinct images by content; unreadable ones are recorded as skips."""
     unique, unique_of = find_distinct(refs)
     files = [i for i, ref in enumerate(unique) if ref.source is None]
-    tasks = [
-        [unique[i] for i in files[k : k + FILES_PER_TASK]]
-        for k in range(0, len(files), FILES_PER_TASK)
-    ]
-    with ThreadPoolExecutor(IMAGE_WORKERS) as pool:
-        names = [name for some in pool.map(_content_ids, tasks) for name in some]
-    of_file = dict(zip(files, names, strict=True))
+    of_file = dict(zip(files, _hash_files([unique[i] for i in files]), strict=True))
     unreadable: dict[str, Skip] = {}
     position: dict[str, int] = {}
     kept: list[ImageRef] = []
@@ -103,6 +101,24 @@ def distinct_images(refs: Sequence[ImageRef]) -> DistinctImages:
             kept.append(ref)
         content[i] = position[name]
     return DistinctImages(kept, list(position), content[unique_of], unreadable)
+
+
+def _hash_files(refs: Sequence[ImageRef]) -> list[str | Skip]:
+    """Content ids of files, or skips.
+
+    Threads read them while the first ones say that reading takes long; small files that the system
+    holds in memory are read in less time than threads need to take turns.
+    """
+    tasks = [refs[k : k + FILES_PER_TASK] for k in range(0, len(refs), FILES_PER_TASK)]
+    names: list[str | Skip] = []
+    for number, task in enumerate(tasks):
+        start = time.perf_counter()
+        names += _content_ids(task)
+        if time.perf_counter() - start > QUICK_FILE * len(task):
+            with ThreadPoolExecutor(IMAGE_WORKERS) as pool:
+                rest = pool.map(_content_ids, tasks[number + 1 :])
+                return [*names, *(name for some in rest for name in some)]
+    return names
 
 
 def compute_text_ids(texts: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
@@ -74,7 +75,7 @@ def require_regular(path: Path) -> None:
         InputError: it is a pipe, a socket or a device.
     """
     try:
-        mode = path.stat().st_mode
+        mode = os.stat(path).st_mode  # noqa: PTH116 - quicker, where there are a million
     except (OSError, ValueError):
         return  # opening it says what is wrong
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):

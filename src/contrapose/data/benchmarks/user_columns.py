@@ -51,7 +51,7 @@ MAX_CELLS = 62
 LABELS = {"true": True, "false": False, "1": True, "0": False}
 """Words of the field `label`."""
 
-SPACED = ("\\", '" ', '"\t', '"\r', '"\n')
+NOT_PLAIN = ("\\", "\t", "\r", '" ')
 
 TWO_OBJECTS = re.compile(r"}\s*,\s*{")
 
@@ -98,12 +98,13 @@ def _read_jsonl(text: str) -> tuple[Columns, int]:
     """
     text = text.replace("\r\n", "\n").rstrip("\n")
     lines = text.count("\n") + 1
-    _require(text.count("}\n{") == lines - 1 and TWO_OBJECTS.search(text) is None)
+    one_each = text.count("{") == lines
+    _require(text.count("}\n{") == lines - 1 and (one_each or not TWO_OBJECTS.search(text)))
     listed = "[" + text.replace("\n", ",\n") + "]"
     # In a text without backslashes, inner objects and space behind quotes, no string holds a quote,
     # and every key of a record is a `"key":`: if there are as many as the records have, none has
     # one twice.
-    plain = text.count("{") == lines and not any(some in text for some in SPACED)
+    plain = one_each and not any(some in text for some in NOT_PLAIN)
     records = json.loads(listed, object_pairs_hook=None if plain else unique_keys)
     _require(len(records) == lines and set(map(type, records)) == {dict})
     orders = Counter(map(tuple, records))
