@@ -32,7 +32,25 @@ GEMMA_VOCABULARY = 256_000
 LOWERCASE_NOTE = "captions are lower-cased, as SigLIP 2 was trained"
 
 
-class DualEncoder(EncoderModel):
+class TextTower(EncoderModel):
+    """Base of models that embed captions by a text encoder of their own."""
+
+    @exact_inference
+    def embed_texts(self, texts: Sequence[str]) -> Tensor:
+        """Unit vectors (n, d) in float32.
+
+        Raises:
+            InputError: a caption is empty, or too long.
+        """
+        tokens = self._tokens(texts)
+        with self._zero_masked(texts, tokens):
+            return normalize_rows(self.network.get_text_features(**tokens).pooler_output)
+
+    def _text_network(self) -> Any:
+        return self.network.text_model
+
+
+class DualEncoder(TextTower):
     """Dual encoder: images and captions are embedded separately, score `itc` is the cosine."""
 
     def __init__(
@@ -60,20 +78,6 @@ class DualEncoder(EncoderModel):
         """Unit vectors (n, d) in float32."""
         output = self.network.get_image_features(**self._stack_images(images))
         return normalize_rows(output.pooler_output)
-
-    @exact_inference
-    def embed_texts(self, texts: Sequence[str]) -> Tensor:
-        """Unit vectors (n, d) in float32.
-
-        Raises:
-            InputError: a caption is empty, or too long.
-        """
-        tokens = self._tokens(texts)
-        with self._zero_masked(texts, tokens):
-            return normalize_rows(self.network.get_text_features(**tokens).pooler_output)
-
-    def _text_network(self) -> Any:
-        return self.network.text_model
 
 
 def _describe_scale(network: Any) -> str:

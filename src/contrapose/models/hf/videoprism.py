@@ -11,8 +11,9 @@ from torch import Tensor
 from transformers import VideoPrismClipModel
 
 from contrapose.models.exact import exact_inference, normalize_rows
-from contrapose.models.hf.base import EncoderModel, FixedFrames
+from contrapose.models.hf.base import FixedFrames
 from contrapose.models.hf.checkpoint import refuse_architectures
+from contrapose.models.hf.dual import TextTower
 from contrapose.models.hf.inputs import ImageInputs, TextInputs
 from contrapose.models.hf.vlm.processors import require_torchvision
 
@@ -59,7 +60,7 @@ class FrameInputs(ImageInputs):
         return super().mean if self.processor.do_normalize else (0.0, 0.0, 0.0)
 
 
-class VideoPrism(FixedFrames, EncoderModel):
+class VideoPrism(FixedFrames, TextTower):
     """VideoPrism: videos and captions are embedded separately, score `itc` is the cosine."""
 
     def __init__(self, checkpoint: Checkpoint):
@@ -93,17 +94,3 @@ class VideoPrism(FixedFrames, EncoderModel):
         """Unit vectors (n, d) in float32."""
         videos = self.network.get_video_features(pixel_values_videos=self._pixels(images))
         return normalize_rows(videos.pooler_output.flatten(1))
-
-    @exact_inference
-    def embed_texts(self, texts: Sequence[str]) -> Tensor:
-        """Unit vectors (n, d) in float32.
-
-        Raises:
-            InputError: a caption is empty, or too long.
-        """
-        tokens = self._tokens(texts)
-        with self._zero_masked(texts, tokens):
-            return normalize_rows(self.network.get_text_features(**tokens).pooler_output)
-
-    def _text_network(self) -> Any:
-        return self.network.text_model
