@@ -10,13 +10,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from PIL import Image
 
 from contrapose.models import Prompt, Reply
 from tests.fakes import Patch, patch
+from tests.web_server import listen
 
 Speaks = Callable[[Image.Image, str], str]
 
@@ -155,14 +156,6 @@ def serving(answer: Callable[[Mapping[str, Any]], Response]) -> Iterator[Server]
         def log_message(self, *_: object) -> None:
             pass
 
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    listening.daemon_threads = True
-    server.url = f"http://127.0.0.1:{listening.server_address[1]}/v1"
-    thread = threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with listen(Handler) as url:
+        server.url = f"{url}/v1"
         yield server
-    finally:
-        listening.shutdown()
-        thread.join()
-        listening.server_close()

@@ -158,16 +158,27 @@ def run_web_server() -> Iterator[WebServer]:
             else:
                 self.wfile.write(content)
 
-    class QuietServer(ThreadingHTTPServer):
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            pass  # a client that was killed
+    with listen(Handler) as url:
+        web.url = url
+        yield web
 
-    with QuietServer(("127.0.0.1", 0), Handler) as server:
-        web.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+
+class QuietServer(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # a client that was killed
+
+
+@contextmanager
+def listen(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """A server on a free port of this machine while the block runs; gives its address."""
+    with QuietServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
-            yield web
+            yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
             thread.join()

@@ -27,6 +27,7 @@ from contrapose.engine import (
     score_examples,
 )
 from contrapose.engine.context import build_embedding_requests
+from contrapose.engine.examples import _start_decoders
 from contrapose.engine.executor import (
     count_decoders,
 )
@@ -249,6 +250,26 @@ def test_images_of_a_later_run_are_decoded_early(photos: list[Example]) -> None:
     assert [batch.tried for batch in kept] == [2, 3, 3]
     assert not context.model.prepared  # type: ignore[attr-defined]
     assert len(context.skips.images) == 1
+
+
+def test_an_error_forgets_what_a_later_run_was_to_take(photos: list[Example]) -> None:
+    plan = plan_examples(photos[:3])
+    with LocalExecutor(1, processes=1) as local:
+        context = ScoringContext(Cropping(), executor=local)
+        _, images = build_embedding_requests(context, plan.images, plan.image_ids, plan.texts)
+        local.expect_images(3)
+        jobs: Any = [(Counting([[], [1]], broken=1), np.array([i])) for i in range(2)]
+        with pytest.raises(ZeroDivisionError):
+            local.run(jobs, lambda _, n: None, [(images, np.arange(3))])
+        assert not local.early
+
+
+def test_no_file_is_counted_where_no_decoder_would_start(photos: list[Example]) -> None:
+    class Untouched(list[Example]):
+        def __iter__(self) -> Any:
+            raise AssertionError
+
+    _start_decoders(ScoringContext(Cropping()), "itc", [Untouched(photos)])
 
 
 @pytest.mark.parametrize("filling", [Filling(), Filling("mean")])

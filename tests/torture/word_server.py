@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ from contrapose.models.capabilities import QuestionTemplate
 from contrapose.models.endpoint.client import RateLimit
 from contrapose.models.endpoint.served import ServedModel, ask_facts
 from contrapose.models.endpoint.settings import parse_settings
+from tests.web_server import listen
 
 END, END_TOKEN, IMAGE_TOKENS = "</s>", 2, [1, 3, 3, 3, 3]
 VOCABULARY = 30_000
@@ -216,15 +217,6 @@ def serve_words(seconds: float = 0.0) -> Iterator[WordServer]:
     """The server on a free port of this machine, while the block runs."""
     words = WordServer(seconds=seconds)
     handler = type("WordHandler", (_Handler,), {"words": words})
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    listening.daemon_threads = True
-    listening.request_queue_size = 128
-    words.url = f"http://127.0.0.1:{listening.server_address[1]}/v1"
-    thread = threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with listen(handler) as url:
+        words.url = f"{url}/v1"
         yield words
-    finally:
-        listening.shutdown()
-        thread.join()
-        listening.server_close()

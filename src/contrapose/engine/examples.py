@@ -7,6 +7,7 @@ their number. Everything is computed in blocks of bounded memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -36,6 +37,9 @@ MAX_CELLS = 1 << 23
 
 CACHED_CELLS = 1 << 18
 """The same where each is used once: what a processor's cache holds."""
+
+REFS_TO_COUNT = 16 * ENOUGH_IMAGES
+"""Images of examples among which files are counted before the work is planned."""
 
 LOGPROBS_COLUMN = "logprobs"
 """The column of token log-probabilities in the store."""
@@ -142,6 +146,7 @@ def _start_decoders(
     executor, model = context.executor, context.model
     if (
         not isinstance(executor, LocalExecutor)
+        or not executor.count_processes(ENOUGH_IMAGES)
         or not isinstance(model, CropPreparer)
         or model.resize_crop is None
         or context.cache_use == "only"
@@ -150,7 +155,8 @@ def _start_decoders(
     ):
         return
     files: set[object] = set()
-    for ref in (ref for part in parts for example in part for ref in example.images):
+    refs = (ref for part in parts for example in part for ref in example.images)
+    for ref in islice(refs, REFS_TO_COUNT):
         if ref.source is None and ref.cell is None:
             files.add(ref.path)
             if len(files) == ENOUGH_IMAGES:

@@ -163,11 +163,15 @@ class LocalExecutor:
         if pool is not None:
             pool.close()
 
+    def count_processes(self, images: int) -> int:
+        """Number of decoder processes for so many images of files."""
+        return count_decoders(images, self.workers) if self.processes is None else self.processes
+
     def expect_images(self, images: int) -> None:
         """Start decoder processes if they pay for so many images of files, and do not wait."""
         if self.decoders is not None:
             return
-        count = count_decoders(images, self.workers) if self.processes is None else self.processes
+        count = self.count_processes(images)
         if images and count:
             from contrapose.data.decoders import DecoderPool
 
@@ -195,6 +199,9 @@ class LocalExecutor:
                     if not isinstance(answer, PendingAnswer) or not answer.waits:
                         late = None
                         keep(work, answer)
+        except BaseException:
+            self.early.clear()  # no later run will take them
+            raise
         finally:
             prefetcher.cancel()
             pool.shutdown(cancel_futures=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -16,13 +17,13 @@ class CaptionInputs(Protocol):
         """Number of tokens of each caption before truncation."""
 
 
-class CaptionTokenCounter:
+class CaptionTokenCounter(ABC):
     """Model that counts the tokens of captions (`TokenCounter`) as its caption inputs do."""
 
     @property
+    @abstractmethod
     def caption_inputs(self) -> CaptionInputs:
         """Tokenizer of captions."""
-        raise NotImplementedError
 
     @property
     def context(self) -> int:

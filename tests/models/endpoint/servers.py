@@ -9,12 +9,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
+
+from tests.web_server import listen
 
 Answer = tuple[int, Any, Mapping[str, str]]
 """Status, body (JSON, or bytes as they are) and headers."""
@@ -188,14 +190,6 @@ def served(server: Serving) -> Iterator[Serving]:
         def log_message(self, *_: object) -> None:
             pass
 
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    listening.daemon_threads = True
-    server.url = f"http://127.0.0.1:{listening.server_address[1]}/v1"
-    thread = threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with listen(Handler) as url:
+        server.url = f"{url}/v1"
         yield server
-    finally:
-        listening.shutdown()
-        thread.join()
-        listening.server_close()
