@@ -26,7 +26,7 @@ class WebServer:
     URL`; `wrong` sends other bytes; `changed` answers as if the file were another one by now;
     `no range` ignores ranges; `chunked` and `no length` say no length; `slow` waits before every
     byte; `bad range` sends another range; `gated` is the hub's answer to who may not read;
-    `hang` waits until the fault is taken away.
+    `hang` waits until the fault is taken away; `close` ends the connection without an answer.
     """
 
     url: str = ""
@@ -88,6 +88,8 @@ def run_web_server() -> Iterator[WebServer]:
             while fault == "hang" and web.always.get(path) == "hang":
                 time.sleep(0.005)
             fault = fault.replace("hang", "")
+            if fault == "close":
+                return
             if fault == "gated":
                 self.send(403, b"no", {"X-Error-Code": "GatedRepo"})
             elif fault.startswith("status "):
@@ -113,6 +115,7 @@ def run_web_server() -> Iterator[WebServer]:
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(content))}.items():
                 self.send_header(name, value)
+            self.send_header("Connection", "close")
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(content)
@@ -140,6 +143,7 @@ def run_web_server() -> Iterator[WebServer]:
             elif fault != "no length":
                 self.send_header("Content-Length", str(len(content) - start))
             self.send_header("ETag", etag)
+            self.send_header("Connection", "close")
             for name, value in (more or {}).items():
                 self.send_header(name, value)
             self.end_headers()

@@ -311,6 +311,26 @@ def test_hub_that_drops_the_connection(web: WebServer, monkeypatch: pytest.Monke
     assert listed(open_source(source)) == WHOLE[:2]
 
 
+def test_hub_whose_list_comes_at_the_third_attempt(
+    web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = hub_source(web)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    web.faults["/api/datasets/owner/set"] = ["close", "status 503"]
+    assert listed(open_source(source)) == WHOLE[:2]
+    assert web.paths().count("/api/datasets/owner/set") == 3
+
+
+def test_hub_that_never_answers(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = hub_source(web)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    web.always["/api/datasets/owner/set"] = "close"
+    with pytest.raises(DownloadError, match="run the same again") as raised:
+        open_source(source)
+    assert raised.value.passing
+    assert web.paths().count("/api/datasets/owner/set") == downloader.TRIES
+
+
 def test_hub_with_wrong_bytes(web: WebServer) -> None:
     source = hub_source(web)
     web.always[f"/datasets/owner/set/resolve/{COMMIT}/data/swap_obj.json"] = "wrong"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -14,8 +15,8 @@ from typing import Any
 
 from contrapose.data.downloads import HubFiles
 from contrapose.errors import MissingExtraError, first_line
-from contrapose.files.download import FetchedFile, sha256_of
-from contrapose.files.web import DownloadError
+from contrapose.files.download import BACKOFF, TRIES, FetchedFile, sha256_of
+from contrapose.files.web import PASSING, DownloadError
 
 STAGING = ".hub"
 """Folder for downloads of the hub that are not verified yet."""
@@ -77,14 +78,16 @@ def list_hub_files(files: HubFiles, commit: str | None) -> list[HubFile]:
         GatedError: its terms are not accepted.
         DownloadError: there is no such repository, commit or file, or the hub cannot be reached.
     """
-    library = _library()
-    revision = files.revision or commit
-    try:
-        info = library.HfApi(endpoint=_endpoint()).dataset_info(
-            files.repo, revision=revision, files_metadata=True, token=_token()
-        )
-    except Exception as error:
-        raise _hub_error(files.repo, error) from None
+    api = _library().HfApi(endpoint=_endpoint())
+    info = _ask(
+        files.repo,
+        lambda: api.dataset_info(
+            files.repo,
+            revision=files.revision or commit,
+            files_metadata=True,
+            token=_token(),
+        ),
+    )
     listed = []
     for sibling in info.siblings or ():
         if any(fnmatchcase(sibling.rfilename, pattern) for pattern in files.patterns):
@@ -121,9 +124,10 @@ def download_hub_file(
     shown = {}
     if "tqdm_class" in signature(library.hf_hub_download).parameters:  # not in older versions
         shown["tqdm_class"] = _progress_class(progress)
-    try:
-        fetched = Path(
-            library.hf_hub_download(
+    fetched = Path(
+        _ask(
+            file.repo,
+            lambda: library.hf_hub_download(
                 file.repo,
                 file.name,
                 repo_type="dataset",
@@ -132,10 +136,9 @@ def download_hub_file(
                 endpoint=_endpoint(),
                 token=_token(),
                 **shown,
-            )
+            ),
         )
-    except Exception as error:
-        raise _hub_error(file.repo, error) from None
+    )
     size, digest = fetched.stat().st_size, sha256_of(fetched)
     if (file.size not in (None, size)) or (file.sha256 not in (None, digest)):
         shutil.rmtree(staging, ignore_errors=True)
@@ -146,6 +149,35 @@ def download_hub_file(
     path.parent.mkdir(parents=True, exist_ok=True)
     fetched.replace(path)
     return FetchedFile(size, digest)
+
+
+def _ask(repo: str, call: Callable[[], Any]) -> Any:
+    """Answer of the hub; a broken connection or a busy server is asked again.
+
+    Raises:
+        DownloadError: the hub refuses, or every attempt failed.
+    """
+    for attempt in range(TRIES):
+        try:
+            return call()
+        except Exception as error:
+            if attempt == TRIES - 1 or not _may_pass(error):
+                raise _hub_error(repo, error) from None
+            time.sleep(BACKOFF * 2**attempt)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether a failure of the hub's library is one of the network or of a busy server."""
+    cause = error.__cause__ or error
+    if isinstance(cause, _library().errors.OfflineModeIsEnabled):
+        return False
+    status = getattr(getattr(cause, "response", None), "status_code", None)
+    if status is not None:
+        return status in PASSING
+    return isinstance(cause, ConnectionError | TimeoutError) or type(cause).__module__.startswith(
+        ("httpx", "httpcore", "requests")
+    )
 
 
 def _token() -> str | None:
