@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from contrapose.api.catalog import benchmarks, load_benchmark, load_model, models, scores
     from contrapose.api.check import check_data, check_model
     from contrapose.api.compare import compare, compare_all
-    from contrapose.api.data import fetch_data, find_data, list_data, remove_data
+    from contrapose.api.data import fetch_data, find_data, list_data, remove_data, verify_data
     from contrapose.api.diagnose import diagnose
     from contrapose.api.evaluate import evaluate
     from contrapose.api.explain import explain
@@ -94,6 +94,7 @@ __all__ = [
     "serve",
     "tune",
     "tune_heads",
+    "verify_data",
     "view",
 ]
 
@@ -141,6 +142,7 @@ _MODULES = {
     "serve": "api.serve",
     "tune": "api.tune",
     "tune_heads": "api.tune_heads",
+    "verify_data": "api.data",
     "view": "api.view",
 }
 """Public name → the module that defines it."""

@@ -50,6 +50,23 @@ def test_fetch_list_where_and_remove(web: WebServer, cli: Cli, tmp_path: Path) -
     assert "no files of" in cli("data", "remove", "sugarcrepe", "--yes").refused()
 
 
+def test_verification_names_what_changed(web: WebServer, cli: Cli) -> None:
+    assert "data fetch" in cli("data", "verify", "sugarcrepe").refused()
+    folder = cp.fetch_data("sugarcrepe").folder
+    output = cli("data", "verify", "sugarcrepe", "--quiet")
+    assert (output.status, output.err) == (0, "")
+    assert "4 files" in output.out
+    image = folder / "val2017" / NAMES[0]
+    image.write_bytes(bytes([*image.read_bytes()[:-1], 0]))
+    output = cli("data", "verify", "sugarcrepe")
+    assert output.status == 1
+    assert f"val2017/{NAMES[0]} has another SHA-256" in output.out
+    assert "data fetch sugarcrepe" in output.err
+    assert list(cp.verify_data("sugarcrepe").changed) == [f"val2017/{NAMES[0]}"]
+    assert cli("data", "fetch", "sugarcrepe").status == 0
+    assert cli("data", "verify", "sugarcrepe").status == 0
+
+
 def test_removal_asks_first(web: WebServer, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = cp.fetch_data("sugarcrepe").folder
     monkeypatch.setattr("typer.confirm", lambda question: False)
@@ -99,7 +116,7 @@ def test_check_data_uses_the_cache(web: WebServer, cli: Cli) -> None:
 
 
 def test_functions_refuse_unknown_names(web: WebServer) -> None:
-    for function in (cp.fetch_data, cp.find_data, cp.remove_data):
+    for function in (cp.fetch_data, cp.verify_data, cp.find_data, cp.remove_data):
         with pytest.raises(InputError, match="sugarcrep"):
             function("sugarcrep")
     web.always["/data/swap_obj.json"] = "wrong"

@@ -1,4 +1,4 @@
-"""Data of benchmarks: `fetch_data`, `list_data`, `find_data` and `remove_data`."""
+"""Data of benchmarks: `fetch_data`, `verify_data`, `list_data`, `find_data` and `remove_data`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contrapose.errors import InputError
 
 if TYPE_CHECKING:
     from contrapose.data.cached_data import DataStatus, FetchReport
+    from contrapose.data.integrity import DataVerification
     from contrapose.engine import Progress
 
 
@@ -44,6 +45,35 @@ def fetch_data(
     from contrapose.data.fetch import fetch_source
 
     return fetch_source(find_source(benchmark), offline=offline, progress=progress)
+
+
+def verify_data(benchmark: str, *, progress: Progress | None = None) -> DataVerification:
+    """Compare the SHA-256 of every fetched file of a benchmark with its manifest.
+
+    Nothing is fetched or changed; `fetch_data` fetches again what this names.
+
+    Args:
+        benchmark: its name.
+        progress: called with a description, what is done and what there is to do.
+
+    Returns:
+        The folder, the number of files and bytes, and how each changed file differs.
+
+    Raises:
+        InputError: there is no such benchmark, or nothing of it is in the cache.
+
+    Example:
+        >>> import contrapose as cp
+        >>> cp.verify_data("eqben")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        contrapose.errors.InputError: eqben is not in the cache ...
+    """
+    from contrapose.data.cached_data import find_source
+    from contrapose.data.fetch import announce_on_stderr
+    from contrapose.data.integrity import verify_source
+
+    return verify_source(find_source(benchmark), announce=announce_on_stderr, progress=progress)
 
 
 def list_data() -> list[DataStatus]:

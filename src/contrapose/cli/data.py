@@ -1,4 +1,4 @@
-"""`contrapose data`: fetch benchmarks, list them, find and remove their folders."""
+"""`contrapose data`: fetch benchmarks, verify and list them, find and remove their folders."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from contrapose.cli.console import (
     show,
     show_progress,
 )
+from contrapose.errors import printable
 
 SOME_MISSING = 1
+MOST_NAMES = 20
+"""Changed files that are named one by one."""
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Fetch benchmarks.")
 
@@ -47,6 +50,34 @@ def fetch(
             missing = True
             error_console().print(describe_missing(report))
     if missing:
+        raise typer.Exit(SOME_MISSING)
+
+
+@app.command("verify")
+def verify(
+    names: Annotated[list[str], typer.Argument(help="The benchmarks' names.")],
+    quiet: options.Quiet = False,
+) -> None:
+    """Compare every fetched file with its digest; status 1 where one was changed."""
+    from contrapose.api.data import verify_data
+    from contrapose.data.downloads import format_size
+
+    changed = False
+    for name in dict.fromkeys(names):
+        with show_progress(quiet=quiet) as progress:
+            report = verify_data(name, progress=progress)
+        what = f"{name}: {report.files:,} files, {format_size(report.size)}, in {report.folder}"
+        if not report.changed:
+            typer.echo(printable(f"{what}: all are as they were fetched"))
+            continue
+        changed = True
+        typer.echo(printable(f"{what}: {len(report.changed):,} are not as they were fetched"))
+        for path, why in list(report.changed.items())[:MOST_NAMES]:
+            typer.echo(printable(f"  {path} {why}"))
+        if len(report.changed) > MOST_NAMES:
+            typer.echo(f"  and {len(report.changed) - MOST_NAMES:,} more")
+        error_console().print(f"contrapose data fetch {name} fetches these again.")
+    if changed:
         raise typer.Exit(SOME_MISSING)
 
 

@@ -126,12 +126,15 @@ class Manifest:
 
     Attributes:
         folder: the folder.
-        files: path below it → `url`, `size`, `sha256`, `date`; an archive that was unpacked also
-            has `entries`, the names that it left at the top of its folder `into`.
+        files: path below it → `url`, `size`, `sha256`, `mtime`, `date`; an archive that was
+            unpacked also has `entries`, the names that it left at the top of its folder `into`,
+            and `members`, its files with their size, SHA-256 and time.
         groups: entry of the card's download → paths of its files.
         commits: hub repository → the commit that was fetched.
         missing: path of an image that cannot be had → why.
         complete: whether all files and images were there when the last fetch ended.
+        changed: paths of `files` that count as not there, since they are not as they were fetched;
+            not written.
     """
 
     folder: Path
@@ -140,6 +143,7 @@ class Manifest:
     commits: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     complete: bool = False
+    changed: set[str] = field(default_factory=set)
 
     def write(self, source: DataSource) -> None:
         """Write it atomically."""
@@ -158,7 +162,7 @@ class Manifest:
     def has(self, path: str, url: str | None = None) -> bool:
         """Whether a file is there with the size it was fetched with, from this address if given."""
         entry = self.files.get(path)
-        if entry is None or (url is not None and entry["url"] != url):
+        if entry is None or path in self.changed or (url is not None and entry["url"] != url):
             return False
         if "entries" in entry:
             into = self.folder / entry["into"]
@@ -183,6 +187,13 @@ def read_manifest(folder: Path) -> Manifest:
             safe_join(folder, path)
             safe_join(folder, f"{entry.get('into') or '.'}/x")
             if not (isinstance(entry["url"], str) and isinstance(entry["size"], int)):
+                raise ValueError(path)
+            if "entries" in entry:
+                for name, (size, sha256, _) in entry["members"].items():
+                    safe_join(folder, f"{entry['into'] or '.'}/{name}")
+                    if not (isinstance(size, int) and isinstance(sha256, str)):
+                        raise ValueError(path)
+            elif not isinstance(entry["sha256"], str):
                 raise ValueError(path)
         return Manifest(
             folder,

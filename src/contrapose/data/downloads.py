@@ -7,9 +7,10 @@ records what it got.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import quote
 
 ArchiveFormat = Literal["zip", "tar"]
 """Format of an archive; a tar may be compressed by gzip, bzip2 or xz."""
@@ -217,3 +218,17 @@ FLICKR_DOWNLOAD = Manual(
     f"{KARPATHY_URL}/flickr30k_test.json",
 )
 """Flickr30k, whose images are given on request."""
+
+
+def image_urls(path: str, sources: Iterable[RemoteImages]) -> tuple[str, ...]:
+    """Addresses of an image by its path below the benchmark's folder; none where none is known."""
+    for images in sources:
+        prefix = f"{images.folder}/" if images.folder else ""
+        if path.startswith(prefix):
+            name = path.removeprefix(prefix)
+            stem = name.rpartition(".")[0] or name
+            return tuple(
+                url.replace("{name}", quote(name)).replace("{stem}", quote(stem))
+                for url in images.urls
+            )
+    return ()

@@ -18,6 +18,7 @@ from contrapose.data.downloads import Download, Manual, format_size
 from contrapose.data.examples import ComposedSet, EditSet, Gallery
 from contrapose.data.fetcher import Fetcher, Progress
 from contrapose.data.images import ImageRef
+from contrapose.data.integrity import check_files, is_annotation, names_of
 from contrapose.data.video_clips import VideoClip
 from contrapose.errors import InputError, hide_credentials, option, printable
 from contrapose.files import StrictProblems, resolve_name
@@ -51,7 +52,7 @@ def fetch_source(
     fetcher = Fetcher(source, _require_download(source), progress, announce)
     with fetch_lock(source.name, announce):
         fetcher.load()
-        fetcher.drop_damaged()
+        fetcher.compare()
         if not fetcher.has_files():
             _require_online(source, offline)
         fetcher.fetch_files()
@@ -60,6 +61,8 @@ def fetch_source(
         if wanted:
             _require_online(source, offline)
         fetcher.fetch_images(wanted)
+        for path in sorted(fetcher.manifest.changed):  # nothing names it any more
+            fetcher.forget(path)
         fetcher.record_images(refs)
         fetcher.manifest.complete = True
         fetcher.manifest.write(source)
@@ -77,12 +80,24 @@ def open_source(
     """
     fetcher = Fetcher(source, _require_download(source), progress, announce_on_stderr)
     fetcher.load()
+    check_files(source, fetcher.manifest, is_annotation, announce_on_stderr)
     if not fetcher.has_files():
         _require_online(source, offline)
         with fetch_lock(source.name, announce_on_stderr):
-            fetcher.load()
+            _load_again(fetcher)
             fetcher.fetch_files()
     return source.folder
+
+
+def _load_again(fetcher: Fetcher) -> None:
+    """Read the manifest under the lock; entries that were changed and not fetched since stay so."""
+    before = fetcher.manifest
+    fetcher.load()
+    fetcher.manifest.changed |= {
+        path
+        for path in before.changed
+        if fetcher.manifest.files.get(path, {}).get("date") == before.files[path]["date"]
+    }
 
 
 def find_fetched(source: DataSource) -> Path | None:
@@ -91,6 +106,7 @@ def find_fetched(source: DataSource) -> Path | None:
         return None
     fetcher = Fetcher(source, source.download, None, announce_on_stderr)
     fetcher.load()
+    check_files(source, fetcher.manifest, is_annotation, announce_on_stderr)
     return source.folder if fetcher.has_files() else None
 
 
@@ -118,7 +134,9 @@ def fetch_named_images(
     fetcher = Fetcher(source, _require_download(source), progress, announce_on_stderr)
     fetcher.load()
     refs = [ref for data in parts for ref in image_refs(data)]
-    if fetcher.wanted_images(refs):
+    names = names_of(source.folder, map(_ref_path, refs))
+    check_files(source, fetcher.manifest, names.__contains__, announce_on_stderr)
+    if fetcher.wanted_images(refs) or not fetcher.has_files():
         _require_online(source, offline)
         _fetch_wanted(fetcher, refs, complete)
     if fetcher.download.by_hand and refs:
@@ -132,15 +150,21 @@ def fetch_named_images(
 
 def _is_missing(ref: ImageRef) -> bool:
     """Whether the file of an image or of a video is not there."""
-    path = ref.source.path if isinstance(ref.source, VideoClip) else ref.path
+    path = _ref_path(ref)
     return path is not None and resolve_name(path) is None
+
+
+def _ref_path(ref: ImageRef) -> Path | None:
+    """File of an image or of a video; None for a generated image."""
+    return ref.source.path if isinstance(ref.source, VideoClip) else ref.path
 
 
 def _fetch_wanted(fetcher: Fetcher, refs: list[ImageRef], complete: bool) -> None:
     """Fetch images under the lock, and say which cannot be had."""
     source = fetcher.source
     with fetch_lock(source.name, announce_on_stderr):
-        fetcher.load()
+        _load_again(fetcher)
+        fetcher.fetch_files()
         wanted = fetcher.wanted_images(refs)
         before = len(fetcher.manifest.missing)
         fetcher.fetch_images(wanted)

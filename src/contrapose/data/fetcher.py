@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from contrapose.data.cached_data import (
     DataSource,
@@ -25,8 +24,8 @@ from contrapose.data.downloads import (
     Download,
     HubFiles,
     RemoteFile,
-    RemoteImages,
     describe_download,
+    image_urls,
 )
 from contrapose.data.hub import (
     STAGING,
@@ -37,6 +36,13 @@ from contrapose.data.hub import (
     list_hub_files,
 )
 from contrapose.data.images import ImageRef
+from contrapose.data.integrity import (
+    MISSING,
+    compare_files,
+    member_records,
+    modification_time,
+    store_times,
+)
 from contrapose.errors import InputError, option
 from contrapose.files import resolve_name
 from contrapose.files.archives import unpack_archive
@@ -100,18 +106,20 @@ class Fetcher:
         url = file.url if isinstance(file, RemoteFile) else None
         return bool(paths) and all(self.manifest.has(path, url) for path in paths or ())
 
-    def drop_damaged(self) -> None:
-        """Forget files whose bytes are not those that were fetched."""
-        for path, entry in list(self.manifest.files.items()):
-            file = self.source.folder / path
-            if not self.manifest.has(path):
-                if "entries" not in entry:
-                    file.unlink(missing_ok=True)
-                del self.manifest.files[path]
-            elif "entries" not in entry and sha256_of(file) != entry["sha256"]:
-                self.announce(f"{file} was changed since it was fetched; fetching it again.")
-                file.unlink()
-                del self.manifest.files[path]
+    def compare(self) -> None:
+        """Hash all files; those that are not as they were fetched count as not there."""
+        result = compare_files(self.manifest, hash_all=True, progress=self.progress)
+        store_times(self.manifest, result.times)
+        for path, why in result.changed.items():
+            if why != MISSING:
+                self.announce(f"{self.source.folder / path} {why}: changed since it was fetched.")
+
+    def forget(self, path: str) -> None:
+        """Delete a file that was changed and cannot be had again, and its entry."""
+        entry = self.manifest.files.pop(path, {})
+        self.manifest.changed.discard(path)
+        if entry and "entries" not in entry:
+            (self.source.folder / path).unlink(missing_ok=True)
 
     def say_what_comes(self) -> None:
         """Say once what is fetched, how much it is, and under which license."""
@@ -192,7 +200,7 @@ class Fetcher:
         self.manifest.files[path] |= {
             "into": into,
             "entries": list(unpacked.entries),
-            "members": unpacked.files,
+            "members": member_records(self.source.folder / into, unpacked.members),
             "unpacked": unpacked.size,
         }
         self.manifest.write(self.source)
@@ -223,10 +231,12 @@ class Fetcher:
     def _record(self, path: str, url: str, result: FetchedFile) -> None:
         self.fetched += 1
         self.manifest.missing.pop(path, None)
+        self.manifest.changed.discard(path)
         self.manifest.files[path] = {
             "url": url,
             "size": result.size,
             "sha256": result.sha256,
+            "mtime": modification_time(self.source.folder / path),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         }
 
@@ -268,7 +278,7 @@ class Fetcher:
             seen.add(ref.path)
             if ref.path.is_relative_to(self.source.folder):
                 path = ref.path.relative_to(self.source.folder).as_posix()
-                if urls := _image_urls(path, self.download.images):
+                if urls := image_urls(path, self.download.images):
                     yield path, urls
 
     def record_images(self, refs: Iterable[ImageRef]) -> None:
@@ -303,6 +313,7 @@ class Fetcher:
                 failures[path] = outcome
             else:
                 self.manifest.missing[path] = str(outcome)
+                self.forget(path)
             if self.progress is not None:
                 self.progress(f"{self.source.name}: images", done, len(wanted))
             if time.monotonic() - written > WRITE_SECONDS:
@@ -372,20 +383,6 @@ def _group(file: RemoteFile | HubFiles) -> str:
     if isinstance(file, RemoteFile):
         return file.url
     return f"hub:{file.repo}@{file.revision or ''}:{','.join(file.patterns)}"
-
-
-def _image_urls(path: str, sources: Iterable[RemoteImages]) -> tuple[str, ...]:
-    """Addresses of an image by its path below the benchmark's folder; none where none is known."""
-    for images in sources:
-        prefix = f"{images.folder}/" if images.folder else ""
-        if path.startswith(prefix):
-            name = path.removeprefix(prefix)
-            stem = name.rpartition(".")[0] or name
-            return tuple(
-                url.replace("{name}", quote(name)).replace("{stem}", quote(stem))
-                for url in images.urls
-            )
-    return ()
 
 
 def _link(copy: Path, target: Path) -> None:

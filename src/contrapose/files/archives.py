@@ -6,6 +6,7 @@ in their folder only when all of them are complete.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import stat
@@ -41,11 +42,13 @@ class UnpackedArchive:
         entries: names of the files and folders at the top, sorted.
         files: number of files.
         size: bytes of all of them.
+        members: path of a file below the folder → its size and SHA-256.
     """
 
     entries: tuple[str, ...]
     files: int
     size: int
+    members: dict[str, tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ def _write_members(
 ) -> UnpackedArchive:
     files = total = 0
     names: set[str] = set()
+    records: dict[str, tuple[int, str]] = {}
     members = _zip_members(archive, limit) if form == "zip" else _tar_members(archive)
     for member in members:
         parts = _safe_parts(archive, member.name)
@@ -118,23 +122,25 @@ def _write_members(
         target = folder.joinpath(*parts)
         target.parent.mkdir(parents=True, exist_ok=True)
         with member.open() as source, target.open("xb") as stream:
-            written = 0
+            written, digest = 0, hashlib.sha256()
             while block := source.read(1 << 20):
                 written += len(block)
                 if written > member.size:  # a header that says less than there is
                     raise InputError(
                         f"holds {member.name!r} with more bytes than it says.", file=archive
                     )
+                digest.update(block)
                 stream.write(block)
         if written < member.size:
             raise InputError(f"holds {member.name!r} with fewer bytes than it says.", file=archive)
+        records["/".join(parts)] = (written, digest.hexdigest())
         total += written
         if progress is not None:
             progress(total, None)
     if not files:
         raise InputError("holds no files.", file=archive)
     entries = tuple(sorted(entry.name for entry in folder.iterdir()))
-    return UnpackedArchive(entries, files, total)
+    return UnpackedArchive(entries, files, total, records)
 
 
 def _zip_members(archive: Path, limit: int) -> Iterator[_Member]:
