@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,31 @@ def test_debug_raises_it(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
     monkeypatch.setattr("contrapose.cli.console.output_console", fail)
     with pytest.raises(KeyError):
         main(words)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_in_a_sentence(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """Both signals raise KeyboardInterrupt, so that what has arrived is stored on the way out."""
+    before = signal.getsignal(signal.SIGTERM)
+    caught: list[BaseException] = []
+
+    def stop(*_: object, **__: object) -> None:
+        try:
+            assert signal.getsignal(number) != signal.SIG_DFL
+            signal.raise_signal(number)
+        except KeyboardInterrupt as interrupt:
+            caught.append(interrupt)
+            raise
+
+    monkeypatch.setattr("contrapose.cli.console.output_console", stop)
+    said = cli("list", "benchmarks")
+    assert said.status == 128 + number
+    assert said.err.startswith("contrapose: ")
+    assert "stored is kept" in said.err
+    assert len(caught) == 1
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")

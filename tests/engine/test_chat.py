@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ from contrapose.engine.chat_prompts import EQBEN, SUGARCREPE
 from contrapose.engine.columns import ModelError
 from contrapose.errors import InputError
 from contrapose.models import Prompt, Reply
+from contrapose.models.capabilities import mark_arrived
 from contrapose.models.endpoint import EndpointError
 from contrapose.models.hf.vlm import forward
 from tests.chatting import Chatter, knows, likes_the_first
@@ -101,20 +103,34 @@ def test_cache_use_only_and_refresh(tmp_path: Path) -> None:
     ) == {0}
 
 
+@dataclass
 class Stopping(Chatter):
-    """Answers two of every batch, then has no more."""
+    """Answers two of a batch, then has no more; gives these two again."""
+
+    error: type[BaseException] = EndpointError
+    kept: dict[str, Reply] = field(default_factory=dict)
 
     def reply(self, prompts: Sequence[Prompt]) -> list[Reply]:
+        if len(prompts) == 1:
+            return [self.kept.pop(prompts[0].text)]
         came = super().reply(prompts[:2])
-        raise EndpointError("the endpoint is down.", [*came, *(None for _ in prompts[2:])])
+        self.kept = {one.text: reply for one, reply in zip(prompts[:2], came, strict=True)}
+        stop = self.error("the endpoint is down.")
+        mark_arrived(stop, (0, 1))
+        raise stop
 
 
-def test_replies_before_an_endpoint_stops_are_stored(tmp_path: Path) -> None:
-    with pytest.raises(EndpointError, match="is down"):
-        ask(ScoringContext(Stopping(), AnswerStore(tmp_path)))
+@pytest.mark.parametrize("error", [EndpointError, KeyboardInterrupt])
+def test_replies_before_an_endpoint_stops_are_stored(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    first = Stopping(error=error)
+    with pytest.raises(error, match="is down"):
+        ask(ScoringContext(first, AnswerStore(tmp_path)))
     rest = Chatter()
-    ask(ScoringContext(rest, AnswerStore(tmp_path)))
+    sheet = ask(ScoringContext(rest, AnswerStore(tmp_path)))
     assert len(rest.asked) == 46
+    assert sheet.replies == ask(ScoringContext(Chatter())).replies
 
 
 class Strange(Chatter):

@@ -6,9 +6,10 @@ import hashlib
 import json
 import random
 import re
+import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from contrapose.engine import AnswerStore, ScoringContext, score_examples
 from contrapose.engine.chat_replies import parse_choice
 from contrapose.errors import ContraposeError, InputError
 from contrapose.files import download as downloader
@@ -25,6 +27,7 @@ from contrapose.models import Prompt, QuestionTemplate
 from contrapose.models.endpoint import EndpointError
 from contrapose.models.endpoint.served import ServedModel
 from tests.chatting import Response, said, serving
+from tests.fakes import choices
 from tests.models.endpoint.test_model import endpoint
 from tests.torture.conftest import Tally
 from tests.torture.mutations import (
@@ -36,7 +39,7 @@ from tests.torture.mutations import (
     change_value,
     time_limit,
 )
-from tests.torture.word_server import CUT, Fault, load_words, serve_words
+from tests.torture.word_server import CUT, Fault, WordServer, load_words, serve_words
 from tests.web_server import run_web_server
 
 CONTENT = bytes(range(256)) * 40
@@ -234,6 +237,81 @@ def test_a_slow_server(kind: str) -> None:
         with pytest.raises(EndpointError, match=r"no answer within 0\.1 seconds"):
             model.token_logprobs([Image.new("RGB", (8, 8))], ["a slow caption"])
         release.set()
+
+
+def stop_after(server: WordServer, count: int, stop: Callable[[], Fault]) -> None:
+    """Let a server answer so many requests for log-probabilities; `stop` answers the others."""
+    given: list[str] = []
+
+    def answer(path: str, request: Mapping[str, Any]) -> Fault | None:
+        if not {"prompt_logprobs", "logprob_token_ids", "return_logprob"} & request.keys():
+            return None
+        with server.lock:
+            given.append(path)
+            late = len(given) > count
+        return stop() if late else None
+
+    server.fault = answer
+
+
+STOPS = ("vqa", "vllm", 13), ("lm", "vllm", 30), ("lm", "sglang", 5), ("vqa", "sglang", 1)
+
+
+@pytest.mark.parametrize(("score", "kind", "count"), STOPS)
+def test_answers_before_a_server_goes_away_are_stored(
+    tmp_path: Path, score: str, kind: str, count: int, tally: Tally
+) -> None:
+    """Every answer that was given counts: the next run asks for the rest, and for nothing twice."""
+    examples = choices(12)
+    with serve_words() as server:
+        expected = score_examples(ScoringContext(load_words(server, kind)), score, examples)
+        server.scored.clear()
+        stop_after(server, count, lambda: (503, b"gone", {}))
+        model = load_words(server, kind, ",retries=0,parallel=8")
+        with pytest.raises(EndpointError, match="goes on from there"):
+            score_examples(ScoringContext(model, AnswerStore(tmp_path)), score, examples)
+        assert len(server.scored) == count
+        server.fault = lambda path, request: None
+        again = ScoringContext(load_words(server, kind, ",parallel=8"), AnswerStore(tmp_path))
+        answers = score_examples(again, score, examples)
+        assert np.array_equal(answers.scores, expected.scores)
+        assert len(server.scored) == len(set(server.scored)) == 36
+    tally.add("answers of servers that went away", count)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ctrl_c_with_requests_in_flight(tmp_path: Path, kind: str) -> None:
+    """The program waits for no answer, and what came is stored."""
+    examples, count, asked = choices(12), 11, threading.Semaphore(0)
+    release = threading.Event()
+
+    def hang() -> Fault:
+        asked.release()
+        release.wait(60)
+        return 503, b"", {}
+
+    def interrupt() -> None:
+        for _ in range(8):  # all threads of the client wait, so that each has read what it got
+            asked.acquire()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    presser = threading.Thread(target=interrupt, daemon=True)
+    with serve_words() as server:
+        stop_after(server, count, hang)
+        model = load_words(server, kind, ",retries=3,parallel=8,timeout=60")
+        presser.start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                score_examples(ScoringContext(model, AnswerStore(tmp_path)), "lm", examples)
+            assert not release.is_set()
+            presser.join()
+        finally:
+            release.set()
+        assert len(server.scored) == count
+        server.fault = lambda path, request: None
+        again = ScoringContext(load_words(server, kind, ",parallel=8"), AnswerStore(tmp_path))
+        score_examples(again, "lm", examples)
+        assert len(server.scored) == len(set(server.scored)) == 36
 
 
 def cut_positions(body: Any, cut: int) -> Any:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -91,6 +94,10 @@ BAD_INPUT = 2
 FAULT = 70
 """Exit status of an unexpected error, as BSD's `EX_SOFTWARE`."""
 
+INTERRUPTED = 128 + signal.SIGINT
+TERMINATED = 128 + signal.SIGTERM
+"""Exit statuses after Ctrl-C and after SIGTERM, as of a shell."""
+
 
 def _print_version(value: bool) -> None:
     if value:
@@ -122,13 +129,14 @@ def _show_warning(message: Any, category: type[Warning], *where: Any, **more: An
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; every failure ends in one sentence, and in a traceback with --debug.
 
-    An error that the user can fix has the status 2, a fault of the program the status 70.
+    An error that the user can fix has the status 2, a fault of the program the status 70. Ctrl-C
+    and SIGTERM end a command alike: what has arrived is stored first.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     accept_all_characters()
     try:
-        with command_line_names(words), warnings.catch_warnings():
+        with command_line_names(words), warnings.catch_warnings(), _stop_gently() as signals:
             warnings.simplefilter("always", DamageWarning)
             warnings.showwarning = _show_warning
             try:
@@ -153,7 +161,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _print_error(_describe_error(error))
         fixable = isinstance(error, ContraposeError | OSError | MemoryError)
         raise SystemExit(BAD_INPUT if fixable else FAULT) from None
+    if code == INTERRUPTED:
+        _print_error(
+            f"{'terminated' if signals else 'interrupted'}; everything that was stored is kept."
+        )
+        code = TERMINATED if signals else INTERRUPTED
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _stop_gently() -> Iterator[list[int]]:
+    """Let SIGTERM end the command as Ctrl-C does; the list holds the signals that came."""
+    came: list[int] = []
+    process = os.getpid()
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        if os.getpid() != process:  # a fork of this process, which stores nothing
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        came.append(number)
+        raise KeyboardInterrupt
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield came
+        return
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _show_usage_error(error: Any) -> None:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         CachePolicy as CachePolicy,
         ScoringContext as ScoringContext,
         build_blind_request as build_blind_request,
-        parse_question_template as parse_question_template,
     )
     from contrapose.engine.edits import (
         EditScores as EditScores,
@@ -85,6 +84,7 @@ if TYPE_CHECKING:
         describe_prior as describe_prior,
         has_pooling as has_pooling,
         parse_prior as parse_prior,
+        parse_question_template as parse_question_template,
         require_score as require_score,
         store_key as store_key,
     )
@@ -107,7 +107,7 @@ else:
         {
             "batches": "score_missing",
             "composed": "embed_composed score_composed",
-            "context": "CachePolicy ScoringContext build_blind_request parse_question_template",
+            "context": "CachePolicy ScoringContext build_blind_request",
             "edits": "EditScores edit_vectors embed_edits score_edits",
             "examples": "embed_distinct score_blind score_example_parts score_example_share "
             "score_examples score_pairs score_priors score_priors_ahead score_tokens",
@@ -121,7 +121,7 @@ else:
             "describe_fusion require_known_score",
             "score_types": "LIKELIHOOD_SCORES REQUIRED_CAPABILITY TEXT_ONLY_SCORES FolderImages "
             "NoiseImages OtherImages Prior Progress default_scores describe_prior has_pooling "
-            "parse_prior require_score store_key",
+            "parse_prior parse_question_template require_score store_key",
             "shards": "Shard ShardReport ShardSurvey parse_shard shard_device",
             "storage": "default_store_folder",
             "store": "AnswerStore",

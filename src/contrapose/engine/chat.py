@@ -23,14 +23,13 @@ from contrapose.engine.chat_prompts import (
     SideBySide,
     build_rounds,
 )
-from contrapose.engine.columns import Columns, ModelError, PendingColumns
+from contrapose.engine.columns import Columns, ModelError
 from contrapose.engine.context import ScoreRequest, ScoringContext
 from contrapose.engine.plan import ScoringPlan, count_tokens, distinct_images, plan_cells
 from contrapose.engine.score_names import CHAT
 from contrapose.errors import InputError
 from contrapose.metrics import IntArray
 from contrapose.models import Chat, Model, Prompt, Reply, TokenCounter
-from contrapose.models.endpoint import EndpointError
 from contrapose.scores import UNKNOWN_SKIP, Frame, Skip, build_frame
 
 
@@ -93,27 +92,6 @@ class _TurnRow:
     image: ImageRef
 
 
-class ChatRequest(ScoreRequest):
-    """Chat request; replies that came before an endpoint stopped are stored."""
-
-    def _call_model(self, pairs: list[list[int]], ready: Mapping[int, Any]) -> PendingColumns:
-        try:
-            return super()._call_model(pairs, ready)
-        except EndpointError as stop:
-            received = [
-                (pair, reply)
-                for pair, reply in zip(pairs, stop.replies, strict=False)
-                if reply is not None
-            ]
-            texts = [self.texts[j] for (_, j), _ in received]
-            self.table.add(
-                [self.image_ids[i] for (i, _), _ in received],
-                [self.text_ids[j] for (_, j), _ in received],
-                _reply_columns(texts, [reply for _, reply in received]),
-            )
-            raise
-
-
 def collect_replies(
     context: ScoringContext,
     template: ChatTemplate,
@@ -152,7 +130,7 @@ def collect_replies(
         np.repeat(np.arange(len(turns))[:, None], 2, axis=1),
     )
     context.skips.images.update(plan.unreadable)
-    request = ChatRequest(
+    request = ScoreRequest(
         context, CHAT, "chat: questions", context.table(CHAT),
         plan.images, plan.image_ids, plan.texts, plan.text_ids, plan.pairs,
         partial(_collect_columns, model),

@@ -7,6 +7,7 @@ itself, and captions of like length are batched together only to save padding.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -44,11 +45,12 @@ from contrapose.engine.memory import free_memory, is_out_of_memory
 from contrapose.engine.plan import ScoringPlan, compute_caption_ids, text_only_pairs
 from contrapose.engine.score_types import LIKELIHOOD_SCORES, NoiseImages, Prior, Progress, store_key
 from contrapose.engine.shards import Shard
-from contrapose.engine.store import AnswerStore, AnswerTable
+from contrapose.engine.store import AnswerStore, AnswerTable, stack_columns
 from contrapose.engine.videos import prepare_video
-from contrapose.errors import InputError, option
+from contrapose.errors import ContraposeError, InputError, option
 from contrapose.metrics import BoolArray, IntArray
 from contrapose.models import CropPreparer, Model, QuestionTemplate
+from contrapose.models.capabilities import arrived_positions
 from contrapose.scores import Skip, Skips, refusal_skip, unreadable_skip
 
 if TYPE_CHECKING:
@@ -111,25 +113,6 @@ class ScoringContext:
         return self.store.table(
             self.model.fingerprint, store_key(self.model, score, self.question) + suffix
         )
-
-
-def parse_question_template(text: str | None, answer: str | None) -> QuestionTemplate:
-    """Parse the question template and answer of `vqa`.
-
-    Raises:
-        InputError: `{}`, which stands for the caption, is not there exactly once, or the answer is
-            empty.
-    """
-    default = QuestionTemplate()
-    template = default.text if text is None else text
-    if template.count("{}") != 1:
-        raise InputError(
-            f"{option('question')} must hold {{}} once, where the caption goes; found {template!r}."
-        )
-    expected = default.answer if answer is None else answer.strip()
-    if not expected:
-        raise InputError(f"{option('answer')} must not be empty; left out it is Yes.")
-    return QuestionTemplate(template, expected)
 
 
 ModelCall = Callable[[list[Any], list[str]], PendingColumns]
@@ -308,11 +291,33 @@ class ScoreRequest:
     def _call_model(self, pairs: list[list[int]], ready: Mapping[int, Any]) -> PendingColumns:
         images = [ready[i] for i, _ in pairs] if self.has_images else []
         texts = [self.texts[j] for _, j in pairs]
-        columns = self.call(images if self.encoded is None else self.encoded.encode(images), texts)
+        try:
+            columns = self.call(
+                images if self.encoded is None else self.encoded.encode(images), texts
+            )
+        except BaseException as error:
+            arrived = [pairs[k] for k in arrived_positions(error)]
+            if arrived and len(pairs) > 1:
+                self._store_arrived(arrived, ready)
+            raise
         if callable(columns):
             return partial(self._wait, columns, texts)
         require_finite(columns, texts, self.context.model, self.score)
         return columns
+
+    def _store_arrived(self, pairs: list[list[int]], ready: Mapping[int, Any]) -> None:
+        """Store the answers that arrived before the call of their batch failed."""
+        images: list[str] = []
+        texts: list[str] = []
+        columns: list[Columns] = []
+        for pair in pairs:
+            with suppress(ContraposeError):  # a pair that is refused
+                answer = self._call_model([pair], ready)
+                columns.append(answer() if callable(answer) else answer)
+                images.append(self.image_ids[pair[0]])
+                texts.append(self.text_ids[pair[1]])
+        if columns:
+            self.table.add(images, texts, stack_columns(columns))
 
     def _wait(self, columns: Callable[[], Columns], texts: Sequence[str]) -> Columns:
         """Wait for the columns of a model call."""

@@ -239,6 +239,25 @@ def require_score(model: Model, score: str) -> None:
             require_side(model, side)
 
 
+def parse_question_template(text: str | None, answer: str | None) -> QuestionTemplate:
+    """Parse the question template and answer of `vqa`.
+
+    Raises:
+        InputError: `{}`, which stands for the caption, is not there exactly once, or the answer is
+            empty.
+    """
+    default = QuestionTemplate()
+    template = default.text if text is None else text
+    if template.count("{}") != 1:
+        raise InputError(
+            f"{option('question')} must hold {{}} once, where the caption goes; found {template!r}."
+        )
+    expected = default.answer if answer is None else answer.strip()
+    if not expected:
+        raise InputError(f"{option('answer')} must not be empty; left out it is Yes.")
+    return QuestionTemplate(template, expected)
+
+
 def store_key(model: Model, score: str, question: QuestionTemplate | None = None) -> str:
     """Return the score's key in the store, with everything that would change its value."""
     if score in ("lm", "blind"):

@@ -288,6 +288,21 @@ class Chat(Model, Protocol):
         """One reply per prompt, decoded greedily (temperature 0), a few tokens at most."""
 
 
+def mark_arrived(error: BaseException, positions: Sequence[int]) -> None:
+    """Mark on the error of a model call the inputs whose answers arrived before it.
+
+    The model keeps these answers. Called with one of the inputs alone, it gives its answer and
+    does not compute it again, so that an answer which costs money or minutes is not lost.
+    """
+    vars(error)["arrived"] = tuple(positions)
+
+
+def arrived_positions(error: BaseException) -> tuple[int, ...]:
+    """Positions of the inputs whose answers arrived before a model call failed; mostly none."""
+    positions: tuple[int, ...] = vars(error).get("arrived", ())
+    return positions
+
+
 PREVIEW_LENGTH = 40
 """Characters of a caption that an error shows."""
 

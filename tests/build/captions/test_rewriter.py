@@ -18,6 +18,7 @@ from contrapose.build.captions import (
 )
 from contrapose.build.captions.rewriter import TASKS, clean_reply
 from contrapose.models import Prompt, Reply
+from contrapose.models.capabilities import mark_arrived
 from contrapose.models.endpoint import EndpointError
 
 SYNONYM = ("rewrite-synonym",)
@@ -34,15 +35,23 @@ class Writer:
     batch_size: int = 2
     asked: list[str] = field(default_factory=list)
 
+    error: type[BaseException] = EndpointError
+    kept: dict[str, Reply] = field(default_factory=dict)
+
     def reply(self, prompts: Sequence[Prompt]) -> list[Reply]:
-        replies: list[Reply | None] = []
+        if len(prompts) == 1 and prompts[0].text in self.kept:
+            return [self.kept.pop(prompts[0].text)]
+        replies: list[Reply] = []
         for prompt in prompts:
             if self.after is not None and len(self.asked) >= self.after:
-                raise EndpointError("no more.", replies)
+                self.kept = {one.text: reply for one, reply in zip(prompts, replies, strict=False)}
+                stop = self.error("no more.")
+                mark_arrived(stop, range(len(replies)))
+                raise stop
             self.asked.append(prompt.text)
             assert prompt.images == ()
             replies.append(Reply(self.says(prompt.text)))
-        return [one for one in replies if one is not None]
+        return replies
 
 
 def caption_of(prompt: str) -> str:
@@ -111,10 +120,11 @@ def test_truncated_line_is_skipped(tmp_path: Path) -> None:
     assert last.asked == []
 
 
-def test_failure_keeps_replies(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [EndpointError, KeyboardInterrupt])
+def test_failure_keeps_replies(tmp_path: Path, error: type[BaseException]) -> None:
     captions = [f"A cow in a field with {n} trees." for n in range(5)]
-    with pytest.raises(EndpointError):
-        Rewriter(Writer(to_meadow, after=3), tmp_path).rewrites(captions, SYNONYM)
+    with pytest.raises(error, match="no more"):
+        Rewriter(Writer(to_meadow, after=3, error=error), tmp_path).rewrites(captions, SYNONYM)
     model = Writer(to_meadow)
     made = Rewriter(model, tmp_path).rewrites(captions, SYNONYM)
     assert len(model.asked) == 2

@@ -20,8 +20,9 @@ from PIL import Image
 
 from contrapose.errors import InputError
 from contrapose.models import Answerer, CardProvider, Chat, Prompt, QuestionTemplate, check_model
+from contrapose.models.capabilities import arrived_positions
 from contrapose.models.endpoint import EndpointError
-from contrapose.models.endpoint.client import EndpointClient, RateLimit
+from contrapose.models.endpoint.client import MAX_REPLY, EndpointClient, RateLimit
 from contrapose.models.endpoint.model import Endpoint
 from contrapose.models.endpoint.settings import parse_settings
 from tests.chatting import Response, Server, said, serving, shown
@@ -228,12 +229,35 @@ def test_what_came_before_it_stopped_is_not_lost() -> None:
 
     with serving(answer) as server:
         model = endpoint(server, "&parallel=1")
+        prompts = [prompt(f"q{i}") for i in range(5)]
         with pytest.raises(EndpointError) as stopped:
-            model.reply([prompt(f"q{i}") for i in range(5)])
-        got = [each and each.text.split()[0] for each in stopped.value.replies]
-        assert got[:3] == ["q0", "q1", None]
-        assert len(got) == 5
-        assert model.reply([prompt("q0")])[0].text.startswith("q0")  # it may be asked again
+            model.reply(prompts)
+        assert arrived_positions(stopped.value) == (0, 1)
+        sent = len(server.requests)
+        for i in (0, 1):
+            assert model.reply([prompts[i]])[0].text.startswith(f"q{i}")
+        assert len(server.requests) == sent == 3
+        model.reply([prompts[0]])  # it may be asked again
+        assert len(server.requests) == 4
+        with pytest.raises(EndpointError) as stopped:
+            model.answer_logprobs([Image.new("RGB", (4, 4))], ["q2"], QuestionTemplate("{}"))
+        assert arrived_positions(stopped.value) == ()
+
+
+def test_a_refused_prompt_costs_no_other_a_second_request() -> None:
+    def answer(request: Mapping[str, Any]) -> Response:
+        _, text = shown(request)
+        return Response(b"x" * (MAX_REPLY + 2)) if text == "q1" else echo(request)
+
+    prompts = [prompt(f"q{i}") for i in range(3)]
+    with serving(answer) as server:
+        model = endpoint(server, "&parallel=1")
+        with pytest.raises(InputError, match="longer than"):
+            model.reply(prompts)
+        assert [model.reply([prompts[i]])[0].text.split()[0] for i in (0, 2)] == ["q0", "q2"]
+        with pytest.raises(InputError, match="longer than"):
+            model.reply([prompts[1]])
+    assert len(server.requests) == 3
 
 
 def test_the_other_name_of_the_most_tokens() -> None:

@@ -15,7 +15,7 @@ from contrapose.build.captions.edits import Rewrite
 from contrapose.build.captions.verification import DoubtError, verify_one_word, verify_reordering
 from contrapose.errors import InputError, option
 from contrapose.models import Chat, Prompt, load_model
-from contrapose.models.endpoint import EndpointError
+from contrapose.models.capabilities import arrived_positions
 
 MAX_SWAP_WORDS = 15
 """Captions with fewer words than this are sent to be swapped, as in the paper."""
@@ -258,9 +258,10 @@ class Rewriter:
             batch = missing[start : start + size]
             try:
                 replies = self._model.reply([Prompt((), prompt) for prompt in batch])
-            except EndpointError as error:
-                came = zip(batch, error.replies, strict=False)
-                self._replies.add({one: reply.text for one, reply in came if reply is not None})
+            except BaseException as error:
+                arrived = [batch[k] for k in arrived_positions(error)]
+                kept = [self._model.reply([Prompt((), prompt)])[0].text for prompt in arrived]
+                self._replies.add(dict(zip(arrived, kept, strict=True)))
                 raise
             self.counts["asked"] += len(batch)
             self._replies.add(

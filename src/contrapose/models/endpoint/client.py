@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import io
 import os
 import random
 import time
@@ -12,19 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import partial
 from threading import Event, Lock
-from typing import Any, NoReturn, TypeVar, cast
+from typing import NoReturn, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qsl, quote, unquote, urlunsplit
-from urllib.request import (
-    HTTPHandler,
-    HTTPRedirectHandler,
-    HTTPSHandler,
-    OpenerDirector,
-    Request,
-    build_opener,
-)
+from urllib.request import Request
 
 from contrapose.errors import InputError
 from contrapose.models.capabilities import Reply
@@ -35,6 +26,7 @@ from contrapose.models.endpoint.protocol import (
     parse_reply,
 )
 from contrapose.models.endpoint.settings import EndpointSettings
+from contrapose.models.endpoint.transport import LONGEST_WAIT, Transport
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 60.0
@@ -97,9 +89,6 @@ def parse_retry_after(value: str | None) -> float:
 RETRY_STATUSES = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 """HTTP statuses after which a request is retried."""
 
-LONGEST_WAIT = 600.0
-"""Longest Retry-After that is obeyed, in seconds."""
-
 TOKEN_LIMIT, NEW_TOKEN_LIMIT = "max_tokens", "max_completion_tokens"
 """Field of the most tokens of a reply: of nearly all servers, and of OpenAI's newer models."""
 
@@ -137,13 +126,6 @@ class TokenLimitNameError(Exception):
     """The server expects the token limit under its other field name."""
 
 
-class _NoRedirect(HTTPRedirectHandler):
-    """Redirect handler that follows none, since a redirect would leak the key."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Follow no redirect, so that it becomes an HTTP error."""
-
-
 MAX_REPLY = 8 << 20
 """Most bytes of a response that are read."""
 
@@ -153,72 +135,6 @@ MAX_ERROR = 64 << 10
 CHAT_PATH = "/chat/completions"
 
 R = TypeVar("R")
-
-
-class _DeadlineReader(io.RawIOBase):
-    """Reader of a socket that fails at a deadline, however slowly the bytes drip in."""
-
-    def __init__(self, raw: io.RawIOBase, sock: Any, deadline: float):
-        self._raw, self._socket, self._deadline = raw, sock, deadline
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        """Read what is there, waiting no longer than the deadline."""
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._socket.settimeout(left)
-        return cast("int | None", self._raw.readinto(buffer))
-
-    def close(self) -> None:
-        """Close the socket's reader."""
-        self._raw.close()
-        super().close()
-
-
-class _DeadlineResponse(http.client.HTTPResponse):
-    """Response, from its status line on, that must have arrived at a deadline."""
-
-    def __init__(self, sock: Any, *arguments: Any, deadline: float, **options: Any):
-        super().__init__(sock, *arguments, **options)
-        self.fp = io.BufferedReader(_DeadlineReader(self.fp.detach(), sock, deadline))
-
-
-class _DeadlineConnection(http.client.HTTPConnection):
-    """Connection whose timeout is for everything: connecting, sending, and the whole response."""
-
-    def __init__(self, *arguments: Any, **options: Any):
-        super().__init__(*arguments, **options)
-        self._deadline = time.monotonic() + float(self.timeout or LONGEST_WAIT)
-        self.response_class = partial(_DeadlineResponse, deadline=self._deadline)  # type: ignore[assignment]
-
-    def connect(self) -> None:
-        """Connect; sending has the time that is left."""
-        super().connect()
-        self.sock.settimeout(max(self._deadline - time.monotonic(), 0.001))
-
-
-class _DeadlineSecureConnection(_DeadlineConnection, http.client.HTTPSConnection):
-    """Connection by TLS whose timeout is for everything."""
-
-
-class _DeadlineHandler(HTTPHandler):
-    """Handler that opens connections with a deadline."""
-
-    def http_open(self, req: Request) -> Any:
-        """Open a plain connection."""
-        return self.do_open(_DeadlineConnection, req)
-
-
-class _DeadlineSecureHandler(HTTPSHandler):
-    """Handler that opens TLS connections with a deadline."""
-
-    def https_open(self, req: Request) -> Any:
-        """Open a TLS connection."""
-        return self.do_open(_DeadlineSecureConnection, req)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +156,17 @@ class EndpointClient:
     path: str = CHAT_PATH
     max_reply: int = MAX_REPLY
     refusals: frozenset[int] = frozenset()
-    _opener: OpenerDirector = field(
-        default_factory=lambda: build_opener(_NoRedirect, _DeadlineHandler, _DeadlineSecureHandler)
-    )
+    _transport: Transport = field(default_factory=Transport)
+
+    def begin(self) -> None:
+        """Allow requests, also after a stop."""
+        self._transport.begin()
+        self.stop.clear()
+
+    def abort(self) -> None:
+        """Send no further request, and break off those that wait for a response."""
+        self.stop.set()
+        self._transport.abort()
 
     def send(self, body: bytes) -> Reply:
         """Send a chat request with retries and return the reply; a refusal is a reply too.
@@ -276,9 +200,9 @@ class EndpointClient:
         """
         reason = "nothing was sent"
         for tried in range(self.settings.retries + 1):
+            self.rate_limit.wait()
             if self.stop.is_set():
                 raise EndpointError("nothing more is asked.")
-            self.rate_limit.wait()
             try:
                 return self._send_once(body, parse)
             except _RetryError as again:
@@ -298,7 +222,7 @@ class EndpointClient:
     def _send_once(self, body: bytes | None, parse: Callable[[bytes], R]) -> R:
         request = Request(self._address(), body, self._headers())  # noqa: S310
         try:
-            with self._opener.open(request, timeout=self.settings.timeout) as response:
+            with self._transport.open(request, self.settings.timeout) as response:
                 content = response.read(self.max_reply + 1)
             if len(content) > self.max_reply:
                 raise InputError(

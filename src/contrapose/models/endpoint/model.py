@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from threading import Event
+from queue import SimpleQueue
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from contrapose.errors import InputError, option
-from contrapose.models.capabilities import ModelCard, Prompt, QuestionTemplate, Reply, check_pairs
+from contrapose.models.capabilities import (
+    ModelCard,
+    Prompt,
+    QuestionTemplate,
+    Reply,
+    check_pairs,
+    mark_arrived,
+)
 from contrapose.models.endpoint.client import (
     NEW_TOKEN_LIMIT,
     TOKEN_LIMIT,
@@ -34,6 +43,12 @@ if TYPE_CHECKING:
     from contrapose.models.capabilities import AnyImage
 
 T = TypeVar("T")
+AnswerKey = tuple[tuple[int, ...], str]
+"""Name of a request: ids of its images, and its words."""
+
+ABORT_SECONDS = 1.0
+"""Seconds that requests in flight have to end when the program is interrupted."""
+
 NOISE_SIDE = 336
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
@@ -71,7 +86,7 @@ class Endpoint:
             settings, rate_limit or RateLimit(settings.rpm, sleep=stop.wait), stop
         )
         self._limit_name = TOKEN_LIMIT
-        self._spare: dict[tuple[int, str], tuple[Any, Reply]] = {}
+        self._kept: dict[AnswerKey, tuple[Any, Any]] = {}
 
     @property
     def card(self) -> ModelCard:
@@ -89,9 +104,13 @@ class Endpoint:
         """One reply per prompt; several requests run in parallel.
 
         Raises:
-            EndpointError: the endpoint failed; holds the replies so far.
+            InputError: the endpoint refuses a prompt.
+            EndpointError: the endpoint failed. Prompts whose replies arrived are marked on it, and
+                are not sent again when the next call asks for one of them alone.
         """
-        return self._send_all(prompts, first=False)
+        keys = [(tuple(map(id, prompt.images)), prompt.text) for prompt in prompts]
+        calls = [partial(self._send, prompt, first=False) for prompt in prompts]
+        return self._answer_all(keys, prompts, calls)
 
     def answer_logprobs(
         self, images: Sequence[AnyImage], texts: Sequence[str], question: QuestionTemplate
@@ -110,19 +129,16 @@ class Endpoint:
         if not all(text.strip() for text in texts):
             raise InputError("a caption is empty.")
         check_pairs(self.name, images, texts)
-        pairs = list(zip(images, texts, strict=True))
-        keys = [(id(image), question.about(text)) for image, text in pairs]
-        if len(keys) == 1 and keys[0] in self._spare:  # sent alone after its batch was refused
-            replies = [self._spare.pop(keys[0])[1]]
-        else:
-            prompts = [Prompt((cast(Any, image),), question.about(text)) for image, text in pairs]
-            replies = self._send_all(prompts, first=True)
-        try:
-            logprobs = [answer_logprob(reply, question.answer, self.name) for reply in replies]
-        except InputError:
-            if len(keys) > 1:
-                self._spare = dict(zip(keys, zip(images, replies, strict=True), strict=True))
-            raise
+        asked = [question.about(text) for text in texts]
+        keys = [
+            ((id(image),), f"{question.answer}\0{text}")
+            for image, text in zip(images, asked, strict=True)
+        ]
+        calls = [
+            partial(self._answer_logprob, Prompt((cast(Any, image),), text), question.answer)
+            for image, text in zip(images, asked, strict=True)
+        ]
+        logprobs = self._answer_all(keys, images, calls)
         # An array instead of a tensor, so that an endpoint needs no torch.
         return cast("Tensor", np.array(logprobs, dtype=np.float64))
 
@@ -138,46 +154,111 @@ class Endpoint:
         pixels = np.clip(drawn * CLIP_STD + CLIP_MEAN, 0, 1) * 255
         return [Image.fromarray(array.round().astype(np.uint8)) for array in pixels]
 
-    def _send_all(self, prompts: Sequence[Prompt], *, first: bool) -> list[Reply]:
-        outcomes = self._run_all([partial(self._send, prompt, first) for prompt in prompts])
-        for outcome in outcomes:
-            if isinstance(outcome, InputError):
-                raise outcome
-        return [outcome for outcome in outcomes if not isinstance(outcome, InputError)]
+    def _answer_all(
+        self, keys: Sequence[AnswerKey], inputs: Sequence[Any], calls: Sequence[Callable[[], T]]
+    ) -> list[T]:
+        """Results of calls; where some fail, those of the others are kept for calls alone.
 
-    def _run_all(self, calls: Sequence[Callable[[], T]]) -> list[T | InputError]:
-        """Run calls that send requests, some at a time; a refusal takes the place of its result.
+        Args:
+            keys: name of each call.
+            inputs: objects whose ids the names hold; kept as long as the results.
+            calls: send one request each.
 
         Raises:
-            EndpointError: the endpoint failed; holds the results so far.
+            InputError: the endpoint refuses a request.
+            EndpointError: the endpoint failed. The calls whose results arrived are marked.
         """
-        if not calls:
-            return []
-        pool = ThreadPoolExecutor(min(self.settings.parallel, len(calls)))
-        outcomes: list[T | InputError | None] = []
-        stopped: EndpointError | None = None
-        try:
-            for future in [pool.submit(call) for call in calls]:
+        kept = self._take_kept(keys)
+        outcomes: list[T | InputError | None] = [kept]
+        if kept is None:
+            outcomes = [None] * len(calls)
+            try:
+                self._run_all(calls, outcomes)
+            except BaseException as error:
+                arrived = [
+                    k
+                    for k, outcome in enumerate(outcomes)
+                    if not (outcome is None or isinstance(outcome, InputError))
+                ]
+                self._kept = {keys[k]: (inputs[k], outcomes[k]) for k in arrived}
+                mark_arrived(error, arrived)
+                raise
+        refusal = next((item for item in outcomes if isinstance(item, InputError)), None)
+        if refusal is not None:
+            if len(keys) > 1:
+                kept_inputs = zip(inputs, outcomes, strict=True)
+                self._kept = dict(zip(keys, kept_inputs, strict=True))
+            raise refusal
+        return cast("list[T]", outcomes)
+
+    def _take_kept(self, keys: Sequence[AnswerKey]) -> Any:
+        """Result of a single call that was kept when its batch failed; None where there is none."""
+        if len(keys) == 1 and keys[0] in self._kept:
+            return self._kept.pop(keys[0])[1]
+        self._kept = {}
+        return None
+
+    def _run_all(
+        self,
+        calls: Sequence[Callable[[], T]],
+        outcomes: list[T | InputError | None] | None = None,
+    ) -> list[T | InputError]:
+        """Run calls that send requests, some at a time; a refusal takes the place of its result.
+
+        The threads are daemons: a program that is interrupted does not wait for the server.
+
+        Args:
+            calls: the calls.
+            outcomes: filled as results arrive; those of calls that failed stay None.
+
+        Raises:
+            EndpointError: the endpoint failed.
+        """
+        outcomes = [None] * len(calls) if outcomes is None else outcomes
+        left = deque(range(len(calls)))
+        ended: SimpleQueue[BaseException | None] = SimpleQueue()
+        stop = self._client.stop
+
+        def work() -> None:
+            while not stop.is_set():
                 try:
-                    outcomes.append(future.result())
-                except EndpointError as error:
-                    stopped = stopped or error
-                    outcomes.append(None)
-                    self._client.stop.set()
-                except InputError as error:
-                    outcomes.append(error)
+                    number = left.popleft()
+                except IndexError:
+                    break
+                try:
+                    outcomes[number] = calls[number]()
+                except InputError as refusal:
+                    outcomes[number] = refusal
+                except BaseException as error:
+                    ended.put(error)
+                    stop.set()
+                    return
+            ended.put(None)
+
+        threads = [
+            Thread(target=work, daemon=True) for _ in range(min(self.settings.parallel, len(calls)))
+        ]
+        self._client.begin()
+        try:
+            for thread in threads:
+                thread.start()
+            errors = [ended.get() for _ in threads]
         except BaseException:
-            self._client.stop.set()
+            self._client.abort()
+            until = time.monotonic() + ABORT_SECONDS
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join(max(0.0, until - time.monotonic()))
             raise
-        finally:
-            pool.shutdown(cancel_futures=True)
-            self._client.stop.clear()
-        if stopped is not None:
-            replies = [item if isinstance(item, Reply) else None for item in outcomes]
-            raise EndpointError(stopped.message, replies)
+        first = next((error for error in errors if error is not None), None)
+        if first is not None:
+            raise first
         return [outcome for outcome in outcomes if outcome is not None]
 
-    def _send(self, prompt: Prompt, first: bool) -> Reply:
+    def _answer_logprob(self, prompt: Prompt, answer: str) -> float:
+        return answer_logprob(self._send(prompt, first=True), answer, self.name)
+
+    def _send(self, prompt: Prompt, *, first: bool) -> Reply:
         try:
             return self._client.send(
                 encode_request(prompt, self.settings, first=first, limit_name=self._limit_name)

@@ -24,14 +24,11 @@ class EndpointError(ContraposeError):
     """Final failure of an endpoint: down, too slow, or refusing the key or the model.
 
     It is no `InputError`: that is the fault of one prompt, after which the others are still sent.
-
-    Attributes:
-        replies: replies to the prompts of the failed call; None for those without one.
+    Answers that arrived before it are marked on it (`capabilities.mark_arrived`).
     """
 
-    def __init__(self, message: str, replies: Sequence[Reply | None] = ()):
+    def __init__(self, message: str):
         self.message = message
-        self.replies = tuple(replies)
         super().__init__(message)
 
 

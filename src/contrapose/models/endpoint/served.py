@@ -209,7 +209,6 @@ class ServedModel(CaptionTokenCounter, Endpoint):
         self.lm_tokens = f"caption+end|{prompts.identity}"
         self._facts, self._processor = facts, processor
         self._server = self._connect()
-        self._outcomes: dict[tuple[int, str], tuple[Any, list[float] | InputError]] = {}
         used = self._server.count_prompt(self._request(self._noise_url(), prompts.prompt))
         room = LONGEST_CAPTION
         if facts.context is not None:  # one token is generated
@@ -273,7 +272,7 @@ class ServedModel(CaptionTokenCounter, Endpoint):
         more = len(prompts.tail) - len(self.prompts.tail)
         prompts.context = self.context if more <= 0 else max(2, self.context - more)
         model = copy(self)
-        model.prompts, model._outcomes = prompts, {}
+        model.prompts, model._kept = prompts, {}
         model.lm_tokens = f"caption+end|{prompts.identity}"
         return model
 
@@ -322,11 +321,11 @@ class ServedModel(CaptionTokenCounter, Endpoint):
     ) -> list[list[float]]:
         """Log-probabilities of replies, given as question, reply and its tokens."""
         keys = [
-            (id(image), f"{question}\0{reply}")
+            ((id(image),), f"{question}\0{reply}")
             for image, (question, reply, _) in zip(images, turns, strict=True)
         ]
-        if len(keys) == 1 and keys[0] in self._outcomes:  # alone after its batch was refused
-            return _unwrap([self._outcomes.pop(keys[0])[1]])
+        if len(keys) == 1 and keys[0] in self._kept:  # alone after its batch failed
+            return self._answer_all(keys, images, ())
         distinct = {id(image): image for image in images}
         encoded = self._run_all([partial(encode_urls, image) for image in distinct.values()])
         urls = dict(zip(distinct, _unwrap(encoded), strict=True))
@@ -334,11 +333,8 @@ class ServedModel(CaptionTokenCounter, Endpoint):
             self._request(urls[id(image)], *turn) for image, turn in zip(images, turns, strict=True)
         ]
         self._run_all(self._server.prepare(requests))  # refusals come again with their captions
-        outcomes = self._run_all([partial(self._server.reply_logprobs, item) for item in requests])
-        if len(keys) > 1 and any(isinstance(outcome, InputError) for outcome in outcomes):
-            kept = zip(images, outcomes, strict=True)
-            self._outcomes = dict(zip(keys, kept, strict=True))
-        return _unwrap(outcomes)
+        calls = [partial(self._server.reply_logprobs, item) for item in requests]
+        return self._answer_all(keys, images, calls)
 
     def _request(
         self, image: ImageUrls, question: str, reply: str = "", tokens: tuple[int, ...] = ()
