@@ -362,7 +362,9 @@ def test_an_answer_to_another_prompt_is_refused(kind: str) -> None:
             model.token_logprobs(images[:1], ["a dog sits on a mat"])  # as long as the first
 
 
-@pytest.mark.parametrize("value", [None, "NaN", "-Infinity", "null", 3.5, True, "x", [], {}])
+@pytest.mark.parametrize(
+    "value", [None, "NaN", "-Infinity", "null", 3.5, True, "x", [], {}, -9999.0]
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_that_are_no_log_probabilities(kind: str, value: Any) -> None:
     """NaN, infinities, none, positive and other values are refused wherever they stand."""

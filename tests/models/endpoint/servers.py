@@ -26,6 +26,10 @@ def decoded(url: str) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))).convert("RGB")
 
 
+KEPT_FRAMES = 2
+"""Frames of a video that are kept where a request does not say how many; vLLM keeps 32."""
+
+
 @dataclass
 class Serving:
     """A server over one network; `fault` may answer in its place, None lets it answer.
@@ -115,6 +119,12 @@ class Serving:
         )
         special = request.get("add_special_tokens", False)
         video = request.get("media_io_kwargs", {}).get("video")
+        if video is not None:
+            images = images[: video.pop("num_frames", KEPT_FRAMES)]
+            if len(images) != len(video["frames_indices"]) or video["total_num_frames"] < len(
+                images
+            ):
+                return 400, {"error": {"message": "frames and their numbers differ"}}, {}
         ids, logprobs = self.run([decoded(url) for url in images], text, special, video)
         if len(ids) + request["max_tokens"] > self.longest:
             return 400, {"error": {"message": "maximum context length", "code": 400}}, {}

@@ -281,6 +281,7 @@ def likely(request: Mapping[str, Any]) -> Response:
     _, text = shown(request)
     top = {"Yes": 0.5, " yes": 0.25, "No": 0.2} if "rare" not in text else {"No": 0.9}
     tokens = [{"token": token, "logprob": math.log(p)} for token, p in top.items()]
+    tokens += [{"token": "YES", "logprob": -9999.0}]  # written for minus infinity
     return Response(said("Yes", logprobs={"content": [{**tokens[0], "top_logprobs": tokens}]}))
 
 
@@ -301,7 +302,7 @@ def test_an_answer_whose_probability_is_not_known() -> None:
     with serving(likely) as server:
         model = endpoint(server)
         image = Image.new("RGB", (4, 4), "red")
-        with pytest.raises(InputError, match="'Yes' is not among the 1 likeliest first tokens"):
+        with pytest.raises(InputError, match="'Yes' is not among the 2 likeliest first tokens"):
             model.answer_logprobs([image] * 3, ["a", "rare", "b"], ASKED)
         assert len(server.requests) == 3
         # Whoever then asks one by one, as the engine does, sends nothing twice.

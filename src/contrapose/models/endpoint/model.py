@@ -29,6 +29,7 @@ from contrapose.models.endpoint.client import (
 )
 from contrapose.models.endpoint.protocol import (
     IMAGE_FORMAT,
+    LEAST_LOGPROB,
     TOP_LOGPROBS,
     EndpointError,
     encode_request,
@@ -286,7 +287,7 @@ def answer_logprob(reply: Reply, answer: str, name: str) -> float:
     logprobs = [
         value
         for token, value in reply.first.items()
-        if token.strip().casefold() == wanted and math.isfinite(value)
+        if token.strip().casefold() == wanted and LEAST_LOGPROB < value < math.inf
     ]
     if not logprobs:
         raise InputError(

@@ -122,6 +122,9 @@ IMAGE_FORMAT = f"png or jpeg{JPEG_QUALITY} over {LARGEST_PNG}, side {LONGEST_SID
 MOST_LOGPROB = 1e-3
 """Largest log-probability that is rounding and no error."""
 
+LEAST_LOGPROB = -9999.0
+"""Log-probability that vLLM and OpenAI write for minus infinity, and for one that is not known."""
+
 MOST_TOKENS = 1 << 40
 """Most tokens that a server may count."""
 
@@ -261,10 +264,13 @@ def _parse_count(value: Any) -> int:
 def parse_logprob(value: Any) -> float:
     """Log-probability of a response: a finite number, and none above 0 but for rounding.
 
+    A number that stands for minus infinity is refused as minus infinity is.
+
     Raises:
         InputError: it is something else.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= MOST_LOGPROB:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not LEAST_LOGPROB < value <= MOST_LOGPROB:
         raise InputError(f"the reply to the prompt cannot be used (log-probability {value!r:.40}).")
     return min(0.0, float(value))
 

@@ -161,8 +161,12 @@ class VllmServer:
 
 
 def _video_metadata(timing: FrameTiming) -> dict[str, Any]:
-    """Times of frames that are chosen here, as vLLM hands them to the model's processor."""
+    """Times of frames that are chosen here, as vLLM hands them to the model's processor.
+
+    Without their number vLLM keeps the first 32 frames, and refuses the times of more.
+    """
     return {
+        "num_frames": len(timing.indices),
         "fps": timing.fps,
         "frames_indices": timing.indices,
         "total_num_frames": timing.total,
