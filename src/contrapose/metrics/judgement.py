@@ -123,7 +123,7 @@ def calibration_error(
     if ((values < 0) | (values > 1)).any():
         raise InputError("a calibration error needs probabilities between 0 and 1.")
     weight = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
-    columns = np.zeros((len(values), bins + 1))
+    columns = np.zeros((bins + 1, len(values))).T
     bin_of = np.minimum((values * bins).astype(np.int64), bins - 1)
     columns[np.arange(len(values)), bin_of] = weight * (truth - values)
     columns[:, bins] = weight

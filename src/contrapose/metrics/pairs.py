@@ -298,8 +298,8 @@ def standardized_spread(
     mean = np.where(counted, mean - center, 0.0)
     powers = [e, e**2] if of == "std" else [np.abs(e)]
     columns = np.stack(
-        [w * column for column in (np.ones_like(e), mean, mean**2 + variance, *powers)], axis=1
-    )
+        [w * column for column in (np.ones_like(e), mean, mean**2 + variance, *powers)]
+    ).T
 
     def formula(totals: FloatArray) -> FloatArray:
         mean, square, size, *more = divide(totals[:, 1:], totals[:, :1]).T

@@ -191,14 +191,15 @@ def test_statistics_that_together_have_many_types_are_drawn_alone() -> None:
     rng = np.random.default_rng(0)
     # Each has 20 types among 500 units; together nearly every unit is its own.
     many = [mean_of(rng.integers(0, 20, size=500).astype(float)) for _ in range(4)]
-    assert bootstrap._batches(many, None) == [[0], [1], [2], [3]]
+    assert bootstrap._batches(many) == [[0], [1], [2], [3]]
     assert intervals(many) == [interval(statistic) for statistic in many]
-    assert bootstrap._batches([*many, mean_of(rng.normal(size=500))], None)[-1] == [4]
-    assert bootstrap._batches([mean_of(outcomes(500)), many[0]], None) == [[0], [1]]
+    assert bootstrap._batches([*many, mean_of(rng.normal(size=500))])[-1] == [4]
+    assert bootstrap._batches([mean_of(outcomes(500)), many[0]]) == [[0], [1]]
 
 
 def test_very_large_sets_take_fewer_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bootstrap, "MOST_DRAWS", 3_000_000)
+    monkeypatch.setattr(bootstrap, "find_limit", lambda *_: None)
     x = np.random.default_rng(0).normal(size=2000)
     assert len(replicates(mean_of(x))) == 1500
     assert len(replicates(mean_of(np.tile(x, 10)[:15000] + np.arange(15000)))) == 1000

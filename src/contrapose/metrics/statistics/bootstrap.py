@@ -2,12 +2,15 @@
 
 A `Statistic` depends on the examples through column totals, so a resample is a vector of counts
 times the matrix of what each unit (an example, or a cluster of examples that share an image) adds.
-That leaves two exact ways, and the cheaper one is taken:
+That leaves three ways, and the cheapest one that holds is taken:
 
 - Units that add the same are of one type. When there are few types (0/1 outcomes have a handful),
   the number of units drawn of each type follows Multinomial(units, share of each type): a resample
   of 250,000 examples costs a handful of binomial draws.
-- Else the counts of all units are drawn (`draws`), in blocks of bounded size, several at a time.
+- Else the counts of all units are drawn (`draw_counts`), in blocks of bounded size, several at a
+  time.
+- From `limit.LIMIT_FROM` units on, totals are drawn from their normal limit where that holds to
+  less than the scatter of the resamples; the first two ways are exact.
 
 Above `MOST_DRAWS` draws in all (units × resamples) the second way takes fewer resamples,
 `MOST_DRAWS / units` but at least 1,000; their own scatter at each end of the interval is then at
@@ -26,7 +29,13 @@ from typing import TypeVar
 import numpy as np
 
 from contrapose.errors import InputError
-from contrapose.metrics.statistics.resampling import ResamplingUnits, draw_counts, find_units
+from contrapose.metrics.statistics.limit import find_limit
+from contrapose.metrics.statistics.resampling import (
+    ResamplingUnits,
+    draw_counts,
+    find_units,
+    sum_units,
+)
 from contrapose.metrics.statistics.shares import exact_interval
 from contrapose.metrics.statistics.statistic import Statistic, alone, join
 from contrapose.metrics.types import FloatArray, IntArray
@@ -88,7 +97,7 @@ def interval(
     if exact is not None:
         return exact
     drawn = replicates(statistic, clusters=clusters, resamples=resamples, seed=seed)
-    return percentile_interval(drawn, level)
+    return _statistic_interval(statistic, drawn, level)
 
 
 def intervals(
@@ -105,14 +114,23 @@ def intervals(
     alone by the scatter of the resamples.
     """
     bounds = [(float("nan"), float("nan"))] * len(statistics)
-    for batch in _batches(statistics, clusters):
-        drawn = joint_replicates(
-            [statistics[i] for i in batch], clusters=clusters, resamples=resamples, seed=seed
-        )
+    summed = sum_units(statistics, clusters)
+    for batch in _batches(summed):
+        drawn = joint_replicates([summed[i] for i in batch], resamples=resamples, seed=seed)
         for i, values in zip(batch, drawn, strict=True):
             exact = exact_interval(statistics[i], clusters, level)
-            bounds[i] = percentile_interval(values, level) if exact is None else exact
+            bounds[i] = (
+                _statistic_interval(statistics[i], values, level) if exact is None else exact
+            )
     return bounds
+
+
+def _statistic_interval(
+    statistic: Statistic, values: FloatArray, level: float
+) -> tuple[float, float]:
+    """Percentile interval; that of a share ends at 0 and 1, which a normal limit may pass."""
+    low, high = percentile_interval(values, level)
+    return (low, high) if statistic.share is None else (max(low, 0.0), min(high, 1.0))
 
 
 def percentile_interval(values: FloatArray, level: float = 0.95) -> tuple[float, float]:
@@ -135,17 +153,26 @@ def joint_replicates(
     """Bootstrap replicates of several statistics in the same resamples; see `replicates`."""
     if resamples < 1:
         raise InputError(f"resamples must be at least 1, not {resamples}.")
-    joint = join(statistics)
-    units = find_units(joint, clusters)
+    joint = join(sum_units(statistics, clusters))
+    units = find_units(joint, None)
     if not units.size:
         return [np.full(resamples, np.nan) for _ in statistics]
+    limit = find_limit(joint, units)
     types, columns = units.rows.shape
-    draw, rows = _draw_types, BLOCK // types
-    if not units.few:
-        draw, rows = _draw_units, min(rows, TILE // (NARROWEST * columns))
+    rows = BLOCK // types
+    if limit is not None:
+        rows = limit.rows
+    elif not units.few:
+        rows = min(rows, TILE // (NARROWEST * columns))
         resamples = limit_resamples(units.size, resamples)
+
+    def draw(rng: np.random.Generator, size: int) -> FloatArray:
+        if limit is not None:
+            return limit.draw(rng, size)
+        return (_draw_types if units.few else _draw_units)(rng, units, size)
+
     blocks = map_blocks(
-        lambda rng, size: joint.values(draw(rng, units, size)),
+        lambda rng, size: joint.values(draw(rng, size)),
         rows=rows,
         resamples=resamples,
         seed=seed,
@@ -179,8 +206,8 @@ def map_blocks(
         return list(pool.map(one, streams, sizes))
 
 
-def _batches(statistics: Sequence[Statistic], clusters: IntArray | None) -> list[list[int]]:
-    """Batches of positions of the statistics to draw together.
+def _batches(statistics: Sequence[Statistic]) -> list[list[int]]:
+    """Batches of positions of the statistics, of units, to draw together.
 
     One of many types would make the others dear, so those of few types are drawn apart from it; and
     one by one when together they are of many types.
@@ -188,8 +215,8 @@ def _batches(statistics: Sequence[Statistic], clusters: IntArray | None) -> list
     few: list[int] = []
     many: list[int] = []
     for i, statistic in enumerate(statistics):
-        (few if find_units(alone(statistic), clusters).few else many).append(i)
-    if few and not find_units(join([statistics[i] for i in few]), clusters).few:
+        (few if find_units(alone(statistic), None).few else many).append(i)
+    if few and not find_units(join([statistics[i] for i in few]), None).few:
         return [*([i] for i in few), *([many] if many else [])]
     return [batch for batch in (few, many) if batch]
 

@@ -36,7 +36,7 @@ def correlation_of(x: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None)
     if (share < 0).any():
         raise InputError("weights must not be negative.")
     a, b = _standardize(first, share), _standardize(second, share)
-    columns = np.stack([a, b, a * a, b * b, a * b, np.ones_like(a)], axis=1) * share[:, None]
+    columns = (np.stack([a, b, a * a, b * b, a * b, np.ones_like(a)]) * share).T
 
     def formula(totals: FloatArray) -> FloatArray:
         mean_a, mean_b, square_a, square_b, product = divide(totals[:, :5], totals[:, 5:]).T

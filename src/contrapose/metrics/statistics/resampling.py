@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.errors import InputError
-from contrapose.metrics.statistics.statistic import JointStatistic, renumber
+from contrapose.metrics.statistics.statistic import JointStatistic, Statistic, alone, renumber
 from contrapose.metrics.types import FloatArray, IntArray
 
 
@@ -132,6 +132,27 @@ def find_units(joint: JointStatistic, clusters: IntArray | None) -> ResamplingUn
     return ResamplingUnits(rows, counts, few=True)
 
 
+def sum_units(statistics: Sequence[Statistic], clusters: IntArray | None) -> list[Statistic]:
+    """Statistics of units instead of examples: what the examples of a cluster add is summed.
+
+    Those of independent examples are returned as they are.
+
+    Raises:
+        InputError: clusters are not one code ≥ 0 an example.
+    """
+    summed: list[Statistic] = []
+    for statistic in statistics:
+        column, size = unit_columns(alone(statistic), clusters)
+        if size == statistic.examples:
+            summed.append(statistic)
+            continue
+        columns = np.empty((statistic.columns.shape[1], size))
+        for j, row in enumerate(columns):
+            row[:] = column(j)
+        summed.append(Statistic(columns.T, statistic.formula))
+    return summed
+
+
 def unit_columns(
     joint: JointStatistic, clusters: IntArray | None
 ) -> tuple[Callable[[int], FloatArray], int]:
@@ -172,7 +193,7 @@ def _one_type_per_unit(
     column: Callable[[int], FloatArray], width: int, size: int
 ) -> ResamplingUnits:
     """Units of which each has a type of its own."""
-    rows = np.empty((size, width))
+    rows = np.empty((width, size)).T
     for j in range(width):
         rows[:, j] = column(j)
     return ResamplingUnits(rows, np.ones(size, dtype=np.int64), few=False)

@@ -322,6 +322,8 @@ def combine(statistics: Sequence[Statistic], weights: Sequence[float] | None = N
     share = np.ones(len(statistics)) if weights is None else np.asarray(weights, dtype=np.float64)
     if len(share) != len(statistics):
         raise InputError(f"{len(statistics)} statistics but {len(share)} weights.")
+    if len(statistics) == 1 and share[0] > 0:
+        return statistics[0]
     joint = join(statistics)
 
     def formula(totals: FloatArray) -> FloatArray:
@@ -339,9 +341,8 @@ def combine(statistics: Sequence[Statistic], weights: Sequence[float] | None = N
         hits, weights = np.asarray(total) / max(sum(alive), np.finfo(np.float64).tiny)
         return hits, weights
 
-    columns = np.ascontiguousarray(joint.columns)
     return Statistic(
-        columns, formula, joint.kinds, parts if len(shares) == len(statistics) else None
+        joint.columns, formula, joint.kinds, parts if len(shares) == len(statistics) else None
     )
 
 
