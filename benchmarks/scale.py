@@ -34,9 +34,11 @@ from contrapose.arrays import Ragged
 from contrapose.data import ImageRef
 from contrapose.engine import AnswerStore
 from contrapose.engine.batches import cut_batches, sort_pairs
+from contrapose.engine.pair_index import PairIds, pack_ids
 from contrapose.engine.part_files import encode_part
 from contrapose.engine.part_writer import MAX_WRITE_INTERVAL
 from contrapose.engine.plan import ScoringPlan, plan_cells
+from contrapose.engine.store import AnswerTable
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPTIONS_PER_IMAGE = 5
@@ -207,70 +209,126 @@ def write(pairs: int, folder: Path, timer: Timer) -> None:
 
 
 def fill(pairs: int, folder: Path, timer: Timer) -> None:
-    """Write the same parts from arrays: quicker than `write`, which makes a string of every id."""
-    import pyarrow as pa
-
-    def column(letters: bytes, repeat: int, count: int) -> Any:
-        digits = np.frombuffer(letters, np.uint8).reshape(-1, 32).repeat(repeat, axis=0)[:count]
-        ends = pa.py_buffer(np.arange(0, 32 * count + 1, 32, dtype=np.int64))
-        return pa.LargeStringArray.from_buffers(count, ends, pa.py_buffer(digits.tobytes()))
-
+    """Write the same parts from packed ids: quicker than `write`, which makes a string of each."""
     table = AnswerStore(folder).table("made", "itm:logit")
     newest = ""
     for start in range(0, pairs, BLOCK):
         count = min(BLOCK, pairs - start)
-        images, texts = id_digits(start, count)
-        rows = {
-            "model": pa.array(["made"]).dictionary_encode().take(np.zeros(count, np.int32)),
-            "score": pa.array(["itm:logit"]).dictionary_encode().take(np.zeros(count, np.int32)),
-            "image": column(images.encode(), CAPTIONS_PER_IMAGE, count),
-            "text": column(texts.encode(), 1, count),
-            "value": pa.array(float_values(np.random.default_rng(start), count)),
-        }
-        newest, content = encode_part(pa.table(rows), newest)
-        table.storage.write(table.folder, newest, content)  # type: ignore[union-attr]
+        images, texts = id_words(start, count)
+        codes = np.arange(count, dtype=np.int32) // CAPTIONS_PER_IMAGE
+        columns = {"value": float_values(np.random.default_rng(start), count)}
+        newest = put_part(table, PairIds(images, codes, texts), columns, newest)
     size = sum(file.stat().st_size for file in folder.rglob("*.parquet"))
     timer(f"write {size / 1e9:.2f} GB")
 
 
+def put_part(table: AnswerTable, ids: PairIds, columns: dict[str, Any], newest: str) -> str:
+    """Write a part as another process does: the table does not hold its rows."""
+    name, content, _ = encode_part(
+        ids, columns, model=table.model, score=table.score, newest=newest
+    )
+    if table.storage is not None:
+        table.storage.write(table.folder, name, content)
+    return name
+
+
 def look_up(pairs: int, folder: Path, timer: Timer) -> None:
-    """Open the table, then find up to ten million of its pairs, a million at a time."""
+    """Open the table for a million pairs of every tenth of it, then find each million again."""
     table = AnswerStore(folder).table("made", "itm:logit")
-    table.find(*pair_ids(0, 1))
-    timer("open and index")
-    for start in range(0, pairs, BLOCK * max(1, pairs // (10 * BLOCK))):
+    starts = range(0, pairs, BLOCK * max(1, pairs // (10 * BLOCK)))
+    for number, start in enumerate(starts):
         images, texts = pair_ids(start, min(BLOCK, pairs - start))
         timer("")
         rows = table.find(images, texts)
+        timer("open, find a million" if number == 0 else "find another million")
         values = table.values(rows)
-        timer("find a million")
-        expected = float_values(np.random.default_rng(start), len(images))
-        if (rows < 0).any() or not np.array_equal(values, expected):
-            raise SystemExit("a stored pair is not found, or has another score")
+        timer("values of a million")
+        check_values(rows, values, start)
 
 
-def vectors(inputs: int, folder: Path, timer: Timer) -> None:
-    """Write so many vectors of 768 numbers, then open their table and take all of them."""
-    import pyarrow as pa
+def look_up_all(pairs: int, folder: Path, timer: Timer) -> None:
+    """Open the table for all of its pairs, of packed ids, and take their scores."""
+    table = AnswerStore(folder).table("made", "itm:logit")
+    starts = range(0, pairs, BLOCK)
+    words = [id_words(start, min(BLOCK, pairs - start)) for start in starts]
+    images, texts = (np.concatenate(some) for some in zip(*words, strict=True))
+    per_block = -(-BLOCK // CAPTIONS_PER_IMAGE)
+    number = np.arange(pairs)
+    image = number // BLOCK * per_block + number % BLOCK // CAPTIONS_PER_IMAGE
+    asked = np.stack([image, number], axis=1)
+    del words, number, image
+    timer("make the ids")
+    rows = table.find(images, texts, asked)
+    timer("open, find all")
+    values = table.values(rows)
+    timer("values of all")
+    for start in starts:
+        check_values(rows[start : start + BLOCK], values[start : start + BLOCK], start)
 
+
+def look_up_share(pairs: int, folder: Path, timer: Timer) -> None:
+    """Open the table for the pairs of one shard of a hundred, spread over all parts."""
+    table = AnswerStore(folder).table("made", "itm:logit")
+    share, starts = BLOCK // 100, range(0, pairs, BLOCK)
+    words = [id_words(start, min(BLOCK, pairs - start)) for start in starts]
+    images = np.concatenate([image[: share // CAPTIONS_PER_IMAGE] for image, _ in words])
+    texts = np.concatenate([text[:share] for _, text in words])
+    del words
+    number = np.arange(len(texts))
+    timer("make the ids")
+    rows = table.find(images, texts, np.stack([number // CAPTIONS_PER_IMAGE, number], axis=1))
+    timer(f"open, find {len(texts):,}")
+    values = table.values(rows)
+    for k, start in enumerate(starts):
+        check_values(rows[k * share :][:share], values[k * share :][:share], start)
+
+
+def check_values(rows: Any, values: Any, start: int) -> None:
+    """Require the scores that were written."""
+    expected = float_values(np.random.default_rng(start), BLOCK)[: len(rows)]
+    if (rows < 0).any() or not np.array_equal(values, expected):
+        raise SystemExit("a stored pair is not found, or has another score")
+
+
+VECTORS_PER_PART, VECTOR_WIDTH = 50_000, 768
+
+
+def write_vectors(inputs: int, folder: Path, timer: Timer) -> None:
+    """Write so many vectors of 768 numbers."""
     table = AnswerStore(folder).table("made", "itc:text")
-    newest, step = "", 50_000
-    for start in range(0, inputs, step):
-        _, texts = pair_ids(start, min(step, inputs - start))
-        numbers = np.random.default_rng(start).normal(size=768 * len(texts)).astype(np.float32)
-        rows = {
-            "model": pa.array(["made"] * len(texts)),
-            "score": pa.array(["itc:text"] * len(texts)),
-            "image": pa.array([""] * len(texts), pa.large_string()),
-            "text": pa.array(texts, pa.large_string()),
-            "vector": pa.FixedSizeListArray.from_arrays(pa.array(numbers), 768),
-        }
-        newest, content = encode_part(pa.table(rows), newest)
-        table.storage.write(table.folder, newest, content)  # type: ignore[union-attr]
-    del rows, content, numbers
+    newest = ""
+    for start in range(0, inputs, VECTORS_PER_PART):
+        count = min(VECTORS_PER_PART, inputs - start)
+        _, texts = id_words(start, count)
+        ids = PairIds(pack_ids([""]), np.zeros(count, dtype=np.int32), texts)
+        newest = put_part(table, ids, {"vector": made_vectors(start, count)}, newest)
     timer("write")
-    table.values(np.arange(inputs), "vector")
-    timer("take all")
+
+
+def take_vectors(inputs: int, folder: Path, timer: Timer) -> None:
+    """Open the table of vectors, and take 100,000 of them, spread over all parts."""
+    table = AnswerStore(folder).table("made", "itc:text")
+    starts = range(0, inputs, VECTORS_PER_PART)
+    share = min(VECTORS_PER_PART, max(1, 100_000 // len(starts)))
+    texts = np.concatenate([id_words(start, VECTORS_PER_PART)[1][:share] for start in starts])
+    pairs = np.stack([np.zeros(len(texts), dtype=np.int64), np.arange(len(texts))], axis=1)
+    timer("make the ids")
+    table.find([""], [texts[0].tobytes().hex()])
+    timer("open")
+    rows = table.find([""], texts, pairs)
+    timer(f"find {len(texts):,}")
+    values = table.values(rows, "vector")
+    timer(f"take {values.nbytes / GIB:.2f} GiB")
+    if (rows < 0).any() or not all(
+        np.array_equal(values[k * share : (k + 1) * share], made_vectors(start, share))
+        for k, start in enumerate(starts)
+    ):
+        raise SystemExit("a stored vector is not found, or is another one")
+
+
+def made_vectors(start: int, count: int) -> Any:
+    draw = np.random.default_rng(start)
+    return draw.standard_normal((count, VECTOR_WIDTH), dtype=np.float32)
 
 
 def float_values(draw: np.random.Generator, count: int) -> Any:
@@ -292,11 +350,18 @@ def pair_ids(start: int, count: int) -> tuple[list[str], list[str]]:
 
 def id_digits(start: int, count: int) -> tuple[str, str]:
     """Make the digits of the ids of distinct images and of captions, end to end."""
+    images, texts = id_words(start, count)
+    return images.tobytes().hex(), texts.tobytes().hex()
+
+
+def id_words(start: int, count: int) -> tuple[Any, Any]:
+    """Make packed ids of distinct images and of captions."""
     images = -(-count // CAPTIONS_PER_IMAGE)
-    return (
-        np.random.default_rng((0, start)).bytes(16 * images).hex(),
-        np.random.default_rng((1, start)).bytes(16 * count).hex(),
+    words = (
+        np.random.default_rng((0, start)).bytes(16 * images),
+        np.random.default_rng((1, start)).bytes(16 * count),
     )
+    return tuple(np.frombuffer(some, np.uint64).reshape(-1, 2) for some in words)  # type: ignore[return-value]
 
 
 STEPS = {
@@ -305,7 +370,10 @@ STEPS = {
     "write": write,
     "fill": fill,
     "look up": look_up,
-    "vectors": vectors,
+    "look up all": look_up_all,
+    "look up a hundredth": look_up_share,
+    "write vectors": write_vectors,
+    "take vectors": take_vectors,
 }
 DEFAULT_STEPS = ("plan, √p × √p", "plan, a caption each", "write", "look up")
 

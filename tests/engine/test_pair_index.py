@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contrapose.data import text_id
 from contrapose.engine import pair_index
-from contrapose.engine.pair_index import PairIds, PairIndex, pack_ids
+from contrapose.engine.pair_index import PairFilter, PairIds, PairIndex, pack_ids
 
 NAMES = (
     st.text("abé", max_size=17)
@@ -22,9 +21,8 @@ IDS = st.lists(NAMES, max_size=8)
 
 @given(IDS, IDS)
 @settings(deadline=None)
-def test_ids_are_packed_alike_from_columns_and_sequences(ids: list[str], more: list[str]) -> None:
-    column = pa.array([*more, *ids], pa.large_string()).slice(len(more))
-    assert np.array_equal(pack_ids(column), pack_ids(ids))
+def test_different_ids_are_packed_differently(ids: list[str], more: list[str]) -> None:
+    assert np.array_equal(pack_ids(pack_ids(ids)), pack_ids(ids))
     both = [*ids, *more]
     packed = [row.tobytes() for row in (*pack_ids(ids), *pack_ids(more))]
     assert len(set(packed)) == len(set(both))  # however many are packed together
@@ -98,3 +96,29 @@ def test_images_are_numbered() -> None:
     pairs = np.argwhere(np.ones((2, 3), dtype=np.bool_))
     rows = index.find(pack_ids(["a", "b"]), pack_ids(["x", "y", "z"]), pairs)
     assert rows.tolist() == [3, 2, -1, 1, -1, 4]  # the newest of equal pairs
+
+
+@given(st.lists(st.tuples(NAMES, NAMES), max_size=9), st.lists(st.tuples(NAMES, NAMES), max_size=9))
+@settings(deadline=None)
+def test_a_filter_selects_the_rows_of_wanted_pairs(
+    wanted: list[tuple[str, str]], rows: list[tuple[str, str]]
+) -> None:
+    def pack(some: list[tuple[str, str]]) -> PairIds:
+        return PairIds.of([image for image, _ in some], [text for _, text in some])
+
+    rows = [*rows, *wanted[::2]]
+    chosen = PairFilter.of(PairIndex.of(pack(wanted))).select(pack(rows))
+    assert chosen.tolist() == [k for k, pair in enumerate(rows) if pair in set(wanted)]
+    kept = pack(rows).select(chosen)
+    assert len(kept.images) <= len(kept)
+    assert np.array_equal(kept.images[kept.codes], pack_ids([rows[k][0] for k in chosen]))
+
+
+def test_rows_that_only_share_bits_of_their_keys_are_not_selected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        pair_index, "_hash_ids", lambda words, seed, which: np.zeros(len(words), dtype=np.uint64)
+    )
+    chosen = PairFilter.of(PairIndex.of(PairIds.of(["a"], ["x"])))
+    assert chosen.select(PairIds.of(["b", "a", "a"], ["x", "x", "y"])).tolist() == [1]

@@ -5,23 +5,29 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contrapose.engine import (
     AnswerStore,
     ScoringContext,
     default_store_folder,
+    part_files,
+    part_origins,
+    part_reader,
+    row_blocks,
     score_examples,
     score_tokens,
     store,
 )
+from contrapose.engine.storage import FileRange, LocalStorage
 from contrapose.errors import DamageWarning, InputError
 from tests.engine.killed import Slow
 from tests.engine.models import Reader
@@ -49,23 +55,148 @@ def test_vectors(tmp_path: Path) -> None:
     assert np.array_equal(shelf.values(shelf.find(["b", "a"], ["", ""]), "vector"), vectors[::-1])
 
 
+def vector_table(folder: Path, rows: int = 40, parts: int = 3) -> tuple[list[str], np.ndarray]:
+    """Write vectors in some parts; return their ids and numbers."""
+    vectors = np.random.default_rng(5).normal(size=(rows * parts, 3)).astype(np.float32)
+    names = [f"{i:032x}" for i in range(len(vectors))]
+    table = AnswerStore(folder).table("m", "itc")
+    for k in range(0, len(names), rows):
+        some = names[k : k + rows]
+        table.add(some, [""] * rows, {"vector": vectors[k : k + rows]})
+    return names, vectors
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Digests of four vectors each."""
+    monkeypatch.setattr(part_files, "VECTOR_BLOCK_BYTES", 48)
+    monkeypatch.setattr(part_origins, "RUN_BYTES", 96)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_vectors_are_read_for_the_rows_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, vectors = vector_table(tmp_path)
+    read: list[tuple[str, int, int | None]] = []
+    plain = LocalStorage.read_ranges
+
+    def watched(self: LocalStorage, folder: str, ranges: list[FileRange]) -> list[bytes]:
+        read.extend(ranges)
+        return plain(self, folder, ranges)
+
+    monkeypatch.setattr(LocalStorage, "read_ranges", watched)
+    table = AnswerStore(tmp_path).table("m", "itc")
+    wanted = [7, 41, 42, 43, 44, 6, 99, 7]
+    rows = table.find([names[i] for i in wanted], [""] * len(wanted))
+    read.clear()
+    assert np.array_equal(table.values(rows, "vector"), vectors[wanted])
+    assert sum((end or 0) - start for _, start, end in read) == 4 * 48  # rows 4–7, 40–47, 96–99
+    every = table.find(names, [""] * len(names))
+    assert np.array_equal(table.values(every, "vector"), vectors)
+    assert np.isnan(table.values(np.array([-1, 3]), "vector")).all(axis=1).tolist() == [True, False]
+    (part, *_) = sorted(tmp_path.rglob("*.parquet"))
+    stored = pq.read_table(part)["vector"].to_pylist()  # other programs can read them
+    assert np.array_equal(np.frombuffer(b"".join(stored), "<f4").reshape(-1, 3), vectors[:40])
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("limit", [1 << 22, 20])
+def test_a_damaged_vector_is_never_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(store, "TABLE_ROWS", limit)
+    names, vectors = vector_table(tmp_path)
+    newer = AnswerStore(tmp_path).table("m", "itc")
+    newer.add(names[:10], [""] * 10, {"vector": -vectors[:10]})
+    last = max(tmp_path.rglob("*.parquet"))
+    good = bytearray(last.read_bytes())
+    at = good.index((-vectors[5]).tobytes())
+    last.write_bytes(good[: at + 2] + bytes([good[at + 2] ^ 4]) + good[at + 3 :])
+    table = AnswerStore(tmp_path).table("m", "itc")
+    assert table.find([names[1], names[8]], ["", ""]).tolist() == [121, 128]  # of other blocks
+    with pytest.warns(DamageWarning, match="set aside"):
+        rows = table.find(names[:10], [""] * 10)
+    assert rows.tolist() == list(range(10))  # the older ones
+    assert np.array_equal(table.values(rows, "vector"), vectors[:10])
+    assert last.with_name(last.name + ".damaged").exists()
+    assert table.rows == 130  # numbers that were given out stay
+    table.add(names[:1], [""], {"vector": 2 * vectors[:1]})
+    assert table.find(names[:2], ["", ""]).tolist() == [130, 1]
+    first = min(tmp_path.rglob("*.parquet"))
+    first.write_bytes(first.read_bytes().replace(vectors[4].tobytes(), b"\0" * 12))
+    with pytest.raises(InputError, match="damaged part of the cache"):
+        table.values(rows, "vector")
+
+
+def test_many_vectors_fill_several_parts_and_leave_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part_files, "MAX_VECTOR_BYTES", 100)
+    monkeypatch.setattr(store, "RECENT_BYTES", 200)
+    vectors = np.arange(60, dtype=np.float32).reshape(20, 3)
+    names = [f"{i}" for i in range(20)]
+    table = AnswerStore(tmp_path).table("m", "itc")
+    table.add(names, [""] * 20, {"vector": vectors})
+    assert len(list(tmp_path.rglob("*.parquet"))) == 3
+    held = [origin.vectors.memory is not None for origin in table._origins if origin.vectors]
+    assert held == [False, True, True]
+    for some in (table, AnswerStore(tmp_path).table("m", "itc")):
+        rows = some.find(names[::-1], [""] * 20)
+        assert np.array_equal(some.values(rows, "vector"), vectors[::-1])
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data())
+def test_a_large_table_holds_the_rows_that_were_asked_for(data: st.DataObject) -> None:
+    pair = st.tuples(st.sampled_from("abcdef"), st.sampled_from("uvwxyz"))
+    parts = data.draw(st.lists(st.lists(pair, min_size=1, max_size=8), min_size=4, max_size=8))
+    finds = data.draw(st.lists(st.lists(pair, min_size=1, max_size=5), min_size=1, max_size=12))
+    known: dict[tuple[str, str], float] = {}
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "TABLE_ROWS", 3)
+        patch.setattr(store, "ROWS_PER_PAIR", 0)
+        patch.setattr(store, "MAX_INDEXES", 2)
+        writer = AnswerStore(folder).table("m", "s")
+        for k, part in enumerate(parts):
+            values = 100.0 * k + np.arange(len(part))
+            writer.add([i for i, _ in part], [t for _, t in part], {"value": values})
+            known |= dict(zip(part, values.tolist(), strict=True))
+        table = AnswerStore(folder).table("m", "s")
+        for k, wanted in enumerate(finds):
+            if k == 2:
+                table.add(["a"], ["new"], {"value": np.array([7.0])})
+            if k == 4:
+                writer.add(["b"], ["u"], {"value": np.array([8.0])})
+                table.read_new()
+                known["b", "u"] = 8.0
+            rows = table.find([i for i, _ in wanted], [t for _, t in wanted])
+            expected = [known.get(pair, float("nan")) for pair in wanted]
+            assert table.values(rows).tolist() == pytest.approx(expected, nan_ok=True)
+            if sum(map(len, parts)) > 3:
+                asked = {pair for some in finds[: k + 1] for pair in some}
+                held = sum(map(len, table._held.join()))
+                assert held <= sum(pair in asked for part in parts for pair in part) + 2
+        assert table.rows_at_start == sum(map(len, parts))
+
+
 def test_in_memory() -> None:
-    store = AnswerStore(None)
-    store.table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
-    assert store.table("m", "s").find(["a", "b"], ["x", "x"]).tolist() == [0, -1]
+    answers = AnswerStore(None)
+    answers.table("m", "s").add(["a"], ["x"], {"value": np.array([1.0])})
+    assert answers.table("m", "s").find(["a", "b"], ["x", "x"]).tolist() == [0, -1]
 
 
 def test_rows_are_joined_when_they_are_read_and_not_at_every_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     joins = []
-    join = store.join_blocks
+    join = row_blocks.join_blocks
 
-    def count_rows(parts: list[store.Block]) -> store.Block:
+    def count_rows(parts: list[row_blocks.Block]) -> row_blocks.Block:
         joins.append(len(parts))
         return join(parts)
 
-    monkeypatch.setattr(store, "join_blocks", count_rows)
+    monkeypatch.setattr(row_blocks, "join_blocks", count_rows)
     shelf = AnswerStore(tmp_path).table("m", "s")
     for i in range(5):
         shelf.add([f"{i}"], ["x"], {"value": np.array([float(i)])})
@@ -78,7 +209,7 @@ def test_rows_are_joined_when_they_are_read_and_not_at_every_part(
 def test_parts_are_fetched_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(5):
         AnswerStore(tmp_path).table("m", "s").add([f"{i}"], ["x"], {"value": np.array([float(i)])})
-    monkeypatch.setattr(store, "PARTS_PER_FETCH", 2)
+    monkeypatch.setattr(part_reader, "PARTS_PER_FETCH", 2)
     shelf = AnswerStore(tmp_path).table("m", "s")
     rows = shelf.find([str(i) for i in range(6)], ["x"] * 6)
     assert shelf.values(rows)[:5].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
@@ -92,7 +223,7 @@ def test_rows_in_several_blocks(
 ) -> None:
     draw = np.random.default_rng(3)
     newest: dict[tuple[str, str], float] = {}
-    monkeypatch.setattr(store, limit, 7 if limit == "BLOCK_ROWS" else 300)
+    monkeypatch.setattr(row_blocks, limit, 7 if limit == "BLOCK_ROWS" else 300)
     shelf = AnswerStore(tmp_path).table("m", "s")
     for part in range(12):
         keys = [(f"{draw.integers(6)}", f"{draw.integers(5)}") for _ in range(3)]
@@ -106,7 +237,7 @@ def test_rows_in_several_blocks(
     images, texts = zip(*every, strict=True)
     for table in (shelf, AnswerStore(tmp_path).table("m", "s")):
         values = table.values(table.find(images, texts))
-        assert len(table._blocks) > 2
+        assert len(table._held.blocks) > 2
         assert values.tolist() == pytest.approx(
             [newest.get(key, float("nan")) for key in every], nan_ok=True
         )
@@ -282,9 +413,9 @@ def test_ragged_columns_are_read_on_demand(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(pq.ParquetFile, "read", watched)
     context = ScoringContext(Fake(), AnswerStore(tmp_path))
     score_examples(context, "lm", pairs())
-    assert read == [["image", "text", "value", "sum", "tokens"]]
+    assert read == [["image", "text"], ["value", "sum", "tokens"]]
     score_tokens(context, "lm", pairs())
-    assert read[1:] == [["logprobs"]]
+    assert read[2:] == [["logprobs"]]
 
 
 def test_a_damaged_part_is_named(tmp_path: Path) -> None:

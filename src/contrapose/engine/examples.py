@@ -151,7 +151,7 @@ def _start_decoders(
         or model.resize_crop is None
         or context.cache_use == "only"
         or score in ("prior", "blind")
-        or context.table(score, ":image" if score == "itc" else "").rows
+        or not context.table(score, ":image" if score == "itc" else "").is_empty
     ):
         return
     files: set[object] = set()

@@ -25,7 +25,10 @@ from contrapose.metrics import IntArray
 IdWords = NDArray[np.uint64]
 """(n, 2) ids of 128 bits."""
 
-ID_DIGITS = 32
+ID_BYTES = 16
+"""Bytes of a packed id."""
+
+ID_DIGITS = 2 * ID_BYTES
 """Digits of a content id."""
 
 CONTENT_ID = re.compile(f"[0-9a-f]{{{ID_DIGITS}}}")
@@ -61,6 +64,11 @@ class PairIds:
     def take(cls, images: Sequence[str], texts: Sequence[str], pairs: IntArray) -> PairIds:
         """Pack ids, and take (p, 2) pairs of positions in them."""
         return cls(pack_ids(images), pairs[:, 0].astype(np.int32), pack_ids(texts)[pairs[:, 1]])
+
+    def select(self, rows: IntArray) -> PairIds:
+        """Select rows, with the images that they use."""
+        used, codes = np.unique(self.codes[rows], return_inverse=True)
+        return PairIds(self.images[used], codes.astype(np.int32), self.texts[rows])
 
     @classmethod
     def concatenate(cls, parts: Sequence[PairIds]) -> PairIds:
@@ -115,6 +123,12 @@ class PairIndex:
                 break
         return cls(ids, seed, ordered, order.astype(np.uint32))
 
+    def hash_pairs(self, ids: PairIds) -> IdWords:
+        """Hash the pairs of some rows as those of the index."""
+        keys = _hash_ids(ids.images, self.seed, 0)[ids.codes]
+        keys += _hash_ids(ids.texts, self.seed, 1)
+        return keys
+
     def find(self, images: IdWords, texts: IdWords, pairs: IntArray) -> IntArray:
         """Return the newest row of each pair of packed ids; −1 where it has none.
 
@@ -129,16 +143,67 @@ class PairIndex:
         image_keys, text_keys = _hash_ids(images, self.seed, 0), _hash_ids(texts, self.seed, 1)
         for start in range(0, len(pairs), PAIRS_PER_LOOKUP):
             i, j = pairs[start : start + PAIRS_PER_LOOKUP].T
-            wanted = image_keys[i] + text_keys[j]
-            order = np.argsort(wanted)  # far fewer cache misses than in the order of the pairs
-            wanted = wanted[order]
-            last = np.searchsorted(self.keys, wanted, side="right") - 1
-            hit = np.flatnonzero((last >= 0) & (self.keys[last] == wanted))
-            rows, at = self.rows[last[hit]], order[hit]
-            equal = _equal_rows(self.ids.images, self.ids.codes[rows], images, i[at])
-            equal &= _equal_rows(self.ids.texts, rows, texts, j[at])
-            result[start + at[equal]] = rows[equal]
+            at, rows = self._match(image_keys[i] + text_keys[j], (images, i), (texts, j))
+            result[start + at] = rows
         return result
+
+    def find_keys(self, keys: IdWords, ids: PairIds, rows: IntArray) -> IntArray:
+        """Return which of some rows of ids, with these keys, the index has, in their order."""
+        if not len(self.keys) or not len(rows):
+            return rows[:0]
+        at, _ = self._match(keys, (ids.images, ids.codes[rows]), (ids.texts, rows))
+        return np.sort(rows[at])
+
+    def _match(
+        self, keys: IdWords, images: tuple[IdWords, Any], texts: tuple[IdWords, Any]
+    ) -> tuple[IntArray, NDArray[np.uint32]]:
+        """Return which pairs, by their keys and ids, the index has, and their newest rows."""
+        order = np.argsort(keys)  # far fewer cache misses than in the order of the pairs
+        keys = keys[order]
+        last = np.searchsorted(self.keys, keys, side="right") - 1
+        hit = np.flatnonzero((last >= 0) & (self.keys[last] == keys))
+        rows, at = self.rows[last[hit]], order[hit]
+        equal = _equal_rows(self.ids.images, self.ids.codes[rows], images[0], images[1][at])
+        equal &= _equal_rows(self.ids.texts, rows, texts[0], texts[1][at])
+        return at[equal], rows[equal]
+
+
+MAX_FILTER_BITS = 27
+"""Bits of a key that number the cells of a filter, at the most."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairFilter:
+    """Filter of rows by their pairs: a table of flags in front of an index of wanted pairs.
+
+    Most rows of a large table are told apart by one look at the flags, without a search.
+
+    Attributes:
+        index: of the wanted pairs.
+        flags: by the first bits of a key whether a wanted pair has them.
+    """
+
+    index: PairIndex
+    flags: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, index: PairIndex) -> PairFilter:
+        """Build the filter for the pairs of an index."""
+        bits = min(MAX_FILTER_BITS, (8 * len(index.keys)).bit_length() + 1)
+        flags = np.zeros(1 << bits, dtype=np.bool_)
+        flags[_first_bits(index.keys, bits)] = True
+        return cls(index, flags)
+
+    def select(self, ids: PairIds) -> IntArray:
+        """Return the rows whose pairs are wanted, in order."""
+        keys = self.index.hash_pairs(ids)
+        bits = len(self.flags).bit_length() - 1
+        rows = np.flatnonzero(self.flags.take(_first_bits(keys, bits)))
+        return self.index.find_keys(keys[rows], ids, rows)
+
+
+def _first_bits(keys: IdWords, bits: int) -> IntArray:
+    return (keys >> np.uint64(64 - bits)).view(np.int64)
 
 
 def _equal_rows(one: IdWords, rows: Any, other: IdWords, others: IntArray) -> Any:
@@ -146,38 +211,26 @@ def _equal_rows(one: IdWords, rows: Any, other: IdWords, others: IntArray) -> An
     return (one[rows, 0] == other[others, 0]) & (one[rows, 1] == other[others, 1])
 
 
-def pack_ids(ids: Sequence[str] | Any) -> IdWords:
-    """Pack ids, a sequence of strings or an Arrow large-string column, into 128 bits each."""
-    digits = _content_digits(ids) if isinstance(ids, Sequence) else _arrow_content_digits(ids)
+def pack_ids(ids: Sequence[str] | IdWords) -> IdWords:
+    """Pack ids into 128 bits each; packed ones stay as they are."""
+    if isinstance(ids, np.ndarray):
+        return ids
+    digits = "".join(ids) if set(map(len, ids)) == {ID_DIGITS} else ""
     packed = b""
     try:
         packed = bytes.fromhex(digits)
     except ValueError:
         digits = ""
     if not digits or packed.hex() != digits:  # some are no content ids
-        names = ids if isinstance(ids, Sequence) else ids.to_pylist()
-        packed_name = {name: _pack_id(name) for name in set(names)}
-        packed = b"".join(map(packed_name.__getitem__, names))
+        packed_name = {name: _pack_id(name) for name in set(ids)}
+        packed = b"".join(map(packed_name.__getitem__, ids))
     return np.frombuffer(packed, np.uint64).reshape(-1, 2)
 
 
 def _pack_id(name: str) -> bytes:
     if CONTENT_ID.fullmatch(name):
         return bytes.fromhex(name)
-    return hashlib.blake2b(name.encode(), digest_size=ID_DIGITS // 2, person=b"id").digest()
-
-
-def _content_digits(ids: Sequence[str]) -> str:
-    """Join ids that may all be content ids; empty where one has another length."""
-    return "".join(ids) if set(map(len, ids)) == {ID_DIGITS} else ""
-
-
-def _arrow_content_digits(column: Any) -> str:
-    _, offsets, data = column.buffers()
-    ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
-    if not len(column) or (np.diff(ends) != ID_DIGITS).any():
-        return ""
-    return str(memoryview(data)[ends[0] : ends[-1]], "utf-8")
+    return hashlib.blake2b(name.encode(), digest_size=ID_BYTES, person=b"id").digest()
 
 
 def _hash_ids(words: IdWords, seed: int, which: int) -> IdWords:

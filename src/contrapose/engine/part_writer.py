@@ -6,8 +6,9 @@ import time
 
 from contrapose.engine.columns import Columns, ScoredBatch
 from contrapose.engine.pace import PaceClock
+from contrapose.engine.row_blocks import stack_columns
 from contrapose.engine.score_types import Progress
-from contrapose.engine.store import AnswerTable, stack_columns
+from contrapose.engine.store import AnswerTable
 
 WRITE_INTERVAL = 5.0
 """Seconds of scores that a killed run can lose at first."""

@@ -8,6 +8,7 @@ another name.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,10 @@ OBJECT_STORES = frozenset(
 """Protocols whose one write is atomic, and whose rename is a copy."""
 
 
+FileRange = tuple[str, int, int | None]
+"""Name of a file, first byte, which counts from the end where it is negative, and the end."""
+
+
 class StorageBackend(Protocol):
     """Storage backend: a tree of files that are only ever added, or set aside when damaged."""
 
@@ -46,6 +51,13 @@ class StorageBackend(Protocol):
 
     def read(self, folder: str, names: Sequence[str]) -> Mapping[str, Any]:
         """Return each file's path, or its bytes."""
+
+    def read_ranges(self, folder: str, ranges: Sequence[FileRange]) -> list[bytes]:
+        """Read bytes of files; empty where a file is gone, fewer where it ends.
+
+        Raises:
+            InputError: a file may not be read, or the storage cannot be reached.
+        """
 
     def write(self, folder: str, name: str, content: bytes) -> None:
         """Add a file atomically.
@@ -117,6 +129,22 @@ class LocalStorage:
         """Return the files' paths."""
         return {name: self.root / folder / name for name in names}
 
+    def read_ranges(self, folder: str, ranges: Sequence[FileRange]) -> list[bytes]:
+        """Read bytes of files."""
+        return [self._read_range(self.root / folder / name, a, b) for name, a, b in ranges]
+
+    def _read_range(self, path: Path, start: int, end: int | None) -> bytes:
+        try:
+            with path.open("rb", buffering=0) as file:
+                size = file.seek(0, os.SEEK_END)
+                start = max(0, start + size if start < 0 else start)
+                file.seek(start)
+                return file.read(max(0, min(size, size if end is None else end) - start)) or b""
+        except PermissionError as error:
+            raise InputError(f"cannot be read ({error.strerror}).", file=path) from None
+        except OSError:
+            return b""
+
     def write(self, folder: str, name: str, content: bytes) -> None:
         """Add a file by renaming it into place."""
         try:
@@ -185,6 +213,36 @@ class RemoteStorage:
             raise self._unreadable(error) from None
         contents = [fetched] if isinstance(fetched, bytes) else list(fetched.values())
         return dict(zip(names, contents, strict=True))
+
+    def read_ranges(self, folder: str, ranges: Sequence[FileRange]) -> list[bytes]:
+        """Fetch bytes of files, concurrently where the file system can."""
+        if not ranges:
+            return []
+        paths = [self._path(folder, name) for name, _, _ in ranges]
+        starts, ends = [start for _, start, _ in ranges], [end for _, _, end in ranges]
+        try:
+            fetched = self.system.cat_ranges(paths, starts, ends, on_error="return")
+        except Exception as error:
+            raise self._unreadable(error) from None
+        return [
+            self._read_without_range(path, start, end, item)
+            if isinstance(item, Exception)
+            else bytes(item)
+            for path, start, end, item in zip(paths, starts, ends, fetched, strict=True)
+        ]
+
+    def _read_without_range(
+        self, path: str, start: int, end: int | None, error: Exception
+    ) -> bytes:
+        """Read bytes of a file whose range was refused, as that of an empty file is."""
+        if isinstance(error, FileNotFoundError):
+            return b""
+        try:
+            return bytes(self.system.cat_file(path)[start:end])
+        except FileNotFoundError:
+            return b""
+        except Exception as other:
+            raise self._unreadable(other) from None
 
     def write(self, folder: str, name: str, content: bytes) -> None:
         """Add a file: in one write on an object store, else by renaming it into place."""

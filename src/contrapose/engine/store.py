@@ -8,119 +8,45 @@ digest in its name is named in a warning and set aside; its pairs are scored aga
 
     ROOT/answers/<model fingerprint>/<score>/<part>.parquet    model, score, image, text, value, …
 
-In memory a row is packed ids, keys and numbers, and never a Python object. Rows are held and
-indexed in blocks, so that no copy of a whole table is made.
+In memory a row is packed ids and numbers, and never a Python object. A small table is held whole.
+Of one that is much larger than what is asked for, only the rows of pairs that were asked for are
+held; its parts are read again when others are. Vectors are read from their parts when they are
+used.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from contrapose.arrays import Ragged
-from contrapose.engine.pair_index import PairIds, PairIndex, pack_ids
-from contrapose.engine.part_files import encode_part, read_lists, read_part, release_memory
+from contrapose.engine.pair_index import IdWords, PairFilter, PairIds, PairIndex, pack_ids
+from contrapose.engine.part_files import encode_part, max_part_rows
+from contrapose.engine.part_origins import (
+    DamagedPartError,
+    PartOrigin,
+    PartVectors,
+    group_rows,
+)
+from contrapose.engine.part_reader import PartContent, decode_lists, fetch_parts, read_parts
+from contrapose.engine.row_blocks import Block, HeldRows
 from contrapose.engine.storage import StorageBackend, folder_name, open_storage
 from contrapose.errors import DamageWarning
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.models.capabilities import UNSTORED
 
-BLOCK_ROWS, BLOCK_BYTES = 1 << 24, 1 << 30
-"""Rows and bytes of a block up to which parts are joined."""
+TABLE_ROWS, ROWS_PER_PAIR = 1 << 22, 4
+"""Rows up to which a table is held whole, and the same for each pair that is asked for."""
 
+MAX_INDEXES = 8
+"""Indexes of pairs that were asked for, which are then joined."""
 
-@dataclass(slots=True, eq=False)
-class Block:
-    """Successive rows of an answer table in memory: packed ids, numeric columns, and an index.
-
-    Attributes:
-        ids: ids of images and captions, row by row.
-        columns: numbers by name: (n,), or (n, d) for vectors; ragged columns are read on demand.
-        index: of the pairs; None until one is looked up.
-    """
-
-    ids: PairIds
-    columns: Mapping[str, FloatArray]
-    index: PairIndex | None = None
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory, without the index."""
-        return self.ids.nbytes + sum(column.nbytes for column in self.columns.values())
-
-
-def join_blocks(blocks: list[Block]) -> Block:
-    """Concatenate blocks row-wise, and empty the list: joined columns replace theirs one by one."""
-    ids = [block.ids for block in blocks]
-    columns = {name: [block.columns[name] for block in blocks] for name in blocks[0].columns}
-    blocks.clear()
-    joined = PairIds.concatenate(ids)
-    ids.clear()
-    return Block(joined, {name: _join_column(some) for name, some in columns.items()})
-
-
-def _join_column(blocks: list[Any]) -> Any:
-    joined = np.concatenate(blocks)
-    blocks.clear()
-    return joined
-
-
-def _read_block(source: Path | bytes, path: Path | str) -> tuple[Block, str] | None:
-    """Read a part and pack its ids, and the shard that wrote it; None when it is damaged."""
-    part = read_part(source, path)
-    if part is None:
-        return None
-    ids = PairIds(pack_ids(part.images), part.codes.astype(np.int32), pack_ids(part.texts))
-    return Block(ids, part.columns), part.shard
-
-
-def stack_columns(
-    parts: Sequence[Mapping[str, FloatArray | Ragged]],
-) -> dict[str, FloatArray | Ragged]:
-    """Concatenate columns row-wise, numeric and ragged."""
-    stacked: dict[str, FloatArray | Ragged] = {}
-    for name in parts[0]:
-        columns = [part[name] for part in parts]
-        ragged = [column for column in columns if isinstance(column, Ragged)]
-        plain = [column for column in columns if not isinstance(column, Ragged)]
-        stacked[name] = Ragged.concatenate(ragged) if ragged else np.concatenate(plain)
-    return stacked
-
-
-READER_THREADS = 4
-"""Threads that read parts."""
-
-PARTS_PER_READ = 8
-"""Parts that are read ahead of the block that they join."""
-
-PARTS_PER_FETCH = 64
-"""Parts that are fetched from a remote storage at a time."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PartOrigin:
-    """Origin of a block of rows: a stored part, or memory alone.
-
-    Attributes:
-        rows: number of rows.
-        name: name of the stored part; empty for memory alone.
-        lists: ragged columns of rows in memory alone.
-        shard: the shard that wrote the part; empty for none.
-    """
-
-    rows: int
-    name: str = ""
-    lists: Mapping[str, Ragged] = field(default_factory=dict)
-    shard: str = ""
+RECENT_BYTES = 1 << 28
+"""Bytes of new vectors that stay in memory."""
 
 
 @dataclass(slots=True)
@@ -142,9 +68,10 @@ class AnswerTable:
     score: str
     shard: str = ""
     rows_at_start: int = 0
-    _blocks: list[Block] = field(default_factory=list)
-    _parts: list[Block] = field(default_factory=list)
+    _held: HeldRows = field(default_factory=HeldRows)
     _origins: list[PartOrigin] = field(default_factory=list)
+    _asked: list[PairIndex] | None = None
+    """Pairs whose rows are held; None while all rows are."""
     _read: bool = False
 
     def find(
@@ -153,7 +80,7 @@ class AnswerTable:
         """Return the row of each pair of content ids; −1 where it has none.
 
         An answer that needs no image, or no text, has an empty id for it. Of a pair that was scored
-        again, the newest row counts.
+        again, the newest row counts. The vectors of the rows are as they were written.
 
         Args:
             images: content ids of images.
@@ -162,58 +89,72 @@ class AnswerTable:
         """
         if pairs is None:
             pairs = np.repeat(np.arange(len(images))[:, None], 2, axis=1)
-        result = np.full(len(pairs), -1, dtype=np.int64)
-        blocks = self._all_blocks()
-        if not blocks or not len(pairs):
-            return result
         packed = pack_ids(images), pack_ids(texts)
-        start = sum(map(len, blocks))
-        left = np.arange(len(pairs))  # those that no newer block holds
-        for block in reversed(blocks):
-            start -= len(block)
-            if block.index is None:
-                block.index = PairIndex.of(block.ids)
-            rows = block.index.find(*packed, pairs if len(left) == len(pairs) else pairs[left])
-            known = rows >= 0
-            result[left[known]] = start + rows[known]
-            left = left[~known]
-            if not len(left):
-                break
-        return result
+        self._read_once((*packed, pairs))
+        while True:
+            rows = self._held.find(*packed, pairs)
+            if self._asked is not None:
+                left = np.flatnonzero(rows < 0)
+                for index in self._asked:
+                    left = left[index.find(*packed, pairs[left]) < 0]
+                if len(left):
+                    self._ask(_take_pairs(*packed, pairs[left]))
+                    rows[left] = self._held.find(*packed, pairs[left])
+            if self._check_vectors(rows):
+                return rows
+            self._held = HeldRows()
+            for origin in self._origins:
+                origin.held = False
+            self._read_again(self._filter())
 
     def values(self, rows: IntArray, column: str = "value") -> FloatArray:
-        """Return a column's values in these rows: (n,), or (n, d) for vectors; NaN for row −1."""
-        blocks = self._all_blocks()
-        if not blocks:
-            return np.full((len(rows), 0) if column == "vector" else len(rows), np.nan)
-        first = blocks[0].columns[column]
-        values = np.full((len(rows), *first.shape[1:]), np.nan, dtype=first.dtype)
-        start = 0
-        for block in blocks:
-            inside = np.flatnonzero((rows >= start) & (rows < start + len(block)))
-            values[inside] = block.columns[column][rows[inside] - start]
-            start += len(block)
+        """Return a column's values in these rows: (n,), or (n, d) for vectors; NaN for row −1.
+
+        Raises:
+            InputError: a part with vectors was damaged since it was first read.
+        """
+        if column == "vector":
+            return self._vectors(rows)
+        self._read_once()
+        return self._held.values(rows, column)
+
+    def _vectors(self, rows: IntArray) -> FloatArray:
+        shapes = [origin.vectors.shape for origin in self._origins if origin.vectors is not None]
+        if not shapes:
+            return np.full((len(rows), 0), np.nan)
+        width, dtype = shapes[0]
+        values = np.empty((len(rows), width), dtype=dtype)
+        values[rows < 0] = np.nan
+        for origin, inside in group_rows(self._origins, rows):
+            if origin.vectors is not None:
+                origin.vectors.copy(rows[inside] - origin.start, values, inside)
         return values
 
     def lists(self, rows: IntArray, column: str) -> Ragged:
-        """Read a ragged column's lists in these rows from the parts; empty where there is none."""
-        self._read_once()
-        starts = np.cumsum([0, *(origin.rows for origin in self._origins)])
-        wanted = np.unique(np.searchsorted(starts, rows[rows >= 0], side="right") - 1)
-        read: dict[int, Ragged] = {}
-        names = {int(i): self._origins[i].name for i in wanted if self._origins[i].name}
-        if self.storage is not None and names:
-            files = self.storage.read(self.folder, list(names.values()))
-            paths = [self.storage.path(self.folder, name) for name in names.values()]
-            sources = [files[name] for name in names.values()]
-            with ThreadPoolExecutor(READER_THREADS) as pool:
-                lists = pool.map(read_lists, sources, paths, [column] * len(sources))
-                read = dict(zip(names, lists, strict=True))
-        parts = [
-            read.get(i) or origin.lists.get(column) or Ragged.empty(origin.rows)
-            for i, origin in enumerate(self._origins)
-        ]
-        return Ragged.concatenate(parts).take(rows)
+        """Read a ragged column's lists in these rows from the parts; empty where there is none.
+
+        Raises:
+            InputError: a part was damaged since it was first read.
+        """
+        groups = list(group_rows(self._origins, rows))
+        order = np.full(len(rows), -1, dtype=np.int64)
+        parts: list[Ragged] = []
+        names = [origin.name for origin, _ in groups if origin.name]
+        contents = (
+            iter(()) if self.storage is None else fetch_parts(self.storage, self.folder, names)
+        )
+        done = 0
+        for origin, inside in groups:
+            lists: Ragged | None = origin.lists.get(column)
+            if self.storage is not None and origin.name:
+                lists = decode_lists(next(contents), origin.name, column)
+                if lists is None:
+                    raise DamagedPartError(self.storage.path(self.folder, origin.name))
+            if lists is not None:
+                parts.append(lists.take(rows[inside] - origin.start))
+                order[inside] = done + np.arange(len(inside))
+                done += len(inside)
+        return Ragged.concatenate([*parts, Ragged.empty(1)]).take(order)
 
     def add(
         self,
@@ -221,46 +162,78 @@ class AnswerTable:
         texts: Sequence[str],
         columns: Mapping[str, FloatArray | Ragged],
     ) -> None:
-        """Append answers as one part.
+        """Append answers as one part, or as several where vectors are many.
 
         Raises:
             InputError: the storage cannot be written.
         """
-        import pyarrow as pa
+        self.add_rows(PairIds.of(images, texts), columns)
 
-        if not len(images):
-            return
-        content: dict[str, Any] = {
-            "model": _constant_column(self.model, len(images)),
-            "score": _constant_column(self.score, len(images)),
-            "image": pa.array(images, pa.large_string()),
-            "text": pa.array(texts, pa.large_string()),
-        }
-        numbers: dict[str, FloatArray] = {}
-        lists: dict[str, Ragged] = {}
-        for name, values in columns.items():
-            if isinstance(values, Ragged):
-                lists[name], content[name] = values, values.to_arrow()
-                continue
-            numbers[name] = values
-            array = pa.array(np.ascontiguousarray(values).reshape(-1))
-            if values.ndim > 1:
-                array = pa.FixedSizeListArray.from_arrays(array, values.shape[1])
-            content[name] = array
-        part = pa.table(content)
+    def add_rows(self, ids: PairIds, columns: Mapping[str, FloatArray | Ragged]) -> None:
+        """Append answers whose ids are packed already, as `add` does.
+
+        Raises:
+            InputError: the storage cannot be written.
+        """
         self._read_once()
-        origin = PartOrigin(len(images), lists=lists)
-        if self.storage is not None:
-            name, encoded = encode_part(part, self.newest, self.shard)
-            origin = PartOrigin(len(images), name, shard=self.shard)
+        step = max_part_rows(columns)
+        for start in range(0, len(ids), step):
+            if step >= len(ids):
+                self._add_part(ids, columns)
+                return
+            rows = np.arange(start, min(start + step, len(ids)))
+            some = {
+                name: column.take(rows) if isinstance(column, Ragged) else column[rows]
+                for name, column in columns.items()
+            }
+            self._add_part(ids.select(rows), some)
+
+    def _add_part(self, ids: PairIds, columns: Mapping[str, FloatArray | Ragged]) -> None:
+        plain = {n: column for n, column in columns.items() if not isinstance(column, Ragged)}
+        numbers = {name: column for name, column in plain.items() if column.ndim == 1}
+        vectors = next((column for column in plain.values() if column.ndim > 1), None)
+        origin = PartOrigin(self.rows, len(ids), held=True)
+        if self.storage is None:
+            origin.lists = {
+                n: column for n, column in columns.items() if isinstance(column, Ragged)
+            }
+            if vectors is not None:
+                origin.vectors = PartVectors(None, self.folder, "", None, vectors)
+        else:
+            names = {"model": self.model, "score": self.score}
+            name, encoded, layout = encode_part(
+                ids, columns, **names, newest=self.newest, shard=self.shard
+            )
             self.storage.write(self.folder, name, encoded)
-        self._append(Block(PairIds.of(images, texts), numbers), origin)
+            origin.name, origin.shard = name, self.shard
+            if vectors is not None:
+                origin.vectors = PartVectors(self.storage, self.folder, name, layout, vectors)
+        self._origins.append(origin)
+        self._held.append(Block(ids, numbers, origin.start))
+        self._trim_memory()
+
+    def _trim_memory(self) -> None:
+        """Forget the oldest of many new vectors, which their parts hold."""
+        size = 0
+        for origin in reversed(self._origins):
+            if origin.vectors is None or origin.vectors.memory is None or not origin.name:
+                continue
+            size += origin.vectors.memory.nbytes
+            if size > RECENT_BYTES:
+                origin.vectors.memory = None
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
+        """Number of rows, with those of parts that were damaged since they were read."""
         self._read_once()
-        return sum(origin.rows for origin in self._origins)
+        return self._origins[-1].start + self._origins[-1].rows if self._origins else 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no row; reads no part."""
+        if self._read or self.storage is None:
+            return not self._origins
+        return not self.storage.names(self.folder)
 
     @property
     def newest(self) -> str:
@@ -273,7 +246,7 @@ class AnswerTable:
         self._read_once()
         known = {origin.name for origin in self._origins}
         names = [] if self.storage is None else self.storage.names(self.folder)
-        self._read_parts([name for name in names if name not in known])
+        self._read_parts([name for name in names if name not in known], None)
 
     @property
     def shard_count(self) -> tuple[str, int]:
@@ -284,72 +257,107 @@ class AnswerTable:
         count = shard.rpartition("/")[2]
         return name, int(count) if count.isdecimal() else 0
 
-    def _append(self, block: Block, origin: PartOrigin) -> None:
-        """Append rows behind all others; parts are joined when they fill a block."""
-        self._parts.append(block)
-        self._origins.append(origin)
-        rows = sum(map(len, self._parts))
-        if rows >= BLOCK_ROWS or sum(part.nbytes for part in self._parts) >= BLOCK_BYTES:
-            self._blocks.append(join_blocks(self._parts))
+    def _check_vectors(self, rows: IntArray) -> bool:
+        """Whether the vectors of rows are whole; parts of which one is not are set aside."""
+        if not any(origin.vectors is not None for origin in self._origins):
+            return True
+        sound = True
+        for origin, inside in group_rows(self._origins, rows):
+            if origin.vectors is None or origin.vectors.check(rows[inside] - origin.start):
+                continue
+            sound = False
+            origin.damaged = True
+            self._set_aside(origin.name)
+        return sound
 
-    def _all_blocks(self) -> list[Block]:
-        """Return all rows as few blocks, reading them on first use."""
-        self._read_once()
-        if self._parts:  # not at every part that is added, which would copy all each time
-            last = self._blocks[-1] if self._blocks else None
-            rows = sum(map(len, self._parts)) + (len(last) if last else 0)
-            size = sum(part.nbytes for part in self._parts) + (last.nbytes if last else 0)
-            if last is not None and rows < BLOCK_ROWS and size < BLOCK_BYTES:
-                self._parts.insert(0, self._blocks.pop())
-            last = None
-            self._blocks.append(
-                self._parts.pop() if len(self._parts) == 1 else join_blocks(self._parts)
-            )
-        return self._blocks
-
-    def _read_once(self) -> None:
-        """Read the stored parts on first use."""
+    def _read_once(self, asked: tuple[IdWords, IdWords, IntArray] | None = None) -> None:
+        """Read the stored parts on first use, in which these pairs are asked for."""
         if self._read:
             return
         self._read = True
-        names = [] if self.storage is None else self.storage.names(self.folder)
-        for start in range(0, len(names), PARTS_PER_FETCH):
-            self._read_parts(names[start : start + PARTS_PER_FETCH])
-            release_memory()
-        self.rows_at_start = sum(origin.rows for origin in self._origins)
+        if self.storage is not None:
+            self._read_parts(self.storage.names(self.folder), asked)
+        self.rows_at_start = self.rows
 
-    def _read_parts(self, names: Sequence[str]) -> None:
+    def _read_parts(
+        self, names: Sequence[str], asked: tuple[IdWords, IdWords, IntArray] | None
+    ) -> None:
+        """Read parts that are new here; keep rows of asked pairs alone once they are too many."""
+        most = max(TABLE_ROWS, ROWS_PER_PAIR * len(asked[2]) if asked else 0)
+        wanted = self._filter()
+
+        def current() -> PairFilter | None:
+            return wanted
+
+        for name, part in read_parts(self.storage, self.folder, names, current):
+            if part is None:
+                self._set_aside(name)
+                continue
+            origin = PartOrigin(self.rows, part.rows, name, shard=part.shard)
+            self._origins.append(origin)
+            self._keep(origin, part, wanted)
+            if self._asked is None and self.rows > most:
+                ids = PairIds.of((), ()) if asked is None else _take_pairs(*asked)
+                self._asked = [PairIndex.of(ids)]
+                wanted = self._filter()
+                if wanted is not None:
+                    self._held.select(wanted)
+
+    def _ask(self, ids: PairIds) -> None:
+        """Read the rows of pairs that were not asked for before."""
+        index = PairIndex.of(ids)
+        self._read_again(PairFilter.of(index))
+        if self._asked is not None:
+            self._asked.append(index)
+        if self._asked is not None and len(self._asked) > MAX_INDEXES:
+            self._filter()
+
+    def _read_again(self, wanted: PairFilter | None) -> None:
+        """Read the rows of a filter from parts whose rows are not all held."""
+        stored = {
+            origin.name: origin
+            for origin in self._origins
+            if origin.name and not origin.held and not origin.damaged
+        }
+        for name, part in read_parts(self.storage, self.folder, list(stored), lambda: wanted):
+            if part is None:
+                stored[name].damaged = True
+                self._set_aside(name)
+            else:
+                self._keep(stored[name], part, wanted)
+
+    def _keep(self, origin: PartOrigin, part: PartContent, wanted: PairFilter | None) -> None:
+        """Keep rows of a part that was read."""
+        if part.vectors is not None and origin.vectors is None:
+            origin.vectors = PartVectors(self.storage, self.folder, origin.name, part.vectors)
+        if wanted is not None and part.kept is None:  # read before the table was too large
+            part = part.select(wanted)
+        numbers = None if part.kept is None else (part.kept + origin.start).astype(np.uint32)
+        self._held.append(Block(part.ids, part.columns, origin.start, numbers))
+
+    def _filter(self) -> PairFilter | None:
+        """Build the filter of all pairs that were asked for; None where all rows are held."""
+        if self._asked is None:
+            return None
+        if len(self._asked) > 1:
+            self._asked = [PairIndex.of(PairIds.concatenate([one.ids for one in self._asked]))]
+        return PairFilter.of(self._asked[0])
+
+    def _set_aside(self, name: str) -> None:
+        """Rename a damaged part, and warn."""
         if self.storage is None:
             return
-        files = self.storage.read(self.folder, names)
-        paths = [self.storage.path(self.folder, name) for name in files]
-        named = list(zip(files.items(), paths, strict=True))
-        with ThreadPoolExecutor(READER_THREADS) as pool:
-            for start in range(0, len(named), PARTS_PER_READ):
-                some = named[start : start + PARTS_PER_READ]
-                parts = pool.map(lambda item: _read_block(item[0][1], item[1]), some)
-                for ((name, _), path), part in zip(some, parts, strict=True):
-                    if part is None:
-                        self._set_aside(name, path)
-                        continue
-                    block, shard = part
-                    self._append(block, PartOrigin(len(block), name, shard=shard))
-
-    def _set_aside(self, name: str, path: Path | str) -> None:
-        """Rename a damaged part, and warn."""
-        renamed = self.storage is not None and self.storage.set_aside(self.folder, name)
+        renamed = self.storage.set_aside(self.folder, name)
         warnings.warn(
-            f"{path}: is a damaged part of the cache; it was "
+            f"{self.storage.path(self.folder, name)}: is a damaged part of the cache; it was "
             f"{'set aside' if renamed else 'not read'}, and what it held is scored again.",
             DamageWarning,
             stacklevel=2,
         )
 
 
-def _constant_column(text: str, rows: int) -> Any:
-    import pyarrow as pa
-
-    return pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), pa.array([text]))
+def _take_pairs(images: IdWords, texts: IdWords, pairs: IntArray) -> PairIds:
+    return PairIds(images, pairs[:, 0].astype(np.int32), texts[pairs[:, 1]])
 
 
 class AnswerStore:
@@ -384,5 +392,5 @@ class AnswerStore:
     def append_table(self, fingerprint: str, score: str, newest: str) -> AnswerTable:
         """Return a new table that reads nothing and appends parts behind the newest one."""
         table = self.table(fingerprint, score)
-        origins = [PartOrigin(0, newest)]
-        return replace(table, _blocks=[], _parts=[], _origins=origins, _read=True)
+        origins = [PartOrigin(0, 0, newest)]
+        return replace(table, _held=HeldRows(), _origins=origins, _asked=None, _read=True)
