@@ -43,9 +43,10 @@ from contrapose.engine.images import (
 )
 from contrapose.engine.memory import free_memory, is_out_of_memory
 from contrapose.engine.plan import ScoringPlan, compute_caption_ids, text_only_pairs
+from contrapose.engine.row_blocks import stack_columns
 from contrapose.engine.score_types import LIKELIHOOD_SCORES, NoiseImages, Prior, Progress, store_key
 from contrapose.engine.shards import Shard
-from contrapose.engine.store import AnswerStore, AnswerTable, stack_columns
+from contrapose.engine.store import AnswerStore, AnswerTable
 from contrapose.engine.videos import prepare_video
 from contrapose.errors import ContraposeError, InputError, option
 from contrapose.metrics import BoolArray, IntArray
