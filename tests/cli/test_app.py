@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -68,31 +69,6 @@ def test_debug_raises_it(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
         main(words)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_in_a_sentence(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
-) -> None:
-    """Both signals raise KeyboardInterrupt, so that what has arrived is stored on the way out."""
-    before = signal.getsignal(signal.SIGTERM)
-    caught: list[BaseException] = []
-
-    def stop(*_: object, **__: object) -> None:
-        try:
-            assert signal.getsignal(number) != signal.SIG_DFL
-            signal.raise_signal(number)
-        except KeyboardInterrupt as interrupt:
-            caught.append(interrupt)
-            raise
-
-    monkeypatch.setattr("contrapose.cli.console.output_console", stop)
-    said = cli("list", "benchmarks")
-    assert said.status == 128 + number
-    assert said.err.startswith("contrapose: ")
-    assert "stored is kept" in said.err
-    assert len(caught) == 1
-    assert signal.getsignal(signal.SIGTERM) == before
-
-
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
 def test_a_full_output() -> None:
     with FULL.open("w") as full:
@@ -131,3 +107,62 @@ def test_json_is_json_in_any_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_words_that_are_not_understood(cli: Cli, words: list[str], says: str) -> None:
     assert says in cli(*words).refused()
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+@pytest.mark.parametrize("swallowed", [False, True])
+def test_signals_end_a_command_with_its_cleanup(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str, status: int, swallowed: bool
+) -> None:
+    cleaned: list[str] = []
+    before = signal.getsignal(getattr(signal, name))
+    if before not in (signal.SIG_DFL, signal.default_int_handler):
+        pytest.skip(f"{name} is ignored or handled where the tests run")
+
+    def interrupt(*_: object, **__: object) -> None:
+        try:
+            os.kill(os.getpid(), getattr(signal, name))
+        except KeyboardInterrupt:
+            if swallowed:
+                raise RuntimeError("a library's own error") from None
+            raise
+        finally:
+            cleaned.append(name)
+
+    monkeypatch.setattr("contrapose.cli.console.output_console", interrupt)
+    said = cli("list", "benchmarks")
+    assert (said.status, said.out, cleaned) == (status, "", [name])
+    assert said.err.startswith(f"contrapose: interrupted ({name})")
+    assert len(said.err.strip().split("\n")) == 1
+    assert signal.getsignal(getattr(signal, name)) is before
+
+
+@pytest.mark.parametrize(("verb", "words"), [("tune", "--resume"), ("eval", "goes on")])
+def test_interrupted_verbs_say_how_to_go_on(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, verb: str, words: str
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("contrapose.cli.app.import_module", interrupt)
+    monkeypatch.setattr("contrapose.cli.app._load_command", interrupt)
+    said = cli(verb, "tiny-clip")
+    assert said.status == 130
+    assert words in said.err
+
+
+def test_a_forked_process_has_the_usual_signals() -> None:
+    program = """
+import os, signal, sys, time
+from contrapose.cli.console import interrupting_signals
+with interrupting_signals() as came:
+    child = os.fork()
+    if not child:
+        signal.raise_signal(signal.SIGTERM)
+        os._exit(1)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), came)
+"""
+    ended = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert ended.stdout.strip() == f"{-signal.SIGTERM} []", ended

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
-from tests.torture.mutations import ROUNDS, SEED
+from tests.torture.mutations import KILLS, ROUNDS, SEED
 
 PREFIX = "torture "
+BEGAN = time.monotonic()
 
 
 class Tally:
@@ -30,7 +32,7 @@ def tally(record_property: Callable[[str, object], None]) -> Tally:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print how many cases of each kind were tried, and the seed that repeats them."""
+    """Print the table of docs/reliability.md: cases of each kind, seed, seconds."""
     counts: Counter[str] = Counter()
     for reports in terminalreporter.stats.values():
         for report in reports:
@@ -38,7 +40,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 if getattr(report, "when", "") == "call" and name.startswith(PREFIX):
                     counts[name.removeprefix(PREFIX)] += value
     if counts:
+        seconds = round(time.monotonic() - BEGAN)
         terminalreporter.section("torture")
-        terminalreporter.write_line(f"TORTURE_SEED={SEED!r} FUZZ_ROUNDS={ROUNDS}")
+        terminalreporter.write_line(
+            f"TORTURE_SEED={SEED} FUZZ_ROUNDS={ROUNDS} KILL_ROUNDS={KILLS}: "
+            f"{seconds // 60} min {seconds % 60} s\n\n| tried | cases |\n|---|---|"
+        )
         for name, count in sorted(counts.items()):
-            terminalreporter.write_line(f"{count:10,}  {name}")
+            terminalreporter.write_line(f"| {name} | {count:,} |")

@@ -292,15 +292,15 @@ def calm_run(job: Job, folder: Path) -> tuple[str, float]:
     return digest_outcome(job, folder / "calm"), seconds
 
 
-def kill_after(child: int, seconds: float) -> int:
-    """Kill a process after some seconds, unless it ends before; return its status."""
+def kill_after(child: int, seconds: float, number: int = signal.SIGKILL) -> int:
+    """Send a signal to a process after some seconds, unless it ends before; return its status."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.002)
-    os.kill(child, signal.SIGKILL)
+    os.kill(child, number)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 

@@ -24,6 +24,8 @@ from contrapose.errors import ContraposeError
 
 ROUNDS = int(os.environ.get("FUZZ_ROUNDS", "10"))
 """Mutations of each file."""
+KILLS = int(os.environ.get("KILL_ROUNDS", "1"))
+"""Kills of each job; the whole suite asks for more."""
 SEED = os.environ.get("TORTURE_SEED", "")
 """Begins the seed of every mutation."""
 SEEDS: dict[str, tuple[str, ...]] = {"cola released check": ("night1cola released check 2",)}

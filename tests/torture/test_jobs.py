@@ -1,4 +1,4 @@
-"""Kills at random instants and full disks: every verb ends with the table of a run in peace."""
+"""Kills and signals at random instants, full disks: verbs end with the result of a run in peace."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ from pathlib import Path
 import pytest
 
 from tests.torture.conftest import Tally
-from tests.torture.mutations import SEED
+from tests.torture.mutations import KILLS, SEED
 
-KILLS = int(os.environ.get("KILL_ROUNDS", "1"))
-"""Kills of each job; the whole suite asks for more."""
 ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = (
+    *("eval", "metrics", "compare", "rank", "audit", "diagnose", "explain", "tune", "index"),
+    *("build scenes", "build pairs", "build features", "fetch"),
+)
+"""Commands of `interrupts.py`, which imports too much for a test to import it."""
+SERVERS = ("view", "serve")
 JOBS = ("eval", "served", "tune", "build", "index", "fetch")
 QUICK = ("build",)
 """Job of the small part; the tests of the other verbs kill theirs."""
 
 
-def torture(job: str, folder: Path) -> dict[str, int]:
-    words = [sys.executable, "-m", "tests.torture.jobs", "both", str(folder), str(KILLS)]
+def torture(program: str, job: str, *words: object) -> dict[str, int]:
+    """Counts of a program beside this file, for one job."""
     done = subprocess.run(  # noqa: S603 - the program beside this file
-        [*words, f"{SEED}{job}", job], cwd=ROOT, capture_output=True, text=True, check=False,
+        [sys.executable, "-m", f"tests.torture.{program}", *map(str, words), f"{SEED}{job}", job],
+        cwd=ROOT, capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
@@ -34,7 +39,7 @@ def torture(job: str, folder: Path) -> dict[str, int]:
 
 @pytest.mark.parametrize("job", JOBS if KILLS > 1 else QUICK)
 def test_kills_and_full_disks_change_no_result(job: str, tmp_path: Path, tally: Tally) -> None:
-    counts = torture(job, tmp_path)
+    counts = torture("jobs", job, "both", tmp_path, KILLS)
     assert counts["kills"] == KILLS
     assert counts["refused"]
     tally.add(f"kills of {job}", counts["kills"])
@@ -45,3 +50,11 @@ def test_kills_and_full_disks_change_no_result(job: str, tmp_path: Path, tally: 
     if job == "served":
         assert counts["in flight"] > 4
         tally.add("stored answers that were not asked for again", counts["stored"])
+
+
+@pytest.mark.skipif(KILLS < 2, reason="a part of make torture; tests/cli/test_app.py has signals")
+@pytest.mark.parametrize("command", [*COMMANDS, *SERVERS])
+def test_interrupts_leave_nothing_half_written(command: str, tmp_path: Path, tally: Tally) -> None:
+    counts = torture("interrupts", command, tmp_path / "x", -(-KILLS // 4))
+    tally.add("interrupts of commands by signals", counts["interrupts"])
+    tally.add("results after interrupts, equal to those in peace", counts["results"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +32,7 @@ from tests.report.html.test_failure_cards import make_run
 from tests.search.photos import COLORS, ColorModel, write_photos
 from tests.torture.conftest import Tally
 from tests.torture.mutations import ROUNDS, SEED, WHOLE
+from tests.tune.small import small_student, write_pairs
 
 pytestmark = [
     pytest.mark.browser,
@@ -48,7 +51,9 @@ PAYLOADS = (
     "<meta http-equiv=refresh content='0;url=//example.org'>",
     "<link rel=stylesheet href=//example.org>",
     "<form action=//example.org><button>", f"<math><mtext></mtext><script>{RUN}</script>",
-    "\\u003cscript\\u003e", "__proto__", "constructor", "a" * 5000, "%00%3Cscript%3E",
+    "\\u003cscript\\u003e", "__proto__", "constructor", "a" * 10_000, "%00%3Cscript%3E",
+    "NaN", "Infinity", "null", "-0", "\u2067right\u2066left\u2069\u200f", "a\u0301" * 3000,
+    "\x07\x1b[2J\x9b",
 )  # fmt: skip
 
 
@@ -60,6 +65,14 @@ def make_texts(count: int) -> list[str]:
         one, other = rng.sample(PAYLOADS[:24], 2)
         texts.append(one[: rng.randrange(len(one) + 1)] + other[rng.randrange(len(other)) :])
     return texts
+
+
+CLICK_MORE = """() => {
+    const more = document.querySelector("#x-more");
+    if (!more.hidden) more.click();
+    return !more.hidden;
+}"""
+"""Show more examples, if there are any."""
 
 
 class Visit:
@@ -107,8 +120,8 @@ def test_explorer(browser: Any, tmp_path: Path, tally: Tally) -> None:
     path.write_text(build_report([run], folder=texts[2]).page, encoding="utf-8")
     visit = Visit(browser, path.as_uri(), tmp_path.as_uri())
     visit.page.wait_for_selector("article.example")
-    while visit.page.locator("#x-more").is_visible():
-        visit.page.locator("#x-more").click()
+    while visit.page.evaluate(CLICK_MORE):
+        pass
     shown = visit.text()
     assert sum(text in shown for text in texts) > len(texts) / 2
     visit.page.fill("#x-text", PAYLOADS[0])
@@ -181,6 +194,12 @@ class HostileModel(ColorModel):
         return self._scale([[len(text) % 7, len(text) % 3, 1, 1] for text in texts])
 
 
+class DeletingModel(HostileModel):
+    """The same, of which words can be hidden by leaving them out."""
+
+    baselines = ("delete",)
+
+
 def write_pages(folder: Path, texts: list[str]) -> list[Path]:
     """Pages of all verbs, as the functions of Python write them."""
     examples = hostile_examples(folder / "images", texts)
@@ -214,15 +233,97 @@ def test_every_page(browser: Any, tmp_path: Path, tally: Tally) -> None:
 
 
 def test_explanations(browser: Any, tmp_path: Path, tally: Tally) -> None:
-    """The page of one pair with a hostile caption, by the built-in model."""
-    Image.new("RGB", (32, 32), "red").save(tmp_path / "a.png")
-    captions = ["<b>a</b> cat", "<script>taken=1</script> a", "a <img src=x onerror=taken=1>",
-                '"><svg onload=taken=1>', "</title><script>taken=1</script>"]  # fmt: skip
-    for i, text in enumerate(captions):
+    """Pages of one pair with hostile captions and names of word groups, by the built-in model."""
+    short = "taken=1"
+    model = cp.load_model("tiny-clip", device="cpu")
+    texts = ["<b>a</b> cat", f"<script>{short}</script> a", f"a <img src=x onerror={short}>",
+             f'"><svg onload={short}>', f"</title><script>{short}</script>", "NaN",
+             "\u202ea cat"]  # fmt: skip
+    for i, text in enumerate(texts):
+        image = tmp_path / f"{i} {text.replace('/', chr(0x2215))[:60]}.png"
+        Image.new("RGB", (32, 32), "red").save(image)
         page = tmp_path / f"{i}.html"
-        other = captions[(i + 1) % len(captions)]
-        cp.explain("tiny-clip", tmp_path / "a.png", text, against=other, out=page, device="cpu")
+        other = texts[(i + 1) % len(texts)]
+        cp.explain(model, image, text, against=other, superpixels=2, out=page, cache=False)
         visit = Visit(browser, page.as_uri(), tmp_path.as_uri())
-        visit.page.wait_for_timeout(200)
+        visit.page.wait_for_load_state("networkidle")
+        assert " ".join(text.split()[:2])[:200] in " ".join(visit.text().split())
         visit.close()
-    tally.add("pages of hostile captions in a browser", len(captions))
+    tally.add("pages of hostile captions in a browser", len(texts))
+
+
+def test_diagnosis(browser: Any, tmp_path: Path, tally: Tally) -> None:
+    """Pages of a diagnosis with hostile captions, ids, tags, benchmark and model names."""
+    texts = [*(text[:60] for text in make_texts(40)), "x" * 10_000]
+    examples = [
+        replace(example, texts=tuple(f"the cat is {text} the {word}" for word in ("mat", "dog")),
+                tags={**example.tags, "relation": text})
+        for example, text in zip(hostile_examples(tmp_path / "images", texts), texts, strict=True)
+    ]  # fmt: skip
+    model = DeletingModel(PAYLOADS[0], "hostile")
+    benchmark = in_memory_benchmark(examples, name=f"plain {PAYLOADS[2][:30]}")
+    cp.diagnose(model, on=benchmark, side="text", baseline="delete", cache=False, resamples=100,
+                out=tmp_path / "diagnosis")  # fmt: skip
+    visit_all(browser, tmp_path / "diagnosis", PAYLOADS[0], tally)
+
+
+def test_tuning(browser: Any, tmp_path: Path, tally: Tally) -> None:
+    """The page of before and after: hostile names of model and data, captions and kinds."""
+    source = tmp_path / f"from <img src=x onerror={RUN}>"
+    source.mkdir()
+    small_student().save(source, {})
+    file = write_pairs(source, 12)
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    for row, text in zip(rows, make_texts(40), strict=False):
+        row["caption"] = f"{row['caption']} {text[:80]}"
+        for side, kinds in row["kinds"].items():
+            row["kinds"][side] = [text[:80] for _ in kinds]
+            row[side] = [f"{caption} {text[:80]}" for caption in row[side]]
+    hostile = source / f"<script>{RUN}<∕script>.jsonl"
+    hostile.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    cp.tune(str(source), data=hostile, losses="hp+hn", steps=2, batch_size=4, held_out=0.5,
+            device="cpu", out=tmp_path / "tuned")  # fmt: skip
+    visit_all(browser, tmp_path / "tuned", f"onerror={RUN}", tally)
+
+
+def test_views(browser: Any, tmp_path: Path, tally: Tally) -> None:
+    """The server of several runs with hostile data, also after its folders were swapped."""
+    texts = make_texts(40)
+    examples = hostile_examples(tmp_path / "images", texts)
+    folders = [tmp_path / f"run {i} <img src=x onerror={RUN}>" for i in range(2)]
+    for i, folder in enumerate(folders):
+        model = HostileModel(f"{texts[i][:80]} {i}", f"hostile-{i}")
+        run = cp.evaluate(model, on=examples, cache=False, resamples=100)
+        run.save(folder)
+    with cp.view(*folders) as server:
+        visit = Visit(browser, server.url, server.url)
+        visit.page.wait_for_selector("article.example")
+        while visit.page.evaluate(CLICK_MORE):
+            visit.page.wait_for_load_state("networkidle")
+        shown = visit.text()
+        assert sum(f"{text[:300]} a cat" in shown for text in texts) > len(texts) / 2
+        folders[0].rename(tmp_path / "away")
+        folders[1].rename(folders[0])
+        shutil.rmtree(tmp_path / "images")
+        for text in texts[:6]:
+            visit.page.fill("#x-text", text[:200])
+            visit.page.wait_for_load_state("networkidle")
+        visit.page.reload()
+        visit.page.wait_for_selector("article.example")
+        visit.close()
+    tally.add("pages of hostile captions in a browser", 2)
+
+
+def visit_all(browser: Any, folder: Path, shown: str, tally: Tally) -> None:
+    """Visit all pages of a folder; one of them shows a text as text."""
+    pages = sorted(folder.rglob("*.html"))
+    texts = []
+    for page in pages:
+        visit = Visit(browser, page.as_uri(), folder.as_uri())
+        visit.page.wait_for_load_state("networkidle")
+        for fold in visit.page.locator("summary").all():
+            fold.click()
+        texts.append(visit.text())
+        visit.close()
+    assert any(shown in text for text in texts), [text[:2000] for text in texts]
+    tally.add("pages of hostile captions in a browser", len(pages))

@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from contrapose import __version__
-from contrapose.cli.console import accept_all_characters, discard_output, flush_output
+from contrapose.cli.console import (
+    accept_all_characters,
+    discard_output,
+    flush_output,
+    interrupting_signals,
+)
 from contrapose.cli.help import add_help
 from contrapose.errors import (
     ContraposeError,
@@ -91,12 +94,11 @@ app = typer.Typer(
 BAD_INPUT = 2
 """Exit status for input that cannot be used; 1 is kept for a check or a gate that fails."""
 
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit status of a command that Ctrl-C ended, by typer's rule and a shell's."""
+
 FAULT = 70
 """Exit status of an unexpected error, as BSD's `EX_SOFTWARE`."""
-
-INTERRUPTED = 128 + signal.SIGINT
-TERMINATED = 128 + signal.SIGTERM
-"""Exit statuses after Ctrl-C and after SIGTERM, as of a shell."""
 
 
 def _print_version(value: bool) -> None:
@@ -129,14 +131,26 @@ def _show_warning(message: Any, category: type[Warning], *where: Any, **more: An
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; every failure ends in one sentence, and in a traceback with --debug.
 
-    An error that the user can fix has the status 2, a fault of the program the status 70. Ctrl-C
-    and SIGTERM end a command alike: what has arrived is stored first.
+    An error that the user can fix has the status 2, a fault of the program the status 70; a command
+    that a signal ended has 128 and the number of the signal, as in a shell: 130 after Ctrl-C.
+    """
+    with interrupting_signals() as signals:
+        status = _run(arguments, signals)
+    raise SystemExit(status)
+
+
+def _run(arguments: Sequence[str] | None, signals: list[int]) -> int:
+    """Run the command; return its exit status.
+
+    Args:
+        arguments: its words; None for those of the process.
+        signals: those that came so far, see `interrupting_signals`.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
-    accept_all_characters()
     try:
-        with command_line_names(words), warnings.catch_warnings(), _stop_gently() as signals:
+        accept_all_characters()
+        with command_line_names(words), warnings.catch_warnings():
             warnings.simplefilter("always", DamageWarning)
             warnings.showwarning = _show_warning
             try:
@@ -149,49 +163,43 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 flush_output()
     except BrokenPipeError:
         discard_output()
-        raise SystemExit(0) from None
+        return 0
+    except KeyboardInterrupt:
+        code = INTERRUPTED
     except Exception as error:
         if hasattr(error, "format_message"):  # words that typer does not understand
             _show_usage_error(error)
-            raise SystemExit(BAD_INPUT) from None
+            return BAD_INPUT
         if isinstance(error, OSError):
             discard_output()
         if debug:
             raise
-        _print_error(_describe_error(error))
-        fixable = isinstance(error, ContraposeError | OSError | MemoryError)
-        raise SystemExit(BAD_INPUT if fixable else FAULT) from None
+        code = INTERRUPTED  # a library may turn the interrupt into an error of its own
+        if not signals:
+            _print_error(_describe_error(error))
+            fixable = isinstance(error, ContraposeError | OSError | MemoryError)
+            code = BAD_INPUT if fixable else FAULT
     if code == INTERRUPTED:
-        _print_error(
-            f"{'terminated' if signals else 'interrupted'}; everything that was stored is kept."
-        )
-        code = TERMINATED if signals else INTERRUPTED
-    raise SystemExit(code if isinstance(code, int) else 0)
+        return _end_by_signal(words, signals)
+    return code if isinstance(code, int) else 0
 
 
-@contextmanager
-def _stop_gently() -> Iterator[list[int]]:
-    """Let SIGTERM end the command as Ctrl-C does; the list holds the signals that came."""
-    came: list[int] = []
-    process = os.getpid()
+GOES_ON = ("audit", "build", "data", "diagnose", "eval", "index")
+"""Verbs that keep what is done when they end early."""
 
-    def interrupt(number: int, _frame: FrameType | None) -> None:
-        if os.getpid() != process:  # a fork of this process, which stores nothing
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-            return
-        came.append(number)
-        raise KeyboardInterrupt
 
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield came
-        return
-    signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield came
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+def _end_by_signal(words: Sequence[str], signals: Sequence[int]) -> int:
+    """Say that a signal ended the command and how to go on; return the exit status."""
+    number = signals[0] if signals else signal.SIGINT
+    verb = next((word for word in words if word in VERBS), "")
+    more = "nothing half-written was left."
+    if verb == "tune":
+        more = "checkpoints are kept; where there is one, --resume goes on from it."
+    elif verb in GOES_ON:
+        more = "what is complete is kept; the same command goes on from there."
+    with suppress(KeyboardInterrupt):
+        _print_error(f"interrupted ({signal.Signals(number).name}): {more}")
+    return 128 + number
 
 
 def _show_usage_error(error: Any) -> None:

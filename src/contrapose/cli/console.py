@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from contrapose.errors import printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
+    from types import FrameType
 
     from rich.console import Console
     from rich.progress import TaskID
@@ -78,6 +80,40 @@ def discard_output() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+
+@contextmanager
+def interrupting_signals() -> Iterator[list[int]]:
+    """Let SIGTERM and SIGHUP end the block as Ctrl-C does, so that it cleans up behind itself.
+
+    A signal that is ignored, as under nohup, stays so. A forked process has the signals' usual
+    effect.
+
+    Yields:
+        The numbers of the signals that came so far.
+    """
+    came: list[int] = []
+    process = os.getpid()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != process:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        came.append(number)
+        raise KeyboardInterrupt
+
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            usual = (signal.SIG_DFL, signal.default_int_handler)
+            if number is not None and signal.getsignal(number) in usual:
+                before[number] = signal.signal(number, interrupt)
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def show(console: Console, parts: Sequence[Table | str]) -> None:

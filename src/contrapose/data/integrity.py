@@ -31,7 +31,7 @@ MISSING = "is missing"
 
 @dataclass(frozen=True, slots=True)
 class DataVerification:
-    """FileComparison of a benchmark's files with their digests.
+    """Comparison of a benchmark's files with their digests.
 
     Attributes:
         name: of the benchmark.
