@@ -92,7 +92,7 @@ def use_server(web: WebServer) -> None:
     web.files["/data/swap_obj.json"] = ANNOTATIONS
     web.files |= {f"/val2017/{name}": make_image(i) for i, name in enumerate(NAMES)}
     web.always |= {f"/val2017/{name}": "slow" for name in NAMES}
-    (sugarcrepe.BENCHMARK,) = make_source(web).parts  # type: ignore[misc]
+    (sugarcrepe.BENCHMARK,) = make_source(web).parts
 
 
 def words_of(name: str, source: Path, out: Path) -> list[str]:
