@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,23 +18,21 @@ import pytest
 import torch
 from PIL import Image
 
-from contrapose.data import ImageRef, in_memory_benchmark
+from contrapose.data import in_memory_benchmark
 from contrapose.engine import AnswerStore, NoiseImages, ScoringContext, plan_examples
 from contrapose.engine.columns import ScoredBatch
-from contrapose.engine.context import build_embedding_requests, build_pair_request
-from contrapose.engine.ray_executor import (
-    RayExecutor,
-    RayWorker,
-    WorkerModel,
-    WorkerTask,
-    share_cores,
-)
+from contrapose.engine.context import build_pair_request
+from contrapose.engine.ray_executor import RayExecutor, share_cores
+from contrapose.engine.ray_workers import WorkerModel
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
+from contrapose.models import ModelCard
 from contrapose.results import write_run
 from tests.engine.killed import Slow
+from tests.engine.test_videos import FilmReader, videos
 from tests.fakes import Fake, pairs
+from tests.videos import encode_video, gray_frames
 
 
 @dataclass
@@ -53,48 +50,6 @@ class Killing(Slow):
                 os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.01)
         return super().match(images, texts)
-
-
-def test_a_task_travels_and_its_worker_writes_the_scores(tmp_path: Path) -> None:
-    torn = tmp_path / "torn.png"
-    torn.write_bytes(b"nothing")
-    examples = pairs(4)
-    examples[1] = replace(examples[1], images=(examples[1].images[0], ImageRef("torn", torn)))
-    store = AnswerStore(tmp_path / "store")
-    context = ScoringContext(Slow(), store, batch_size=3)
-    plan = plan_examples(examples)
-    request = build_pair_request(context, "lm", plan)
-    task = WorkerTask.of(request, [np.array([0, 5, 2]), np.array([7, 8])])
-    worker = RayWorker(WorkerModel("fake-1", model=Slow()), tmp_path / "store", 1)
-    assert worker.load().failure == ""
-    report = worker.score(pickle.loads(pickle.dumps(task)))  # noqa: S301
-    assert report.tried == 5
-    request.table.read_new()
-    rows = request.find_rows()
-    readable = [
-        p for p in (0, 2, 5, 7, 8) if plan.image_ids[plan.pairs[p, 0]] not in report.skips.images
-    ]
-    assert np.flatnonzero(rows >= 0).tolist() == readable
-    assert len(report.skips.images) <= 1
-    for of_vectors in build_embedding_requests(context, plan.images, plan.image_ids, plan.texts):
-        assert worker.score(WorkerTask.of(of_vectors, [np.arange(2)])).failure == ""
-        of_vectors.table.read_new()
-        assert (of_vectors.find_rows() >= 0).sum() == 2
-
-
-def test_a_worker_with_other_weights_refuses(tmp_path: Path) -> None:
-    worker = RayWorker(WorkerModel("other", model=Fake()), tmp_path, 1)
-    assert "other weights" in worker.load().failure
-
-
-def test_a_broken_model_is_named(tmp_path: Path) -> None:
-    model = Fake(broken=float("nan"))
-    worker = RayWorker(WorkerModel("fake-1", model=model), tmp_path, 1)
-    worker.load()
-    request = build_pair_request(
-        ScoringContext(model, AnswerStore(tmp_path)), "itm", plan_examples(pairs(1))
-    )
-    assert "not a number" in worker.score(WorkerTask.of(request, [np.arange(2)])).failure
 
 
 def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,12 +92,13 @@ class FakeRay:
             RayActorError=DeadActorError, ObjectLostError=DeadActorError
         )
         self.dying, self.cores, self.started, self.calls = dying, list(cores), 0, 0
+        self.gpus, self.asked = 0, list[dict[str, float]]()
 
     def is_initialized(self) -> bool:
         return True
 
     def cluster_resources(self) -> dict[str, float]:
-        return {"CPU": sum(self.cores)}
+        return {"CPU": sum(self.cores)} | ({"GPU": self.gpus} if self.gpus else {})
 
     def nodes(self) -> list[dict[str, Any]]:
         return [{"Alive": True, "Resources": {"CPU": cores}} for cores in self.cores]
@@ -154,8 +110,11 @@ class FakeRay:
             calls = {name: self._call(getattr(worker, name), name) for name in ("load", "score")}
             return SimpleNamespace(**calls)
 
-        actor = SimpleNamespace(remote=start)
-        return SimpleNamespace(options=lambda **_: actor)
+        def options(**asked: float) -> Any:
+            self.asked.append(asked)
+            return SimpleNamespace(remote=start)
+
+        return SimpleNamespace(options=options)
 
     def _call(self, method: Any, name: str) -> Any:
         def later(*arguments: Any) -> Any:
@@ -191,6 +150,47 @@ def run_on(fake: FakeRay, folder: Path, monkeypatch: pytest.MonkeyPatch) -> RayE
     executor.run([(request, batch) for batch in batches], lambda *_: None)
     assert (request.find_rows() >= 0).all()
     return executor
+
+
+@pytest.mark.parametrize(
+    ("gpus", "workers", "device", "weights", "share", "started"),
+    [
+        (2, None, "auto", 5, 1.0, 2),
+        (2, None, "cuda", 5, 1.0, 2),
+        (2, 4, "cuda:1", 5, 0.5, 4),
+        (2, 3, "auto", 5, 0.5, 3),
+        (2, None, "cpu", 5, None, 4),
+        (2, None, "auto", 0, None, 4),  # a served model
+        (0, None, "auto", 5, None, 4),
+        (0, None, "cuda", 0, None, 4),
+    ],
+)
+def test_gpus_of_a_worker(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gpus: int,
+    workers: int | None,
+    device: str,
+    weights: int,
+    share: float | None,
+    started: int,
+) -> None:
+    fake = FakeRay(lambda name, call: False, cores=(8,))
+    fake.gpus = gpus
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    model = Fake()
+    model.card = ModelCard("x", weights, "fp32", "x", None)  # type: ignore[attr-defined]
+    executor = RayExecutor(model, WorkerModel("fake-1", name="x"), tmp_path, workers, device)
+    executor._start()
+    assert len(fake.asked) == fake.started == started
+    assert [asked.get("num_gpus") for asked in fake.asked] == [share] * started
+    assert {asked["num_cpus"] for asked in fake.asked} == {8 // started}
+
+
+def test_a_device_that_no_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", FakeRay(lambda name, call: False))
+    with pytest.raises(InputError, match="needs a GPU"):
+        RayExecutor(Fake(), WorkerModel("fake-1", name="x"), tmp_path, None, "cuda")._start()
 
 
 def test_deaths_that_are_far_apart_do_not_end_a_run(
@@ -282,6 +282,48 @@ def test_equal_to_the_local_engine_also_when_a_worker_is_killed(ray: Any, tmp_pa
         )
         write_run(runs, tmp_path / name)
         assert all(a <= b for a, b in done)
+        return contents(tmp_path / name)
+
+    local = run("local", "local")
+    assert run("ray", "ray") == local
+    flag.touch()
+    assert run("ray", "killed") == local
+    assert not flag.exists()
+
+
+@dataclass
+class KillingReader(FilmReader):
+    """A reader of videos, by frames or at once, whose process is killed in the middle."""
+
+    flag: str = ""
+    calls: int = 0
+
+    def match(self, images: Sequence[Any], texts: Sequence[str]) -> torch.Tensor:
+        self.calls += 1
+        if self.calls == 2:
+            with suppress(FileNotFoundError):
+                Path(self.flag).unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().match(images, texts) + 1e-6 * len(texts)
+
+
+@pytest.mark.parametrize("frames", [(3, False), (3, True)])
+def test_videos_equal_those_of_the_local_engine(
+    ray: Any, tmp_path: Path, frames: tuple[int, bool]
+) -> None:
+    names = [f"v{i}" for i in range(6)]
+    for i, name in enumerate(names):
+        encode_video(tmp_path / f"{name}.mp4", gray_frames(8 + i)[:: 1 - 2 * (i % 2)])
+    benchmark = in_memory_benchmark(videos(tmp_path, *names, "none"), name="films")
+    flag = tmp_path / "flag"
+
+    def run(engine: Any, name: str) -> dict[str, bytes]:
+        request = EvalRequest(
+            (benchmark,), ("itm",), resamples=200, batch_size=2, engine=engine, workers=2,
+            cache=tmp_path / f"store-{name}", frames=frames,
+        )  # fmt: skip
+        model = KillingReader(video_input="video", flag=str(flag))
+        write_run(evaluate_models([model], request), tmp_path / name)
         return contents(tmp_path / name)
 
     local = run("local", "local")

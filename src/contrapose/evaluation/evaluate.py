@@ -217,7 +217,8 @@ def _build_executor(given: str | Model, model: Model, request: EvalRequest) -> R
     """
     if request.engine == "local" or request.cache is None:
         return None
-    from contrapose.engine.ray_executor import RayExecutor, WorkerModel, list_included_files
+    from contrapose.engine.ray_executor import RayExecutor
+    from contrapose.engine.ray_workers import WorkerModel, list_included_files
 
     device = "cuda" if request.device.startswith("cuda") else request.device
     recipe = WorkerModel(
