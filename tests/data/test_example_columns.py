@@ -14,6 +14,7 @@ import contrapose as cp
 from contrapose.data import find_benchmark, in_memory_benchmark
 from contrapose.data.cards import examples_card
 from contrapose.data.example_columns import ExampleColumns, ExampleMap, number_by_appearance
+from contrapose.data.text_columns import TextColumn
 from contrapose.engine import plan_examples
 from contrapose.errors import InputError
 from contrapose.evaluation.selection import select
@@ -62,15 +63,17 @@ def test_a_sequence(columns: ExampleColumns) -> None:
 def test_a_selection_is_as_of_a_list(columns: ExampleColumns, chosen: list[int]) -> None:
     taken = columns.take(np.array(chosen))
     listed = [replace(columns[k], id=str(i)) for i, k in enumerate(chosen)]
-    taken = replace(taken, ids=[example.id for example in listed])
+    taken = replace(taken, ids=TextColumn.of([example.id for example in listed]))
     assert list(taken) == listed
     one, other = build_frame(taken), build_frame(listed)
-    assert (one.ids, one.tags, one.texts) == (other.ids, other.tags, other.texts)
+    assert (one.ids, one.tags) == (other.ids, other.tags)
+    assert list(one.texts or ()) == list(other.texts or ())
     assert one.image_keys == other.image_keys
     for name in ("match", "present", "clusters"):
         assert np.array_equal(getattr(one, name), getattr(other, name))
     plan, same = plan_examples(taken), plan_examples(listed)
-    assert (plan.images, plan.image_ids, plan.texts) == (same.images, same.image_ids, same.texts)
+    for name in ("images", "image_ids", "texts", "text_ids"):
+        assert list(getattr(plan, name)) == list(getattr(same, name))
     assert np.array_equal(plan.pairs, same.pairs)
     assert np.array_equal(plan.pair_index, same.pair_index)
     names = {"name": "n", "title": "t", "source": "s"}
@@ -79,7 +82,7 @@ def test_a_selection_is_as_of_a_list(columns: ExampleColumns, chosen: list[int])
 
 def test_two_equal_ids_are_refused(columns: ExampleColumns) -> None:
     with pytest.raises(InputError, match="'a'"):
-        build_frame(replace(columns, ids=["a", "b", "a", "c"]))
+        build_frame(replace(columns, ids=TextColumn.of(["a", "b", "a", "c"])))
 
 
 def test_examples_by_id(columns: ExampleColumns) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from contrapose.data.examples import Example, Match, TagValue
 from contrapose.data.images import ImageRef
+from contrapose.data.text_columns import TextColumn, TextRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,11 +44,11 @@ class ExampleColumns(Sequence[Example]):
         tags: for each tag its value for each example; None where an example has none.
     """
 
-    ids: Sequence[str]
+    ids: TextColumn
     refs: Sequence[ImageRef]
     images: Positions
     image_starts: Positions
-    texts: Sequence[str]
+    texts: TextColumn
     text_starts: Positions
     matches: Sequence[Match]
     match_index: Positions
@@ -71,7 +72,7 @@ class ExampleColumns(Sequence[Example]):
         return Example(
             name,
             tuple([self.refs[i] for i in images]),
-            tuple(self.texts[self.text_starts[k] : self.text_starts[k + 1]]),
+            tuple(self.texts[int(self.text_starts[k]) : int(self.text_starts[k + 1])]),
             self.matches[self.match_index[k]],
             {tag: value for tag, of in self.tags.items() if (value := of[k]) is not None},
         )
@@ -83,9 +84,9 @@ class ExampleColumns(Sequence[Example]):
         """(k, 2) number of images and of captions of each example."""
         return np.stack([np.diff(self.image_starts), np.diff(self.text_starts)], axis=1)
 
-    def captions(self) -> list[tuple[str, ...]]:
+    def captions(self) -> TextRows:
         """Captions of each example."""
-        return split_rows(self.texts, self.text_starts)
+        return TextRows(self.texts, self.text_starts)
 
     def tag(self, name: str) -> tuple[TagValue, ...]:
         """Value of a tag for each example; empty text where it has none."""
@@ -123,11 +124,11 @@ class ExampleColumns(Sequence[Example]):
         matches, match_index = _keep_used(self.matches, self.match_index[positions])
         tags = {name: [values[k] for k in chosen] for name, values in self.tags.items()}
         return ExampleColumns(
-            ids=[self.ids[k] for k in chosen],
+            ids=self.ids.take(positions),
             refs=refs,
             images=image_index,
             image_starts=image_starts,
-            texts=[self.texts[i] for i in texts.tolist()],
+            texts=self.texts.take(texts),
             text_starts=text_starts,
             matches=matches,
             match_index=match_index,
@@ -148,7 +149,7 @@ class ExampleMap(Mapping[str, Example]):
     @cached_property
     def positions(self) -> dict[str, int]:
         """Position of each id; made when it is first needed."""
-        return dict(zip(self.columns.ids, range(len(self.columns)), strict=True))
+        return dict(zip(self.columns.ids.values, range(len(self.columns)), strict=True))
 
     def __getitem__(self, name: str) -> Example:
         return self.columns[self.positions[name]]
@@ -168,7 +169,8 @@ class ExampleMap(Mapping[str, Example]):
 
     def lists_exactly(self, ids: Sequence[str]) -> bool:
         """Whether these are all ids, in the order of the examples."""
-        return len(ids) == len(self.columns) and all(map(str.__eq__, ids, self.columns.ids))
+        known = self.columns.ids.values
+        return ids is known or (len(ids) == len(known) and all(map(str.__eq__, ids, known)))
 
 
 def distinct_refs(examples: Iterable[Example]) -> Iterable[ImageRef]:
@@ -198,19 +200,6 @@ def has_tag(examples: Sequence[Example], name: str) -> bool:
     if isinstance(examples, ExampleColumns):
         return all(examples.tags.get(name, (None,)))
     return all(example.tags.get(name) for example in examples)
-
-
-def split_rows(values: Sequence[Any], starts: Positions) -> list[tuple[Any, ...]]:
-    """Cut values that lie end to end into tuples.
-
-    Args:
-        values: all values.
-        starts: (k + 1,) where each tuple begins, and the end of the last.
-    """
-    sizes = np.diff(starts)
-    if len(sizes) and (sizes == sizes[0]).all() and len(values) == int(starts[-1]) and sizes[0]:
-        return list(zip(*[iter(values)] * int(sizes[0]), strict=True))
-    return [tuple(values[a:b]) for a, b in pairwise(starts.tolist())]
 
 
 def join_rows(rows: Sequence[Sequence[Any]]) -> tuple[list[Any], Positions]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from contrapose.arrays import Ragged, find_distinct
 from contrapose.data import Example, ImageRef
+from contrapose.data.example_columns import ExampleColumns
 from contrapose.engine.batches import score_missing, score_values
 from contrapose.engine.context import (
     ScoringContext,
@@ -126,6 +127,7 @@ def score_example_parts(
         # Each benchmark's prior is of its own images.
         return [score_examples(context, score, examples) for examples in parts]
     with gc_paused(), report_phase(context.progress, "planning"):
+        _start_hashes(parts)
         _start_decoders(context, score, parts)
         frames = [build_frame(examples) for examples in parts]
         expanded, plan = plan_example_parts(context, parts)
@@ -137,6 +139,12 @@ def score_example_parts(
         answers.append(_fill_answers(context, score, plan, frame, part, index, values))
         start += len(frame)
     return answers
+
+
+def _start_hashes(parts: Sequence[Sequence[Example]]) -> None:
+    """Start to compute the ids of many captions while frames are built and images read."""
+    if len(parts) == 1 and isinstance(parts[0], ExampleColumns):
+        _ = parts[0].texts.ids
 
 
 def _start_decoders(

@@ -20,13 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.arrays import find_distinct
+from contrapose.data.text_columns import ID_BYTES, ContentIds, IdWords
 from contrapose.metrics import IntArray
-
-IdWords = NDArray[np.uint64]
-"""(n, 2) ids of 128 bits."""
-
-ID_BYTES = 16
-"""Bytes of a packed id."""
 
 ID_DIGITS = 2 * ID_BYTES
 """Digits of a content id."""
@@ -215,6 +210,8 @@ def pack_ids(ids: Sequence[str] | IdWords) -> IdWords:
     """Pack ids into 128 bits each; packed ones stay as they are."""
     if isinstance(ids, np.ndarray):
         return ids
+    if isinstance(ids, ContentIds):
+        return ids.words
     digits = "".join(ids) if set(map(len, ids)) == {ID_DIGITS} else ""
     packed = b""
     try:

@@ -19,6 +19,7 @@ from contrapose.arrays import find_distinct
 from contrapose.data import Example, ImageRef, content_id, open_images, text_id
 from contrapose.data.example_columns import ExampleColumns
 from contrapose.data.images import IMAGE_WORKERS
+from contrapose.data.text_columns import TextColumn
 from contrapose.errors import InputError, option
 from contrapose.metrics import IntArray
 from contrapose.models import TokenCounter
@@ -56,10 +57,10 @@ class ScoringPlan:
         unreadable: images whose files cannot be read, by the ids they have here.
     """
 
-    images: tuple[ImageRef, ...]
-    image_ids: tuple[str, ...]
-    texts: tuple[str, ...]
-    text_ids: tuple[str, ...]
+    images: Sequence[ImageRef]
+    image_ids: Sequence[str]
+    texts: Sequence[str]
+    text_ids: Sequence[str]
     pairs: IntArray
     pair_index: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     unreadable: Mapping[str, Skip] = field(default_factory=dict)
@@ -121,8 +122,10 @@ def _hash_files(refs: Sequence[ImageRef]) -> list[str | Skip]:
     return names
 
 
-def compute_text_ids(texts: Sequence[str]) -> list[str]:
-    """Compute the captions' content ids."""
+def compute_text_ids(texts: Sequence[str]) -> Sequence[str]:
+    """Compute the captions' content ids; those of a column are computed once."""
+    if isinstance(texts, TextColumn):
+        return texts.ids
     blake2b = hashlib.blake2b  # as `text_id`, without a call for each of a million captions
     return [blake2b(text.encode(), digest_size=16).hexdigest() for text in texts]
 
@@ -132,7 +135,7 @@ def plan_examples(examples: Sequence[Example]) -> ScoringPlan:
     if isinstance(examples, ExampleColumns):
         images = distinct_images(examples.refs)
         images = replace(images, index=images.index[examples.images])
-        captions, text_index = find_distinct(examples.texts)
+        captions, text_index = _distinct_texts(examples.texts)
         shapes = examples.shapes()
     else:
         images = distinct_images([ref for example in examples for ref in example.images])
@@ -155,9 +158,14 @@ def plan_examples(examples: Sequence[Example]) -> ScoringPlan:
 def plan_cells(refs: Sequence[ImageRef], texts: Sequence[str], pairs: IntArray) -> ScoringPlan:
     """Plan the scores of (p, 2) pairs of images and captions; the pair index is (p,)."""
     images = distinct_images(refs)
-    captions, text_index = find_distinct(texts)
+    captions, text_index = _distinct_texts(texts)
     cells = images.index[pairs[:, 0]] * len(captions) + text_index[pairs[:, 1]]
     return _build_plan(images, captions, cells)
+
+
+def _distinct_texts(texts: Sequence[str]) -> tuple[Sequence[str], IntArray]:
+    """Distinct captions in order of first appearance, and which of them each caption is."""
+    return texts.find_distinct() if isinstance(texts, TextColumn) else find_distinct(texts)
 
 
 def _content_ids(refs: Sequence[ImageRef]) -> list[str | Skip]:
@@ -171,7 +179,7 @@ def _content_id_or_skip(ref: ImageRef) -> str | Skip:
         return unreadable_skip(error)
 
 
-def _build_plan(images: DistinctImages, captions: list[str], cells: IntArray) -> ScoringPlan:
+def _build_plan(images: DistinctImages, captions: Sequence[str], cells: IntArray) -> ScoringPlan:
     """Number the distinct cells in order of first appearance."""
     present = cells >= 0
     codes = cells[present]
@@ -188,8 +196,8 @@ def _build_plan(images: DistinctImages, captions: list[str], cells: IntArray) ->
     return ScoringPlan(
         images=tuple(images.refs),
         image_ids=tuple(images.ids),
-        texts=tuple(captions),
-        text_ids=tuple(compute_text_ids(captions)),
+        texts=captions,
+        text_ids=compute_text_ids(captions),
         pairs=np.stack(np.divmod(codes, max(len(captions), 1)), axis=1),
         pair_index=pair_index,
         unreadable=images.unreadable,

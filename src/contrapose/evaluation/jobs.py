@@ -112,7 +112,8 @@ def count_work(selection: Selection, score: str) -> dict[str, int] | None:
                 return None
             continue  # such parts of a suite are asked with vectors alone
         images.update(some)
-        texts.update(words)
+        if score == "blind" or score.startswith("itc"):
+            texts.update(words)
     if score.startswith("itc"):
         return {"itc: captions": len(texts), "itc: images": len(images)}
     if score in ("itm", *LIKELIHOOD_SCORES):

@@ -151,7 +151,7 @@ def caption_column(
     if isinstance(cases, ExampleMap) and cases.lists_exactly(ids):
         columns = cases.columns
         starts = pa.array(columns.text_starts, pa.int32())
-        return pa.ListArray.from_arrays(starts, pa.array(columns.texts, pa.string()))
+        return pa.ListArray.from_arrays(starts, columns.texts.to_arrow().cast(pa.string()))
     captions = {unit: case.texts for unit, case in cases.items()} or captions
     if not captions:
         return None

@@ -15,6 +15,7 @@ from contrapose.arrays import find_distinct
 from contrapose.data import Card, Example, TagValue
 from contrapose.data.example_columns import ExampleColumns
 from contrapose.data.examples import Match
+from contrapose.data.text_columns import TextColumn
 from contrapose.errors import InputError, option
 from contrapose.metrics import BoolArray, FloatArray, IntArray, clusters_of
 
@@ -105,7 +106,7 @@ class Frame:
     tags: Mapping[str, tuple[TagValue, ...]]
     clusters: IntArray | None = None
     image_keys: tuple[tuple[str, ...], ...] | None = None
-    texts: tuple[tuple[str, ...], ...] | None = None
+    texts: Sequence[tuple[str, ...]] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -211,14 +212,19 @@ def _frame_of_columns(examples: ExampleColumns) -> Frame:
     distinct, index = examples.image_sets()
     keys = [tuple([image.key for image in images]) for images in distinct]
     return Frame(
-        ids=_unique_ids(examples.ids),
+        ids=_unique_column(examples.ids),
         match=match[kind],
         present=present[kind],
         tags={name: examples.tag(name) for name in examples.tags},
         clusters=clusters_of(keys)[index],
         image_keys=tuple([keys[i] for i in index.tolist()]),
-        texts=tuple(examples.captions()),
+        texts=examples.captions(),
     )
+
+
+def _unique_column(ids: TextColumn) -> tuple[str, ...]:
+    distinct = ids.to_arrow().unique()
+    return ids.values if len(distinct) == len(ids) else _unique_ids(ids.values)
 
 
 def _unique_ids(ids: Sequence[str]) -> tuple[str, ...]:

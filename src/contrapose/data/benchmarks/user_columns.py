@@ -1,8 +1,9 @@
 """Columns of a user's file: all records at once, into few lists and arrays.
 
-The forms are those of `user_file`. Whatever is wrong, or said in a way that is not looked for here,
-makes the result None, and the careful reader reads the file record by record: it says where a fault
-is and why. A file that is read here has no fault that the careful reader would find.
+The forms are those of `user_file`. Regular records are read by Arrow (`user_tables`), others as
+Python values. Whatever is wrong, or said in a way that is not looked for here, makes the result
+None, and the careful reader reads the file record by record: it says where a fault is and why. A
+file that is read here has no fault that the careful reader would find.
 """
 
 from __future__ import annotations
@@ -19,16 +20,21 @@ from typing import Any
 
 import numpy as np
 
+from contrapose.data.benchmarks.user_tables import (
+    LABELS,
+    match_rights,
+    number_matrices,
+    read_table_columns,
+)
 from contrapose.data.example_columns import (
     ExampleColumns,
     Positions,
     first_appearances,
     join_rows,
-    number_by_appearance,
-    row_starts,
 )
-from contrapose.data.examples import Match, TagValue, single_match
+from contrapose.data.examples import Match, TagValue
 from contrapose.data.images import ImageRef
+from contrapose.data.text_columns import TextColumn
 from contrapose.errors import ContraposeError
 from contrapose.files import (
     MalformedError,
@@ -39,25 +45,16 @@ from contrapose.files import (
     require_regular,
     unique_keys,
 )
+from contrapose.files.regular_tables import IrregularError, require
 
 Columns = dict[str, Sequence[Any]]
 """Values of every field, record by record; None or empty text where a record lacks it."""
 
 EMPTY = (None, "")
 
-MAX_CELLS = 62
-"""Cells of a match matrix up to which it is a number of 64 bits."""
-
-LABELS = {"true": True, "false": False, "1": True, "0": False}
-"""Words of the field `label`."""
-
 NOT_PLAIN = ("\\", "\t", "\r", '" ')
 
 TWO_OBJECTS = re.compile(r"}\s*,\s*{")
-
-
-class _DoubtError(Exception):
-    """The careful reader is needed."""
 
 
 def read_columns(path: Path, image: Callable[[str], ImageRef]) -> ExampleColumns | None:
@@ -67,15 +64,21 @@ def read_columns(path: Path, image: Callable[[str], ImageRef]) -> ExampleColumns
         path: a JSONL, CSV, TSV or Parquet file.
         image: gives the reference of an image's name, or raises a `MalformedError`.
     """
-    try:
-        columns, count = _read_fields(path)
-        return _build(_split_negatives(columns, count), image)
-    except (_DoubtError, MalformedError, ContraposeError):
-        return None
-    except (ValueError, TypeError, LookupError, RecursionError, OverflowError, OSError):
-        return None
-    except (csv.Error, StopIteration):
-        return None
+    for read in (read_table_columns, _read_columns):
+        try:
+            return read(path, image)
+        except (IrregularError, MalformedError, ContraposeError):
+            pass
+        except (ValueError, TypeError, LookupError, RecursionError, OverflowError, OSError):
+            pass
+        except (csv.Error, StopIteration):
+            pass
+    return None
+
+
+def _read_columns(path: Path, image: Callable[[str], ImageRef]) -> ExampleColumns:
+    columns, count = _read_fields(path)
+    return _build(_split_negatives(columns, count), image)
 
 
 def _read_fields(path: Path) -> tuple[Columns, int]:
@@ -84,7 +87,7 @@ def _read_fields(path: Path) -> tuple[Columns, int]:
     if suffix == ".parquet":
         return _read_parquet(path)
     text = read_text(path, StrictProblems())
-    _require(not may_hold_surrogates(text))
+    require(not may_hold_surrogates(text))
     if suffix in (".jsonl", ".ndjson"):
         return _read_jsonl(text)
     return _read_csv(text, "\t" if suffix == ".tsv" else ",")
@@ -99,19 +102,19 @@ def _read_jsonl(text: str) -> tuple[Columns, int]:
     text = text.replace("\r\n", "\n").rstrip("\n")
     lines = text.count("\n") + 1
     one_each = text.count("{") == lines
-    _require(text.count("}\n{") == lines - 1 and (one_each or not TWO_OBJECTS.search(text)))
+    require(text.count("}\n{") == lines - 1 and (one_each or not TWO_OBJECTS.search(text)))
     listed = "[" + text.replace("\n", ",\n") + "]"
     # In a text without backslashes, inner objects and space behind quotes, no string holds a quote,
     # and every key of a record is a `"key":`: if there are as many as the records have, none has
     # one twice.
     plain = one_each and not any(some in text for some in NOT_PLAIN)
     records = json.loads(listed, object_pairs_hook=None if plain else unique_keys)
-    _require(len(records) == lines and set(map(type, records)) == {dict})
+    require(len(records) == lines and set(map(type, records)) == {dict})
     orders = Counter(map(tuple, records))
     names = dict.fromkeys(chain.from_iterable(orders))
     if plain:
         keys = sum(count * len(order) for order, count in orders.items())
-        _require(text.count('":') == keys)
+        require(text.count('":') == keys)
     if len(orders) == 1:
         columns = zip(*map(dict.values, records), strict=True)
         return dict(zip(names, columns, strict=True)), lines
@@ -120,9 +123,9 @@ def _read_jsonl(text: str) -> tuple[Columns, int]:
 
 def _read_csv(text: str, delimiter: str) -> tuple[Columns, int]:
     rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
-    _require(len(rows) > 1)
+    require(len(rows) > 1)
     header = rows[0]
-    _require(len(set(header)) == len(header) and set(map(len, rows)) == {len(header)})
+    require(len(set(header)) == len(header) and set(map(len, rows)) == {len(header)})
     return dict(zip(header, zip(*rows[1:], strict=True), strict=True)), len(rows) - 1
 
 
@@ -135,15 +138,10 @@ def _read_parquet(path: Path) -> tuple[Columns, int]:
         with pq.ParquetFile(path) as file:
             require_parquet_size(file, path)
             table = file.read()
-        _require(len(set(table.column_names)) == len(table.column_names) and table.num_rows)
+        require(len(set(table.column_names)) == len(table.column_names) and table.num_rows)
         return {name: table[name].to_pylist() for name in table.column_names}, table.num_rows
     except pa.ArrowException:
-        raise _DoubtError from None
-
-
-def _require(holds: object) -> None:
-    if not holds:
-        raise _DoubtError
+        raise IrregularError from None
 
 
 def _split_negatives(columns: Columns, count: int) -> Columns:
@@ -154,16 +152,16 @@ def _split_negatives(columns: Columns, count: int) -> Columns:
     numbered = [name for name in columns if name.startswith("negative")]
     if not numbered:
         return columns
-    _require(numbered in (["negative"], ["negatives"]) and _is_absent(columns.get("kinds")))
+    require(numbered in (["negative"], ["negatives"]) and _is_absent(columns.get("kinds")))
     (name,) = numbered
     negatives = columns[name]
     if name == "negative":
-        _require(set(map(type, negatives)) == {str} and all(negatives))
+        require(set(map(type, negatives)) == {str} and all(negatives))
         lists: Sequence[Any] = list(zip(negatives, strict=True))
     else:
         lists = _parse_cells(negatives)
     sizes = list(map(len, lists))
-    _require(min(sizes) > 0)
+    require(min(sizes) > 0)
     ids = columns["id"]
     if max(sizes) > 1:
         ids = [
@@ -185,11 +183,11 @@ def _read_ids(values: Sequence[Any] | None, count: int) -> Sequence[str]:
     if values is None:
         return list(map(str, range(count)))
     kinds = set(map(type, values))
-    _require(kinds <= {str, int, type(None)})
+    require(kinds <= {str, int, type(None)})
     if kinds == {str} and all(map(str.strip, values)):
         return values
     ids = [str(k) if value in EMPTY else str(value) for k, value in enumerate(values)]
-    _require(all(map(str.strip, ids)))  # the careful reader refuses a blank id
+    require(all(map(str.strip, ids)))  # the careful reader refuses a blank id
     return ids
 
 
@@ -201,11 +199,11 @@ def _build(columns: Columns, image: Callable[[str], ImageRef]) -> ExampleColumns
     images, captions = np.diff(image_starts), np.diff(text_starts)
     matches, index = _read_matches(columns, images, captions)
     return ExampleColumns(
-        ids=ids,
+        ids=TextColumn.of(ids),
         refs=[image(name) for name in distinct],
         images=np.fromiter(map(distinct.__getitem__, names), np.int64, len(names)),
         image_starts=image_starts,
-        texts=texts,
+        texts=TextColumn.of(texts),
         text_starts=text_starts,
         matches=matches,
         match_index=index,
@@ -224,19 +222,19 @@ def _is_full(values: Sequence[Any]) -> bool:
 def _read_lists(columns: Columns, several: str, one: str) -> Sequence[Sequence[str]]:
     """Lists of texts of all records, by the same field in all; none is empty, nor a text."""
     if not _is_absent(columns.get(several)):
-        _require(_is_full(columns[several]))
+        require(_is_full(columns[several]))
         lists = _parse_cells(columns[several])
     elif not _is_absent(columns.get(one)):
-        _require(_is_full(columns[one]))
+        require(_is_full(columns[one]))
         lists = list(zip(columns[one], strict=True))
     else:
         numbered = [columns[name] for i in range(len(columns)) if (name := f"{one}_{i}") in columns]
-        _require(numbered and all(f"{one}_{i}" in columns for i in range(len(numbered))))
+        require(numbered and all(f"{one}_{i}" in columns for i in range(len(numbered))))
         lists = list(zip(*numbered, strict=True))
         if not all(map(_is_full, numbered)):
             lists = [tuple(_until_empty(row)) for row in lists]
     flat = list(chain.from_iterable(lists))
-    _require(set(map(type, flat)) == {str} and all(map(str.strip, flat)) and all(lists))
+    require(set(map(type, flat)) == {str} and all(map(str.strip, flat)) and all(lists))
     return lists
 
 
@@ -251,12 +249,12 @@ def _parse_cells(values: Sequence[Any]) -> Sequence[Any]:
     """Lists or objects as they are, or from the JSON in all cells."""
     kinds = set(map(type, values))
     if str in kinds:
-        _require(kinds == {str} and not any(map(may_hold_surrogates, values)))
+        require(kinds == {str} and not any(map(may_hold_surrogates, values)))
         decode = json.JSONDecoder(object_pairs_hook=unique_keys).raw_decode
         parsed, ends = zip(*map(decode, values), strict=True)
-        _require(all(map(int.__eq__, ends, map(len, values))))
+        require(all(map(int.__eq__, ends, map(len, values))))
         values, kinds = parsed, set(map(type, parsed))
-    _require(kinds <= {list, tuple} or kinds == {dict})
+    require(kinds <= {list, tuple} or kinds == {dict})
     return values
 
 
@@ -269,7 +267,7 @@ def _read_matches(
         return _read_matrices(columns["match"], images, captions)
     labels = columns.get("label")
     if labels is not None and not _is_absent(labels):
-        _require(single and _is_full(labels) and set(map(type, labels)) <= {str, int, bool})
+        require(single and _is_full(labels) and set(map(type, labels)) <= {str, int, bool})
         known = {label: LABELS[str(label).strip().lower()] for label in set(labels)}
         matches: dict[Match, int] = {}
         number = {
@@ -280,38 +278,25 @@ def _read_matches(
     right = columns.get("right", ())
     kinds = set(map(type, right))
     if kinds == {str}:
-        _require(all(map(str.isdecimal, right)) and "".join(right).isascii())
+        require(all(map(str.isdecimal, right)) and "".join(right).isascii())
         right, kinds = list(map(int, right)), {int}
-    _require(kinds == {int} and (images == 1).all())
+    require(kinds == {int} and (images == 1).all())
     rights = np.array(right, dtype=np.int64)
-    _require((rights >= 0).all() and (rights < captions).all())
-    index = number_by_appearance(captions * (int(captions.max()) + 1) + rights)
-    first = first_appearances(index)
-    pairs = zip(captions[first].tolist(), rights[first].tolist(), strict=True)
-    return [single_match(count, which) for count, which in pairs], index
+    return match_rights(rights, captions)
 
 
 def _read_matrices(
     values: Sequence[Any], images: Positions, captions: Positions
 ) -> tuple[list[Match], Positions]:
-    """Distinct matrices of true and false, by the number that their cells write in binary."""
-    _require(_is_full(values))
+    """Distinct matrices of true and false."""
+    require(_is_full(values))
     lists = _parse_cells(values)
     rows, row_begins = join_rows(lists)
-    _require(set(map(type, rows)) <= {list, tuple} and (np.diff(row_begins) == images).all())
+    require(set(map(type, rows)) <= {list, tuple} and (np.diff(row_begins) == images).all())
     cells, cell_begins = join_rows(rows)
-    _require((np.diff(cell_begins) == np.repeat(captions, images)).all())
-    sizes = images * captions
-    _require(set(map(type, cells)) == {bool} and sizes.max() <= MAX_CELLS)
-    starts = row_starts(sizes)
-    bits = np.array(cells, dtype=np.int64) << (
-        np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
-    )
-    numbers = np.add.reduceat(bits, starts[:-1])
-    _require(((numbers > 0) | (sizes == 1)).all())
-    _, number_codes = np.unique(numbers, return_inverse=True)
-    codes = (number_codes * (MAX_CELLS + 1) + images) * (MAX_CELLS + 1) + captions
-    index = number_by_appearance(codes)
+    require((np.diff(cell_begins) == np.repeat(captions, images)).all())
+    require(set(map(type, cells)) == {bool})
+    index = number_matrices(np.array(cells, dtype=np.bool_), images, captions)
     firsts = first_appearances(index).tolist()
     return [tuple(tuple(row) for row in lists[k]) for k in firsts], index
 
@@ -328,9 +313,9 @@ def _read_tags(columns: Columns) -> dict[str, Sequence[TagValue | None]]:
             blank = "{}" if str in set(map(type, objects)) else {}
             objects = [blank if value in EMPTY else value for value in objects]
         objects = _parse_cells(objects)
-        _require(set(map(type, objects)) == {dict})
+        require(set(map(type, objects)) == {dict})
         names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, objects))))
-        _require(not tags.keys() & names.keys())
+        require(not tags.keys() & names.keys())
         tags |= {name: [value.get(name) for value in objects] for name in names}
     read = {name: _read_tag(values) for name, values in tags.items()}
     return {name: values for name, values in read.items() if any(values)}
@@ -348,7 +333,7 @@ def _tag_value(value: Any) -> TagValue | None:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        _require(all(isinstance(item, str) for item in value))
+        require(all(isinstance(item, str) for item in value))
         return tuple(value)
-    _require(isinstance(value, int | float))
+    require(isinstance(value, int | float))
     return str(value)

@@ -92,7 +92,7 @@ class ExampleTable:
         units = [unit for _, unit in self.keys]
         self._case_of[:] = 0
         if cases.lists_exactly(units):
-            self.captions = cases.columns.captions()
+            self.captions = list(cases.columns.captions())
         else:
             self.captions = [cases[unit].texts if unit in cases else () for unit in units]
             self._case_of[[k for k, unit in enumerate(units) if unit not in cases]] = -1

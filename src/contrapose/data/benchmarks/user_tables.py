@@ -1,0 +1,269 @@
+"""Columns of a user's file of regular records, from Arrow arrays; see `regular_tables`.
+
+All records say the same in the same fields, and no text is empty. Any other file raises an
+`IrregularError`, and `user_columns` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrapose.data.example_columns import (
+    ExampleColumns,
+    Positions,
+    first_appearances,
+    number_by_appearance,
+    row_starts,
+)
+from contrapose.data.examples import Match, TagValue, single_match
+from contrapose.data.images import ImageRef
+from contrapose.data.text_columns import TextColumn
+from contrapose.files.regular_tables import (
+    IrregularError,
+    Table,
+    read_regular_table,
+    require,
+)
+
+MAX_CELLS = 62
+"""Cells of a match matrix up to which it is a number of 64 bits."""
+
+LABELS = {"true": True, "false": False, "1": True, "0": False}
+"""Words of the field `label`."""
+
+BoolCells = NDArray[np.bool_]
+
+
+def read_table_columns(path: Path, image: Callable[[str], ImageRef]) -> ExampleColumns:
+    """Read a file of regular records.
+
+    Args:
+        path: a JSONL, CSV, TSV or Parquet file.
+        image: gives the reference of an image's name, or raises a `MalformedError`.
+
+    Raises:
+        IrregularError: something is irregular.
+        MalformedError: a name of an image is refused.
+        OSError: the file cannot be read.
+    """
+    import pyarrow as pa
+
+    try:
+        return _build(read_regular_table(path), image)
+    except pa.ArrowException:
+        raise IrregularError from None
+
+
+def _build(table: Table, image: Callable[[str], ImageRef]) -> ExampleColumns:
+    count = len(next(iter(table.values())))
+    ids = _read_ids(table.get("id"), count)
+    negatives = [name for name in table if name.startswith("negative")]
+    if "caption" in table and "texts" not in table and negatives:
+        require(negatives == ["negative"] and "kinds" not in table)
+        kept = {"image", "images", "tags", "caption", "negative"}
+        table = {
+            name: array for name, array in table.items() if name in kept or name.startswith("tag_")
+        }
+        texts, text_starts = _interleave([table["caption"], table["negative"]])
+        rights = np.zeros(count, dtype=np.int64)
+    else:
+        texts, text_starts = _read_lists(table, "texts", "text")
+        rights = None
+    names, image_starts = _read_lists(table, "images", "image")
+    _require_words(texts)
+    images = names.to_arrow().dictionary_encode()
+    refs = [image(name) for name in TextColumn.from_arrow(images.dictionary)]
+    sizes = np.diff(image_starts), np.diff(text_starts)
+    require(min(map(np.min, sizes)) > 0)
+    matches, index = _read_matches(table, rights, *sizes)
+    return ExampleColumns(
+        ids=ids,
+        refs=refs,
+        images=_numbers(images.indices).astype(np.int64),
+        image_starts=image_starts,
+        texts=texts,
+        text_starts=text_starts,
+        matches=matches,
+        match_index=index,
+        tags=_read_tags(table),
+    )
+
+
+def _numbers(array: Any) -> Any:
+    """Integers of an Arrow array, without a copy."""
+    return np.from_dlpack(array)
+
+
+def _bools(array: Any) -> Any:
+    import pyarrow as pa
+
+    return _numbers(array.cast(pa.uint8())).astype(np.bool_)
+
+
+def _read_ids(array: Any, count: int) -> TextColumn:
+    """Ids as texts; the position of a record where there are none."""
+    import pyarrow as pa
+
+    if array is None:
+        return TextColumn.of(list(map(str, range(count))))
+    require(array.type in (pa.string(), pa.int64()))
+    ids = TextColumn.from_arrow(array.cast(pa.large_string()))
+    _require_words(ids)
+    return ids
+
+
+def _require_words(texts: TextColumn) -> None:
+    """Require that no text is empty or blank; few have another first letter than these."""
+    require(texts.sizes.min(initial=1) > 0)
+    first = np.frombuffer(texts.data, np.uint8)[texts.offsets[:-1]]
+    for row in np.flatnonzero((first <= ord(" ")) | (first >= 127)).tolist():
+        require(texts[row].strip())
+
+
+def _read_lists(table: Table, several: str, one: str) -> tuple[TextColumn, Positions]:
+    """Texts of all records end to end, and where those of each begin."""
+    if several in table:
+        lists = table[several]
+        require(hasattr(lists, "offsets"))
+        _require_strings([lists.values])
+        starts = _numbers(lists.offsets).astype(np.int64)
+        values = lists.values
+        if starts[0] or len(values) != starts[-1]:
+            values = values.slice(int(starts[0]), int(starts[-1] - starts[0]))
+        return TextColumn.from_arrow(values), starts - starts[0]
+    if one in table:
+        _require_strings([table[one]])
+        return TextColumn.from_arrow(table[one]), np.arange(len(table[one]) + 1)
+    numbered = [table[name] for i in range(len(table)) if (name := f"{one}_{i}") in table]
+    require(numbered and all(f"{one}_{i}" in table for i in range(len(numbered))))
+    return _interleave(numbered)
+
+
+def _require_strings(arrays: Sequence[Any]) -> None:
+    import pyarrow as pa
+
+    require(all(array.type == pa.string() for array in arrays))
+
+
+def _interleave(columns: Sequence[Any]) -> tuple[TextColumn, Positions]:
+    """Texts of several columns, record by record."""
+    import pyarrow as pa
+
+    _require_strings(columns)
+    wide, count = len(columns), len(columns[0])
+    starts = np.arange(0, wide * count + 1, wide)
+    if wide == 1:
+        return TextColumn.from_arrow(columns[0]), starts
+    joined = pa.concat_arrays([column.cast(pa.large_string()) for column in columns])
+    order = np.arange(wide * count).reshape(wide, count).T.reshape(-1)
+    return TextColumn.from_arrow(joined).take(order), starts
+
+
+def _read_matches(
+    table: Table, rights: Positions | None, images: Positions, captions: Positions
+) -> tuple[list[Match], Positions]:
+    """Distinct match matrices, and which an example has."""
+    import pyarrow as pa
+
+    if rights is None and "match" in table:
+        return _read_matrices(table["match"], images, captions)
+    if rights is None and "label" in table:
+        require((images * captions == 1).all())
+        labels = table["label"]
+        require(labels.type in (pa.string(), pa.bool_(), pa.int64()))
+        if labels.type == pa.bool_():
+            numbers = _bools(labels).astype(np.int64)
+            index = number_by_appearance(numbers)
+            return [((bool(numbers[k]),),) for k in first_appearances(index).tolist()], index
+        coded = labels.cast(pa.string()).dictionary_encode()
+        words = [text.strip().lower() for text in TextColumn.from_arrow(coded.dictionary)]
+        require(all(word in LABELS for word in words))
+        matches: dict[Match, int] = {}
+        number = [matches.setdefault(((LABELS[word],),), len(matches)) for word in words]
+        return list(matches), np.array(number, np.int64)[_numbers(coded.indices)]
+    if rights is None:
+        rights = _read_rights(table.get("right"))
+    require((images == 1).all())
+    return match_rights(rights, captions)
+
+
+def match_rights(rights: Positions, captions: Positions) -> tuple[list[Match], Positions]:
+    """Distinct match matrices of one image with its captions, of which one is right."""
+    require((rights >= 0).all() and (rights < captions).all())
+    index = number_by_appearance(captions * (int(captions.max()) + 1) + rights)
+    first = first_appearances(index)
+    pairs = zip(captions[first].tolist(), rights[first].tolist(), strict=True)
+    return [single_match(count, which) for count, which in pairs], index
+
+
+def _read_rights(array: Any) -> Positions:
+    """Positions of the right captions: numbers, or texts of a few digits."""
+    import pyarrow as pa
+
+    require(array is not None and array.type in (pa.string(), pa.int64()))
+    if array.type == pa.int64():
+        return _numbers(array).astype(np.int64, copy=False)  # type: ignore[no-any-return]
+    coded = array.dictionary_encode()
+    words = list(TextColumn.from_arrow(coded.dictionary))
+    require(all(word.isascii() and word.isdecimal() and len(word) < 10 for word in words))
+    return np.array(list(map(int, words)), np.int64)[_numbers(coded.indices)]
+
+
+def _read_matrices(
+    array: Any, images: Positions, captions: Positions
+) -> tuple[list[Match], Positions]:
+    import pyarrow as pa
+
+    require(array.type == pa.list_(pa.list_(pa.bool_())))
+    rows = array.flatten()
+    require((_numbers(array.value_lengths()) == images).all())
+    require((_numbers(rows.value_lengths()) == np.repeat(captions, images)).all())
+    index = number_matrices(_bools(rows.flatten()), images, captions)
+    firsts = first_appearances(index).tolist()
+    return [tuple(map(tuple, array[k].as_py())) for k in firsts], index
+
+
+def number_matrices(cells: BoolCells, images: Positions, captions: Positions) -> Positions:
+    """Number of each example's match matrix, in order of first appearance.
+
+    Args:
+        cells: all matrices end to end, row by row.
+        images: (k,) rows of each.
+        captions: (k,) columns of each.
+    """
+    sizes = images * captions
+    require(sizes.max() <= MAX_CELLS)
+    starts = row_starts(sizes)
+    within = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
+    numbers = np.add.reduceat(cells.astype(np.int64) << within, starts[:-1])
+    require(((numbers > 0) | (sizes == 1)).all())
+    _, number_codes = np.unique(numbers, return_inverse=True)
+    codes = (number_codes * (MAX_CELLS + 1) + images) * (MAX_CELLS + 1) + captions
+    return number_by_appearance(codes)
+
+
+def _read_tags(table: Table) -> dict[str, Sequence[TagValue | None]]:
+    tags = {
+        name.removeprefix("tag_"): array for name, array in table.items() if name.startswith("tag_")
+    }
+    if "tags" in table:
+        objects = table["tags"]
+        require(hasattr(objects, "field"))
+        fields = {objects.type.field(i).name: i for i in range(objects.type.num_fields)}
+        require(len(fields) == objects.type.num_fields and not fields.keys() & tags.keys())
+        tags |= {name: objects.field(i) for name, i in fields.items()}
+    return {name: _read_tag(array) for name, array in tags.items()}
+
+
+def _read_tag(array: Any) -> Sequence[TagValue]:
+    """Values of a tag, of which none is empty; equal ones are one object."""
+    _require_strings([array])
+    coded = array.dictionary_encode()
+    values = list(TextColumn.from_arrow(coded.dictionary))
+    require(all(values))
+    return [values[i] for i in _numbers(coded.indices).tolist()]

@@ -1,0 +1,341 @@
+"""Columns of texts and of content ids: bytes end to end, without a Python object for each.
+
+A hundred million captions are two arrays. Ids of many texts are computed by other processes, while
+this one goes on; they are those of `text_id`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrapose.arrays import find_distinct
+
+Positions = NDArray[np.int64]
+
+IdWords = NDArray[np.uint64]
+"""(n, 2) ids of 128 bits."""
+
+ID_BYTES = 16
+"""Bytes of a content id."""
+
+ROWS_PER_BLOCK = 1 << 16
+"""Rows that are Python objects at a time."""
+
+TEXTS_FOR_WORKERS = 200_000
+"""Texts from which other processes hash them."""
+
+MAX_WORKERS = 8
+"""Processes that hash texts at the most."""
+
+
+class ContentIds(Sequence[str]):
+    """Sequence of content ids, 128 bits each; an id is a text only when somebody reads it."""
+
+    def __init__(self, words: IdWords | Callable[[], IdWords], count: int | None = None):
+        """Hold ids, or a function that waits for them.
+
+        Args:
+            words: (n, 2) ids, or the function.
+            count: number of ids, where they are still computed.
+        """
+        self._words = words
+        self._count = len(words) if count is None and not callable(words) else int(count or 0)
+
+    @property
+    def words(self) -> IdWords:
+        """(n, 2) ids; waits for them where they are still computed."""
+        if callable(self._words):
+            self._words = self._words()
+        return self._words
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return self._read(self.words[index])
+        digits: str = self.words[index].tobytes().hex()
+        return digits
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self), ROWS_PER_BLOCK):
+            yield from self._read(self.words[start : start + ROWS_PER_BLOCK])
+
+    @staticmethod
+    def _read(words: IdWords) -> list[str]:
+        digits = words.tobytes().hex()
+        return [digits[k : k + 2 * ID_BYTES] for k in range(0, len(digits), 2 * ID_BYTES)]
+
+    def take(self, positions: Positions) -> ContentIds:
+        """Select ids in this order."""
+        return ContentIds(self.words[positions])
+
+
+class TextColumn(Sequence[str]):
+    """Sequence of texts, stored as UTF-8 bytes end to end.
+
+    Attributes:
+        data: the bytes.
+        offsets: (n + 1,) where each text begins in them, and the end of the last.
+    """
+
+    __slots__ = ("__weakref__", "_ids", "_values", "data", "offsets")
+
+    def __init__(self, data: Any, offsets: Positions):
+        self.data, self.offsets = memoryview(data), offsets
+        self._values: tuple[str, ...] | None = None
+        self._ids: ContentIds | None = None
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> TextColumn:
+        """Build a column of texts.
+
+        Raises:
+            UnicodeEncodeError: a text is not valid Unicode.
+        """
+        if isinstance(texts, TextColumn):
+            return texts
+        joined = "".join(texts)
+        data = joined.encode()
+        rows = texts if len(data) == len(joined) else [text.encode() for text in texts]
+        sizes = np.fromiter(map(len, rows), np.int64, len(texts))
+        column = cls(data, np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]))
+        column._values = tuple(texts)
+        return column
+
+    @classmethod
+    def from_arrow(cls, array: Any) -> TextColumn:
+        """Build a column of an Arrow array of strings without nulls, whose bytes it shares."""
+        import pyarrow as pa
+
+        if isinstance(array, pa.ChunkedArray):
+            array = array.cast(pa.large_string()).combine_chunks()
+        wide = pa.types.is_large_string(array.type)
+        _, ends, data = array.buffers()
+        if not len(array):
+            return cls(b"", np.zeros(1, np.int64))
+        numbers = np.frombuffer(ends, np.int64 if wide else np.int32)
+        offsets = numbers[array.offset : array.offset + len(array) + 1]
+        return cls(b"" if data is None else data, offsets.astype(np.int64, copy=False))
+
+    def to_arrow(self) -> Any:
+        """Arrow array of large strings that shares the bytes."""
+        import pyarrow as pa
+
+        offsets = pa.py_buffer(np.ascontiguousarray(self.offsets))
+        return pa.LargeStringArray.from_buffers(len(self), offsets, pa.py_buffer(self.data))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            if self._values is not None:
+                return list(self._values[index])
+            start, stop, step = index.indices(len(self))
+            if step == 1:
+                return self._read(start, max(start, stop))
+            return [self[i] for i in range(start, stop, step)]
+        if self._values is not None:
+            return self._values[index]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        row = index % len(self)
+        return str(self.data[self.offsets[row] : self.offsets[row + 1]], "utf-8")
+
+    def __iter__(self) -> Iterator[str]:
+        if self._values is not None:
+            yield from self._values
+            return
+        for start in range(0, len(self), ROWS_PER_BLOCK):
+            yield from self._read(start, min(start + ROWS_PER_BLOCK, len(self)))
+
+    def _read(self, start: int, stop: int) -> list[str]:
+        ends = self.offsets[start : stop + 1]
+        first = int(ends[0])
+        text = str(self.data[first : int(ends[-1])], "utf-8")
+        if len(text) == int(ends[-1]) - first:  # a character is a byte
+            return [text[a:b] for a, b in pairwise((ends - first).tolist())]
+        return [str(self.data[a:b], "utf-8") for a, b in pairwise(ends.tolist())]
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """All texts, as one tuple that is built once."""
+        if self._values is None:
+            self._values = tuple(self._read(0, len(self)))
+        return self._values
+
+    @property
+    def ids(self) -> ContentIds:
+        """Content ids of the texts; many are computed in the background from now on."""
+        if self._ids is None:
+            self._ids = start_hashes(self)
+        return self._ids
+
+    @property
+    def sizes(self) -> Positions:
+        """Number of bytes of each text."""
+        return np.diff(self.offsets)
+
+    def take(self, positions: Positions) -> TextColumn:
+        """Select texts in this order."""
+        import pyarrow as pa
+
+        indices = pa.Array.from_buffers(
+            pa.int64(), len(positions), [None, pa.py_buffer(np.ascontiguousarray(positions))]
+        )
+        taken = TextColumn.from_arrow(self.to_arrow().take(indices))
+        if self._ids is not None:
+            taken._ids = self._ids.take(positions)
+        return taken
+
+    def find_distinct(self) -> tuple[TextColumn, Positions]:
+        """Distinct texts in order of first appearance, and which of them each text is.
+
+        Texts are compared by their ids, as the store compares them.
+        """
+        words = self.ids.words
+        ordered = np.sort(words[:, 0])
+        if not (ordered[1:] == ordered[:-1]).any():
+            return self, np.arange(len(self))
+        del ordered
+        keys = words[:, 0] ^ (words[:, 1] * np.uint64(0x9E3779B97F4A7C15))
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        if (words != words[first[inverse]]).any():  # another id has the same key
+            distinct, index = find_distinct(self.values)
+            return TextColumn.of(distinct), index.astype(np.int64)
+        order = np.argsort(first, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        return self.take(first[order]), rank[inverse]
+
+
+class TextRows(Sequence[tuple[str, ...]]):
+    """Sequence of tuples of texts, of which each is built when it is read.
+
+    Attributes:
+        texts: all texts, end to end.
+        starts: (k + 1,) where each tuple begins, and the end of the last.
+    """
+
+    def __init__(self, texts: TextColumn, starts: Positions):
+        self.texts, self.starts = texts, starts
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, ...]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[str, ...]]: ...
+
+    def __getitem__(self, index: int | slice) -> tuple[str, ...] | list[tuple[str, ...]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        row = index % len(self)
+        return tuple(self.texts[int(self.starts[row]) : int(self.starts[row + 1])])
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        for start in range(0, len(self), ROWS_PER_BLOCK):
+            begins = self.starts[start : start + ROWS_PER_BLOCK + 1]
+            first = int(begins[0])
+            texts = self.texts[first : int(begins[-1])]
+            for a, b in pairwise((begins - first).tolist()):
+                yield tuple(texts[a:b])
+
+
+def start_hashes(texts: TextColumn) -> ContentIds:
+    """Compute the content ids of texts; many in processes of their own, which need no waiting.
+
+    A process that ends without its share leaves it to this one.
+    """
+    workers = _count_workers(len(texts))
+    if not workers:
+        return ContentIds(_to_words(_hash_span(texts, 0, len(texts))))
+    shared = mmap.mmap(-1, ID_BYTES * len(texts))
+    spans = list(pairwise(np.linspace(0, len(texts), workers + 1).astype(int).tolist()))
+    started = [(_fork_hashes(texts, shared, *span), span) for span in spans]
+
+    def wait() -> IdWords:
+        for pid, (start, stop) in started:
+            if not _wait_for(pid):
+                shared[ID_BYTES * start : ID_BYTES * stop] = _hash_span(texts, start, stop)
+        started.clear()
+        return _to_words(shared)
+
+    ids = ContentIds(wait, len(texts))
+    weakref.finalize(ids, lambda: [_wait_for(pid) for pid, _ in started])
+    return ids
+
+
+def _count_workers(count: int) -> int:
+    """Processes that hash so many texts; 0 where this one does it in less time."""
+    if count < TEXTS_FOR_WORKERS or sys.platform != "linux":
+        return 0
+    return min(len(os.sched_getaffinity(0)) - 1, MAX_WORKERS)
+
+
+def _fork_hashes(texts: TextColumn, shared: mmap.mmap, start: int, stop: int) -> int:
+    """Start a process that hashes a span into shared memory; it runs nothing else, and exits."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads: the child takes no lock
+        try:
+            pid = os.fork()
+        except OSError:
+            return 0
+    if pid:
+        return pid
+    status = 1
+    try:
+        shared[ID_BYTES * start : ID_BYTES * stop] = _hash_span(texts, start, stop)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _wait_for(pid: int) -> bool:
+    """Wait for a process; whether it did its work."""
+    try:
+        return pid > 0 and os.waitpid(pid, 0)[1] == 0
+    except ChildProcessError:
+        return False
+
+
+def _hash_span(texts: TextColumn, start: int, stop: int) -> bytes:
+    blake2b, data = hashlib.blake2b, texts.data
+    parts = []
+    for first in range(start, stop, ROWS_PER_BLOCK):
+        ends = texts.offsets[first : min(first + ROWS_PER_BLOCK, stop) + 1].tolist()
+        digests = [blake2b(data[a:b], digest_size=ID_BYTES).digest() for a, b in pairwise(ends)]
+        parts.append(b"".join(digests))
+    return b"".join(parts)
+
+
+def _to_words(digests: Any) -> IdWords:
+    return np.frombuffer(digests, np.uint64).reshape(-1, 2)

@@ -1,0 +1,148 @@
+"""Regular records by Arrow: the same examples as record by record, whatever bytes are changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contrapose.data import Example
+from contrapose.data.benchmarks import user_file
+from contrapose.data.benchmarks.user_file import PlainReader
+from contrapose.data.benchmarks.user_tables import read_table_columns
+from contrapose.data.example_columns import ExampleColumns
+from contrapose.errors import ContraposeError
+from contrapose.files import MalformedError, ProblemList
+from contrapose.files.regular_tables import IrregularError
+
+CHOICE: dict[str, Any] = {"id": "7", "image": "a.png", "texts": ["x", "y z"], "right": 1}
+PAIR: dict[str, Any] = {
+    "id": "p", "images": ["a.png", "b/c.png"], "texts": ["a cup", "Öl 日本"],
+    "match": [[True, False], [False, True]], "tags": {"subset": "s", "kind": "k"},
+}  # fmt: skip
+FILES: dict[str, list[dict[str, Any]]] = {
+    "choice": [{**CHOICE, "id": f"e{i}", "right": i % 2} for i in range(5)],
+    "no id": [{name: value for name, value in CHOICE.items() if name != "id"}] * 2,
+    "numbers as ids": [{**CHOICE, "id": 3}, {**CHOICE, "id": -4}],
+    "several lengths": [CHOICE, {**CHOICE, "texts": ["a", "b", "c"], "images": ["b.png"]}],
+    "pairs": [PAIR, {**PAIR, "match": [[False, True], [True, False]]}, PAIR],
+    "judgement": [{"image": "a.png", "text": "x", "label": label} for label in (False, True)],
+    "numbers as labels": [{"image": "a.png", "text": "x", "label": label} for label in (1, 0)],
+    "words as labels": [{"image": "a.png", "text": "x", "label": word} for word in ("True", "0")],
+    "numbered": [{"image_0": "a.png", "text_0": "x", "text_1": word, "right": 0} for word in "yz"],
+    "negative": [{"image": "a.png", "caption": "x", "negative": f"y{i}", "tag_a": "b", "right": 9}
+                 for i in range(3)],
+    "other fields": [{**CHOICE, "note": {"a": [1, 2], "b": {"c": "d"}}, "n": 1}] * 2,
+}  # fmt: skip
+FILES["several lengths"] = [{**row, "images": ["a.png"]} for row in FILES["several lengths"]]
+TABLES = {
+    "plain": "id,image,text_0,text_1,right\n1,a.png,x,y,0\n2,b.png,x,z w,1\n",
+    "quotes": 'image,caption,negative,tag_k\na.png,"x, y","say ""no""",k\nb.png,a,"""b""",""\n',
+    "labels": "image\ttext\tlabel\na.png\tx\ttrue\nb.png\ty\tfalse\n",
+}
+TABLES["quotes"] = TABLES["quotes"].replace(',""\n', ',"l"\n')
+
+
+def write(folder: Path, name: str) -> Path:
+    if name in TABLES:
+        path = folder / ("mine.tsv" if "\t" in TABLES[name] else "mine.csv")
+        path.write_text(TABLES[name], encoding="utf-8")
+        return path
+    path = folder / "mine.jsonl"
+    lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in FILES[name]]
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def read_carefully(path: Path) -> tuple[list[Example], list[str]]:
+    problems = ProblemList()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(user_file, "read_columns", lambda *_: None)
+        examples = list(user_file._read_examples(path, path.parent, problems))
+    return examples, [str(problem) for problem in problems.problems]
+
+
+def read_by_arrow(path: Path) -> ExampleColumns | None:
+    try:
+        return read_table_columns(path, PlainReader(path.parent).image)
+    except (IrregularError, MalformedError, ContraposeError, ValueError, TypeError, LookupError):
+        return None
+
+
+@pytest.mark.parametrize("name", [*FILES, *TABLES])
+def test_regular_files_are_read_by_arrow(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, name)
+    columns = read_by_arrow(path)
+    assert columns is not None
+    assert (list(columns), []) == read_carefully(path)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    columns = read_by_arrow(path)
+    assert columns is not None
+    assert (list(columns), []) == read_carefully(path)
+
+
+@pytest.mark.parametrize("name", ["choice", "judgement", "numbered"])
+def test_regular_parquet_is_read_by_arrow(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "mine.parquet"
+    pq.write_table(pa.Table.from_pylist(FILES[name]), path)
+    columns = read_by_arrow(path)
+    assert columns is not None
+    assert (list(columns), []) == read_carefully(path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"image": "a.png", "texts": ["x", "y"], "right": 0, "right": 1}',
+        '{"image": "a.png", "texts": ["x", ": y"], "right" : 0, "right": 1}',
+        '{"image": "a.png", "texts": ["x", "y"], "right": 0, "note": {"a": "b", "a": "b"}}',
+        '{"image": "a.png", "texts": ["x", "y"], "right": NaN}',
+        '{"image": "a.png", "texts": ["x", "y"], "right": 0, "note": 1' + "0" * 5000 + "}",
+        '{"image": "a.png", "texts": ["x", "y"], "right": 00}',
+        '{"image": "a.png", "texts": ["x", "\\ud800"], "right": 0}',
+        '{"image": "a.png", "texts": ["x", " "], "right": 0}',
+        '{"image": "a.png", "texts": ["x", "\u2003"], "right": 0}',
+        '{"image": "a.png", "texts": ["x", ""], "right": 0}',
+        '{"image": "a.png", "texts": ["x", "y"], "right": 0} {"a": 1}',
+        '\ufeff{"image": "a.png", "texts": ["x", "y"], "right": 0}',
+        '{"image": "../a.png", "texts": ["x", "y"], "right": 0}',
+        '{"id": "2020-01-01", "image": "a.png", "texts": ["x", "y"], "right": 0}',
+    ],
+)
+def test_irregular_lines_are_left_to_others(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text(f"{line}\n{line}\n", encoding="utf-8")
+    assert read_by_arrow(path) is None
+
+
+PIECES = st.sampled_from(
+    [b'"', b'""', b"{", b"}", b"[", b"]", b",", b":", b"\n", b"\r", b"\r\n", b"\t", b" ", b"\\",
+     b"\\u0041", b"\\ud800", b"null", b"true", b"NaN", b"Infinity", b"-0", b"0", b"1e2", b".5",
+     b"9" * 30, b"\xef\xbb\xbf", b"\x80", b"\xc3\xa4", b"\xed\xa0\x80", b"\0", b"\x1f", b"//",
+     b'"id":', b'"right": 1', b"'", b"\xe2\x80\xa8", b"\xc2\xa0", b"}\n{", b'{"a": 1}']
+)  # fmt: skip
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    st.sampled_from([*FILES, *TABLES]),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 3), PIECES), min_size=1, max_size=3),
+)
+def test_changed_bytes_never_change_an_example(
+    tmp_path_factory: pytest.TempPathFactory, name: str, changes: list[tuple[int, int, bytes]]
+) -> None:
+    path = write(tmp_path_factory.getbasetemp(), name)
+    content = path.read_bytes()
+    for number, removed, piece in changes:
+        at = number % (len(content) + 1)
+        content = content[:at] + piece + content[at + removed :]
+    path.write_bytes(content)
+    columns = read_by_arrow(path)
+    if columns is not None:
+        assert (list(columns), []) == read_carefully(path)

@@ -1,0 +1,71 @@
+"""Regular tables: cells as Python's own readers have them, and anything else is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contrapose.files.regular_tables import IrregularError, read_regular_table
+
+
+def read(folder: Path, name: str, content: bytes) -> dict[str, list[object]]:
+    path = folder / name
+    path.write_bytes(content)
+    return {name: array.to_pylist() for name, array in read_regular_table(path).items()}
+
+
+CELL = st.text(st.sampled_from('ab ",\nä;'), max_size=4)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(CELL, CELL), min_size=1, max_size=4), st.sampled_from(["\n", "\r\n"]))
+def test_cells_are_those_of_the_csv_module(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], end: str
+) -> None:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator=end).writerows([("x", "y"), *rows])
+    content = stream.getvalue().encode()
+    try:
+        columns = read(tmp_path_factory.getbasetemp(), "cells.csv", content)
+    except IrregularError:
+        assert any("\n" in cell for row in rows for cell in row)
+        return
+    assert list(zip(columns["x"], columns["y"], strict=True)) == rows
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b'x,y\na"b,c\n', b'x,y\n"a"b,c\n', b'x,y\n"a,c\n', b'x,y\n"a\nb",c\n', b"x,y\n\na,b\n",
+     b"x,y\na\n", b"x,x\na,b\n", b'"x",y\na,b\n', b"x,y\na\0,b\n", b"x,y\n", b"",
+     b"x,y\na," + b"b" * 200_000 + b"\n"],
+)  # fmt: skip
+def test_irregular_cells(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(IrregularError):
+        read(tmp_path, "cells.csv", content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b'{"a": 1}\n\n{"a": 2}\n', b'{"a": 1} {"a": 2}\n', b'{"a": 1,\n"b": 2}\n', b'{"a": null}\n',
+     b'{"a": 1}\n{"b": 1}\n', b'{"a": "\\u0041"}\n', b'{"a": [1, null]}\n', b'{"a": 1.5}\n',
+     b'{"a": {"b": 1, "b": 1}}\n', b'{"a" :1, "a":1}\n', b'[{"a": 1}]\n', b'{"a": 1}\n{"a": "1"}\n',
+     b'{"a": [{"b": 1}]}\n', b'{"a": 1},\n{"a": 2}\n', b'{"a": 99999999999999999999}\n', b""],
+)  # fmt: skip
+def test_irregular_lines(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(IrregularError):
+        read(tmp_path, "lines.jsonl", content)
+
+
+def test_regular_lines(tmp_path: Path) -> None:
+    lines = '{"a": "ä: b", "c": {"d": [true]}}\r\n{"a": "{x},", "c": {"d": []}}\n\n'.encode()
+    assert read(tmp_path, "lines.jsonl", lines) == {
+        "a": ["ä: b", "{x},"],
+        "c": [{"d": [True]}, {"d": []}],
+    }
+    with pytest.raises(ValueError, match="utf-8"):
+        read(tmp_path, "lines.jsonl", b'{"a": "\x80"}\n')
