@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from contrapose.arrays import Ragged
-from contrapose.engine.pair_index import ID_BYTES, IdWords, PairIds
+from contrapose.data.text_columns import ID_BYTES, IdWords
+from contrapose.engine.pair_index import PairIds
 from contrapose.metrics import FloatArray
 
 PART_NAME = re.compile(r"(\d{20})-([0-9a-f]{16})\.parquet")

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from contrapose.arrays import Ragged
-from contrapose.engine.pair_index import ID_BYTES, IdWords, PairFilter, PairIds
+from contrapose.data.text_columns import ID_BYTES, IdWords
+from contrapose.engine.pair_index import PairFilter, PairIds
 from contrapose.engine.part_files import (
     ID_COLUMNS,
     PART_NAME,

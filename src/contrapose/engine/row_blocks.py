@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrapose.arrays import Ragged
-from contrapose.engine.pair_index import IdWords, PairFilter, PairIds, PairIndex
+from contrapose.data.text_columns import IdWords
+from contrapose.engine.pair_index import PairFilter, PairIds, PairIndex
 from contrapose.metrics import FloatArray, IntArray
 
 BLOCK_ROWS, BLOCK_BYTES = 1 << 24, 1 << 30
