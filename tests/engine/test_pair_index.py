@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contrapose.data import text_id
+from contrapose.data.text_columns import IdWords
 from contrapose.engine import pair_index
 from contrapose.engine.pair_index import PairFilter, PairIds, PairIndex, pack_ids
 
@@ -34,7 +35,7 @@ def test_different_ids_are_packed_differently(ids: list[str], more: list[str]) -
 def test_hash_collisions_change_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     mixed = pair_index._hash_ids
 
-    def weak(words: pair_index.IdWords, seed: int, which: int) -> pair_index.IdWords:
+    def weak(words: IdWords, seed: int, which: int) -> IdWords:
         result = mixed(words, seed, which)
         return result % 2 if seed < 3 else result
 

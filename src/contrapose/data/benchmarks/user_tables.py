@@ -207,7 +207,8 @@ def _read_rights(array: Any) -> Positions:
 
     require(array is not None and array.type in (pa.string(), pa.int64()))
     if array.type == pa.int64():
-        return _numbers(array).astype(np.int64, copy=False)  # type: ignore[no-any-return]
+        numbers: Positions = _numbers(array)
+        return numbers
     coded = array.dictionary_encode()
     words = list(TextColumn.from_arrow(coded.dictionary))
     require(all(word.isascii() and word.isdecimal() and len(word) < 10 for word in words))
