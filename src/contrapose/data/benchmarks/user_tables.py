@@ -212,7 +212,8 @@ def _read_rights(array: Any) -> Positions:
     coded = array.dictionary_encode()
     words = list(TextColumn.from_arrow(coded.dictionary))
     require(all(word.isascii() and word.isdecimal() and len(word) < 10 for word in words))
-    return np.array(list(map(int, words)), np.int64)[_numbers(coded.indices)]
+    rights: Positions = np.array(list(map(int, words)), np.int64)[_numbers(coded.indices)]
+    return rights
 
 
 def _read_matrices(
