@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Tests run side by side: two threads each on few cores wait for each other far longer than they
 # compute. This must be said before torch is imported.
@@ -26,10 +26,16 @@ if not Path("/proc/driver/nvidia").exists():
 # No test may use, or fill, the benchmarks that the user has fetched.
 os.environ["CONTRAPOSE_DATA"] = str(Path(tempfile.gettempdir()) / "contrapose-tests-no-data")
 
-# Slow machines are no failures: no property test has a time limit. `make torture` tries more
-# examples.
-PROPERTY_EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "50"))
-settings.register_profile("tests", deadline=None, max_examples=PROPERTY_EXAMPLES)
+# Slow machines are no failures: no property test has a time limit, and a slow strategy is none.
+# Every test run tries the same examples; `make torture` tries others, and more.
+PROPERTY_EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "0"))
+settings.register_profile(
+    "tests",
+    deadline=None,
+    derandomize=not PROPERTY_EXAMPLES,
+    max_examples=PROPERTY_EXAMPLES or 50,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("tests")
 
 

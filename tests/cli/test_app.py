@@ -8,11 +8,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from contrapose.cli import main
+from contrapose.cli.console import interrupting_signals
 from tests.conftest import Cli
 
 FULL = Path("/dev/full")
@@ -166,3 +168,23 @@ with interrupting_signals() as came:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert ended.stdout.strip() == f"{-signal.SIGTERM} []", ended
+
+
+def test_a_signal_while_an_object_is_freed_is_not_lost() -> None:
+    class Freed:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+            freed.append(1)
+
+    freed: list[int] = []
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        pytest.skip("SIGTERM is ignored or handled where the tests run")
+
+    def work() -> None:
+        Freed()
+        for _ in range(600):
+            time.sleep(0.1)
+
+    with interrupting_signals() as came, pytest.raises(KeyboardInterrupt):
+        work()
+    assert (came, freed) == ([signal.SIGTERM], [1])

@@ -138,14 +138,15 @@ def test_an_endpoint_that_goes_down_loses_nothing(cli: Cli) -> None:
 
 def test_down_slow_and_garbage_are_one_sentence(cli: Cli, tmp_path: Path) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+        taken.bind(("127.0.0.1", 0))  # nobody else can have this port, and nobody listens to it
 
-    def refused(url: str) -> str:
-        arguments = ("--on", "plain", "--score", "chat", "--quiet", "--out", tmp_path / "run")
-        return cli("eval", f"openai:m?url={url}&retries=0&timeout=0.05", *arguments).refused()
+        def refused(url: str, seconds: float = 60) -> str:
+            arguments = ("--on", "plain", "--score", "chat", "--quiet", "--out", tmp_path / "run")
+            model = f"openai:m?url={url}&retries=0&timeout={seconds}"
+            return cli("eval", model, *arguments).refused()
 
-    assert "cannot be reached (connection refused)" in refused(f"http://127.0.0.1:{port}/v1")
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        assert "cannot be reached (connection refused)" in refused(url)
     release = threading.Event()
 
     def late(request: Mapping[str, Any]) -> Response:
@@ -153,7 +154,7 @@ def test_down_slow_and_garbage_are_one_sentence(cli: Cli, tmp_path: Path) -> Non
         return Response(b"")
 
     with serving(late) as server:
-        assert "no answer within 0.05 seconds" in refused(server.url)
+        assert "no answer within 0.05 seconds" in refused(server.url, 0.05)
         release.set()
         server.answer = lambda request: Response(b"<html>Welcome")
         assert "is not JSON: <html>Welcome" in refused(server.url)

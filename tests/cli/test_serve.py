@@ -30,7 +30,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
     def wait(server: SearchServer) -> None:
         port = server.url.rstrip("/").rpartition(":")[2]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/index", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/index", timeout=60) as answer:
             seen.append(json.load(answer))
         raise KeyboardInterrupt
 
@@ -48,7 +48,7 @@ def test_the_address_is_printed(cli: Cli, scenes: Path, answers: list[object]) -
     assert isinstance(about, dict)
     assert (about["images"], about["model"]) == (4, "tiny-clip")
     with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(said.out.strip(), timeout=5)  # noqa: S310
+        urllib.request.urlopen(said.out.strip(), timeout=60)  # noqa: S310
 
 
 def test_another_host_is_warned_of(cli: Cli, scenes: Path, answers: list[object]) -> None:

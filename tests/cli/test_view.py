@@ -22,7 +22,7 @@ def test_runs_side_by_side(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     def wait(server: ExplorerServer) -> None:
         address = f"{server.url}api/examples?a=1&b=0&outcome=right-right"
-        with urllib.request.urlopen(address, timeout=10) as answer:  # noqa: S310
+        with urllib.request.urlopen(address, timeout=60) as answer:  # noqa: S310
             counts.append(json.load(answer)["count"])
         raise KeyboardInterrupt
 
@@ -33,7 +33,7 @@ def test_runs_side_by_side(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "Ctrl-C" in said.err
     assert counts == [1]
     with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(said.out.strip(), timeout=5)  # noqa: S310
+        urllib.request.urlopen(said.out.strip(), timeout=60)  # noqa: S310
 
 
 def test_refusals(cli: Cli, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_close_ends_processes_and_cancels_tasks(folder: Path) -> None:
     assert all(not is_running(pid) for pid in pids)
     for future in futures:
         with pytest.raises(CancelledError):
-            future.result(timeout=10)
+            future.result(timeout=60)
 
 
 def test_interrupt_is_not_for_decoders(folder: Path, pool: DecoderPool) -> None:

@@ -45,7 +45,7 @@ def test_a_limit_that_is_no_number(text: str, monkeypatch: pytest.MonkeyPatch) -
 def test_threads_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LIMIT_VARIABLE, "0.0001")  # 100 pixels
     budget, lock, seen = DecodeBudget(), Lock(), list[int]()
-    together = Barrier(2, timeout=10)
+    together = Barrier(2, timeout=60)
 
     def decode(size: int) -> None:
         with budget.take(size):

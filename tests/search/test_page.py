@@ -41,7 +41,7 @@ class Visit:
         self.url, self.foreign, self.errors = server.url, list[str](), list[str]()
         self.context = browser.new_context(**options)  # type: ignore[attr-defined]
         self.page = self.context.new_page()
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(60_000)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("request", lambda request: self._note(request.url))
         self.page.goto(server.url)

@@ -64,7 +64,7 @@ class Reply:
 def ask(
     server: SearchServer, path: str, body: bytes | None = None, method: str = "", **headers: str
 ) -> Reply:
-    connection = http.client.HTTPConnection("127.0.0.1", port_of(server), timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(server), timeout=60)
     try:
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.putrequest(
@@ -291,7 +291,7 @@ def test_a_connection_may_end_early_or_send_noise(server: SearchServer) -> None:
         b"\x00\xff\r\n\r\n",
         b"GET http://[ HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ):
-        with socket.create_connection(("127.0.0.1", port_of(server)), timeout=5) as connection:
+        with socket.create_connection(("127.0.0.1", port_of(server)), timeout=60) as connection:
             connection.sendall(noise)
             connection.shutdown(socket.SHUT_WR)
             assert b'{"error": "' in connection.makefile("rb").read()

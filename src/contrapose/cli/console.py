@@ -87,33 +87,60 @@ def interrupting_signals() -> Iterator[list[int]]:
     """Let SIGTERM and SIGHUP end the block as Ctrl-C does, so that it cleans up behind itself.
 
     A signal that is ignored, as under nohup, stays so. A forked process has the signals' usual
-    effect.
+    effect. Python drops what is raised while it frees an object: a signal that comes then is put
+    off for a moment.
 
     Yields:
         The numbers of the signals that came so far.
     """
     came: list[int] = []
+    late: list[int] = []
     process = os.getpid()
+    usual = (signal.SIG_DFL, signal.default_int_handler)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if os.getpid() != process:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+            return
+        if alarm in before and _is_freeing(frame):
+            late.append(number)
+            signal.setitimer(signal.ITIMER_REAL, LATER_SECONDS)
+            return
         came.append(number)
         raise KeyboardInterrupt
 
-    before: dict[int, Any] = {}
+    def interrupt_late(number: int, frame: FrameType | None) -> None:
+        if late:
+            interrupt(late.pop(), frame)
+
+    alarm = getattr(signal, "SIGALRM", None)
+    before: dict[int | None, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        for name in ("SIGALRM", "SIGINT", "SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
-            usual = (signal.SIG_DFL, signal.default_int_handler)
             if number is not None and signal.getsignal(number) in usual:
-                before[number] = signal.signal(number, interrupt)
+                handler = interrupt_late if number == alarm else interrupt
+                before[number] = signal.signal(number, handler)
     try:
         yield came
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number or 0, handler)
+
+
+LATER_SECONDS = 0.02
+"""Seconds for which a signal is put off while an object is freed."""
+
+
+def _is_freeing(frame: FrameType | None) -> bool:
+    """Whether a frame runs below a finalizer, or a callback of a weak reference."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "__del__" or code.co_filename.endswith(("weakref.py", "weakrefset.py")):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def show(console: Console, parts: Sequence[Table | str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +94,7 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
 def test_a_generator_is_not_called_by_more_threads_than_it_allows(tmp_path: Path) -> None:
     inside: set[int] = set()
     most = []
+    met = threading.Event()
 
     def act(number: int) -> None:
         inside.add(number)
@@ -100,10 +102,17 @@ def test_a_generator_is_not_called_by_more_threads_than_it_allows(tmp_path: Path
         most.append(len(inside))
         inside.discard(number)
 
+    def meet(number: int) -> None:
+        inside.add(number)
+        if len(inside) > 1:
+            met.set()
+        assert met.wait(60)  # the first one waits until another is there
+        inside.discard(number)
+
     build(Generator(act), tmp_path / "one", workers=4)
     assert max(most) == 1
-    build(Generator(act, workers=4), tmp_path / "four", workers=4)
-    assert max(most) > 1
+    build(Generator(meet, workers=4), tmp_path / "four", workers=4)
+    assert met.is_set()
 
 
 def test_a_stopped_build_goes_on(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -145,14 +146,16 @@ def test_a_server_that_is_down() -> None:
 
 
 def test_a_server_that_is_slow() -> None:
-    import time
+    release = threading.Event()
 
-    def sleep(request: Mapping[str, Any]) -> Response:
-        time.sleep(0.3)
+    def wait(request: Mapping[str, Any]) -> Response:
+        release.wait(60)
         return Response(png())
 
-    with serving(sleep) as server, pytest.raises(EndpointError, match="within"):
-        endpoint(server, "&timeout=0.05").draw("a cat", 5, 64)
+    with serving(wait) as server:
+        with pytest.raises(EndpointError, match="within"):
+            endpoint(server, "&timeout=0.05").draw("a cat", 5, 64)
+        release.set()
 
 
 @pytest.mark.parametrize(

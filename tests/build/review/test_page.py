@@ -62,7 +62,7 @@ class Visit:
         self.foreign, self.errors = list[str](), list[str]()
         self.context = browser.new_context(**options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(60_000)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on(
             "console", lambda line: self.errors.append(line.text) if line.type == "error" else None

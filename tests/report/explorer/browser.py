@@ -66,7 +66,7 @@ class Tab:
         self.url, self.errors, self.foreign = url, list[str](), list[str]()
         self.context = browser.new_context(**options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(60_000)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self._read_console)
         self.page.on("dialog", lambda dialog: self.errors.append(dialog.message))

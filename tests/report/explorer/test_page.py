@@ -187,7 +187,10 @@ def test_hostile_texts_run_nothing(tab: Tab) -> None:
             document.body.append(script);
         }"""
     )
-    page.wait_for_timeout(100)
+    for _ in range(600):  # the browser says so when it gets to it
+        if sum("Content Security Policy" in error for error in tab.errors) >= 2:
+            break
+        page.wait_for_timeout(100)
     assert page.title() not in ("taken", "1")
     assert sum("Content Security Policy" in error for error in tab.errors) >= 2
     tab.errors.clear()  # what was refused on purpose
