@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import numpy as np
 import pytest
 
-from contrapose.engine import AnswerStore, ScoringContext, score_examples
+from contrapose.engine import AnswerStore, ScoringContext, part_files, part_reader, score_examples
 from contrapose.engine.storage import RemoteStorage
 from contrapose.errors import DamageWarning, InputError, MissingExtraError, hide_credentials
 from tests.fakes import Fake, pairs
+from tests.store_urls import STORES, open_url
 
 
-@pytest.fixture(params=["memory", "file"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    name = uuid.uuid4().hex
-    if request.param == "file":
-        yield f"file://{tmp_path}/{name}"
-        return
-    yield f"memory://{name}/deep"
-    fsspec.filesystem("memory").rm(f"/{name}", recursive=True)
+@pytest.fixture(params=STORES)
+def url(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    with open_url(request.param, tmp_path, monkeypatch) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("score", ["itc", "itm"])
@@ -57,6 +56,54 @@ def test_parts_and_damage(url: str) -> None:
     assert sorted(rows.tolist()) == [-1, 0]
     assert str(warned[0].message).startswith(url)
     AnswerStore(url).table("m", "s").find(["a"], ["x"])
+
+
+def test_vectors_at_urls_are_read_by_ranges(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_files, "VECTOR_BLOCK_BYTES", 480)
+    monkeypatch.setattr(part_reader, "TAIL_BYTES", 64)  # shorter than a footer
+    vectors = np.random.default_rng(1).normal(size=(2000, 12)).astype(np.float32)
+    names = [f"{i:032x}" for i in range(2000)]
+    AnswerStore(url).table("m", "s").add(names, [""] * 2000, {"vector": vectors})
+    table = AnswerStore(url).table("m", "s")
+    storage, fetched = table.storage, []
+    assert isinstance(storage, RemoteStorage)
+    plain = storage.system.cat_ranges
+
+    def watched(paths: list[str], starts: list[int], ends: list[int], **options: Any) -> Any:
+        contents = plain(paths, starts, ends, **options)
+        fetched.extend(map(len, contents))
+        return contents
+
+    monkeypatch.setattr(storage.system, "cat_ranges", watched)
+    rows = table.find([names[0], names[999], "none"], [""] * 3)
+    assert np.array_equal(table.values(rows[:2], "vector"), vectors[[0, 999]])
+    assert rows[2] == -1
+    assert sum(fetched) < vectors.nbytes
+    system, root = fsspec.core.url_to_fs(url)
+    (part,) = system.find(root)
+    content = system.cat_file(part)
+    at = content.index(vectors[1999].tobytes())
+    system.pipe_file(part, content[:at] + b"\0\0\0\0" + content[at + 4 :])
+    table = AnswerStore(url).table("m", "s")
+    assert (table.find(names[:1900], [""] * 1900) >= 0).all()
+    with pytest.warns(DamageWarning, match="set aside"):
+        assert (table.find(names, [""] * 2000) < 0).all()
+    assert [name.rpartition(".")[2] for name in system.find(root)] == ["damaged"]
+
+
+def test_empty_and_missing_parts_are_damaged_or_gone(url: str) -> None:
+    table = AnswerStore(url).table("m", "s")
+    for name in "ab":
+        table.add([name], ["x"], {"value": np.array([1.0])})
+    system, root = fsspec.core.url_to_fs(url)
+    parts = sorted(system.find(root))
+    system.pipe_file(parts[0], b"")
+    with pytest.warns(DamageWarning):
+        assert AnswerStore(url).table("m", "s").find(["a", "b"], ["x", "x"]).tolist() == [-1, 0]
+    assert table.storage is not None
+    gone = "0" * 20 + "-" + "0" * 16 + ".parquet"
+    ranges = [(gone, -9, None), (parts[1].rpartition("/")[2], 0, 4)]
+    assert table.storage.read_ranges(table.folder, ranges) == [b"", b"PAR1"]
 
 
 def test_unusable_stores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

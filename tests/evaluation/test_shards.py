@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pytest
 import torch
@@ -22,8 +23,9 @@ from contrapose.evaluation.parts import EvalRequest
 from contrapose.models import Model
 from contrapose.results import write_run
 from tests.chatting import Chatter
-from tests.engine.models import Seeing
-from tests.fakes import Fake, choices, made, pairs, patches
+from tests.engine.models import Picky, Seeing
+from tests.fakes import Fake, choices, made, number, pairs, patches, seen
+from tests.store_urls import STORES, open_url
 
 
 @dataclass
@@ -94,8 +96,8 @@ def test_vectors_pairs_and_tokens_of_every_shape(tmp_path: Path, count: int) -> 
     assert reports[-1].waiting == 0
     scored: dict[str, int] = {}
     for report in reports:
-        for label, number in report.scored.items():
-            scored[label] = scored.get(label, 0) + number
+        for label, added in report.scored.items():
+            scored[label] = scored.get(label, 0) + added
     assert set(scored) == {"itc: captions", "itc: images", "itm: pairs", "lm: pairs"}
     assert scored["itm: pairs"] == 78
     if count > 1:
@@ -211,6 +213,92 @@ def test_merging_shards_makes_the_table_or_names_the_shards_that_lack_scores(
     )  # fmt: skip
     assert [run.results for run in runs] == [run.results for run in alone]
     assert runs[0].results.skipped is not None  # the torn image is missing from no shard
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_a_shard_that_dies_on_a_remote_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr("contrapose.engine.part_writer.WRITE_INTERVAL", 0.0)
+
+    def evaluate(after: int | None = None, **options: Any) -> Any:
+        values = {"on": ["plain"], "score": ["itc", "itm"], "batch_size": 5, "resamples": 100}
+        return cp.evaluate(Grainy(after=after), **{**values, **options})
+
+    alone = evaluate(cache=False)
+    with open_url(kind, tmp_path, monkeypatch) as url:
+        for variable, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}.items():
+            monkeypatch.setenv(variable, value)  # as torchrun does
+        evaluate(cache=url, shard="auto")
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(5, cache=url, shard=(2, 2))
+        system, root = fsspec.core.url_to_fs(url)
+        parts = system.find(root)
+        for part in [path for path in parts if path.endswith(".parquet")][:3]:
+            folder, _, name = part.rpartition("/")
+            half = system.cat_file(part)[:40]
+            if kind == "s3":  # an upload of which one part arrived
+                bucket, _, key = f"{folder}/0{name}".partition("/")
+                upload = system.call_s3("create_multipart_upload", Bucket=bucket, Key=key)
+                system.call_s3(
+                    "upload_part", Bucket=bucket, Key=key, PartNumber=1,
+                    UploadId=upload["UploadId"], Body=half,
+                )  # fmt: skip
+            elif kind == "file":
+                system.pipe_file(f"{folder}/.{name}.half", half)
+        with pytest.raises(InputError, match="shard 2 of 2 lacks") as error:
+            evaluate(cache=url, merge=True)
+        assert "shard 1" not in str(error.value)
+        evaluate(cache=url, shard=(2, 2))
+        merged = evaluate(cache=url, merge=True)
+        assert [run.results for run in merged] == [run.results for run in alone]
+
+
+@dataclass
+class Fussy(Picky):
+    """Refuses captions with a certain word, an image and two pairs, and nothing when `mild`."""
+
+    mild: bool = False
+
+    def _look(self, texts: Sequence[str]) -> None:
+        if not self.mild:
+            super()._look(texts)
+
+    def embed_images(self, images: Sequence[Image.Image]) -> torch.Tensor:
+        if not self.mild and any(number(seen(image)) < 0.2 for image in images):
+            raise InputError("fake does not look at this image.")
+        return super().embed_images(images)
+
+    def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> torch.Tensor:
+        for image, text in zip(images, texts, strict=True):
+            if not self.mild and number(seen(image), text) < 0.1:
+                raise InputError(f"fake does not compare this image with {text!r}.")
+        return Fake.match(self, images, texts)
+
+
+@pytest.mark.parametrize("score", ["itc", "itm", "lm"])
+def test_what_the_model_refuses_is_missing_from_no_shard(tmp_path: Path, score: str) -> None:
+    def evaluate(mild: bool = False, **options: Any) -> Any:
+        values = {"on": ["plain"], "score": [score], "batch_size": 5, "resamples": 100}
+        if score == "lm":
+            values["prior"] = "noise:2"
+        return cp.evaluate(Fussy(mild=mild), **{**values, "cache": tmp_path / "c", **options})
+
+    def results(runs: Any) -> list[Any]:
+        return [(run.results, run.record.spec.get("skipped")) for run in runs]
+
+    alone = evaluate(cache=False)
+    assert all("refuses" in str(run.results.skipped) for run in alone)
+    for i in (1, 2, 3):
+        report = evaluate(shard=(i, 3)).shard
+    assert report.waiting == 0  # the refusals of the others are known
+    again = evaluate(shard=(1, 3)).shard
+    assert sum(again.scored.values()) == 0
+    for options in ({"merge": True}, {"cache_use": "only"}, {}):
+        assert results(evaluate(**options)) == results(alone)
+    mended = evaluate(mild=True)  # any run that may ask asks again
+    assert all(run.results.skipped is None for run in mended)
+    assert results(evaluate(merge=True)) == results(mended)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from contrapose.engine.plan import (
     find_unreadable_captions,
     skip_unreadable_images,
 )
+from contrapose.engine.refusals import find_refusals, skip_refused, store_refusals
 from contrapose.engine.shards import LackingRequest, ShardSurvey
 from contrapose.errors import InputError, option
 from contrapose.files import digest, gc_frozen
@@ -183,15 +184,17 @@ def score_missing(*requests: ScoreRequest) -> list[IntArray]:
         for jobs, upcoming in _plan_runs(pending):
             context.executor.run(jobs, keep, upcoming)
     _remember(requests)
+    tried = {id(item.request): np.flatnonzero(item.missing) for item in pending}
     return [
-        _find_new_rows(request, known) if id(request) in writers else known
+        _find_new_rows(request, known, tried[id(request)]) if id(request) in tried else known
         for request, known in zip(requests, rows, strict=True)
     ]
 
 
-def _find_new_rows(request: ScoreRequest, known: IntArray) -> IntArray:
-    """Find each pair's row after scoring; count the new ones of a shard."""
+def _find_new_rows(request: ScoreRequest, known: IntArray, tried: IntArray) -> IntArray:
+    """Find each pair's row after scoring; store refusals, and count the new rows of a shard."""
     rows = request.find_rows()
+    store_refusals(request, tried, rows)
     if request.context.shard is not None:
         request.context.shard.scored[request.label] += int(((rows >= 0) & (known < 0)).sum())
     return rows
@@ -220,6 +223,8 @@ def _find_pending(request: ScoreRequest, missing: BoolArray) -> _PendingRequest 
     if isinstance(context.shard, ShardSurvey):
         images = np.unique(pairs[missing, 0]).tolist() if request.refs else ()
         skip_unreadable_images(context, {request.image_ids[i]: request.refs[i] for i in images})
+    if isinstance(context.shard, ShardSurvey) or context.cache_use == "only":
+        skip_refused(request, missing)
     missing = missing & _is_scorable(request, missing)
     if not missing.any():
         return None
@@ -284,10 +289,15 @@ def _take_share(request: ScoreRequest, cut: list[IntArray], missing: BoolArray) 
         counts = [int(missing[batch].sum()) for batch in cut]
         newest = request.table.shard_count
         shard.lacking.append(LackingRequest(request.label, counts, images, newest))
-    wanted, taken = (sum(int(missing[batch].sum()) for batch in some) for some in (cut, batches))
+    left = missing.copy()
+    for batch in batches:
+        left[batch] = False
+    if left.any():
+        left[list(find_refusals(request, left))] = False
+    waiting = sum(int(left[batch].sum()) for batch in cut)
     key = request.table.model, request.table.score, request.label, digest(request.pairs.tobytes())
-    if wanted > taken:
-        shard.waiting[key] = wanted - taken
+    if waiting:
+        shard.waiting[key] = waiting
     return batches
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         build_frame as build_frame,
         build_frame_from_card as build_frame_from_card,
         count_reasons as count_reasons,
+        is_refusal as is_refusal,
         refusal_skip as refusal_skip,
         unreadable_skip as unreadable_skip,
     )
@@ -40,7 +41,7 @@ else:
         __name__,
         {
             "answers": "UNKNOWN_SKIP Answers Frame ScoreMatrix Skip Skips build_frame "
-            "build_frame_from_card count_reasons refusal_skip unreadable_skip",
+            "build_frame_from_card count_reasons is_refusal refusal_skip unreadable_skip",
             "arrays": "is_flat_array read_matrix read_submission",
             "files": "add_tags detect_benchmark read_prior read_scores",
         },

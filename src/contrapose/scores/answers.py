@@ -73,9 +73,17 @@ def unreadable_skip(error: InputError) -> Skip:
     return Skip(error.message.partition(" (")[0].rstrip("."), str(error).rstrip("."))
 
 
+REFUSAL = "the model refuses the"
+
+
 def refusal_skip(error: InputError, what: str) -> Skip:
     """Build the skip of an input that the model itself refuses."""
-    return Skip(f"the model refuses the {what}", str(error).rstrip("."))
+    return Skip(f"{REFUSAL} {what}", str(error).rstrip("."))
+
+
+def is_refusal(skip: Skip) -> bool:
+    """Whether the model itself refused what was skipped."""
+    return skip.reason.startswith(REFUSAL)
 
 
 def count_reasons(skips: Iterable[Skip]) -> Mapping[str, int]:
