@@ -65,7 +65,8 @@ def test_vectors_at_urls_are_read_by_ranges(url: str, monkeypatch: pytest.Monkey
     names = [f"{i:032x}" for i in range(2000)]
     AnswerStore(url).table("m", "s").add(names, [""] * 2000, {"vector": vectors})
     table = AnswerStore(url).table("m", "s")
-    storage, fetched = table.storage, []
+    storage = table.storage
+    fetched: list[int] = []
     assert isinstance(storage, RemoteStorage)
     plain = storage.system.cat_ranges
 
