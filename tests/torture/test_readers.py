@@ -53,6 +53,11 @@ COCO = {"images": [{"id": 1, "file_name": "1.jpg"}],
 OWN: list[dict[str, Any]] = [{"id": "1", "images": ["1.jpg", "1.jpg"], "texts": ["a cat", "a dog"],
         "match": [[True, False], [False, True]], "tags": {"subset": "x", "more": ["a", "b"]}},
        {"id": 2, "image": "1.jpg", "texts": ["a", "b"], "right": 0, "tag_x": "1"}]  # fmt: skip
+FILMS: list[dict[str, Any]] = [
+    {"video": "a.mp4", "start": 1, "end": 2.5, "frames": 3, "texts": ["a", "b"], "right": 0},
+    {"image": "a.mp4", "times": [0.5, 1], "caption": "a", "negative": "b"},
+    {"images": [{"video": "a.mp4", "end": 9, "unit": "frames"}, "1.jpg"], "texts": ["a", "b"],
+     "match": [[True, False], [False, True]]}]  # fmt: skip
 FLAT = [{"id": "1", "image": "1.jpg", "text_0": "a", "text_1": "b", "right": 0, "tags": "{}"}]
 EQBEN = [{"image0": "kubric_location/1.jpg", "image1": "kubric_location/2.jpg",
           "caption0": ["a"], "caption1": "b"}]  # fmt: skip
@@ -353,6 +358,7 @@ READERS: dict[str, tuple[dict[str, Any], Callable[[Path], object]]] = {
     "lists": ({"lists.json": {"0": {"scores": [0.5, 1], "proficiency": [0.1, 0.2]}}}, read_lists),
     "svo scores": ({"svo-probes.json": {"a b|1": 0.5, "a b|2": 1}}, read_native),
     "own jsonl": ({"own.jsonl": OWN}, read_own),
+    "own videos": ({"own.jsonl": FILMS}, read_own),
     "own csv": ({"own.csv": FLAT}, read_own),
     "own parquet": ({"own.parquet": parquet([OWN[0]])}, read_own),
     "labels": ({"kubric_location.jsonl": SCORES}, read_score_file),

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 DEFAULT_FRAMES = 8
 """Frames of a video where nobody says how many."""
 
+MAX_FRAMES = 9999
+"""Most frames of a video that may be asked for."""
+
 STRIP_FRAMES = 8
 STRIP_SIDE = 160
 """Frames of a strip at the most, and pixels of their shorter side."""
@@ -268,7 +271,7 @@ def parse_frames(frames: int | str) -> tuple[int, bool]:
     digits = count.isascii() and count.isdecimal() and len(count) < 5
     if not digits or int(count) < 1 or word != (ALONE if colon else ""):
         raise InputError(
-            f"{option('frames')} must be a number from 1 to 9999, or such as 8:mean; "
+            f"{option('frames')} must be a number from 1 to {MAX_FRAMES}, or such as 8:mean; "
             f"found {frames!r}."
         )
     return int(count), word == ALONE

@@ -299,8 +299,15 @@ def _describe_kind(value: Any) -> str:
     )
 
 
+LONGEST_VALUE = 60
+"""Characters of a value that an error shows."""
+
+
 def _describe_value(value: Any) -> str:
-    return repr(value) if isinstance(value, int | float | str) else _describe_kind(value)
+    if not isinstance(value, int | float | str):
+        return _describe_kind(value)
+    words = repr(value)
+    return words if len(words) <= LONGEST_VALUE else f"{words[: LONGEST_VALUE - 1]}…"
 
 
 @contextmanager

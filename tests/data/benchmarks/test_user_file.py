@@ -140,7 +140,7 @@ def test_duplicate_ids_are_still_read(tmp_path: Path) -> None:
         ({"images": []}, "there are no images"),
         ({"images": None}, "there are no images"),
         ({"images": "a.png"}, "'images' must be a list"),
-        ({"images": [1]}, "'images' must be texts"),
+        ({"images": [1]}, "'images' must be names"),
         ({"images": ["../a.png"]}, "climbs out"),
         ({"images": ["C:\\a.png"]}, "is absolute"),
         ({"images": ["a.png", "b.png"]}, "'match' is missing."),

@@ -26,6 +26,7 @@ from contrapose.data.benchmarks.user_tables import (
     number_matrices,
     read_table_columns,
 )
+from contrapose.data.benchmarks.user_videos import SPAN_FIELDS
 from contrapose.data.example_columns import (
     ExampleColumns,
     Positions,
@@ -35,6 +36,7 @@ from contrapose.data.example_columns import (
 from contrapose.data.examples import Match, TagValue
 from contrapose.data.images import ImageRef
 from contrapose.data.text_columns import TextColumn
+from contrapose.data.video_clips import VideoRef
 from contrapose.errors import ContraposeError
 from contrapose.files import (
     MalformedError,
@@ -78,7 +80,11 @@ def read_columns(path: Path, image: Callable[[str], ImageRef]) -> ExampleColumns
 
 def _read_columns(path: Path, image: Callable[[str], ImageRef]) -> ExampleColumns:
     columns, count = _read_fields(path)
-    return _build(_split_negatives(columns, count), image)
+    require(_is_absent(columns.get("video")))
+    built = _build(_split_negatives(columns, count), image)
+    spans = any(not _is_absent(columns.get(name)) for name in SPAN_FIELDS)
+    require(not spans or not any(isinstance(ref, VideoRef) for ref in built.refs))
+    return built
 
 
 def _read_fields(path: Path) -> tuple[Columns, int]:

@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from contrapose.data.benchmarks.common import require_folder
 from contrapose.data.benchmarks.user_columns import read_columns
+from contrapose.data.benchmarks.user_videos import (
+    apply_span,
+    is_video_name,
+    read_entry,
+    read_video,
+)
 from contrapose.data.cards import Benchmark, examples_card
 from contrapose.data.example_columns import ExampleColumns, count_matches
 from contrapose.data.examples import Example, Match, TagValue, single_match
 from contrapose.data.images import Cell, ImageRef
-from contrapose.data.video import VIDEO_SUFFIXES
 from contrapose.data.video_clips import VideoRef
 from contrapose.files import (
     DoubledKeyError,
@@ -86,8 +91,7 @@ class PlainReader:
             if not isinstance(name, str):
                 raise MalformedError("an image path is no text.")
             path = safe_join(self.root, name)
-            video = name.lower().endswith(VIDEO_SUFFIXES)
-            ref = VideoRef(path, key=name) if video else ImageRef(name, path)
+            ref = VideoRef(path, key=name) if is_video_name(name) else ImageRef(name, path)
             self._images[name] = ref
         return ref
 
@@ -139,7 +143,8 @@ CSV, TSV: the same names as columns, lists as JSON in a cell; or image, image_0,
   tag_<name> with one value each. Parquet: lists as lists; images may also be stored in columns
   image, image_0, … as the hub stores them
 images are relative to the file's folder, or to the root folder; a video (.mp4, .webm, …) may stand
-  in the place of an image: its score is the mean of its frames' scores"""
+  in the place of an image, also as "video": "a.mp4" with "start" and "end" in seconds, "frames" or
+  "times"; in a list: {"video": "a.mp4", "start": 2, "end": 6}"""
 
 
 IMAGE_COLUMN = re.compile(r"image(_\d+)?")
@@ -212,7 +217,7 @@ def _read_examples(
             record.field("images")
         given = record.value.get("id") not in (None, "")
         name = record.name("id") if given else record.key
-        images = _read_images(record, plain, stored[0])
+        images = read_images(record, plain, stored[0])
         texts = tuple(read_texts(record, "texts", "text"))
         return Example(
             name, images, texts, _read_match(record, len(images), len(texts)), _read_tags(record)
@@ -249,34 +254,55 @@ def _find_image_columns(path: Path) -> tuple[list[str], list[str]]:
     return images, [name for name in schema.names if name not in images]
 
 
-def _read_images(record: Record, plain: PlainReader, stored: list[str]) -> tuple[ImageRef, ...]:
+def read_images(
+    record: Record, plain: PlainReader, stored: Sequence[str] = ()
+) -> tuple[ImageRef, ...]:
+    """Reference the images and videos of a record.
+
+    Args:
+        record: the record.
+        plain: reader of names.
+        stored: columns of a Parquet file that hold images.
+
+    Raises:
+        MalformedError: there are none, or a name or a value is not possible.
+    """
     if stored:
         row = record.line - 1
         return tuple(
             ImageRef(f"{column}/{row}", record.file, cell=Cell(column, row)) for column in stored
         )
-    names = read_texts(record, "images", "image")
-    if not names:
+    video = read_video(record, plain)
+    if video is not None:
+        return (video,)
+    entries = _read_list(record, "images", "image")
+    if not entries:
         raise MalformedError(f"record {record.key}: there are no images.")
-    return tuple(map(plain.image, names))
+    refs = tuple(read_entry(record, entry, plain) for entry in entries)
+    return refs if any(isinstance(e, dict) for e in entries) else apply_span(record, refs, plain)
 
 
-def read_texts(record: Record, several: str, one: str) -> list[str]:
-    """Read texts from a list field, a single field, or numbered fields until one is empty."""
+def _read_list(record: Record, several: str, one: str) -> list[Any]:
+    """Read values of a list field, a single field, or numbered fields until one is empty."""
     fields: Mapping[str, Any] = record.value
     if fields.get(several) not in (None, ""):
         values = parse_structure(record, several)
         if not isinstance(values, list):
             raise MalformedError(f"record {record.key}: {several!r} must be a list.")
-    elif fields.get(one) not in (None, ""):
-        values = [fields[one]]
-    else:
-        numbered = [fields.get(f"{one}_{i}") for i in range(len(fields))]
-        values = numbered[: next((i for i, v in enumerate(numbered) if v in (None, "")), None)]
+        return values
+    if fields.get(one) not in (None, ""):
+        return [fields[one]]
+    numbered = [fields.get(f"{one}_{i}") for i in range(len(fields))]
+    return numbered[: next((i for i, v in enumerate(numbered) if v in (None, "")), None)]
+
+
+def read_texts(record: Record, several: str, one: str) -> list[str]:
+    """Read texts from a list field, a single field, or numbered fields until one is empty."""
+    values = _read_list(record, several, one)
     for value in values:
         if not isinstance(value, str) or not value.strip():
             raise MalformedError(f"record {record.key}: {several!r} must be texts, and none empty.")
-    return list(values)
+    return values
 
 
 LABELS = {"true": True, "false": False, "1": True, "0": False}

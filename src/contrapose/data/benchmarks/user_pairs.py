@@ -13,8 +13,10 @@ from contrapose.data.benchmarks.user_file import (
     LAYOUT,
     PlainReader,
     parse_structure,
+    read_images,
     read_texts,
 )
+from contrapose.data.benchmarks.user_videos import SPAN_FIELDS, VIDEO_FIELDS
 from contrapose.data.cards import Benchmark, Card, Micro
 from contrapose.data.examples import Gallery
 from contrapose.data.images import ImageRef
@@ -51,7 +53,7 @@ def split_negatives(records: Iterable[Record]) -> Iterator[Record]:
         negatives = [text for name in columns for text in _list_negatives(record, name)]
         kinds = fields.get("kinds")
         named = kinds.get("negatives") if isinstance(kinds, dict) else None
-        keys = ("image", "images", "tags")
+        keys = ("image", "images", "tags", *VIDEO_FIELDS)
         rest = {key: fields[key] for key in fields if key in keys or key.startswith("tag_")}
         for i, negative in enumerate(negatives):
             tag = {"tag_subset": named[i]} if isinstance(named, list) and i < len(named) else {}
@@ -82,8 +84,9 @@ def is_gallery_file(path: Path) -> bool:
         first = None if record is None else record.value
     if not isinstance(first, dict):
         return False
-    names = {name for name in first if not name.startswith("tag_")} - {"id", "split"}
-    return "image" in names and bool(names & {"caption", "captions"}) and len(names) == 2
+    names = {name for name in first if not name.startswith("tag_")} - {"id", "split", *SPAN_FIELDS}
+    shown = names & {"image", "video"}
+    return bool(shown and names & {"caption", "captions"}) and len(names) == 1 + len(shown)
 
 
 def _read_first_line(path: Path) -> Any:
@@ -130,7 +133,10 @@ def _read_gallery(path: Path, root: Path, problems: Problems) -> Gallery:
         captions = read_texts(record, "captions", "caption")
         if not captions:
             raise MalformedError(f"record {record.key}: there is no caption.")
-        return plain.image(record.text("image")), captions
+        images = read_images(record, plain)
+        if len(images) > 1:
+            raise MalformedError(f"record {record.key}: there must be one image.")
+        return images[0], captions
 
     by_image: dict[ImageRef, dict[str, None]] = {}
     for image, captions in parse_records(read_table_records(path, problems), build, problems):

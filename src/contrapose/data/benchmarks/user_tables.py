@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from contrapose.data.benchmarks.user_videos import SPAN_FIELDS
 from contrapose.data.example_columns import (
     ExampleColumns,
     Positions,
@@ -23,6 +24,7 @@ from contrapose.data.example_columns import (
 from contrapose.data.examples import Match, TagValue, single_match
 from contrapose.data.images import ImageRef
 from contrapose.data.text_columns import TextColumn
+from contrapose.data.video_clips import VideoRef
 from contrapose.files.regular_tables import (
     IrregularError,
     Table,
@@ -60,6 +62,8 @@ def read_table_columns(path: Path, image: Callable[[str], ImageRef]) -> ExampleC
 
 
 def _build(table: Table, image: Callable[[str], ImageRef]) -> ExampleColumns:
+    require("video" not in table)
+    spans = any(name in table for name in SPAN_FIELDS)
     count = len(next(iter(table.values())))
     ids = _read_ids(table.get("id"), count)
     negatives = [name for name in table if name.startswith("negative")]
@@ -78,6 +82,7 @@ def _build(table: Table, image: Callable[[str], ImageRef]) -> ExampleColumns:
     _require_words(texts)
     images = names.to_arrow().dictionary_encode()
     refs = [image(name) for name in TextColumn.from_arrow(images.dictionary)]
+    require(not spans or not any(isinstance(ref, VideoRef) for ref in refs))
     sizes = np.diff(image_starts), np.diff(text_starts)
     require(min(map(np.min, sizes)) > 0)
     matches, index = _read_matches(table, rights, *sizes)
