@@ -27,7 +27,7 @@ import numpy as np
 
 from contrapose.data import Example, open_images
 from contrapose.engine import ImageCache, ScoringContext, plan_examples, score_examples
-from contrapose.engine.batches import cut_batches, sort_pairs
+from contrapose.engine.batch_cuts import cut_batches, sort_pairs
 from contrapose.engine.plan import count_tokens, text_only_pairs
 from contrapose.evaluation.selection import select
 from contrapose.models import ImagePreparer, load_model

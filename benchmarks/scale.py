@@ -33,7 +33,7 @@ import numpy as np
 from contrapose.arrays import Ragged
 from contrapose.data import ImageRef
 from contrapose.engine import AnswerStore
-from contrapose.engine.batches import cut_batches, sort_pairs
+from contrapose.engine.batch_cuts import cut_batches, sort_pairs
 from contrapose.engine.pair_index import PairIds, pack_ids
 from contrapose.engine.part_files import encode_part
 from contrapose.engine.part_writer import MAX_WRITE_INTERVAL

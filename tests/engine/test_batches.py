@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contrapose.engine.batches import cut_batches, pack_missing, sort_pairs
+from contrapose.engine.batch_cuts import cut_batches, pack_missing, sort_pairs
 
 sizes = st.integers(1, 9)
 groups = st.lists(st.integers(1, 12), max_size=12).map(

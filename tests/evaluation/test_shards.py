@@ -17,7 +17,7 @@ import contrapose as cp
 from contrapose.arrays import Ragged
 from contrapose.data import ImageRef, registry
 from contrapose.engine import FolderImages, NoiseImages, OtherImages, Prior, parse_shard
-from contrapose.errors import InputError
+from contrapose.errors import DamageWarning, InputError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
 from contrapose.models import Model
@@ -213,6 +213,41 @@ def test_merging_shards_makes_the_table_or_names_the_shards_that_lack_scores(
     )  # fmt: skip
     assert [run.results for run in runs] == [run.results for run in alone]
     assert runs[0].results.skipped is not None  # the torn image is missing from no shard
+
+
+def test_a_shard_of_very_many_pairs_looks_up_its_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("contrapose.engine.batches.MAX_TALLY", 0)
+    reports = check(tmp_path, Grainy, 3, benchmarks=("plain",), scores=("itc", "itm", "lm"))
+    assert all(report.waiting == 0 for report in reports)
+    assert "its share is in the cache. Scores of other shards" in str(reports[0])
+
+
+def test_vectors_of_other_shards_are_not_read(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    def evaluate(**options: Any) -> Any:
+        values = {"on": ["plain"], "score": ["itc"], "batch_size": 5, "resamples": 100}
+        return cp.evaluate(Grainy(), **values, cache=tmp_path / "c", **options)
+
+    evaluate(shard=(1, 2))
+    part = next((tmp_path / "c" / "answers").rglob("*itc*image*/*.parquet"))
+    content = bytearray(part.read_bytes())
+    footer = int.from_bytes(content[-8:-4], "little") + 8
+    content[-footer - 3] ^= 8  # the last vector
+    part.write_bytes(content)
+    evaluate(shard=(2, 2))
+    assert not any(issubclass(one.category, DamageWarning) for one in recwarn)
+    with (
+        pytest.warns(DamageWarning, match=part.name),
+        pytest.raises(InputError, match=r"shard 1 of 2 lacks .*images"),
+    ):
+        evaluate(merge=True)
+    evaluate(shard=(1, 2))
+    alone = cp.evaluate(Grainy(), on=["plain"], score=["itc"], batch_size=5, resamples=100,
+                        cache=False)  # fmt: skip
+    assert [run.results for run in evaluate(merge=True)] == [run.results for run in alone]
 
 
 @pytest.mark.parametrize("kind", STORES)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from contrapose.engine import memory
+from contrapose.engine.batch_cuts import cut_batches, pack_missing, sort_pairs
 from contrapose.engine.columns import ScoredBatch
 from contrapose.engine.context import NO_ID, ScoreRequest
 from contrapose.engine.executor import BatchWork, Jobs
@@ -29,97 +29,10 @@ from contrapose.engine.plan import (
     skip_unreadable_images,
 )
 from contrapose.engine.refusals import find_refusals, skip_refused, store_refusals
-from contrapose.engine.shards import LackingRequest, ShardSurvey
+from contrapose.engine.shards import UNKNOWN_NOTE, LackingRequest, ShardSurvey
 from contrapose.errors import InputError, option
 from contrapose.files import digest, gc_frozen
 from contrapose.metrics import BoolArray, FloatArray, IntArray
-
-
-def sort_pairs(pairs: IntArray, lengths: IntArray) -> IntArray:
-    """Sort pairs for scoring: by image, images with captions of like length next to each other.
-
-    The captions of one image stand together, so that it is encoded once; images whose captions are
-    of like length stand together, so that little is padded.
-
-    Args:
-        pairs: (p, 2) image and caption.
-        lengths: of the captions.
-    """
-    if not len(pairs):
-        return np.zeros(0, dtype=np.int64)
-    image, text = pairs.T
-    longest = np.zeros(image.max() + 1, dtype=np.int64)
-    np.maximum.at(longest, image, lengths[text])
-    rank = np.empty_like(longest)
-    rank[np.argsort(-longest, kind="stable")] = np.arange(len(rank))
-    top = int(longest.max())
-    if len(rank) * (top + 1) * len(lengths) >= 1 << 63:
-        return np.lexsort((text, -lengths[text], rank[image]))
-    key = rank[image]  # one number for each pair: a sort of several columns takes far more memory
-    key *= top + 1
-    key += top
-    key -= lengths[text]
-    key *= len(lengths)
-    key += text
-    return np.argsort(key, kind="stable")
-
-
-def cut_batches(groups: IntArray, size: int) -> list[IntArray]:
-    """Cut a list into batches of at most `size`, keeping a group in one batch where it fits.
-
-    Args:
-        groups: for each item of the list its group; members stand together.
-        size: largest batch.
-
-    Returns:
-        Positions in the list, batch by batch. Two successive batches hold more than `size`.
-    """
-    ends = [*(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
-    cuts = [0]
-    start = last = 0  # where the batch begins, and the end of the last group that fits in it
-    for end in ends:
-        if end - start > size and last > start:
-            cuts.append(last)
-            start = last
-        while end - start > size:
-            start += size
-            cuts.append(start)
-        last = end
-    if len(groups) > cuts[-1]:
-        cuts.append(len(groups))
-    return [np.arange(a, b) for a, b in pairwise(cuts)]
-
-
-def pack_missing(
-    batches: list[IntArray], missing: BoolArray, size: int, stored: BoolArray | None = None
-) -> list[IntArray]:
-    """Keep what is missing of each batch; merge what is left of those that are stored in part.
-
-    Batches of which nothing is stored stay as they are, whichever others are done. Where another
-    benchmark has filled most of them, what is left would make many small ones.
-
-    Args:
-        batches: positions, batch by batch.
-        missing: for each position whether it must be scored.
-        size: largest batch.
-        stored: for each position whether its score is stored; None where all that is not missing
-            is. A pair that is skipped is neither.
-    """
-    stored = ~missing if stored is None else stored
-    packed: list[list[IntArray]] = []
-    rests: list[IntArray] = []
-    for batch in batches:
-        rest = batch[missing[batch]]
-        if not rest.size:
-            continue
-        if not stored[batch].any():
-            packed.append([rest])
-        elif rests and sum(map(len, rests)) + rest.size <= size:
-            rests.append(rest)
-        else:
-            rests = [rest]
-            packed.append(rests)
-    return [np.concatenate(parts) for parts in packed]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,15 +66,21 @@ def score_missing(*requests: ScoreRequest) -> list[IntArray]:
             invalid.
     """
     context = requests[0].context
-    with report_phase(context.progress, "looking up scores"):
-        rows = [request.find_rows() for request in requests]
+    if context.shard is not None and context.shard.share_only:
+        cuts: list[_RequestCut | None] = [_cut_request(request) for request in requests]
+        with report_phase(context.progress, "looking up scores"):
+            rows = [_find_share(cut) for cut in cuts if cut is not None]
+    else:
+        cuts = [None] * len(requests)
+        with report_phase(context.progress, "looking up scores"):
+            rows = [request.find_rows() for request in requests]
     if context.cache_use != "only" and not isinstance(context.shard, ShardSurvey):
         for request, known in zip(requests, rows, strict=True):
-            request.expect_images(known < 0)  # they start while captions are tokenized
+            request.expect_images(known == MISSING)  # they start while captions are tokenized
     pending = [
         item
-        for request, known in zip(requests, rows, strict=True)
-        if (item := _find_pending(request, known < 0)) is not None
+        for request, known, cut in zip(requests, rows, cuts, strict=True)
+        if (item := _find_pending(request, known == MISSING, cut)) is not None
     ]
     if not pending:
         _remember(requests)
@@ -192,11 +111,12 @@ def score_missing(*requests: ScoreRequest) -> list[IntArray]:
 
 
 def _find_new_rows(request: ScoreRequest, known: IntArray, tried: IntArray) -> IntArray:
-    """Find each pair's row after scoring; store refusals, and count the new rows of a shard."""
-    rows = request.find_rows()
+    """Find the rows of pairs that were tried; store refusals, and count the new rows of a shard."""
+    rows = known.copy()
+    rows[tried] = request.find_rows(tried)
     store_refusals(request, tried, rows)
     if request.context.shard is not None:
-        request.context.shard.scored[request.label] += int(((rows >= 0) & (known < 0)).sum())
+        request.context.shard.scored[request.label] += int((rows[tried] >= 0).sum())
     return rows
 
 
@@ -206,20 +126,95 @@ def score_values(request: ScoreRequest) -> FloatArray:
     return request.table.values(rows)
 
 
-def _find_pending(request: ScoreRequest, missing: BoolArray) -> _PendingRequest | None:
+MISSING, UNKNOWN = -1, -2
+"""Rows of pairs that the table does not hold, and of those that were not looked up."""
+
+MAX_TALLY = 1 << 20
+"""Pairs of a request up to which a shard looks up which scores of other shards are stored."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RequestCut:
+    """Batches of a score request, which do not depend on what is stored.
+
+    Attributes:
+        request: the request.
+        order: positions of all pairs whose captions can be scored, in the order of scoring.
+        batches: positions, batch by batch, cut by the initial size.
+    """
+
+    request: ScoreRequest
+    order: IntArray
+    batches: list[IntArray]
+
+    @property
+    def images(self) -> Sequence[int]:
+        """First image of each batch, where one shard should encode all captions of an image."""
+        if not self.request.encoded:
+            return ()
+        return list(self.request.pairs[[batch[0] for batch in self.batches], 0].tolist())
+
+
+def _cut_request(request: ScoreRequest) -> _RequestCut:
+    """Order and cut the pairs whose captions can be scored; record the others as skipped.
+
+    What earlier requests of the run have planned is left out of the batches. What is stored does
+    not matter, so that all shards cut the same batches, and also a run that goes on where another
+    ended.
+    """
+    lengths, readable = _count_lengths(request)
+    order = sort_pairs(request.pairs, lengths)
+    order = order[readable[request.pairs[order, 1]]]
+    size = request.context.initial_batch_size
+    batches = [order[batch] for batch in cut_batches(_group_pairs(request, order), size)]
+    earlier = (request.context.requests or {}).get(request.table.folder)
+    if earlier:
+        planned = [PairIds.take(other.image_ids, other.text_ids, other.pairs) for other in earlier]
+        known = PairIndex.of(PairIds.concatenate(planned))
+        ids = pack_ids(request.image_ids), pack_ids(request.text_ids)
+        batches = pack_missing(batches, known.find(*ids, request.pairs) < 0, size)
+    return _RequestCut(request, order, batches)
+
+
+def _count_lengths(request: ScoreRequest) -> tuple[IntArray, BoolArray]:
+    """Count the captions' tokens, and tell which can be scored; the others are skipped."""
+    context = request.context
+    readable = np.ones(len(request.text_ids), dtype=np.bool_)
+    if request.text_ids is NO_ID:
+        return np.zeros(1, dtype=np.int64), readable
+    with report_phase(context.progress, "counting tokens"):
+        lengths = count_tokens(context, request.texts)
+    for j, skip in find_unreadable_captions(context, request.texts, lengths).items():
+        context.skips.texts[request.score, request.text_ids[j]] = skip
+        readable[j] = False
+    return lengths, readable
+
+
+def _find_share(cut: _RequestCut) -> IntArray:
+    """Find the rows of a shard's pairs, and of few pairs of others whether they have rows."""
+    request, shard = cut.request, cut.request.context.shard
+    rows = np.full(len(request.pairs), UNKNOWN, dtype=np.int64)
+    batches = cut.batches if shard is None else shard.take(cut.batches, cut.images)
+    if batches:
+        share = np.concatenate(batches)
+        rows[share] = request.find_rows(share)
+    others = np.flatnonzero(rows == UNKNOWN)
+    if len(request.pairs) <= MAX_TALLY:
+        rows[others] = request.find_rows(others, check=False)
+    elif shard is not None:
+        shard.notes[UNKNOWN_NOTE] = None
+    return rows
+
+
+def _find_pending(
+    request: ScoreRequest, missing: BoolArray, cut: _RequestCut | None
+) -> _PendingRequest | None:
     """Find what is missing of a request and can be scored; None when there is nothing."""
     context, pairs = request.context, request.pairs
     if not missing.any():
         return None
     stored = ~missing
-    lengths: IntArray = np.zeros(1, dtype=np.int64)
-    readable = np.ones(len(request.text_ids), dtype=np.bool_)
-    if request.text_ids is not NO_ID:
-        with report_phase(context.progress, "counting tokens"):
-            lengths = count_tokens(context, request.texts)
-        for j, skip in find_unreadable_captions(context, request.texts, lengths).items():
-            context.skips.texts[request.score, request.text_ids[j]] = skip
-            readable[j] = False
+    cut = cut or _cut_request(request)
     if isinstance(context.shard, ShardSurvey):
         images = np.unique(pairs[missing, 0]).tolist() if request.refs else ()
         skip_unreadable_images(context, {request.image_ids[i]: request.refs[i] for i in images})
@@ -234,11 +229,9 @@ def _find_pending(request: ScoreRequest, missing: BoolArray) -> _PendingRequest 
             f"({request.label}) are not in the cache; "
             f"leave out {option('cache_use', 'only')} to ask for them."
         )
-    order = sort_pairs(pairs, lengths)
-    order = order[readable[pairs[order, 1]]]
-    batches = _cut_request(request, order)
+    order, batches = cut.order, cut.batches
     if context.shard is not None:
-        batches = _take_share(request, batches, missing)
+        batches = _take_share(cut, missing)
         order = np.concatenate([np.zeros(0, dtype=np.int64), *batches])
         share = np.zeros(len(missing), dtype=np.bool_)
         share[order] = True
@@ -252,24 +245,6 @@ def _find_pending(request: ScoreRequest, missing: BoolArray) -> _PendingRequest 
     return _PendingRequest(request, order, missing, stored, writer, batches)
 
 
-def _cut_request(request: ScoreRequest, order: IntArray) -> list[IntArray]:
-    """Cut batches by the initial size, without what earlier requests of the run have planned.
-
-    What is stored does not matter, so that all shards cut the same batches, and also a run that
-    goes on where another ended.
-    """
-    size = request.context.initial_batch_size
-    batches = [order[batch] for batch in cut_batches(_group_pairs(request, order), size)]
-    earlier = (request.context.requests or {}).get(request.table.folder)
-    if not earlier:
-        return batches
-    planned = [PairIds.take(other.image_ids, other.text_ids, other.pairs) for other in earlier]
-    known = PairIndex.of(PairIds.concatenate(planned))
-    ids = pack_ids(request.image_ids), pack_ids(request.text_ids)
-    new = known.find(*ids, request.pairs) < 0
-    return pack_missing(batches, new, size)
-
-
 def _remember(requests: Sequence[ScoreRequest]) -> None:
     """Remember the requests of a run, whose pairs later requests do not plan again."""
     for request in requests:
@@ -278,23 +253,22 @@ def _remember(requests: Sequence[ScoreRequest]) -> None:
             known.setdefault(request.table.folder, []).append(request)
 
 
-def _take_share(request: ScoreRequest, cut: list[IntArray], missing: BoolArray) -> list[IntArray]:
+def _take_share(cut: _RequestCut, missing: BoolArray) -> list[IntArray]:
     """Return the batches of the shard, and record how many scores are left to others."""
-    shard = request.context.shard
+    request, shard = cut.request, cut.request.context.shard
     if shard is None:
-        return cut
-    images = request.pairs[[batch[0] for batch in cut], 0].tolist() if request.encoded else ()
-    batches = shard.take(cut, images)
+        return cut.batches
+    batches = shard.take(cut.batches, cut.images)
     if isinstance(shard, ShardSurvey):
-        counts = [int(missing[batch].sum()) for batch in cut]
+        counts = [int(missing[batch].sum()) for batch in cut.batches]
         newest = request.table.shard_count
-        shard.lacking.append(LackingRequest(request.label, counts, images, newest))
+        shard.lacking.append(LackingRequest(request.label, counts, cut.images, newest))
     left = missing.copy()
     for batch in batches:
         left[batch] = False
     if left.any():
         left[list(find_refusals(request, left))] = False
-    waiting = sum(int(left[batch].sum()) for batch in cut)
+    waiting = sum(int(left[batch].sum()) for batch in cut.batches)
     key = request.table.model, request.table.score, request.label, digest(request.pairs.tobytes())
     if waiting:
         shard.waiting[key] = waiting

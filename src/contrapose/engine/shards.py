@@ -24,6 +24,9 @@ IMAGES_PER_SHARD = 4
 LAUNCHERS = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"))
 """Environment variables of torchrun and of Slurm: number of the process from 0, and processes."""
 
+UNKNOWN_NOTE = "Scores of other shards were not looked up where they are very many."
+"""Note of a shard that read its share of a large table alone."""
+
 LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID")
 """Environment variables with the number of the process on its machine, from 0."""
 
@@ -38,6 +41,7 @@ class Shard:
         scored: by label of the request, how many scores this process added to the store.
         waiting: by request, how many scores of other shards the store did not hold.
         notes: sentences for the user.
+        share_only: whether scores of other shards are not used, and need not be read.
     """
 
     index: int
@@ -45,6 +49,7 @@ class Shard:
     scored: Counter[str] = field(default_factory=Counter, compare=False)
     waiting: dict[tuple[str, ...], int] = field(default_factory=dict, compare=False)
     notes: dict[str, None] = field(default_factory=dict, compare=False)
+    share_only: bool = field(default=False, compare=False)
 
     def take(self, batches: Sequence[T], images: Sequence[int] = ()) -> list[T]:
         """Return the batches of this shard.
@@ -168,6 +173,8 @@ class ShardReport:
         words = f"shard {self.index} of {self.count}: scored {done or 'nothing new'}"
         if self.waiting:
             left = f"{self.waiting:,} of other shards were not in the cache yet"
+        elif UNKNOWN_NOTE in self.notes:
+            left = "its share is in the cache"
         else:
             left = "nothing is left to other shards"
         return " ".join((f"{words}; {left}.", *self.notes))

@@ -76,17 +76,24 @@ class AnswerTable:
     _read: bool = False
 
     def find(
-        self, images: Sequence[str], texts: Sequence[str], pairs: IntArray | None = None
+        self,
+        images: Sequence[str],
+        texts: Sequence[str],
+        pairs: IntArray | None = None,
+        *,
+        check: bool = True,
     ) -> IntArray:
         """Return the row of each pair of content ids; −1 where it has none.
 
         An answer that needs no image, or no text, has an empty id for it. Of a pair that was scored
-        again, the newest row counts. The vectors of the rows are as they were written.
+        again, the newest row counts.
 
         Args:
             images: content ids of images.
             texts: content ids of captions.
             pairs: (p, 2) positions in them; None pairs the i-th image with the i-th caption.
+            check: whether to compare the digests of the rows' vectors, which are not found where
+                they are damaged.
         """
         if pairs is None:
             pairs = np.repeat(np.arange(len(images))[:, None], 2, axis=1)
@@ -101,7 +108,7 @@ class AnswerTable:
                 if len(left):
                     self._ask(_take_pairs(*packed, pairs[left]))
                     rows[left] = self._held.find(*packed, pairs[left])
-            if self._check_vectors(rows):
+            if not check or self._check_vectors(rows):
                 return rows
             self._held = HeldRows()
             for origin in self._origins:
@@ -201,10 +208,8 @@ class AnswerTable:
             if vectors is not None:
                 origin.vectors = PartVectors(None, self.folder, "", None, vectors)
         else:
-            names = {"model": self.model, "score": self.score}
-            name, encoded, layout = encode_part(
-                ids, columns, **names, newest=self.newest, shard=self.shard
-            )
+            names = {"model": self.model, "score": self.score, "newest": self.newest}
+            name, encoded, layout = encode_part(ids, columns, **names, shard=self.shard)
             self.storage.write(self.folder, name, encoded)
             origin.name, origin.shard = name, self.shard
             if vectors is not None:
@@ -308,9 +313,8 @@ class AnswerTable:
         """Read the rows of pairs that were not asked for before."""
         index = PairIndex.of(ids)
         self._read_again(PairFilter.of(index))
-        if self._asked is not None:
-            self._asked.append(index)
-        if self._asked is not None and len(self._asked) > MAX_INDEXES:
+        self._asked = [*(self._asked or ()), index]
+        if len(self._asked) > MAX_INDEXES:
             self._filter()
 
     def _read_again(self, wanted: PairFilter | None) -> None:

@@ -6,6 +6,7 @@ The requests are those of an ordinary evaluation, in the same order and cut into
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from contrapose.data import Benchmark, ComposedSet, EditSet, Example, Gallery
 from contrapose.data.example_columns import ExampleColumns
@@ -23,6 +24,7 @@ from contrapose.engine import (
 from contrapose.engine.chat import collect_replies
 from contrapose.engine.chat_prompts import find_template
 from contrapose.engine.score_names import is_chat
+from contrapose.engine.shards import ShardSurvey
 from contrapose.errors import InputError
 from contrapose.evaluation.answer_pairs import has_answer_pairs, score_answer_pair_share
 from contrapose.evaluation.parts import DEBIASED, EvalRequest
@@ -53,6 +55,10 @@ def score_selection_share(
         request: options of the evaluation.
     """
     base = DEBIASED.get(score, score)
+    if context.shard is not None and not isinstance(context.shard, ShardSurvey):
+        narrow = replace(context, shard=replace(context.shard, share_only=True))
+    else:
+        narrow = context
     examples = {
         name: data
         for name in names
@@ -61,9 +67,9 @@ def score_selection_share(
     for name in list(examples):
         card = selection.parts[name][0].card
         if has_answer_pairs(context, card, score):
-            score_answer_pair_share(context, card, examples.pop(name))
+            score_answer_pair_share(narrow, card, examples.pop(name))
     if examples and not is_chat(score):
-        score_example_share(context, base, list(examples.values()))
+        score_example_share(narrow, base, list(examples.values()))
         if score == "lm-alpha" and len(examples) > 1:
             score_priors_ahead(context, [example for data in examples.values() for example in data])
     for name in names:
