@@ -229,7 +229,7 @@ def test_vectors_of_other_shards_are_not_read(
 ) -> None:
     def evaluate(**options: Any) -> Any:
         values = {"on": ["plain"], "score": ["itc"], "batch_size": 5, "resamples": 100}
-        return cp.evaluate(Grainy(), **values, cache=tmp_path / "c", **options)
+        return cp.evaluate(Grainy(), **{**values, "cache": tmp_path / "c", **options})
 
     evaluate(shard=(1, 2))
     part = next((tmp_path / "c" / "answers").rglob("*itc*image*/*.parquet"))
@@ -245,8 +245,7 @@ def test_vectors_of_other_shards_are_not_read(
     ):
         evaluate(merge=True)
     evaluate(shard=(1, 2))
-    alone = cp.evaluate(Grainy(), on=["plain"], score=["itc"], batch_size=5, resamples=100,
-                        cache=False)  # fmt: skip
+    alone = evaluate(cache=False)
     assert [run.results for run in evaluate(merge=True)] == [run.results for run in alone]
 
 

@@ -71,8 +71,7 @@ class AnswerTable:
     rows_at_start: int = 0
     _held: HeldRows = field(default_factory=HeldRows)
     _origins: list[PartOrigin] = field(default_factory=list)
-    _asked: list[PairIndex] | None = None
-    """Pairs whose rows are held; None while all rows are."""
+    _asked: list[PairIndex] | None = None  # the pairs whose rows are held; None is all
     _read: bool = False
 
     def find(
@@ -251,8 +250,9 @@ class AnswerTable:
         """Read the parts that other processes have added."""
         self._read_once()
         known = {origin.name for origin in self._origins}
-        names = [] if self.storage is None else self.storage.names(self.folder)
-        self._read_parts([name for name in names if name not in known], None)
+        if self.storage is not None:
+            names = self.storage.names(self.folder)
+            self._read_parts([name for name in names if name not in known], None)
 
     @property
     def shard_count(self) -> tuple[str, int]:
