@@ -56,7 +56,9 @@ class PairIds:
         return cls(pack_ids(distinct), codes.astype(np.int32), pack_ids(texts))
 
     @classmethod
-    def take(cls, images: Sequence[str], texts: Sequence[str], pairs: IntArray) -> PairIds:
+    def take(
+        cls, images: Sequence[str] | IdWords, texts: Sequence[str] | IdWords, pairs: IntArray
+    ) -> PairIds:
         """Pack ids, and take (p, 2) pairs of positions in them."""
         return cls(pack_ids(images), pairs[:, 0].astype(np.int32), pack_ids(texts)[pairs[:, 1]])
 

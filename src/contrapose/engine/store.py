@@ -105,7 +105,7 @@ class AnswerTable:
                 for index in self._asked:
                     left = left[index.find(*packed, pairs[left]) < 0]
                 if len(left):
-                    self._ask(_take_pairs(*packed, pairs[left]))
+                    self._ask(PairIds.take(*packed, pairs[left]))
                     rows[left] = self._held.find(*packed, pairs[left])
             if not check or self._check_vectors(rows):
                 return rows
@@ -303,7 +303,7 @@ class AnswerTable:
             self._origins.append(origin)
             self._keep(origin, part, wanted)
             if self._asked is None and self.rows > most:
-                ids = PairIds.of((), ()) if asked is None else _take_pairs(*asked)
+                ids = PairIds.of((), ()) if asked is None else PairIds.take(*asked)
                 self._asked = [PairIndex.of(ids)]
                 wanted = self._filter()
                 if wanted is not None:
@@ -359,10 +359,6 @@ class AnswerTable:
             DamageWarning,
             stacklevel=2,
         )
-
-
-def _take_pairs(images: IdWords, texts: IdWords, pairs: IntArray) -> PairIds:
-    return PairIds(images, pairs[:, 0].astype(np.int32), texts[pairs[:, 1]])
 
 
 class AnswerStore:
