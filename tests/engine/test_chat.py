@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 from PIL import Image
 
-from contrapose.data import Example, ImageRef, open_image
+from contrapose.data import Example, ImageRef, in_memory_benchmark, open_image
 from contrapose.data.examples import single_match
+from contrapose.data.video_clips import VideoRef
 from contrapose.engine import AnswerStore, ScoringContext
 from contrapose.engine.chat import ReplyTable, collect_replies
-from contrapose.engine.chat_prompts import EQBEN, SUGARCREPE
+from contrapose.engine.chat_prompts import EQBEN, SUGARCREPE, YES_NO
 from contrapose.engine.columns import ModelError
+from contrapose.engine.videos import describe_videos
 from contrapose.errors import InputError
-from contrapose.models import Prompt, Reply
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
+from contrapose.models import FrameTiming, Prompt, Reply
 from contrapose.models.capabilities import mark_arrived
 from contrapose.models.endpoint import EndpointError
 from contrapose.models.hf.vlm import forward
 from tests.chatting import Chatter, knows, likes_the_first
 from tests.fakes import Tower, choices, pairs, patch
 from tests.models.hf.vlm.small_vlm import FAMILIES, opened
+from tests.videos import encode_video, frame_number, gray_frames
 
 
 def ask(context: ScoringContext, examples: Sequence[Example] | None = None) -> ReplyTable:
@@ -240,3 +247,106 @@ def test_replies_of_a_local_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert sheet.usage.questions == 8
     assert sheet.usage.tokens_in == sum(reply.tokens_in for reply in direct)
     assert sheet.usage.uncounted == 0
+
+
+@dataclass
+class FilmChatter:
+    """Chat model: it says the numbers of the frames that it is shown."""
+
+    name: str = "film chatter"
+    fingerprint: str = "film-1"
+    batch_size: int = 4
+    asked: list[Prompt] = field(default_factory=list)
+
+    def reply(self, prompts: Sequence[Prompt]) -> list[Reply]:
+        self.asked += prompts
+        for prompt in prompts:
+            assert all(isinstance(image, Image.Image) for image in prompt.images)
+        return [Reply("(1)") for _ in prompts]
+
+
+@dataclass
+class FilmWatcher(FilmChatter):
+    """Chat model with a video input."""
+
+    name: str = "film watcher"
+    max_frames: int = 4
+    video_input: str = "video"
+
+    def prepare_video(self, frames: Sequence[Image.Image], timing: FrameTiming) -> torch.Tensor:
+        return torch.tensor([[[float(frame_number(frame))]] for frame in frames])
+
+    def reply(self, prompts: Sequence[Prompt]) -> list[Reply]:
+        self.asked += prompts
+        return [Reply("(1)") for _ in prompts]
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("films")
+    encode_video(folder / "a.mp4", gray_frames(12))
+    return folder
+
+
+def film(folder: Path, name: str = "a", texts: Sequence[str] = ("an image", "b")) -> Example:
+    clip = VideoRef(folder / f"{name}.mp4", frames=3, start=0.0, end=0.6)
+    return Example(name, (clip,), tuple(texts), single_match(len(texts), 0), {})
+
+
+def test_questions_about_videos_show_frames_as_images(films: Path, tmp_path: Path) -> None:
+    model = FilmChatter()
+    examples = [film(films), film(films, "gone"), *choices(1)]
+    store = AnswerStore(tmp_path)
+    sheet = collect_replies(ScoringContext(model, store), SUGARCREPE, examples)
+    assert sheet.frame.ids == ("a", "c0")
+    assert sheet.skipped["gone"].reason == "the video is not there"
+    of_film = [prompt for prompt in model.asked if len(prompt.images) > 1]
+    assert len(of_film) == 2
+    for prompt in of_film:
+        assert [frame_number(image) for image in prompt.images] == [1, 3, 5]  # type: ignore[arg-type]
+        assert prompt.text.startswith("These are frames of a video, in order.\nWhich caption best")
+        assert "describes the video?" in prompt.text
+        assert ") an image\n" in prompt.text  # the words of captions stay
+    assert all("the image?" in one.text for one in model.asked if len(one.images) == 1)
+    collect_replies(ScoringContext(model, AnswerStore(tmp_path)), SUGARCREPE, examples)
+    assert len(model.asked) == 5
+    watcher = FilmWatcher()  # the same weights, as it were: another form is another question
+    collect_replies(ScoringContext(watcher, AnswerStore(tmp_path)), SUGARCREPE, [film(films)])
+    assert [prompt.images[0].tolist() for prompt in watcher.asked] == [[[[1]], [[3]], [[5]]]] * 2  # type: ignore[union-attr]
+    assert watcher.asked[0].text.startswith("Which caption best describes the video?")
+    assert "by its video input" in describe_videos(watcher, [[film(films)]], chat=True)
+    assert "as images of one turn" in describe_videos(model, [[film(films)]], chat=True)
+    few = FilmWatcher(max_frames=2)  # more frames than its input takes
+    collect_replies(ScoringContext(few), SUGARCREPE, [film(films)])
+    assert len(few.asked[0].images) == 3
+
+
+def test_yes_no_questions_about_videos(films: Path) -> None:
+    model = FilmChatter()
+    for text in ("Is it dark?", "a gray image"):
+        collect_replies(ScoringContext(model), YES_NO, [film(films, texts=[text])])
+    assert model.asked[0].text.endswith("in order.\nIs it dark? Please answer yes or no.")
+    assert 'Does this video show "a gray image"?' in model.asked[1].text
+
+
+def test_videos_do_not_stand_side_by_side(films: Path) -> None:
+    one = film(films)
+    both = replace(one, images=one.images * 2, match=((True, False), (False, True)))
+    sheet = collect_replies(ScoringContext(FilmChatter()), EQBEN, [both])
+    assert "cannot stand beside" in sheet.skipped["a"].reason
+
+
+def test_which_questions_about_videos_fit(films: Path) -> None:
+    def ask_films(example: Example, score: str, **options: Any) -> Any:
+        benchmark = in_memory_benchmark([example], name="films")
+        return evaluate_models([FilmChatter()], EvalRequest((benchmark,), (score,), **options))
+
+    one = film(films)
+    (run,) = ask_films(one, "chat")
+    assert any("3 frames of a video at once, as images" in note for note in run.results.notes)
+    with pytest.raises(InputError, match="no mean"):
+        ask_films(one, "chat", frames=(2, True))
+    both = replace(one, images=one.images * 2, match=((True, False), (False, True)))
+    with pytest.raises(InputError, match="ask chat:sugarcrepe"):
+        ask_films(both, "chat:eqben")
+    assert ask_films(both, "chat:sugarcrepe")

@@ -27,6 +27,7 @@ from contrapose.engine.columns import Columns, ModelError
 from contrapose.engine.context import ScoreRequest, ScoringContext
 from contrapose.engine.plan import ScoringPlan, count_tokens, distinct_images, plan_cells
 from contrapose.engine.score_names import CHAT
+from contrapose.engine.videos import show_videos
 from contrapose.errors import InputError
 from contrapose.metrics import IntArray
 from contrapose.models import Chat, Model, Prompt, Reply, TokenCounter
@@ -113,6 +114,7 @@ def collect_replies(
     model = context.model
     if not isinstance(model, Chat):
         raise InputError(f"{model.name} cannot chat.")
+    examples = show_videos(model, examples)
     frame = build_frame(examples)
     built = [build_rounds(example, template, options) for example in examples]
     skipped = {
@@ -172,7 +174,10 @@ def _turn_image(example: Example, names: Sequence[str], positions: Sequence[int]
 
 
 def _collect_columns(model: Chat, images: Sequence[Any], texts: Sequence[str]) -> Columns:
-    prompts = [Prompt((image,), text) for image, text in zip(images, texts, strict=True)]
+    prompts = [
+        Prompt(image if isinstance(image, tuple) else (image,), text)
+        for image, text in zip(images, texts, strict=True)
+    ]
     replies = list(model.reply(prompts))
     if len(replies) != len(prompts) or not all(isinstance(reply.text, str) for reply in replies):
         raise ModelError(f"{model.name} gave {len(replies)} replies to {len(prompts)} prompts.")

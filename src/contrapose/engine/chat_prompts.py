@@ -11,7 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from contrapose.data import Example, ImageRef, open_images
+from contrapose.data.video_clips import VideoClip, has_video_images
 from contrapose.engine.chat_replies import parse_choice, parse_pairing, parse_yes_no
+from contrapose.engine.videos import TURN_IMAGES
 from contrapose.errors import InputError
 from contrapose.metrics.chat import UNPARSABLE
 
@@ -34,16 +36,29 @@ class ChatTemplate:
     text: str
     source: str
 
-    def fill(self, captions: Sequence[str]) -> str:
-        """Fill in these captions, in this order; a caption that is a question is asked itself."""
+    def fill(self, captions: Sequence[str], ref: ImageRef | None = None) -> str:
+        """Fill in these captions, in this order; a caption that is a question is asked itself.
+
+        Args:
+            captions: the captions.
+            ref: what is asked about; of a video the prompt says that it is one.
+        """
+        form = ref.source.form if ref is not None and isinstance(ref.source, VideoClip) else None
+        frames = FRAMES_OF_A_VIDEO if form == TURN_IMAGES else ""
         if self is YES_NO and captions[0].rstrip().endswith("?"):
-            return f"{captions[0].rstrip()} {ASK_YES_NO}"
+            return f"{frames}{captions[0].rstrip()} {ASK_YES_NO}"
         text = self.text if self in (EQBEN, YES_NO) else _format_listing(len(captions))
+        if form is not None:
+            text = frames + text.replace("image", "video")
         before, *pieces = text.split("{")
         for piece in pieces:
             number, _, rest = piece.partition("}")
             before += captions[int(number) - 1] + rest
         return before
+
+
+FRAMES_OF_A_VIDEO = "These are frames of a video, in order.\n"
+"""Beginning of a prompt with the frames of a video as images."""
 
 
 def _format_listing(count: int) -> str:
@@ -223,7 +238,8 @@ def _choice_round(
     for position in range(count):
         order = [(answer - position + i) % count for i in range(count)]
         texts = [example.texts[captions[i]] for i in order]
-        turns.append(ChatTurn((image,), template.fill(texts), partial(_parse_chosen, order, texts)))
+        text = template.fill(texts, example.images[image])
+        turns.append(ChatTurn((image,), text, partial(_parse_chosen, order, texts)))
     return ChatRound(tuple(turns), answer, count)
 
 
@@ -231,7 +247,7 @@ def _yes_no_rounds(example: Example) -> tuple[ChatRound, ...] | str:
     """Build the round of one image and one caption: option 0 is yes, option 1 no."""
     if example.shape != (1, 1):
         return "it is not one image with one caption"
-    turn = ChatTurn((0,), YES_NO.fill(example.texts), parse_yes_no)
+    turn = ChatTurn((0,), YES_NO.fill(example.texts, example.images[0]), parse_yes_no)
     return (ChatRound((turn,), 0 if example.match[0][0] else 1, 2),)
 
 
@@ -240,6 +256,8 @@ def _pairing_rounds(example: Example) -> tuple[ChatRound, ...] | str:
     match = tuple(map(tuple, example.match))
     if match not in (((True, False), (False, True)), ((False, True), (True, False))):
         return "it is not two images with one caption each"
+    if has_video_images(example.images):
+        return "a video cannot stand beside another image"
     turns = [
         ChatTurn(
             images,

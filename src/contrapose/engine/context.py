@@ -188,7 +188,7 @@ class ScoreRequest:
         source = self.refs[key].source if self.make_image is None else None
         return source.count if isinstance(source, VideoClip) else 1
 
-    def prepare(self, key: int) -> ImageLike | Skip:
+    def prepare(self, key: int) -> ImageLike | tuple[ImageLike, ...] | Skip:
         """Open and preprocess an image; a skip where it cannot be read."""
         if self.make_image is not None:
             return self.make_image(key)

@@ -19,10 +19,15 @@ from contrapose.data.example_columns import ExampleColumns, distinct_refs
 from contrapose.data.video_clips import VideoClip, has_videos
 from contrapose.errors import InputError, option
 from contrapose.metrics import FloatArray, IntArray
-from contrapose.models import FrameTiming, Model, VideoReader
+from contrapose.models import Chat, FrameTiming, Model, VideoReader
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from contrapose.models.capabilities import ImageLike
+
+TURN_IMAGES = "images"
+"""Form of a clip whose frames are the images of one turn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,19 +179,56 @@ def choose_form(model: Model, clip: VideoClip) -> VideoClip:
     return replace(clip, form=model.video_input)
 
 
-def prepare_video(model: Model, clip: VideoClip) -> ImageLike:
+def choose_chat_form(model: Model, clip: VideoClip) -> VideoClip:
+    """Clip in the form in which a chat model is shown it: a reply is about all frames at once.
+
+    A model without a video input of its own is shown the frames as the images of one turn.
+
+    Raises:
+        InputError: the model's video input cannot be used.
+    """
+    chosen = choose_form(model, clip)
+    return chosen if chosen.form else replace(chosen, form=TURN_IMAGES)
+
+
+def show_videos(model: Model, examples: Sequence[Example]) -> Sequence[Example]:
+    """Examples whose videos have the form in which a chat model is shown them.
+
+    Raises:
+        InputError: the model's video input cannot be used.
+    """
+    if not has_videos(examples):
+        return examples
+
+    def show(ref: ImageRef) -> ImageRef:
+        if not isinstance(ref.source, VideoClip):
+            return ref
+        return ImageRef(ref.key, source=choose_chat_form(model, ref.source))
+
+    return [replace(example, images=tuple(map(show, example.images))) for example in examples]
+
+
+def prepare_video(model: Model, clip: VideoClip) -> ImageLike | tuple[Image, ...]:
     """Decode the frames of a clip and preprocess them for a model that reads several at once.
+
+    Of a chat model without such an input the frames are the images of one turn.
 
     Raises:
         InputError: the video cannot be read, or the model reads no videos.
     """
-    if not isinstance(model, VideoReader):
+    if isinstance(model, VideoReader) and clip.form == model.video_input and model.max_frames:
+        return model.prepare_video(clip.read(), FrameTiming(*clip.timing()))
+    if clip.form != TURN_IMAGES or not isinstance(model, Chat):
         raise InputError(f"{model.name} reads no videos.")
-    return model.prepare_video(clip.read(), FrameTiming(*clip.timing()))
+    return tuple(clip.read())
 
 
 def describe_videos(
-    model: Model, parts: Sequence[Sequence[Example]], images: Sequence[ImageRef] = ()
+    model: Model,
+    parts: Sequence[Sequence[Example]],
+    images: Sequence[ImageRef] = (),
+    *,
+    chat: bool = False,
 ) -> str:
     """Describe how videos are scored, in a sentence without its period; empty without videos.
 
@@ -194,9 +236,11 @@ def describe_videos(
         model: the model that scores.
         parts: the examples of several benchmarks.
         images: those of galleries.
+        chat: whether the model is asked in words.
     """
+    choose = choose_chat_form if chat else choose_form
     clips = [
-        choose_form(model, ref.source)
+        choose(model, ref.source)
         for ref in chain(*map(distinct_refs, parts), images)
         if isinstance(ref.source, VideoClip)
     ]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from contrapose.data import DEV, Benchmark, Card, ComposedSet, EditSet, Gallery, ImageRef
-from contrapose.data.example_columns import ExampleColumns
+from contrapose.data.example_columns import ExampleColumns, distinct_refs
 from contrapose.data.video_clips import VideoClip, has_videos
 from contrapose.engine import (
     ALL_EDIT_SCORES,
@@ -29,7 +29,7 @@ from contrapose.engine.pace import (
     report_sentence,
 )
 from contrapose.engine.score_names import is_chat
-from contrapose.errors import InputError
+from contrapose.errors import InputError, option
 from contrapose.evaluation.parts import DEBIASED, EvalRequest
 from contrapose.evaluation.selection import PartData, Selection
 from contrapose.evaluation.skips import count_units
@@ -264,12 +264,17 @@ def _find_example_misfit(card: Card, score: str) -> str:
 
 def _find_chat_misfit(benchmark: Benchmark, data: PartData, score: str) -> str:
     """Reason why a part cannot be evaluated with chat; empty when it can."""
-    if isinstance(data, list | ExampleColumns) and has_videos(data):
-        return "chat is asked about images, and not about videos"
-    from contrapose.engine.chat_prompts import explain_unfit, find_template
+    from contrapose.engine.chat_prompts import EQBEN, explain_unfit, find_template
 
     templates = tuple(find_shape(benchmark.card).chat.metrics)
-    return explain_unfit(score, find_template(score, templates), templates)
+    template = find_template(score, templates)
+    if isinstance(data, list | ExampleColumns) and has_videos(data):
+        if template is EQBEN:
+            return f"{score} shows two images side by side, and no videos: ask chat:sugarcrepe"
+        sources = [ref.source for ref in distinct_refs(data)]
+        if any(isinstance(source, VideoClip) and source.alone for source in sources):
+            return f"replies about frames have no mean: leave out :mean of {option('frames')}"
+    return explain_unfit(score, template, templates)
 
 
 def _find_query_misfit(data: PartData, model: Model, score: str) -> str:

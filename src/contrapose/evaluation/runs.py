@@ -18,6 +18,7 @@ from contrapose.engine import (
     store_key,
 )
 from contrapose.engine.pace import report_phase
+from contrapose.engine.score_names import is_chat
 from contrapose.errors import InputError
 from contrapose.evaluation.answer_pairs import describe_answer_pairs, has_answer_pairs
 from contrapose.evaluation.jobs import find_fitting_parts
@@ -140,6 +141,7 @@ def run_selection(
         context.model,
         [part for part in data if isinstance(part, list | ExampleColumns)],
         [image for part in data if isinstance(part, Gallery) for image in part.images],
+        chat=is_chat(score),
     )
     paired = _describe_paired(context, [part.part.card for part in parts.values()], score)
     alphas = {name: part.alpha for name, part in parts.items() if part.alpha is not None}

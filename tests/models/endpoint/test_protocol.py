@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 
 from contrapose.errors import InputError
-from contrapose.models import Prompt
+from contrapose.models import FrameTiming, Prompt
 from contrapose.models.endpoint.protocol import (
+    ImageUrls,
     MalformedReplyError,
     encode_data_url,
     encode_request,
@@ -115,3 +116,28 @@ def test_what_a_server_says_of_a_failure() -> None:
     assert parse_error(b"") == ("", "nothing")
     code, words = parse_error(b"x" * 5000)
     assert (code, len(words)) == ("", 200)
+
+
+def test_videos_of_a_chat_request() -> None:
+    """Frames are images of one turn, or one video with its times where the server takes it."""
+    settings = parse_settings("vllm:m,url=http://localhost:1/v1")
+    frames = tuple(Image.new("RGB", (2, 2), (i, 0, 0)) for i in range(3))
+    urls = tuple(map(encode_data_url, frames))
+    timing = FrameTiming((0.5, 1.5, 2.5), 3.0, 10.0)
+
+    def content(*images: Any) -> tuple[list[dict[str, Any]], Any]:
+        body = json.loads(
+            encode_request(Prompt(images, "q"), settings, first=False, limit_name="max_tokens")
+        )
+        return body["messages"][0]["content"], body.get("media_io_kwargs")
+
+    plain, none = content(*frames)
+    assert [part.get("image_url", {}).get("url") for part in plain] == [*urls, None]
+    assert none is None
+    assert content(ImageUrls(urls))[0] == plain
+    ((video, text), kwargs) = content(ImageUrls(urls, timing))
+    joined = ",".join(url.partition(",")[2] for url in urls)
+    assert video == {"type": "video_url", "video_url": {"url": f"data:video/jpeg;base64,{joined}"}}
+    assert text == {"type": "text", "text": "q"}
+    assert kwargs["video"] | {"num_frames": 3, "frames_indices": [5, 15, 25]} == kwargs["video"]
+    assert kwargs["video"]["total_num_frames"] == 30

@@ -44,10 +44,26 @@ class ImageUrls:
     urls: tuple[str, ...]
     timing: FrameTiming | None = None
 
-    def video_url(self) -> str:
-        """Data URL of all frames, in the form of vLLM for frames that the client has chosen."""
+    def to_content(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """Parts of a user's turn, and the fields of the request that a video needs.
+
+        Frames of a video that are chosen here have the form of vLLM. Without their number it keeps
+        the first 32, and refuses the times of more.
+        """
+        if self.timing is None:
+            return [{"type": "image_url", "image_url": {"url": url}} for url in self.urls], {}
         frames = ",".join(url.partition(",")[2] for url in self.urls)
-        return f"data:video/jpeg;base64,{frames}"
+        url = f"data:video/jpeg;base64,{frames}"
+        metadata = {
+            "num_frames": len(self.timing.indices),
+            "fps": self.timing.fps,
+            "frames_indices": self.timing.indices,
+            "total_num_frames": self.timing.total,
+            "duration": self.timing.duration,
+            "do_sample_frames": False,
+        }
+        video = {"type": "video_url", "video_url": {"url": url}}
+        return [video], {"media_io_kwargs": {"video": metadata}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +163,19 @@ def encode_request(
         first: request one token with the likeliest alternatives, not a full reply.
         limit_name: the server's field for the most tokens of a reply.
     """
-    content: list[dict[str, Any]] = [
-        {"type": "image_url", "image_url": {"url": encode_data_url(image)}}
-        for image in prompt.images
-    ]
+    content: list[dict[str, Any]] = []
+    fields: dict[str, Any] = {}
+    for image in map(encode_urls, prompt.images):
+        parts, more = image.to_content()
+        content += parts
+        fields |= more
     content.append({"type": "text", "text": prompt.text})
     request: dict[str, Any] = {
         "model": settings.model,
         "messages": [{"role": "user", "content": content}],
         limit_name: 1 if first else settings.tokens,
         "seed": settings.seed,
+        **fields,
     }
     if settings.temperature is not None:
         request["temperature"] = settings.temperature

@@ -23,7 +23,6 @@ from contrapose.models.endpoint.protocol import (
     parse_json,
     parse_logprob,
 )
-from contrapose.models.video_reader import FrameTiming
 
 TOKEN_PREFIX = "token_id:"  # noqa: S105 - a token of text
 """Beginning of a token that vLLM writes as its id."""
@@ -136,13 +135,8 @@ class VllmServer:
         self, request: ReplyRequest, fields: Mapping[str, Any], reply: str = ""
     ) -> Mapping[str, Any]:
         """Send a chat request for one token, greedily, and return the response."""
-        image = request.image
-        content: list[dict[str, Any]] = [
-            {"type": "image_url", "image_url": {"url": url}} for url in image.urls
-        ]
-        if image.timing is not None:
-            content = [{"type": "video_url", "video_url": {"url": image.video_url()}}]
-            fields = {**fields, "media_io_kwargs": {"video": _video_metadata(image.timing)}}
+        content, more = request.image.to_content()
+        fields = {**fields, **more}
         content.append({"type": "text", "text": request.question})
         messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
         if reply:
@@ -158,21 +152,6 @@ class VllmServer:
             **fields,
         }
         return self._client.request(json.dumps(body).encode(), _parse_response)
-
-
-def _video_metadata(timing: FrameTiming) -> dict[str, Any]:
-    """Times of frames that are chosen here, as vLLM hands them to the model's processor.
-
-    Without their number vLLM keeps the first 32 frames, and refuses the times of more.
-    """
-    return {
-        "num_frames": len(timing.indices),
-        "fps": timing.fps,
-        "frames_indices": timing.indices,
-        "total_num_frames": timing.total,
-        "duration": timing.duration,
-        "do_sample_frames": False,
-    }
 
 
 def _parse_response(content: bytes) -> Mapping[str, Any]:

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from contrapose.errors import InputError
-from contrapose.models.capabilities import QuestionTemplate
+from contrapose.models.capabilities import Prompt, QuestionTemplate
+from contrapose.models.hf.vlm import forward
 from contrapose.models.hf.vlm import model as vlm_model
 from contrapose.models.video_reader import FrameTiming, VideoReader
 from tests.models.hf.vlm import small_video
@@ -41,9 +42,9 @@ def small_context(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vlm_model, "VIDEO_CAPTION_TOKENS", 24)
 
 
-def direct(model: Any, text: str, counted: int) -> Tensor:
-    """Log-probabilities of the last tokens of a text after the video, by the library alone."""
-    inputs = model._processor(
+def library_inputs(model: Any, text: str) -> Any:
+    """Inputs of a text with the video, by the library alone."""
+    return model._processor(
         text=[text],
         videos=[[np.stack([np.asarray(frame) for frame in FRAMES])]],
         video_metadata=[
@@ -54,6 +55,11 @@ def direct(model: Any, text: str, counted: int) -> Tensor:
         add_special_tokens=not model.prompts.bare,
         return_tensors="pt",
     )  # fmt: skip
+
+
+def direct(model: Any, text: str, counted: int) -> Tensor:
+    """Log-probabilities of the last tokens of a text after the video, by the library alone."""
+    inputs = library_inputs(model, text)
     with torch.no_grad():
         logits = model.network(**inputs).logits[0, -counted - 1 : -1]
     tokens = inputs["input_ids"][0, -counted:, None]
@@ -92,6 +98,21 @@ def test_scores_are_the_library_s(model: Any) -> None:
         counted = len(tokens(reply)["input_ids"]) - len(tokens(turn)["input_ids"])
         wanted = direct(model, reply, counted).sum()
         torch.testing.assert_close(answer, wanted, atol=2e-5, rtol=1e-5)
+
+
+def test_replies_are_the_library_s(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forward, "MAX_REPLY_TOKENS", 2)
+    clip = model.prepare_video(FRAMES, TIMING)
+    (reply,) = model.reply([Prompt((clip,), "What is it?")])
+    inputs = library_inputs(model, ask(model, "What is it?"))
+    with torch.no_grad():
+        likely = model.network(**inputs).logits[0, -1].log_softmax(dim=-1)
+    assert max(reply.first.values()) == pytest.approx(float(likely.max()), abs=1e-5)
+    assert reply.tokens_in == inputs["input_ids"].shape[1]
+    most = model.network.config.get_text_config().max_position_embeddings
+    monkeypatch.setattr(forward, "MAX_REPLY_TOKENS", most)
+    with pytest.raises(InputError, match="with a reply of"):
+        model.reply([Prompt((clip,), "What is it?")])
 
 
 def test_seconds_keep_their_dtype(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,9 +137,16 @@ def generate_reply(prompt: Prompt, network: Any, processor: Any, prompts: ChatPr
         InputError: the chat template or the processor does not take its images.
     """
     inputs = _prepare_inputs(prompt, processor, prompts)
+    length = inputs["input_ids"].shape[1]
+    most = int(network.config.get_text_config().max_position_embeddings)
+    if length + MAX_REPLY_TOKENS > most:
+        raise InputError(
+            f"the prompt with its images takes {length:,} tokens, and {prompts.name} reads "
+            f"{most:,} with a reply of {MAX_REPLY_TOKENS}."
+        )
     weight = network.get_input_embeddings().weight
     placed = {
-        name: values.to(weight.device, weight.dtype if values.is_floating_point() else None)
+        name: values.to(weight.device, weight.dtype if is_pixels(values) else None)
         for name, values in inputs.items()
     }
     with silence_transformers():
@@ -153,7 +160,6 @@ def generate_reply(prompt: Prompt, network: Any, processor: Any, prompts: ChatPr
             output_logits=True,
             return_dict_in_generate=True,
         )
-    length = inputs["input_ids"].shape[1]
     generated = output.sequences[0, length:].tolist()
     likely = output.logits[0][0].float().log_softmax(dim=-1)
     values, tokens = likely.topk(min(FIRST_TOKENS, len(likely)))
