@@ -127,6 +127,11 @@ def printable(text: str) -> str:
     return UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
+def one_line(text: str) -> str:
+    """Text for a line of a terminal: ends of lines and tabs are spelled out too."""
+    return re.sub("[\t\n\u2028\u2029]", lambda match: ascii(match[0])[1:-1], printable(text))
+
+
 CREDENTIALS = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*:/{1,2})[^\s/@]+@"
     r"|(?P<name>[?&;][^\s=&;#/]*(?:key|token|secret|pass|pwd|sig|credential|auth)[^\s=&;#/]*=)"

@@ -83,7 +83,7 @@ def test_captions_and_word_lists(cli: Cli, scenes: Path, tmp_path: Path) -> None
 
 def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     photos = write_photos(tmp_path / "photos", 6)
-    hostile = photos / "<img src=x onerror=alert(1)>\x1b[31m.png"
+    hostile = photos / "<img src=x onerror=alert(1)>\x1b[31m\n.png"
     shutil.copy(photos / "green-1.png", hostile)
     model = ColorModel()
     searcher = Searcher(build_index(IndexRequest(photos), model).index, model)

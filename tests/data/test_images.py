@@ -207,6 +207,13 @@ def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         open_image(ref(tmp_path / "a.png"))
 
 
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "a.png").open("wb") as stream:
+        stream.truncate(10**12)  # takes no room on the disk
+    with pytest.raises(InputError, match="too large"):
+        open_image(ref(tmp_path / "a.png"))
+
+
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "_ROW_GROUPS", images._RowGroupCache())

@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import contrapose as cp
 from contrapose.arrays import Ragged
 from contrapose.data import EditSet, Gallery, ImageRef, Suite, registry
 from contrapose.engine import NoiseImages, ScoringContext, score_examples
+from contrapose.engine.storage import LocalStorage, UnwritableStoreError
 from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest
@@ -433,3 +435,27 @@ def test_a_benchmark_of_questions_is_asked_its_own(monkeypatch: pytest.MonkeyPat
     given = QuestionTemplate("Is it {}?", "Yes")
     evaluate_models([model], request("plain", scores=("vqa",), question=given))
     assert all(text.startswith("Is it ") for _, text in model.pairs)
+
+
+def test_a_store_that_cannot_be_written_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def evaluate(count: int, **options: Any) -> cp.Run:
+        run = cp.evaluate(
+            Reading(), on=pairs(count), score="itm", cache=tmp_path, resamples=100, **options
+        )
+        assert isinstance(run, cp.Run)
+        return run
+
+    first = evaluate(3)
+
+    def refuse(*_: object) -> None:
+        raise UnwritableStoreError(tmp_path, OSError(30, "Read-only file system"))
+
+    monkeypatch.setattr(LocalStorage, "prepare", refuse)
+    monkeypatch.setattr(LocalStorage, "write", refuse)
+    assert evaluate(3, cache_use="only").metrics == first.metrics
+    with pytest.raises(InputError, match="not in the cache"):
+        evaluate(5, cache_use="only")
+    with pytest.raises(InputError, match="Read-only"):
+        evaluate(3)

@@ -91,6 +91,16 @@ def test_escape_codes_are_spelled_out() -> None:
             assert code not in printed
 
 
+def test_ends_of_lines_in_names_break_no_table() -> None:
+    table = Table("", ("<name", "value"), (("a\nb\tc\u2028", "1.00"), ("d", "2.00")))
+    for terminal in (True, False):
+        stream = io.StringIO()
+        console = Console(file=stream, force_terminal=terminal, width=80, color_system=None)
+        show(console, [table])
+        (line,) = [line for line in stream.getvalue().splitlines() if "1.00" in line]
+        assert r"a\nb\tc\u2028" in line
+
+
 def test_notes_name_score_files_without_a_score() -> None:
     """A score file has no name of a score, and the note must not invent one."""
     base = Results(

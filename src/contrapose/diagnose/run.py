@@ -221,7 +221,8 @@ def diagnose_models(
     has_groups = side != "image" and request.players != "words"
     kinds = examples_by_kind(examples, words if has_groups else DefaultWords(request.tagger))
     by_id = {example.id: example for example in examples}
-    store, images = AnswerStore(request.cache), ImageCache()
+    store = AnswerStore(request.cache, read_only=request.cache_use == "only")
+    images = ImageCache()
     diagnosed: list[tuple[ModelGames, ModelDiagnosis]] = []
     names = ", ".join(f"{one.name} ({score})" for one, score in zip(loaded, scores, strict=True))
     report_sentence(

@@ -220,7 +220,8 @@ def count_tokens(context: ScoringContext, texts: Sequence[str]) -> IntArray:
         return np.array([len(text.split()) for text in texts], dtype=np.int64)
     table = context.store.table(model.fingerprint, TOKEN_COUNTS)
     ids, pairs = compute_text_ids(texts), text_only_pairs(len(texts))
-    missing = np.flatnonzero(table.find(("",), ids, pairs) < 0).tolist()
+    rows = table.find(("",), ids, pairs)
+    missing = np.flatnonzero(rows < 0).tolist()
     counts: list[int] = []
     for start in range(0, len(missing), CAPTIONS_PER_COUNT):
         # Blank captions are refused elsewhere, and not every tokenizer takes them.
@@ -229,11 +230,14 @@ def count_tokens(context: ScoringContext, texts: Sequence[str]) -> IntArray:
             for i in missing[start : start + CAPTIONS_PER_COUNT]
         ]
         counts += map(int, model.token_counts(some))
-    if missing:
+    result = np.zeros(len(texts), dtype=np.int64)
+    result[rows >= 0] = table.values(rows[rows >= 0])
+    result[missing] = counts
+    if missing and context.cache_use != "only":  # the store may not be writable then
         table.add(
             [""] * len(missing), [ids[i] for i in missing], {"value": np.array(counts, np.float64)}
         )
-    return table.values(table.find(("",), ids, pairs)).astype(np.int64)
+    return result
 
 
 def find_truncated(context: ScoringContext, texts: Sequence[str]) -> list[int]:

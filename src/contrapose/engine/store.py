@@ -364,12 +364,15 @@ class AnswerTable:
 class AnswerStore:
     """Answer tables of a storage backend, or of memory when there is none."""
 
-    def __init__(self, where: Path | str | None = None, *, shard: str = ""):
+    def __init__(
+        self, where: Path | str | None = None, *, shard: str = "", read_only: bool = False
+    ):
         """Open a store in a folder, or at a URL that fsspec understands.
 
         Args:
             where: the folder or URL; None keeps everything in memory.
             shard: the shard that adds parts, such as `2/8`; its parts say so.
+            read_only: whether nothing will be added, so that it need not be writable.
 
         Raises:
             InputError: the storage cannot be made or written.
@@ -378,7 +381,7 @@ class AnswerStore:
         self.storage = None if where is None else open_storage(where)
         self.shard = shard
         self._tables: dict[tuple[str, str], AnswerTable] = {}
-        if self.storage is not None:
+        if self.storage is not None and not read_only:
             self.storage.prepare()
 
     def table(self, fingerprint: str, score: str) -> AnswerTable:

@@ -66,7 +66,11 @@ def evaluate_models(
     for score in request.scores:
         require_known_score(score)
     shard = request.shard
-    store = AnswerStore(request.cache, shard=f"{shard.index}/{shard.count}" if shard else "")
+    store = AnswerStore(
+        request.cache,
+        shard=f"{shard.index}/{shard.count}" if shard else "",
+        read_only=request.cache_use == "only",
+    )
     with gc_paused(), report_phase(progress, "reading benchmarks"):
         selections = select_with_images(request.benchmarks, request, progress)
     if request.frames is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from contrapose.data import ImageRef
 from contrapose.data.images import decode_image, open_image
-from contrapose.errors import InputError, printable
+from contrapose.errors import InputError, one_line
 from contrapose.files import MalformedError, safe_join, write_bytes, write_text
 from contrapose.report.html.page import (
     element,
@@ -141,7 +141,7 @@ def draw_sheet(result: SearchResult) -> Image:
 
 def _shorten(draw: object, name: str) -> str:
     """Shorten a name to the width of a tile, from the left; the default font has few letters."""
-    plain = printable(name).encode("ascii", "replace").decode()
+    plain = one_line(name).encode("ascii", "replace").decode()
     while draw.textlength(plain) > TILE and len(plain) > 4:  # type: ignore[attr-defined]
         plain = "..." + plain[4:]
     return plain

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from contrapose.errors import printable
+from contrapose.errors import one_line, printable
 from contrapose.results import MetricValue, Results
 
 Align = Literal["left", "right"]
@@ -64,6 +64,10 @@ class Table:
             narrow=(),
         )
 
+    def with_plain_cells(self) -> Table:
+        """Table whose cells have one line each, with ends of lines spelled out."""
+        return replace(self, rows=tuple(tuple(map(one_line, row)) for row in self.rows))
+
     def printed_rows(self) -> list[tuple[str, ...]]:
         """Rows as they are printed: with signs of marks, and without control characters."""
         signed = {column for _, column in self.marks}
@@ -87,7 +91,10 @@ class Table:
     def plain(self) -> str:
         """Plain-text lines of the table, never truncated."""
         columns = self.columns()
-        cells = [tuple(printable(name) for name, _ in columns), *self.printed_rows()]
+        cells = [
+            tuple(one_line(name) for name, _ in columns),
+            *self.with_plain_cells().printed_rows(),
+        ]
         widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
         lines = [printable(self.title)] if self.title else []
         for row in cells:

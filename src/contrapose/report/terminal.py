@@ -58,6 +58,7 @@ def fit_table(table: Table, width: int) -> Iterator[Table | str]:
 
     A single column that is wider than the terminal stays as it is.
     """
+    table = table.with_plain_cells()
     short, legend = _shorten_header(table)
     if table_width(table) <= width and not legend:
         yield table

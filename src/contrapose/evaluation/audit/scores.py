@@ -180,7 +180,7 @@ def blind_scores(
             f"an audit looks at none of the benchmark's images: take {option('prior', 'noise:3')} "
             "or images:DIR."
         )
-    store = AnswerStore(request.cache)
+    store = AnswerStore(request.cache, read_only=request.cache_use == "only")
     scores: list[BlindScore] = []
     notes: list[str] = []
 
