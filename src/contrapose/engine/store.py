@@ -291,11 +291,7 @@ class AnswerTable:
         """Read parts that are new here; keep rows of asked pairs alone once they are too many."""
         most = max(TABLE_ROWS, ROWS_PER_PAIR * len(asked[2]) if asked else 0)
         wanted = self._filter()
-
-        def current() -> PairFilter | None:
-            return wanted
-
-        for name, part in read_parts(self.storage, self.folder, names, current):
+        for name, part in read_parts(self.storage, self.folder, names, lambda: wanted):
             if part is None:
                 self._set_aside(name)
                 continue

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from contrapose.arrays import find_distinct
 from contrapose.data import Example
 from contrapose.errors import InputError
 from contrapose.evaluation.parts import DEBIASED
@@ -141,18 +142,24 @@ def example_scores(run: RunRecord) -> ExampleScores | None:
     names = np.asarray(table["example"], dtype=object)
     starts = np.flatnonzero(np.concatenate([[True], names[1:] != names[:-1]]))
     counts = np.diff(np.append(starts, len(names)))
-    part_of = example_parts(run)
-    chosen = np.fromiter(map(part_of.__contains__, names[starts]), np.bool_, len(starts))
+    first = names[starts].tolist()
+    parts = list_parts(run)
+    if equal_ids(first, run.measured.ids):
+        chosen = np.ones(len(starts), dtype=np.bool_)
+    else:
+        part_of = dict(zip(run.measured.ids, parts, strict=True))
+        chosen = np.fromiter(map(part_of.__contains__, first), np.bool_, len(starts))
+        parts = [part_of.get(name, (ALL,)) for name in first]
     if table["text"].dtype == object:
         chosen &= np.array([text is not None for text in table["text"][starts]], dtype=np.bool_)
     if not chosen.any():
         return None
     rows = np.flatnonzero(np.repeat(chosen, counts))
-    ids = names[starts[chosen]].tolist()
+    everything = bool(chosen.all())
     return ExampleScores(
-        ids,
-        [part_of[name] for name in ids],
-        np.repeat(np.arange(len(ids)), counts[chosen]),
+        first if everything else names[starts[chosen]].tolist(),
+        parts if everything else [parts[k] for k in np.flatnonzero(chosen).tolist()],
+        np.repeat(np.arange(int(chosen.sum())), counts[chosen]),
         np.asarray(table["image"][rows], dtype=np.int64),
         np.asarray(table["text"][rows], dtype=np.int64),
         np.asarray(table["value"][rows], dtype=np.float64),
@@ -192,11 +199,17 @@ def find_cases(runs: Sequence[RunRecord]) -> list[Mapping[str, Example]]:
 
 
 def example_parts(run: RunRecord) -> dict[str, tuple[str, ...]]:
+    """Parts of every example by its id, as `list_parts` has them."""
+    return dict(zip(run.measured.ids, list_parts(run), strict=True))
+
+
+def list_parts(run: RunRecord) -> list[tuple[str, ...]]:
     """Parts of every example: those of the suite, or the values of a tag that results have."""
     tags = run.measured.tags
     for tag in dict.fromkeys(("part", "subset", *tags)):
-        values = [tag_values(value) for value in tags.get(tag, ())]
+        distinct, index = find_distinct(tags.get(tag, ()))
+        values = [tag_values(value) for value in distinct]
         names = {name for some in values for name in some}
         if names and (tag == "part" or names <= set(run.results.subsets)):
-            return dict(zip(run.measured.ids, (some or (ALL,) for some in values), strict=True))
-    return dict.fromkeys(run.measured.ids, (ALL,))
+            return [values[k] or (ALL,) for k in index.tolist()]
+    return [(ALL,)] * len(run.measured)

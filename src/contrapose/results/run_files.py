@@ -12,6 +12,7 @@ import numpy as np
 from contrapose.arrays import Ragged
 from contrapose.data import Example
 from contrapose.data.example_columns import ExampleMap
+from contrapose.data.text_columns import TextColumn
 from contrapose.errors import InputError, first_line
 from contrapose.files import digest, read_json, write_text
 
@@ -134,6 +135,36 @@ def read_column(column: Any) -> Any:
     return column.to_numpy()
 
 
+def array_column(values: Any) -> Any:
+    """Arrow array of a NumPy array of numbers, truth values or texts; others as they are.
+
+    The memory is shared where it can be, and Arrow does not import pandas to look at it.
+    """
+    import pyarrow as pa
+
+    if not isinstance(values, np.ndarray) or values.ndim != 1:
+        return values
+    if values.dtype == np.bool_:
+        bits = np.packbits(values, bitorder="little")
+        return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
+    if values.dtype in (np.int32, np.int64, np.float64):
+        kind = pa.from_numpy_dtype(values.dtype)
+        buffer = pa.py_buffer(np.ascontiguousarray(values))
+        return pa.Array.from_buffers(kind, len(values), [None, buffer])
+    if values.dtype == object and len(values) and set(map(type, values)) == {str}:
+        return TextColumn.of(values.tolist()).to_arrow().cast(pa.string())
+    return values
+
+
+def id_column(ids: Sequence[str], cases: Mapping[str, Example]) -> Any:
+    """Arrow column of the ids of examples."""
+    import pyarrow as pa
+
+    known = isinstance(cases, ExampleMap) and cases.lists_exactly(ids)
+    column = cases.columns.ids if known and isinstance(cases, ExampleMap) else TextColumn.of(ids)
+    return column.to_arrow().cast(pa.string())
+
+
 def caption_column(
     ids: Sequence[str],
     cases: Mapping[str, Example],
@@ -150,7 +181,7 @@ def caption_column(
 
     if isinstance(cases, ExampleMap) and cases.lists_exactly(ids):
         columns = cases.columns
-        starts = pa.array(columns.text_starts, pa.int32())
+        starts = array_column(columns.text_starts.astype(np.int32))
         return pa.ListArray.from_arrays(starts, columns.texts.to_arrow().cast(pa.string()))
     captions = {unit: case.texts for unit, case in cases.items()} or captions
     if not captions:

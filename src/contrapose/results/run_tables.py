@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from contrapose.arrays import Ragged
+from contrapose.data import TagValue
+from contrapose.data.text_columns import TextColumn
 from contrapose.results.measures import DerivedMetric, Measure, Measurements
-from contrapose.results.run_files import caption_column, check_entry, read_column
+from contrapose.results.run_files import (
+    array_column,
+    caption_column,
+    check_entry,
+    id_column,
+    read_column,
+)
 from contrapose.results.tables import RANKING_COLUMNS, RunRecord
 
 KEYS = ("model", "benchmark", "score")
@@ -114,10 +123,11 @@ def with_run_names(run: RunRecord, table: dict[str, Any]) -> dict[str, Any]:
     names = {
         name: pa.repeat(pa.scalar(getattr(run.results, name), pa.string()), size) for name in KEYS
     }
-    lists = {
-        name: values.to_arrow() for name, values in table.items() if isinstance(values, Ragged)
+    arrays = {
+        name: values.to_arrow() if isinstance(values, Ragged) else array_column(values)
+        for name, values in table.items()
     }
-    return {**names, **table, **lists}
+    return {**names, **arrays}
 
 
 def examples_table(run: RunRecord) -> dict[str, Any]:
@@ -128,15 +138,13 @@ def examples_table(run: RunRecord) -> dict[str, Any]:
     size = len(measured)
     clusters = measured.clusters
     table: dict[str, Any] = {
-        "example": list(measured.ids),
-        "cluster": pa.array([None] * size if clusters is None else clusters, pa.int64()),
+        "example": id_column(measured.ids, run.cases),
+        "cluster": pa.nulls(size, pa.int64()) if clusters is None else array_column(clusters),
     }
     if (captions := caption_column(measured.ids, run.cases, run.captions)) is not None:
         table["captions"] = captions
     for name, values in measured.tags.items():
-        table[f"tag:{name}"] = [
-            list(value) if isinstance(value, tuple) else [value] for value in values
-        ]
+        table[f"tag:{name}"] = _tag_column(values)
     for name, measure in measured.measures.items():
         table[f"value:{name}"] = np.where(measure.where, measure.values, np.nan)
         for part, column in (
@@ -145,6 +153,16 @@ def examples_table(run: RunRecord) -> dict[str, Any]:
             if column is not None:
                 table[f"{part}:{name}"] = column
     return table
+
+
+def _tag_column(values: Sequence[TagValue]) -> Any:
+    """Arrow column of the values of a tag, a list for each unit."""
+    import pyarrow as pa
+
+    if not all(isinstance(value, str) for value in values):
+        return [list(value) if isinstance(value, tuple) else [value] for value in values]
+    texts = TextColumn.of(values).to_arrow().cast(pa.string())
+    return pa.ListArray.from_arrays(array_column(np.arange(len(values) + 1, dtype=np.int32)), texts)
 
 
 def _read_measure(columns: dict[str, Any], name: str, kind: dict[str, Any]) -> Measure:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -90,15 +91,21 @@ def write_run(
     given = len(records) == 1 and records[0].results.model is None  # scores of a file or of arrays
     results = records[0].results if given else build_evaluation(records)
     with new_folder(folder, overwrite=overwrite) as target:
-        scored = [with_run_names(run, run.scores) for run in records if run.scores is not None]
-        if scored:
-            write_tables(target / SCORES, scored)
-        write_tables(
-            target / EXAMPLES, [with_run_names(run, examples_table(run)) for run in records]
-        )
-        replies = [with_run_names(run, run.replies) for run in records if run.replies is not None]
-        if replies:
-            write_tables(target / REPLIES, replies)
+        tables = {
+            SCORES: [with_run_names(run, run.scores) for run in records if run.scores is not None],
+            EXAMPLES: [with_run_names(run, examples_table(run)) for run in records],
+            REPLIES: [
+                with_run_names(run, run.replies) for run in records if run.replies is not None
+            ],
+        }
+        with ThreadPoolExecutor(len(tables)) as pool:  # they are encoded without Python's lock
+            jobs = [
+                pool.submit(write_tables, target / name, some)
+                for name, some in tables.items()
+                if some
+            ]
+            for job in jobs:
+                job.result()
         write_text(target / RESULTS, results.model_dump_json(indent=2) + "\n")
         write_spec(target, spec)
         for name, content in (beside or {}).items():

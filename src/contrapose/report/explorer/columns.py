@@ -172,7 +172,7 @@ def build_columns(record: RunRecord, rows: IntArray, size: int, folder: str) -> 
         at=at,
         rule=rule,
         reasons={row: str(why) for row, why in skipped.items()},
-        replies=_collect_replies(record, mine.tolist()),
+        replies=_collect_replies(record, mine),
         note=BEFORE_PRIOR if scored is not None and is_debiased(results) else "",
     )
 
@@ -227,14 +227,12 @@ def _binary_measures(measures: Mapping[str, Measure]) -> dict[str, Measure]:
     }
 
 
-def _collect_replies(
-    record: RunRecord, rows: Sequence[int]
-) -> dict[int, list[tuple[str, str, bool]]]:
+def _collect_replies(record: RunRecord, rows: IntArray) -> dict[int, list[tuple[str, str, bool]]]:
     """Prompts and replies of a chat model by row, the wrong ones first."""
     table = record.replies
     if table is None:
         return {}
-    row_of = dict(zip(record.measured.ids, rows, strict=True))
+    row_of = dict(zip(record.measured.ids, rows.tolist(), strict=True))
     replies: dict[int, list[tuple[str, str, bool]]] = {}
     for unit, prompt, reply, is_right in _reply_rows(table):
         if unit in row_of:

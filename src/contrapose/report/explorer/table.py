@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from contrapose.data.example_columns import ExampleMap
 from contrapose.data.video_frames import FrameImage
 from contrapose.metrics import IntArray
 from contrapose.report.explorer.columns import ABSENT, RunColumns, build_columns, short_key
-from contrapose.report.run_examples import ALL, example_parts, find_cases
+from contrapose.report.run_examples import ALL, example_parts, find_cases, list_parts
 from contrapose.results import RunRecord
 from contrapose.results.measures import group_positions, tag_values
 
@@ -50,6 +50,10 @@ class ExampleTable:
         self._records = records
         self.orders: dict[tuple[str, int, int], IntArray] = {}
         self._case_maps = find_cases(records)
+        self._columns = _find_columns(records, self._case_maps)
+        if self._columns is not None:
+            self._take_columns(records[0], self._columns, *folders[:1])
+            return
         index: dict[tuple[str, str], int] = {}
         positions: list[IntArray] = []
         for record in records:
@@ -62,19 +66,20 @@ class ExampleTable:
                 continue
             at = [index.setdefault((name, unit), len(index)) for unit in units]
             positions.append(np.array(at, dtype=np.int64))
-        self.keys = list(index)
+        self.keys: Sequence[tuple[str, str]] = list(index)
         self.benchmarks = list(dict.fromkeys(record.results.benchmark for record in records))
         self._case_of = np.full(len(index), -1, dtype=np.int64)
-        self.captions: list[tuple[str, ...]] = [()] * len(index)
+        captions: list[tuple[str, ...]] = [()] * len(index)
+        self.captions: Sequence[tuple[str, ...]] = captions
         self._part_of: list[tuple[str, ...]] = [(ALL,)] * len(index)
-        self._tag_of: list[tuple[int, int]] = [(-1, -1)] * len(index)
+        self._tag_of = np.full((len(index), 2), -1, dtype=np.int64)
         for number, (record, cases, rows) in enumerate(
             zip(records, self._case_maps, positions, strict=True)
         ):
             if not number and isinstance(cases, ExampleMap) and not record.captions:
-                self._fill_columns(record, cases, rows)
+                self._fill_columns(record, cases, captions)
             else:
-                self._fill_rows(number, record, cases, rows.tolist())
+                self._fill_rows(number, record, cases, rows.tolist(), captions)
         places = [*folders, *[""] * (len(records) - len(folders))]
         self.runs = tuple(
             build_columns(record, rows, len(index), folder)
@@ -87,18 +92,33 @@ class ExampleTable:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def _fill_columns(self, record: RunRecord, cases: ExampleMap, rows: IntArray) -> None:
+    def _take_columns(self, record: RunRecord, cases: ExampleMap, folder: str = "") -> None:
+        """Take the one run, whose examples are columns in the same order."""
+        size, name = len(record.measured), record.results.benchmark
+        self.keys, self.benchmarks = RowKeys(name, record.measured.ids), [name]
+        self.captions = cases.columns.captions()
+        self._case_of = np.zeros(size, dtype=np.int64)
+        self._part_of = list_parts(record)
+        self._tag_of = np.stack([np.zeros(size, dtype=np.int64), np.arange(size)], axis=1)
+        self.runs = (build_columns(record, np.arange(size), size, folder),)
+        self._drop_changed()
+        self.parts = self._group(self._part_of)
+        self.tags = self._group_tags()
+
+    def _fill_columns(
+        self, record: RunRecord, cases: ExampleMap, known: list[tuple[str, ...]]
+    ) -> None:
         """Take captions, images, parts and tags of the first run, all rows at once."""
         units = [unit for _, unit in self.keys]
         self._case_of[:] = 0
         if cases.lists_exactly(units):
-            self.captions = list(cases.columns.captions())
+            known[:] = cases.columns.captions()
         else:
-            self.captions = [cases[unit].texts if unit in cases else () for unit in units]
+            known[:] = [cases[unit].texts if unit in cases else () for unit in units]
             self._case_of[[k for k, unit in enumerate(units) if unit not in cases]] = -1
-        parts, size = example_parts(record), len(record.measured)
-        self._tag_of[:size] = zip(repeat(0), range(size))
-        self._part_of[:size] = map(parts.__getitem__, record.measured.ids)
+        size = len(record.measured)
+        self._tag_of[:size, 0], self._tag_of[:size, 1] = 0, np.arange(size)
+        self._part_of[:size] = list_parts(record)
 
     def case(self, row: int) -> Example | None:
         """Example of a row with its images; None where it is not known."""
@@ -106,7 +126,12 @@ class ExampleTable:
         return None if number < 0 else self._case_maps[number][self.keys[row][1]]
 
     def _fill_rows(
-        self, number: int, record: RunRecord, cases: Mapping[str, Example], rows: Sequence[int]
+        self,
+        number: int,
+        record: RunRecord,
+        cases: Mapping[str, Example],
+        rows: Sequence[int],
+        known: list[tuple[str, ...]],
     ) -> None:
         """Take captions, images, parts and tags of rows that no earlier run filled."""
         parts = example_parts(record)
@@ -117,8 +142,8 @@ class ExampleTable:
                 self._case_of[row] = number
                 captions = case.texts
             if captions:
-                self.captions[row] = captions
-            if position < len(record.measured) and self._tag_of[row][0] < 0:
+                known[row] = captions
+            if position < len(record.measured) and self._tag_of[row, 0] < 0:
                 self._tag_of[row] = (number, position)
                 self._part_of[row] = parts.get(unit, (ALL,))
 
@@ -130,6 +155,10 @@ class ExampleTable:
             shapes = run.scored.shapes()
             for number, cases in enumerate(self._case_maps):
                 rows = np.flatnonzero((run.at >= 0) & (self._case_of == number))
+                if self._columns is not None:
+                    known = self._columns.columns.shapes()[rows]
+                    self._case_of[rows[(known != shapes[run.at[rows]]).any(axis=1)]] = -1
+                    continue
                 units = [self.keys[row][1] for row in rows.tolist()]
                 if isinstance(cases, ExampleMap):
                     known = cases.shapes(units)
@@ -147,13 +176,16 @@ class ExampleTable:
         for tag in names:
             if tag == "part":
                 continue
-            groups = self._group(self._tag_values(row, tag) for row in range(len(self)))
+            if self._columns is not None:
+                groups = group_positions(self._records[0].measured.tags[tag])
+            else:
+                groups = self._group(self._tag_values(row, tag) for row in range(len(self)))
             if groups and 1 < len(groups) <= MAX_TAG_VALUES:
                 tags[tag] = groups
         return tags
 
     def _tag_values(self, row: int, tag: str) -> tuple[str, ...]:
-        number, position = self._tag_of[row]
+        number, position = self._tag_of[row].tolist()
         if number < 0:
             case = self.case(row)
             return () if case is None else tag_values(case.tags.get(tag, ()))
@@ -207,7 +239,7 @@ class ExampleTable:
         """Row as JSON values."""
         benchmark, unit = self.keys[row]
         refs = self.row_images(row)
-        number, _ = self._tag_of[row]
+        number = int(self._tag_of[row, 0])
         tags = self._records[number].measured.tags if number >= 0 else {}
         match: list[str] = []
         runs: list[dict[str, Any]] = []
@@ -288,6 +320,38 @@ class ExampleTable:
         for run in self.runs:
             np.fmin(margins, run.margins, out=margins)
         return np.argsort(margins, kind="stable")
+
+
+class RowKeys(Sequence[tuple[str, str]]):
+    """Benchmark and id of each row, where all are of one benchmark."""
+
+    def __init__(self, benchmark: str, ids: Sequence[str]):
+        self.benchmark, self.ids = benchmark, ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, str]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[str, str]]: ...
+
+    def __getitem__(self, index: int | slice) -> tuple[str, str] | list[tuple[str, str]]:
+        if isinstance(index, slice):
+            return [(self.benchmark, name) for name in self.ids[index]]
+        return self.benchmark, self.ids[index]
+
+
+def _find_columns(
+    records: Sequence[RunRecord], case_maps: Sequence[Mapping[str, Example]]
+) -> ExampleMap | None:
+    """Examples of a run as columns in the order of its rows; None where rows must be aligned."""
+    if len(records) != 1 or records[0].captions or records[0].spec.get("skipped"):
+        return None
+    (cases,) = case_maps
+    known = isinstance(cases, ExampleMap) and cases.lists_exactly(records[0].measured.ids)
+    return cases if known and isinstance(cases, ExampleMap) else None
 
 
 def round_digits(value: float) -> float | None:
