@@ -158,7 +158,7 @@ class ExampleMap(Mapping[str, Example]):
         return iter(self.positions)
 
     def __len__(self) -> int:
-        return len(self.positions)
+        return len(self.columns)
 
     def shapes(self, names: Sequence[str]) -> Positions:
         """(n, 2) number of images and of captions of these examples."""

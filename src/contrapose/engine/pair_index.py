@@ -23,6 +23,9 @@ from contrapose.arrays import find_distinct
 from contrapose.data.text_columns import ID_BYTES, ContentIds, IdWords
 from contrapose.metrics import IntArray
 
+PairQuery = tuple[IdWords, IdWords, IntArray]
+"""Packed ids of images and of captions, and (p, 2) positions in them."""
+
 ID_DIGITS = 2 * ID_BYTES
 """Digits of a content id."""
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from contrapose.arrays import Ragged
 from contrapose.data.text_columns import IdWords
-from contrapose.engine.pair_index import PairFilter, PairIds, PairIndex, pack_ids
+from contrapose.engine.pair_index import PairFilter, PairIds, PairIndex, PairQuery, pack_ids
 from contrapose.engine.part_files import encode_part, max_part_rows
 from contrapose.engine.part_origins import (
     DamagedPartError,
@@ -276,7 +276,7 @@ class AnswerTable:
             self._set_aside(origin.name)
         return sound
 
-    def _read_once(self, asked: tuple[IdWords, IdWords, IntArray] | None = None) -> None:
+    def _read_once(self, asked: PairQuery | None = None) -> None:
         """Read the stored parts on first use, in which these pairs are asked for."""
         if self._read:
             return
@@ -285,13 +285,15 @@ class AnswerTable:
             self._read_parts(self.storage.names(self.folder), asked)
         self.rows_at_start = self.rows
 
-    def _read_parts(
-        self, names: Sequence[str], asked: tuple[IdWords, IdWords, IntArray] | None
-    ) -> None:
+    def _read_parts(self, names: Sequence[str], asked: PairQuery | None) -> None:
         """Read parts that are new here; keep rows of asked pairs alone once they are too many."""
         most = max(TABLE_ROWS, ROWS_PER_PAIR * len(asked[2]) if asked else 0)
         wanted = self._filter()
-        for name, part in read_parts(self.storage, self.folder, names, lambda: wanted):
+
+        def current() -> PairFilter | None:
+            return wanted
+
+        for name, part in read_parts(self.storage, self.folder, names, current):
             if part is None:
                 self._set_aside(name)
                 continue

@@ -123,6 +123,8 @@ class ExampleTable:
     def case(self, row: int) -> Example | None:
         """Example of a row with its images; None where it is not known."""
         number = self._case_of[row]
+        if self._columns is not None and number >= 0:
+            return self._columns.columns[row]
         return None if number < 0 else self._case_maps[number][self.keys[row][1]]
 
     def _fill_rows(
