@@ -24,7 +24,6 @@ from pathlib import Path
 import numpy as np
 
 from contrapose.arrays import Ragged
-from contrapose.data.text_columns import IdWords
 from contrapose.engine.pair_index import PairFilter, PairIds, PairIndex, PairQuery, pack_ids
 from contrapose.engine.part_files import encode_part, max_part_rows
 from contrapose.engine.part_origins import (
