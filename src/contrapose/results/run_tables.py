@@ -159,10 +159,11 @@ def _tag_column(values: Sequence[TagValue]) -> Any:
     """Arrow column of the values of a tag, a list for each unit."""
     import pyarrow as pa
 
-    if not all(isinstance(value, str) for value in values):
+    texts = [value for value in values if isinstance(value, str)]
+    if len(texts) != len(values):
         return [list(value) if isinstance(value, tuple) else [value] for value in values]
-    texts = TextColumn.of(values).to_arrow().cast(pa.string())
-    return pa.ListArray.from_arrays(array_column(np.arange(len(values) + 1, dtype=np.int32)), texts)
+    starts = array_column(np.arange(len(values) + 1, dtype=np.int32))
+    return pa.ListArray.from_arrays(starts, TextColumn.of(texts).to_arrow().cast(pa.string()))
 
 
 def _read_measure(columns: dict[str, Any], name: str, kind: dict[str, Any]) -> Measure:
