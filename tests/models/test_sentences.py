@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.nn.functional import normalize
 
+import contrapose as cp
+from contrapose.data import in_memory_benchmark
 from contrapose.errors import InputError, MissingExtraError
+from contrapose.evaluation.evaluate import evaluate_models
+from contrapose.evaluation.parts import EvalRequest
 from contrapose.models import Encoder, check_model, load_model, registry
 from contrapose.models.capabilities import TokenCounter
+from contrapose.search.searcher import Searcher
+from contrapose.search.writer import IndexRequest, build_index
+from tests.fakes import choices
 from tests.models.hf.small import CAPTIONS, bert_tokenizer, pictures, save_clip
 from tests.models.hf.vlm.small_vlm import llava
 
@@ -70,9 +79,12 @@ def test_long_captions_are_refused_or_cut(folder: Path) -> None:
         model.embed_texts([" "])
 
 
-def test_a_model_of_text_alone_is_refused(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def text_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sentence encoder, which reads no images."""
     from transformers import BertConfig, BertModel
 
+    folder: Path = tmp_path_factory.mktemp("text")
     tokenizer = bert_tokenizer()
     config = BertConfig(
         vocab_size=len(tokenizer),
@@ -82,10 +94,63 @@ def test_a_model_of_text_alone_is_refused(tmp_path: Path) -> None:
         intermediate_size=16,
     )
     network: Any = BertModel
-    network(config).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(InputError, match="reads no image"):
-        load_model(f"st:{tmp_path}")
+    network(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    pooling = [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling",
+         "type": "sentence_transformers.models.Pooling"},
+    ]  # fmt: skip
+    (folder / "modules.json").write_text(json.dumps(pooling))
+    (folder / "1_Pooling").mkdir()
+    mode = {"word_embedding_dimension": 16, "pooling_mode_mean_tokens": True}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(mode))
+    return folder
+
+
+def test_a_model_of_text_alone_is_a_text_encoder(text_folder: Path) -> None:
+    model: Any = load_model(f"st:{text_folder}")
+    assert model.sides == ("text",)
+    vectors = model.embed_texts(CAPTIONS)
+    assert vectors.shape == (len(CAPTIONS), 16)
+    ids, counts = model.token_ids(CAPTIONS), model.token_counts(CAPTIONS)
+    assert [len(row) + 2 for row in ids] == counts
+    with pytest.raises(InputError, match="a text encoder alone"):
+        model.embed_images(pictures())
+    with pytest.raises(InputError, match="a text encoder alone"):
+        evaluate_models([model], EvalRequest((in_memory_benchmark(choices(2), name="x"),)))
+
+
+def test_search_in_its_space_and_in_no_other(
+    folder: Path, text_folder: Path, tmp_path: Path
+) -> None:
+    """The index of a multimodal model is searched by it, and by a text encoder of its space."""
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for i, image in enumerate(pictures()):
+        image.save(photos / f"{i}.png")
+    both = load_model(f"st:{folder}")
+    index = build_index(IndexRequest(photos), both).index
+    assert isinstance(both, Encoder)
+    hits = cp.search(Searcher(index, both), text=CAPTIONS[0], k=2).hits
+    scores = normalize(both.embed_images(pictures())) @ normalize(both.embed_texts(CAPTIONS[:1]))[0]
+    assert [hit.path for hit in hits] == [f"{i}.png" for i in scores.topk(2).indices.tolist()]
+    text = load_model(f"st:{text_folder}")
+    with pytest.raises(InputError, match=r"joined\.json whose \"space\" is"):
+        Searcher(index, text)
+    for space, fits in ((both.name, True), ("elsewhere", False)):
+        joined = tmp_path / space.replace("/", "-")
+        joined.mkdir()
+        side = {"kind": "model", "source": f"st:{text_folder}"}
+        spec = {"format": "contrapose-joined-1", "space": space, "text": side}
+        (joined / "joined.json").write_text(json.dumps(spec))
+        model: Any = load_model(f"joined:{joined}")
+        torch.testing.assert_close(model.embed_texts(CAPTIONS), text.embed_texts(CAPTIONS))  # type: ignore[attr-defined]
+        if fits:
+            assert len(cp.search(Searcher(index, model), text=CAPTIONS[0], k=2).hits) == 2
+        else:
+            with pytest.raises(InputError, match="space"):
+                Searcher(index, model)
 
 
 def test_an_untrained_pooling_is_refused(tmp_path: Path) -> None:

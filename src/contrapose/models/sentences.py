@@ -1,6 +1,7 @@
 """Models of sentence-transformers that read images and text, as dual encoders: `st:ORG/NAME`.
 
-The library's `encode` embeds both, with the prompt that the model's files name as its default.
+The library's `encode` embeds both, with the prompt that the model's files name as its default. A
+model of text alone is a text encoder, which can search the images of another one's space.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from contrapose.models.exact import exact_inference, normalize_rows
 from contrapose.models.hf.checkpoint import download, silence_transformers
 from contrapose.models.names import fingerprint
 from contrapose.models.options import LoadOptions
+from contrapose.models.sides import require_side
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -45,6 +47,7 @@ class SentenceEncoder:
         network: the library's model.
         context: most tokens of a caption, special tokens included.
         cuts: whether longer captions are truncated.
+        sides: `image` and `text`, or `text` alone.
         card: the model card.
     """
 
@@ -54,6 +57,7 @@ class SentenceEncoder:
         self.name = name
         self.revision = revision
         self.network = network
+        self.sides = tuple(side for side in ("image", "text") if network.supports(side))
         self.cuts = options.cut
         self.batch_size = ON_CPU if options.device == "cpu" else ELSEWHERE
         self.fingerprint = fingerprint(
@@ -83,9 +87,23 @@ class SentenceEncoder:
         rows = self._tokenizer(list(texts), truncation=False, padding=False, verbose=False)
         return [len(row) for row in rows["input_ids"]]
 
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text before truncation, without special tokens."""
+        if not texts:
+            return []
+        rows = self._tokenizer(
+            list(texts), truncation=False, add_special_tokens=False, verbose=False
+        )
+        return [list(row) for row in rows["input_ids"]]
+
     @exact_inference
     def embed_images(self, images: Sequence[Image]) -> Tensor:
-        """Unit vectors (n, d) in float32."""
+        """Unit vectors (n, d) in float32.
+
+        Raises:
+            InputError: it is a text encoder alone.
+        """
+        require_side(self, "image")
         return self._encode([image.convert("RGB") for image in images])
 
     @exact_inference
@@ -116,8 +134,8 @@ def load(source: str, revision: str | None, name: str, options: LoadOptions) -> 
     """Load a model of sentence-transformers from a folder or from the hub.
 
     Raises:
-        InputError: it cannot be loaded, does not read both images and text, or its vectors would
-            be pooled by a rule that it was not trained with.
+        InputError: it cannot be loaded, reads no text, or its vectors would be pooled by a rule
+            that it was not trained with.
     """
     folder = Path(source).expanduser()
     commit = None
@@ -137,10 +155,9 @@ def load(source: str, revision: str | None, name: str, options: LoadOptions) -> 
         raise InputError(
             f"{name} cannot be loaded by sentence-transformers ({first_line(error)})."
         ) from None
-    unread = [kind for kind in ("text", "image") if not network.supports(kind)]
-    if unread:
+    if not network.supports("text"):
         raise InputError(
-            f"{name} reads no {unread[0]}: a dual encoder reads images and text, and this model "
+            f"{name} reads no text: a dual encoder reads images and text, and this model "
             f"{', '.join(map(str, network.modalities))}."
         )
     if not (folder / "modules.json").is_file() and len(network) > 1:

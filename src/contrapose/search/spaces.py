@@ -48,7 +48,7 @@ def require_text_encoder(index: Index, model: Model) -> None:
     raise InputError(
         f"is an index of {index.model}, whose vectors are of the space "
         f"{index.space or index.fingerprint!r}, and the text encoder {model.name} is of the space "
-        f'{vector_space(model)!r}: if they were made for each other, declare one "space" for '
-        "both in joined.json.",
+        f"{vector_space(model)!r}: if they were made for each other, put the text encoder in "
+        f'a joined.json whose "space" is {index.model!r}.',
         file=index.folder,
     )

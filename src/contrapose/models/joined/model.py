@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from contrapose.resize_crop import ResizeCrop
 
 
-def load_dual_encoder(source: str, folder: Path, options: LoadOptions) -> Any:
-    """Load the dual encoder that a `joined.json` names.
+def load_dual_encoder(source: str, folder: Path, options: LoadOptions, sides: Sequence[str]) -> Any:
+    """Load the encoder of both sides, or of one, that a `joined.json` names.
 
     Raises:
-        InputError: it is that folder itself, code that the user did not trust, or no dual encoder
-            that a head can be put on.
+        InputError: it is that folder itself, code that the user did not trust, or no encoder of
+            these sides that a head can be put on.
     """
     from contrapose.models.registry import load_model, model_names
 
@@ -56,21 +56,25 @@ def load_dual_encoder(source: str, folder: Path, options: LoadOptions) -> Any:
             dtype=options.dtype,
             cut=options.cut,
             trust_remote_code=options.trust_remote_code,
-        )
+        ),
+        sides,
     )
 
 
-def require_dual_encoder(model: Any) -> Any:
-    """Return the model if it is a dual encoder that a head can be put on.
+def require_dual_encoder(model: Any, sides: Sequence[str] = ("image", "text")) -> Any:
+    """Return the model if it is an encoder of these sides that a head can be put on.
 
     Raises:
-        InputError: it has no vectors, or several per image.
+        InputError: it has no vectors of a side, or several per image.
     """
     if not isinstance(model, Encoder):
         raise InputError(f"{model.name} gives no vectors of images and captions: it has no itc.")
     if getattr(model, "pool", None):
         raise InputError(f"{model.name} gives several vectors of an image, and a head takes one.")
-    if not (isinstance(model, ImagePreparer) and isinstance(model, TokenCounter)):
+    for side in sides:
+        require_side(model, side)
+    prepares = isinstance(model, ImagePreparer) or "image" not in sides
+    if not (prepares and (isinstance(model, TokenCounter) or "text" not in sides)):
         raise InputError(
             f"{model.name} does not say how it prepares images and counts tokens, which heads need."
         )
@@ -319,7 +323,9 @@ def load_image_encoder(
     if side is None:
         raise InputError("names no image encoder.", file=folder / SPEC)
     if side.kind == "model":
-        return ModelImageEncoder(load_dual_encoder(_resolve_source(side, folder), folder, options))
+        sides = ("image", "text") if side == spec.text else ("image",)
+        source = _resolve_source(side, folder)
+        return ModelImageEncoder(load_dual_encoder(source, folder, options, sides))
     if side.kind == "hf":
         return HFImageEncoder(side, _resolve_source(side, folder), name, options)
     if side.weights is None:
@@ -338,7 +344,8 @@ def load_text_encoder(
     if side is None:
         raise InputError("names no text encoder.", file=folder / SPEC)
     if side.kind == "model":
-        return ModelTextEncoder(load_dual_encoder(_resolve_source(side, folder), folder, options))
+        source = _resolve_source(side, folder)
+        return ModelTextEncoder(load_dual_encoder(source, folder, options, ("text",)))
     if side.kind != "hf":
         raise InputError("its text encoder must be of kind hf or model.", file=folder / SPEC)
     return HFTextEncoder(side, _resolve_source(side, folder), name, options)
