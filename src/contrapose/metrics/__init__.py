@@ -105,14 +105,11 @@ if TYPE_CHECKING:
         text_score as text_score,
     )
     from contrapose.metrics.ratings import (
-        MOST_EXAMPLES as MOST_EXAMPLES,
-        calibrate_ties as calibrate_ties,
         kendall_statistic as kendall_statistic,
         kendall_tau as kendall_tau,
         pairwise_statistic as pairwise_statistic,
         spearman_correlation as spearman_correlation,
         spearman_statistic as spearman_statistic,
-        tie_threshold as tie_threshold,
     )
     from contrapose.metrics.retrieval import (
         best_of as best_of,
@@ -142,12 +139,14 @@ if TYPE_CHECKING:
         auroc as auroc,
         auroc_interval as auroc_interval,
         auroc_statistic as auroc_statistic,
+        joint_rank_replicates as joint_rank_replicates,
         rank_interval as rank_interval,
         rank_replicates as rank_replicates,
     )
     from contrapose.metrics.statistics.resampling import (
         clusters_of as clusters_of,
         has_repeats as has_repeats,
+        join_clusters as join_clusters,
     )
     from contrapose.metrics.statistics.shares import (
         FEWEST_UNITS as FEWEST_UNITS,
@@ -172,6 +171,11 @@ if TYPE_CHECKING:
     from contrapose.metrics.statistics.tiers import (
         maximal_groups as maximal_groups,
         significance_tiers as significance_tiers,
+    )
+    from contrapose.metrics.tie_thresholds import (
+        calibrate_ties as calibrate_ties,
+        is_threshold_exact as is_threshold_exact,
+        tie_threshold as tie_threshold,
     )
     from contrapose.metrics.types import (
         BoolArray as BoolArray,
@@ -203,21 +207,21 @@ else:
             "ngram": "NGram fit_ngram",
             "pairs": "Equivariance accuracy equivariance group_match group_score image_score "
             "pair_wins standardized_spread text_score",
-            "ratings": "MOST_EXAMPLES calibrate_ties "
-            "kendall_statistic kendall_tau pairwise_statistic spearman_correlation "
-            "spearman_statistic tie_threshold",
+            "ratings": "kendall_statistic kendall_tau pairwise_statistic spearman_correlation "
+            "spearman_statistic",
             "retrieval": "best_of count_edit_rivals edit_chance false_recalls mean_recall "
             "rank_edits recall_chance recalls simat_score top_k",
             "statistics.bootstrap": "interval intervals percentile_interval replicates",
             "statistics.correlation": "LineFit correlation_of fit_line",
-            "statistics.ranks": "RankStatistic auroc auroc_interval auroc_statistic rank_interval "
-            "rank_replicates",
-            "statistics.resampling": "clusters_of has_repeats",
+            "statistics.ranks": "RankStatistic auroc auroc_interval auroc_statistic "
+            "joint_rank_replicates rank_interval rank_replicates",
+            "statistics.resampling": "clusters_of has_repeats join_clusters",
             "statistics.shares": "FEWEST_UNITS clopper_pearson",
             "statistics.significance": "McNemar PairedDifference holm mcnemar paired_bootstrap",
             "statistics.statistic": "Statistic combine macro_mean mean_of minimum_of_means pad "
             "standard_deviation",
             "statistics.tiers": "maximal_groups significance_tiers",
+            "tie_thresholds": "calibrate_ties is_threshold_exact tie_threshold",
             "types": "BoolArray FloatArray IntArray Outcome",
         },
     )

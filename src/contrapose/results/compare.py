@@ -249,10 +249,9 @@ def compare(
             raise InputError(f"{name!r} cannot be compared; metrics here: {', '.join(known)}.")
         if name in ranked:
             first_rank, second_rank = our_ranks[name], their_ranks[name]
-            draws = [
-                metrics.rank_replicates(one, clusters=a.clusters, resamples=resamples, seed=seed)
-                for one in (first_rank, second_rank)
-            ]
+            draws = metrics.joint_rank_replicates(
+                [first_rank, second_rank], clusters=a.clusters, resamples=resamples, seed=seed
+            )
             changes[name] = compare_ranks(first_rank, second_rank, draws[0], draws[1])
             continue
         drawn = metrics.paired_bootstrap(

@@ -266,12 +266,10 @@ class _Draft:
         }
         if not ranked:
             return False
-        drawn = {
-            name: metrics.rank_replicates(
-                one, clusters=self.clusters, resamples=resamples, seed=seed
-            )
-            for name, one in ranked.items()
-        }
+        replicates = metrics.joint_rank_replicates(
+            list(ranked.values()), clusters=self.clusters, resamples=resamples, seed=seed
+        )
+        drawn = dict(zip(ranked, replicates, strict=True))
         for a, b in combinations(self.order, 2):
             change = compare_ranks(ranked[a], ranked[b], drawn[a], drawn[b])
             self.pairs[a, b] = describe_change(self.units, self.metric, change, change.p, 1.0)

@@ -87,8 +87,6 @@ def _pairwise_statistic(
     scores: FloatArray, ratings: FloatArray, clusters: IntArray | None
 ) -> RankStatistic:
     """Pairwise accuracy with ties calibrated on other clusters; on the same pairs with too few."""
-    if len(scores) > metrics.MOST_EXAMPLES:
-        return _undefined_statistic(len(scores))
     calibration = metrics.calibrate_ties(scores, ratings, clusters)
     if calibration is None:
         return _pairwise_same_statistic(scores, ratings, clusters)
@@ -98,18 +96,23 @@ def _pairwise_statistic(
 def _pairwise_same_statistic(
     scores: FloatArray, ratings: FloatArray, clusters: IntArray | None
 ) -> RankStatistic:
-    if not 2 <= len(scores) <= metrics.MOST_EXAMPLES:
+    if len(scores) < 2:
         return _undefined_statistic(len(scores))
     threshold, _ = metrics.tie_threshold(scores, ratings)
     return metrics.pairwise_statistic(scores, ratings, threshold)
 
 
 def _undefined_statistic(size: int) -> RankStatistic:
+    def undefined(totals: FloatArray) -> FloatArray:
+        return np.full(len(totals), np.nan)
+
     return RankStatistic(
         size,
-        lambda codes, units: lambda counts: np.full(len(counts), np.nan),
+        lambda codes, units: undefined,
         lambda units: 1,
         share=True,
+        linear=lambda: Statistic(np.ones((size, 1)), undefined),
+        projected=lambda units: True,
     )
 
 

@@ -7,13 +7,13 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from contrapose.metrics import clusters_of, has_repeats
+from contrapose.metrics import clusters_of, has_repeats, join_clusters
 from contrapose.metrics.statistics import resampling
 from contrapose.metrics.statistics.resampling import draw_counts, index_counts, poisson_counts
 
@@ -126,3 +126,18 @@ def test_a_resample_that_overshoots_is_drawn_again(monkeypatch: pytest.MonkeyPat
     counts = poisson_counts(np.random.default_rng(3), 2000, 200)
     assert (counts.sum(axis=1, dtype=np.int64) == 2000).all()
     assert counts.var() == pytest.approx(1, rel=0.02)
+
+
+@given(st.integers(0, 40), st.integers(1, 30), st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=50)
+def test_joined_clusters_are_those_of_shared_keys(k: int, size: int, seed: int) -> None:
+    codes = np.random.default_rng(seed).integers(0, size, (3, k))
+    for some in (codes, codes[:1], [codes[0], np.arange(k)]):
+        keys = [{(side, int(code[i])) for side, code in enumerate(some)} for i in range(k)]
+        assert join_clusters(list(some)).tolist() == clusters_of(keys).tolist()
+
+
+def test_a_long_chain_of_clusters_is_one() -> None:
+    pairs = np.arange(3_001)
+    order = np.random.default_rng(0).permutation(3_001)
+    assert not join_clusters([pairs[order] // 2, (pairs[order] + 1) // 2]).any()

@@ -13,6 +13,8 @@ from scipy import stats
 import contrapose as cp
 from contrapose.data import ImageRef
 from contrapose.errors import InputError
+from contrapose.metrics import ratings, tie_thresholds
+from contrapose.metrics.statistics import ranks
 
 
 def rows(size: int = 60, prompts: int = 20) -> dict[str, dict[str, Any]]:
@@ -127,3 +129,27 @@ def test_a_file_with_several_scores(file: Path) -> None:
         measure(file, "goof")
     with pytest.raises(InputError, match="60"):
         measure(file, "good", partial=False)
+
+
+def test_very_many_examples_have_every_metric(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above some numbers pairs are sampled and statistics are linear; both are set low here."""
+    before = measure(file, "good", resamples=2000).metrics
+    monkeypatch.setattr(tie_thresholds, "MOST_EXAMPLES", 10)
+    monkeypatch.setattr(tie_thresholds, "MOST_LEVELS", 5)
+    monkeypatch.setattr(tie_thresholds, "HELD_PAIRS", 100)
+    monkeypatch.setattr(tie_thresholds, "SAMPLED_PAIRS", 4096)
+    monkeypatch.setattr(ratings, "MOST_EXAMPLES", 10)
+    monkeypatch.setattr(ranks, "MANY_EXAMPLES", 10)
+    monkeypatch.setattr(ranks, "MOST_RESIDUAL", 1.0)
+    tie_thresholds._known.clear()
+    run = measure(file, "good", resamples=2000)
+    assert set(run.metrics) == set(before)
+    for name, value in run.metrics.items():
+        assert value.ci95 is not None
+        assert before[name].ci95 is not None
+        assert value.value == pytest.approx(before[name].value, abs=0.05)
+        assert value.ci95 == pytest.approx(before[name].ci95, abs=0.12)
+    assert any("a sample of these pairs" in note for note in run.results.notes)
+    compared = cp.compare(run, measure(file, "bad", resamples=2000), resamples=2000)
+    assert compared.metrics["kendall"].difference < 0
+    tie_thresholds._known.clear()

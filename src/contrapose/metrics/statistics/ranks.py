@@ -3,12 +3,20 @@
 The area under the ROC curve, rank correlations and shares of pairs depend on all examples at once.
 A resample is given by how often each unit (an example, or a cluster of examples) is drawn, and a
 `RankStatistic` computes its value from these counts.
+
+Of very many examples that is dear, and nearly linear: the statistic differs from its projection on
+single examples (Hájek, Asymptotic normality of simple linear rank statistics, 1968; of the AUROC,
+the placement values of DeLong, DeLong and Clarke-Pearson, 1988) by a share of about 1 / √units of a
+standard error. The projection is a function of totals, which is resampled as all others are. Where
+it is not known to be near, a few resamples are drawn in both ways, and it is used only if they
+differ by at most `MOST_RESIDUAL` standard errors (root mean square).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,19 +25,31 @@ from contrapose.errors import InputError
 from contrapose.metrics.statistics.bootstrap import (
     BLOCK,
     RESAMPLES,
+    joint_replicates,
     limit_resamples,
     map_blocks,
     percentile_interval,
 )
-from contrapose.metrics.statistics.resampling import cluster_codes, draw_counts
+from contrapose.metrics.statistics.limit import LIMIT_FROM
+from contrapose.metrics.statistics.resampling import cluster_codes, draw_counts, sum_units
 from contrapose.metrics.statistics.shares import (
     FEWEST_UNITS,
     NO_INTERVAL,
     clopper_pearson,
     effective_units,
 )
-from contrapose.metrics.statistics.statistic import divide
+from contrapose.metrics.statistics.statistic import Statistic, combine, divide
 from contrapose.metrics.types import BoolArray, FloatArray, IntArray, require_shape, widen
+
+MANY_EXAMPLES = 100_000
+"""Examples from which on a rank statistic is resampled by its projection, if that is near; as from
+`LIMIT_FROM` units on."""
+
+MOST_RESIDUAL = 0.05
+"""Difference from the projection up to which it is used, in standard errors."""
+
+TRIALS = 12
+"""Resamples on which it is compared with the statistic."""
 
 UnitFormula = Callable[[FloatArray], FloatArray]
 """From how often each unit is drawn (r, u), one row a resample, to values (r,)."""
@@ -45,6 +65,8 @@ class RankStatistic:
         work: from the number of units to what a resample costs, in draws of one unit.
         share: whether it is a share of examples or of pairs of them.
         chance: chance level; None where guessing has no meaning.
+        linear: its projection on single examples, of the same value; None where there is none.
+        projected: from the number of units to whether `bind` gives a projection, too.
     """
 
     examples: int
@@ -52,13 +74,18 @@ class RankStatistic:
     work: Callable[[int], int]
     share: bool = False
     chance: float | None = field(default=None, kw_only=True)
+    linear: Callable[[], Statistic] | None = field(default=None, kw_only=True)
+    projected: Callable[[int], bool] = field(default=lambda units: False, kw_only=True)
+    _known: list[float] = field(default_factory=list, init=False, repr=False)
 
     def value(self) -> float:
         """Value of the statistic; NaN where it is not defined."""
         if not self.examples:
             return float("nan")
-        formula = self.bind(np.zeros(self.examples, dtype=np.int64), 1)
-        return float(formula(np.ones((1, 1)))[0])
+        if not self._known:
+            formula = self.bind(np.zeros(self.examples, dtype=np.int64), 1)
+            self._known.append(float(formula(np.ones((1, 1)))[0]))
+        return self._known[0]
 
 
 def rank_replicates(
@@ -73,9 +100,35 @@ def rank_replicates(
     Statistics of the same number of examples and equal work get the same resamples. Arguments are
     those of `bootstrap.replicates`.
     """
-    codes, units = cluster_codes(clusters, statistic.examples)
+    return joint_rank_replicates([statistic], clusters=clusters, resamples=resamples, seed=seed)[0]
+
+
+def joint_rank_replicates(
+    statistics: Sequence[RankStatistic],
+    *,
+    clusters: IntArray | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> list[FloatArray]:
+    """Bootstrap replicates of rank statistics of the same examples, in the same resamples."""
+    codes, units = cluster_codes(clusters, statistics[0].examples)
     if units < FEWEST_UNITS:
-        return np.empty(0)
+        return [np.empty(0) for _ in statistics]
+    projections = [_find_projection(one, codes, units, seed) for one in statistics]
+    linear = [projection for projection in projections if projection is not None]
+    if len(linear) == len(statistics):
+        drawn = joint_replicates(linear, clusters=codes, resamples=resamples, seed=seed)
+        return [
+            np.clip(values, 0.0 if one.share else -1.0, 1.0)
+            for one, values in zip(statistics, drawn, strict=True)
+        ]
+    return [_draw_ranks(one, codes, units, resamples, seed) for one in statistics]
+
+
+def _draw_ranks(
+    statistic: RankStatistic, codes: IntArray | None, units: int, resamples: int, seed: int
+) -> FloatArray:
+    """Replicates from how often each unit is drawn."""
     formula = statistic.bind(np.arange(units) if codes is None else codes, units)
     work = max(1, statistic.work(units))
     blocks = map_blocks(
@@ -85,6 +138,29 @@ def rank_replicates(
         seed=seed,
     )
     return np.concatenate(blocks)
+
+
+def _find_projection(
+    statistic: RankStatistic, codes: IntArray | None, units: int, seed: int
+) -> Statistic | None:
+    """Projection of a statistic of very many examples; None where it is not used."""
+    if statistic.linear is None or not (units >= LIMIT_FROM or statistic.examples >= MANY_EXAMPLES):
+        return None
+    linear = statistic.linear()
+    if statistic.projected(units):
+        return linear
+    formula = statistic.bind(np.arange(units) if codes is None else codes, units)
+    (summed,) = sum_units([linear], codes)
+
+    def draw(rng: np.random.Generator, rows: int) -> FloatArray:
+        counts = draw_counts(rng, units, rows).astype(np.float64)
+        return np.stack([formula(counts), linear.formula(counts @ summed.columns)])
+
+    rows = BLOCK // max(1, statistic.work(units))
+    blocks = map_blocks(draw, rows=rows, resamples=TRIALS, seed=seed)
+    exact, projected = np.concatenate(blocks, axis=1)
+    residual = float(np.sqrt(np.mean((exact - projected) ** 2)))
+    return linear if residual <= MOST_RESIDUAL * float(projected.std()) else None
 
 
 def rank_interval(
@@ -117,12 +193,22 @@ def rank_interval(
 
 def lift(statistic: RankStatistic, members: IntArray, examples: int) -> RankStatistic:
     """Statistic of some examples as one of all of them; the others do not count."""
+    project = statistic.linear
+
+    def linear(project: Callable[[], Statistic]) -> Statistic:
+        inner = project()
+        columns = np.zeros((inner.columns.shape[1], examples))
+        columns[:, members] = inner.columns.T
+        return Statistic(columns.T, inner.formula)
+
     return RankStatistic(
         examples,
         lambda codes, units: statistic.bind(codes[members], units),
         statistic.work,
         statistic.share,
         chance=statistic.chance,
+        linear=None if project is None else partial(linear, project),
+        projected=statistic.projected,
     )
 
 
@@ -135,6 +221,9 @@ def mean_of_ranks(statistics: Sequence[RankStatistic]) -> RankStatistic:
     if not statistics:
         raise InputError("a mean of statistics needs at least one.")
     levels = [one.chance for one in statistics if one.chance is not None]
+    linear = [one.linear for one in statistics if one.linear is not None]
+    if len(linear) < len(statistics):
+        linear = []
 
     def bind(codes: IntArray, units: int) -> UnitFormula:
         formulas = [one.bind(codes, units) for one in statistics]
@@ -150,6 +239,8 @@ def mean_of_ranks(statistics: Sequence[RankStatistic]) -> RankStatistic:
         lambda units: sum(one.work(units) for one in statistics),
         all(one.share for one in statistics),
         chance=float(np.mean(levels)) if len(levels) == len(statistics) else None,
+        linear=(lambda: combine([one() for one in linear])) if linear else None,
+        projected=lambda units: all(one.projected(units) for one in statistics),
     )
 
 
@@ -178,7 +269,12 @@ def auroc_statistic(
         return lambda counts: _mean_area(bound, counts)
 
     return RankStatistic(
-        len(pairs), bind, lambda units: AUROC_WORK * len(pairs), True, chance=chance
+        len(pairs),
+        bind,
+        lambda units: AUROC_WORK * len(pairs),
+        True,
+        chance=chance,
+        linear=(lambda: combine([part.linear(len(pairs)) for part in parts])) if parts else None,
     )
 
 
@@ -253,6 +349,30 @@ class _GroupRanks:
             return divide(np.einsum("rc,rc->r", counted, beaten), weight)
 
         return area
+
+    def linear(self, examples: int) -> Statistic:
+        """Projection of the area: the mean placement of captions and that of foils, less the area.
+
+        Args:
+            examples: number of all examples.
+        """
+        captions, foils = len(self._captions), len(self._foils)
+        columns = np.zeros((4, examples))
+        columns[0, self._captions] = (self._below + self._not_above) / (2 * max(1, foils))
+        columns[1, self._captions] = 1.0
+        rank = np.arange(foils)
+        beaten_by = 2 * captions - sum(
+            np.searchsorted(stops, rank, side="right") for stops in (self._below, self._not_above)
+        )
+        columns[2, self._foils] = beaten_by / (2 * max(1, captions))
+        columns[3, self._foils] = 1.0
+        area = float(columns[0].sum()) / max(1, captions)
+
+        def formula(totals: FloatArray) -> FloatArray:
+            placed, beaten = divide(totals[:, (0, 2)], totals[:, (1, 3)]).T
+            return np.asarray(placed + beaten - area)
+
+        return Statistic(columns.T, formula)
 
 
 def _mean_area(parts: Sequence[UnitFormula], counts: FloatArray) -> FloatArray:

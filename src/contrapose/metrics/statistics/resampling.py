@@ -62,6 +62,38 @@ def clusters_of(keys: Sequence[Iterable[Hashable]]) -> IntArray:
     return np.asarray(codes)
 
 
+def join_clusters(codes: Sequence[IntArray]) -> IntArray:
+    """Join clusters: examples that share any of several codes, directly or through others.
+
+    As `clusters_of`, of integer codes, by array operations: roots are hooked to the least root of
+    each group, and paths are halved, until nothing changes.
+
+    Args:
+        codes: arrays (k,) of codes ≥ 0, at least one.
+    """
+    size = len(codes[0])
+    groups = []
+    for array in codes:
+        code, count = renumber(np.asarray(array), int(np.max(array, initial=-1)) + 1)
+        if count == size:  # all apart
+            continue
+        order = np.argsort(code, kind="stable")
+        sizes = np.bincount(code, minlength=count)
+        starts = np.cumsum(sizes) - sizes
+        groups.append((code, order, starts))
+    roots: IntArray = np.arange(size)
+    while groups:
+        before = roots.copy()
+        for code, order, starts in groups:
+            least = np.minimum.reduceat(roots[order], starts)
+            np.minimum.at(roots, roots.copy(), least[code])
+            while not np.array_equal(above := roots[roots], roots):
+                roots = above
+        if np.array_equal(roots, before):
+            break
+    return np.asarray(np.unique(roots, return_inverse=True)[1].reshape(-1))
+
+
 def has_repeats(codes: IntArray) -> bool:
     """Whether any cluster holds more than one example."""
     return bool(codes.size) and bool(np.unique(codes).size < codes.size)

@@ -7,12 +7,13 @@ from typing import Literal
 import numpy as np
 
 from contrapose import metrics
+from contrapose.arrays import find_distinct
 from contrapose.metrics import (
     BoolArray,
     FloatArray,
     IntArray,
     chance_levels,
-    clusters_of,
+    join_clusters,
     pair_wins,
 )
 from contrapose.results.measures import Measure
@@ -57,11 +58,13 @@ def caption_debiasing(metric: str) -> Debiasing:
 
 def prompt_clusters(frame: Frame) -> IntArray:
     """Clusters of examples that share an image or a prompt: the tag `prompt`, else the caption."""
-    prompts = frame.tags.get("prompt", frame.texts or ("",) * len(frame))
-    return clusters_of(
-        [
-            {("prompt", prompt) if prompt else ("example", i)}
-            | ({("cluster", int(frame.clusters[i]))} if frame.clusters is not None else set())
-            for i, prompt in enumerate(prompts)
-        ]
-    )
+    named = frame.tags.get("prompt")
+    if named is None and frame.texts:
+        # Texts themselves are faster to tell apart than tuples of one.
+        prompts = [texts[0] if len(texts) == 1 else texts for texts in frame.texts]
+        distinct, codes = find_distinct(prompts)
+    else:
+        distinct, codes = find_distinct(named or ("",) * len(frame))
+        unknown = np.array([not prompt for prompt in distinct], dtype=np.bool_)[codes]
+        codes = np.where(unknown, len(distinct) + np.arange(len(codes)), codes)
+    return join_clusters([codes] if frame.clusters is None else [codes, frame.clusters])

@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from contrapose import metrics
+from contrapose.arrays import find_distinct
 from contrapose.data.examples import RATING
 from contrapose.errors import InputError, option
 from contrapose.files import parse_count
@@ -58,8 +59,6 @@ def _measure(question: MeasureInput) -> ShapeMeasures:
     constant = [name for name, values in (("score", scores), (RATING, ratings)) if _alike(values)]
     if constant:
         notes.append(f"every {constant[0]} is the same, so that correlations are not defined")
-    elif len(frame) > metrics.MOST_EXAMPLES:
-        notes.append(f"pairs of more than {metrics.MOST_EXAMPLES:,} examples are not compared")
     else:
         notes += _note_ties(scores, ratings, clusters, official=official)
     units = (frame.ids, frame.tags, clusters)
@@ -78,15 +77,20 @@ def _read_ratings(frame: Frame, benchmark: str) -> FloatArray:
             f"{benchmark} needs the ratings: pass {option('root', 'DIR')}, or a score file that "
             "has them."
         )
-    ratings = []
-    for name, value in zip(frame.ids, values, strict=True):
-        try:
-            ratings.append(float(str(value)))
-        except ValueError:
-            ratings.append(math.nan)
-        if not math.isfinite(ratings[-1]):
-            raise InputError(f"example {name}: the rating {str(value)!r} is not a number.")
-    return np.array(ratings)
+    distinct, index = find_distinct(values)
+    numbers = np.array([_parse_rating(str(value)) for value in distinct])
+    bad = ~np.isfinite(numbers)[index]
+    if bad.any():
+        i = int(bad.argmax())
+        raise InputError(f"example {frame.ids[i]}: the rating {str(values[i])!r} is not a number.")
+    return np.asarray(numbers[index])
+
+
+def _parse_rating(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def _alike(values: FloatArray) -> bool:
@@ -120,7 +124,8 @@ def _note_ties(
     if len(scores) < 2:
         return []
     threshold, accuracy = metrics.tie_threshold(scores, ratings)
-    same = f"ε = {threshold:.4g}, chosen on these same pairs"
+    pairs = "these same pairs" if metrics.is_threshold_exact(scores) else "a sample of these pairs"
+    same = f"ε = {threshold:.4g}, chosen on {pairs}"
     calibration = None if official else metrics.calibrate_ties(scores, ratings, clusters)
     if calibration is None:
         return [f"pairwise accuracy: scores that differ by at most ε are tied; {same}"]
