@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import resource
 import subprocess
@@ -32,6 +33,8 @@ import numpy as np
 
 from contrapose.arrays import Ragged
 from contrapose.data import ImageRef
+from contrapose.data.example_columns import RefColumn
+from contrapose.data.text_columns import TextColumn
 from contrapose.engine import AnswerStore
 from contrapose.engine.batch_cuts import cut_batches, sort_pairs
 from contrapose.engine.pair_index import PairIds, pack_ids
@@ -167,7 +170,7 @@ Timer = Callable[[str], None]
 def plan_grid(pairs: int, _folder: Path, timer: Timer) -> None:
     """Plan every pair of √p images with √p captions."""
     side = round(pairs**0.5)
-    refs = [ImageRef(str(i), source=MadeImage(str(i))) for i in range(side)]  # type: ignore[arg-type]
+    refs = [made_image(str(i)) for i in range(side)]
     texts = [caption(j) for j in range(side)]
     plan = plan_cells(refs, texts, np.stack(np.divmod(np.arange(side * side), side), axis=1))
     timer("plan")
@@ -176,16 +179,37 @@ def plan_grid(pairs: int, _folder: Path, timer: Timer) -> None:
 
 def plan_pairs(pairs: int, _folder: Path, timer: Timer) -> None:
     """Plan pairs with a caption each, five for each image."""
-    refs = [
-        ImageRef(str(i), source=MadeImage(str(i)))  # type: ignore[arg-type]
-        for i in range(-(-pairs // CAPTIONS_PER_IMAGE))
-    ]
-    texts = [caption(j) for j in range(pairs)]
-    numbers = np.arange(pairs)
+    refs = RefColumn(text_column(-(-pairs // CAPTIONS_PER_IMAGE), str), made_image)
+    texts = text_column(pairs, caption)
+    cells = np.empty((pairs, 2), dtype=np.int64)
+    cells[:, 1] = np.arange(pairs)
+    np.floor_divide(cells[:, 1], CAPTIONS_PER_IMAGE, out=cells[:, 0])
     timer("make the input")
-    plan = plan_cells(refs, texts, np.stack([numbers // CAPTIONS_PER_IMAGE, numbers], axis=1))
+    plan = plan_cells(refs, texts, cells)
     timer("plan")
+    del cells
     cut_plan(plan, timer)
+
+
+def made_image(name: str) -> ImageRef:
+    return ImageRef(name, source=MadeImage(name))  # type: ignore[arg-type]
+
+
+def text_column(count: int, text: Callable[[int], str]) -> TextColumn:
+    """Make a column of texts, a block at a time: as a reader of files gives them."""
+    blocks, sizes = [], []
+    for start in range(0, count, BLOCK):
+        block = TextColumn.of(list(map(text, range(start, min(start + BLOCK, count)))))
+        blocks.append(bytes(block.data))
+        sizes.append(block.sizes)
+    offsets = np.zeros(count + 1, dtype=np.int64)
+    np.cumsum(np.concatenate(sizes), out=offsets[1:])
+    data = bytearray(int(offsets[-1]))
+    end = len(data)
+    while blocks:
+        data[end - len(blocks[-1]) : end] = blocks[-1]
+        end -= len(blocks.pop())
+    return TextColumn(data, offsets)
 
 
 def cut_plan(plan: ScoringPlan, timer: Timer) -> None:
@@ -422,15 +446,20 @@ def resident_bytes(pid: int) -> int:
     return int(pages) * resource.getpagesize()
 
 
+def processor_seconds() -> float:
+    """Seconds of this process, and of those that it waited for."""
+    return sum(os.times()[:4])
+
+
 def run_step(name: str, size: int, store: str) -> None:
     """Run one step in this process; print its phases, seconds and peak memory as JSON."""
-    start = time.process_time()
+    start = processor_seconds()
 
     def timer(phase: str) -> None:
         nonlocal start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        print(json.dumps([phase, time.process_time() - start, peak]), flush=True)
-        start = time.process_time()
+        print(json.dumps([phase, processor_seconds() - start, peak]), flush=True)
+        start = processor_seconds()
 
     STEPS[name](size, Path(store), timer)
 

@@ -18,6 +18,7 @@ from contrapose.data.text_columns import TextColumn
 from contrapose.engine import plan_examples
 from contrapose.errors import InputError
 from contrapose.evaluation.selection import select
+from contrapose.report.explorer.table import ExampleTable, RowKeys
 from contrapose.scores import build_frame
 
 RECORDS = [
@@ -110,6 +111,13 @@ def test_a_run_is_that_of_a_list(file: Path, columns: ExampleColumns, tmp_path: 
     memory = in_memory_benchmark(listed, str(file), family)
     runs = [cp.evaluate(brightness, on=on, resamples=100) for on in (str(file), memory)]
     assert runs[0].results.metrics == runs[1].results.metrics  # type: ignore[union-attr]
+    one_table, other_table = (ExampleTable([run.record]) for run in runs)  # type: ignore[union-attr]
+    assert isinstance(one_table.keys, RowKeys)
+    assert list(one_table.keys) == list(other_table.keys)
+    assert one_table.keys[1:] == list(other_table.keys)[1:]
+    assert one_table.describe() == other_table.describe()
+    for row in range(len(listed)):
+        assert one_table.row(row) == other_table.row(row)
     for i, run in enumerate(runs):
         run.save(tmp_path / str(i))
     for name in ("scores", "examples"):

@@ -6,9 +6,11 @@ import tracemalloc
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contrapose.engine import batch_cuts
 from contrapose.engine.batch_cuts import cut_batches, pack_missing, sort_pairs
 
 sizes = st.integers(1, 9)
@@ -113,3 +115,10 @@ def test_sorting_takes_few_bytes_a_pair() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 32 * count
+
+
+def test_groups_are_cut_alike_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = np.random.default_rng(0).integers(0, 3, 200).cumsum()
+    expected = [batch.tolist() for batch in cut_batches(groups, 7)]
+    monkeypatch.setattr(batch_cuts, "GROUPS_PER_BLOCK", 3)
+    assert [batch.tolist() for batch in cut_batches(groups, 7)] == expected

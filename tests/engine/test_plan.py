@@ -6,11 +6,14 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from contrapose.data import Example, ImageRef, find_benchmark
 from contrapose.data.cards import Benchmark
+from contrapose.data.example_columns import RefColumn
+from contrapose.data.text_columns import ContentIds, TextColumn
 from contrapose.engine import (
     AnswerStore,
     ScoringContext,
@@ -18,6 +21,7 @@ from contrapose.engine import (
     score_example_parts,
     score_examples,
 )
+from contrapose.engine import plan as module
 from contrapose.files import StrictProblems
 from tests.fakes import Fake, Patch, seen
 
@@ -91,3 +95,38 @@ def test_two_benchmarks_and_a_second_run_share_scores(
 
 def plan_pairs(examples: list[Example]) -> list[tuple[str, str]]:
     return [(e.images[0].key, text) for e in examples for text in e.texts]
+
+
+def test_a_column_of_images_is_planned_as_a_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, shade in (("a", 1), ("b", 2), ("c", 1), ("d", 3), ("e", 1)):
+        Image.new("RGB", (4, 4), (shade, 0, 0)).save(tmp_path / f"{name}.png")
+    monkeypatch.setattr(module, "IMAGES_PER_BLOCK", 2)
+    texts = TextColumn.of(["x", "y", "x"])
+    pairs = np.array([[i, j] for i in range(5) for j in range(3)])
+
+    def compare(names: list[str]) -> None:
+        column = RefColumn(
+            TextColumn.of(names), lambda name: ImageRef(name, tmp_path / f"{name}.png")
+        )
+        plan = module.plan_cells(column, texts, pairs)
+        same = module.plan_cells(list(column), list(texts), pairs)
+        for field in ("images", "image_ids", "texts", "text_ids"):
+            assert list(getattr(plan, field)) == list(getattr(same, field))
+        assert np.array_equal(plan.pairs, same.pairs)
+        assert np.array_equal(plan.pair_index, same.pair_index)
+        assert plan.unreadable == same.unreadable
+        assert isinstance(plan.image_ids, ContentIds) != bool(plan.unreadable)
+
+    compare(["a", "b", "c", "d", "e"])
+    compare(["a", "b", "c", "d", "missing"])
+
+
+def test_made_images_of_a_column() -> None:
+    column = RefColumn(
+        TextColumn.of(["1", "2", "01"]), lambda name: ImageRef(name, source=Patch((int(name),) * 3))
+    )
+    images = module.distinct_images(column)
+    assert [ref.key for ref in images.refs] == ["1", "2"]
+    assert images.index.tolist() == [0, 1, 0]

@@ -7,7 +7,7 @@ are computed at once. An `Example` is built only when somebody reads it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -134,6 +134,39 @@ class ExampleColumns(Sequence[Example]):
             match_index=match_index,
             tags={name: values for name, values in tags.items() if any(values)},
         )
+
+
+class RefColumn(Sequence[ImageRef]):
+    """Sequence of distinct images, none a video, of which each reference is built when it is read.
+
+    Attributes:
+        names: of the images.
+        build: builds the reference of an image from its name.
+    """
+
+    def __init__(self, names: TextColumn, build: Callable[[str], ImageRef]):
+        self.names, self.build = names, build
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, index: int) -> ImageRef: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[ImageRef]: ...
+
+    def __getitem__(self, index: int | slice) -> ImageRef | list[ImageRef]:
+        if isinstance(index, slice):
+            return list(map(self.build, self.names[index]))
+        return self.build(self.names[index])
+
+    def __iter__(self) -> Iterator[ImageRef]:
+        return map(self.build, self.names)
+
+    def take(self, positions: Positions) -> RefColumn:
+        """Select images in this order."""
+        return RefColumn(self.names.take(positions), self.build)
 
 
 class ExampleMap(Mapping[str, Example]):

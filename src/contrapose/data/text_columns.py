@@ -87,6 +87,23 @@ class ContentIds(Sequence[str]):
         """Select ids in this order."""
         return ContentIds(self.words[positions])
 
+    def find_distinct(self) -> tuple[Positions | None, Positions]:
+        """Where each distinct id appears first, None where all are distinct; and which each is."""
+        words = self.words
+        ordered = np.sort(words[:, 0])
+        if not (ordered[1:] == ordered[:-1]).any():
+            return None, np.arange(len(self))
+        del ordered
+        keys = words[:, 0] ^ (words[:, 1] * np.uint64(0x9E3779B97F4A7C15))
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        if (words != words[first[inverse]]).any():  # another id has the same key
+            index = find_distinct(self[:])[1].astype(np.int64)
+            return np.unique(index, return_index=True)[1], index
+        order = np.argsort(first, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        return first[order], rank[inverse]
+
 
 class TextColumn(Sequence[str]):
     """Sequence of texts, stored as UTF-8 bytes end to end.
@@ -217,20 +234,8 @@ class TextColumn(Sequence[str]):
 
         Texts are compared by their ids, as the store compares them.
         """
-        words = self.ids.words
-        ordered = np.sort(words[:, 0])
-        if not (ordered[1:] == ordered[:-1]).any():
-            return self, np.arange(len(self))
-        del ordered
-        keys = words[:, 0] ^ (words[:, 1] * np.uint64(0x9E3779B97F4A7C15))
-        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        if (words != words[first[inverse]]).any():  # another id has the same key
-            distinct, index = find_distinct(self.values)
-            return TextColumn.of(distinct), index.astype(np.int64)
-        order = np.argsort(first, kind="stable")
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        return self.take(first[order]), rank[inverse]
+        first, index = self.ids.find_distinct()
+        return self if first is None else self.take(first), index
 
 
 class TextRows(Sequence[tuple[str, ...]]):

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from contrapose.data.example_columns import distinct_refs
+from contrapose.data.example_columns import RefColumn, distinct_refs
 from contrapose.data.examples import Example
 from contrapose.data.images import ImageRef
 from contrapose.errors import InputError, option
@@ -231,6 +231,8 @@ def has_videos(examples: Iterable[Example]) -> bool:
 
 def has_video_images(images: Iterable[ImageRef]) -> bool:
     """Whether one of the images is a video."""
+    if isinstance(images, RefColumn):
+        return False
     return any(isinstance(ref.source, VideoClip) for ref in images)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 
 from contrapose.metrics import BoolArray, IntArray
+
+GROUPS_PER_BLOCK = 1 << 18
+"""Groups whose ends are Python numbers at a time."""
 
 
 def sort_pairs(pairs: IntArray, lengths: IntArray) -> IntArray:
@@ -35,6 +38,8 @@ def sort_pairs(pairs: IntArray, lengths: IntArray) -> IntArray:
     key -= lengths[text]
     key *= len(lengths)
     key += text
+    if (key[1:] >= key[:-1]).all():
+        return np.arange(len(key))
     return np.argsort(key, kind="stable")
 
 
@@ -48,10 +53,13 @@ def cut_batches(groups: IntArray, size: int) -> list[IntArray]:
     Returns:
         Positions in the list, batch by batch. Two successive batches hold more than `size`.
     """
-    ends = [*(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
+    ends = np.append(np.flatnonzero(groups[1:] != groups[:-1]) + 1, len(groups))
+    blocks = (
+        ends[k : k + GROUPS_PER_BLOCK].tolist() for k in range(0, len(ends), GROUPS_PER_BLOCK)
+    )
     cuts = [0]
     start = last = 0  # where the batch begins, and the end of the last group that fits in it
-    for end in ends:
+    for end in chain.from_iterable(blocks):
         if end - start > size and last > start:
             cuts.append(last)
             start = last

@@ -17,9 +17,9 @@ import numpy as np
 
 from contrapose.arrays import find_distinct
 from contrapose.data import Example, ImageRef, content_id, open_images, text_id
-from contrapose.data.example_columns import ExampleColumns
+from contrapose.data.example_columns import ExampleColumns, RefColumn
 from contrapose.data.images import IMAGE_WORKERS
-from contrapose.data.text_columns import TextColumn
+from contrapose.data.text_columns import ContentIds, TextColumn
 from contrapose.errors import InputError, option
 from contrapose.metrics import IntArray
 from contrapose.models import TokenCounter
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 FILES_PER_TASK = 32
 """Files that one thread reads in one task."""
+
+IMAGES_PER_BLOCK = 1 << 16
+"""Images of a column that are objects at a time."""
 
 QUICK_FILE = 1e-4
 """Seconds that a file takes which no other thread need read."""
@@ -77,14 +80,19 @@ class DistinctImages:
         unreadable: images that cannot be read, by id.
     """
 
-    refs: list[ImageRef]
-    ids: list[str]
+    refs: Sequence[ImageRef]
+    ids: Sequence[str]
     index: IntArray
     unreadable: Mapping[str, Skip]
 
 
 def distinct_images(refs: Sequence[ImageRef]) -> DistinctImages:
     """Find the distinct images by content; unreadable ones are recorded as skips."""
+    if isinstance(refs, RefColumn):
+        columns = _distinct_columns(refs)
+        if columns is not None:
+            return columns
+        refs = list(refs)
     unique, unique_of = find_distinct(refs)
     files = [i for i, ref in enumerate(unique) if ref.source is None]
     of_file = dict(zip(files, _hash_files([unique[i] for i in files]), strict=True))
@@ -102,6 +110,24 @@ def distinct_images(refs: Sequence[ImageRef]) -> DistinctImages:
             kept.append(ref)
         content[i] = position[name]
     return DistinctImages(kept, list(position), content[unique_of], unreadable)
+
+
+def _distinct_columns(refs: RefColumn) -> DistinctImages | None:
+    """Distinct images of a column, without an object for each; None where some are unreadable."""
+    blocks = []
+    for start in range(0, len(refs), IMAGES_PER_BLOCK):
+        some = refs[start : start + IMAGES_PER_BLOCK]
+        made = any(ref.source is not None for ref in some)
+        names = _content_ids(some) if made else _hash_files(some)
+        digests = [name for name in names if isinstance(name, str)]
+        if len(digests) < len(names):
+            return None
+        blocks.append(bytes.fromhex("".join(digests)))
+    ids = ContentIds(np.frombuffer(b"".join(blocks), np.uint64).reshape(-1, 2))
+    first, index = ids.find_distinct()
+    if first is None:
+        return DistinctImages(refs, ids, index, {})
+    return DistinctImages(refs.take(first), ids.take(first), index, {})
 
 
 def _hash_files(refs: Sequence[ImageRef]) -> list[str | Skip]:
@@ -159,7 +185,10 @@ def plan_cells(refs: Sequence[ImageRef], texts: Sequence[str], pairs: IntArray) 
     """Plan the scores of (p, 2) pairs of images and captions; the pair index is (p,)."""
     images = distinct_images(refs)
     captions, text_index = _distinct_texts(texts)
-    cells = images.index[pairs[:, 0]] * len(captions) + text_index[pairs[:, 1]]
+    cells = images.index[pairs[:, 0]]
+    cells *= len(captions)
+    cells += pairs[:, 1] if captions is texts else text_index[pairs[:, 1]]
+    del text_index
     return _build_plan(images, captions, cells)
 
 
@@ -182,23 +211,32 @@ def _content_id_or_skip(ref: ImageRef) -> str | Skip:
 def _build_plan(images: DistinctImages, captions: Sequence[str], cells: IntArray) -> ScoringPlan:
     """Number the distinct cells in order of first appearance."""
     present = cells >= 0
-    codes = cells[present]
-    pair_index = np.full(cells.shape, -1, dtype=np.int64)
-    if _increases(codes) or _increases(codes % max(len(captions), 1)):  # no pair occurs twice
-        pair_index[present] = np.arange(len(codes))
+    everywhere = bool(present.all())  # few arrays are made of a hundred million cells
+    codes = cells.reshape(-1) if everywhere else cells[present]
+    width = max(len(captions), 1)
+    if _increases(codes) or _increases(codes % width):  # no pair occurs twice
+        if everywhere:
+            pair_index = np.arange(len(codes)).reshape(cells.shape)
+        else:
+            pair_index = np.full(cells.shape, -1, dtype=np.int64)
+            pair_index[present] = np.arange(len(codes))
     else:
+        pair_index = np.full(cells.shape, -1, dtype=np.int64)
         distinct, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
         order = np.argsort(first, kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         pair_index[present] = rank[inverse]
         codes = distinct[order]
+    pairs = np.empty((len(codes), 2), dtype=np.int64)
+    np.floor_divide(codes, width, out=pairs[:, 0])
+    np.remainder(codes, width, out=pairs[:, 1])
     return ScoringPlan(
-        images=tuple(images.refs),
-        image_ids=tuple(images.ids),
+        images=images.refs,
+        image_ids=images.ids,
         texts=captions,
         text_ids=compute_text_ids(captions),
-        pairs=np.stack(np.divmod(codes, max(len(captions), 1)), axis=1),
+        pairs=pairs,
         pair_index=pair_index,
         unreadable=images.unreadable,
     )

@@ -118,7 +118,7 @@ def load_prior_folder(prior: FolderImages) -> tuple[list[ImageRef], list[str]]:
     if images.unreadable:
         first = next(iter(images.unreadable.values()))
         raise InputError(f"the prior cannot be made: {first.detail}.")
-    return images.refs, images.ids
+    return list(images.refs), list(images.ids)
 
 
 def noise_key_suffix(noise: NoiseImages, model: object) -> str:

@@ -241,7 +241,7 @@ def describe_videos(
     choose = choose_chat_form if chat else choose_form
     clips = [
         choose(model, ref.source)
-        for ref in chain(*map(distinct_refs, parts), images)
+        for ref in chain(*map(distinct_refs, filter(has_videos, parts)), images)
         if isinstance(ref.source, VideoClip)
     ]
     if not clips:

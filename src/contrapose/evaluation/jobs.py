@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from contrapose.data import DEV, Benchmark, Card, ComposedSet, EditSet, Gallery, ImageRef
 from contrapose.data.example_columns import ExampleColumns, distinct_refs
-from contrapose.data.video_clips import VideoClip, has_videos
+from contrapose.data.video_clips import VideoClip, has_video_images, has_videos
 from contrapose.engine import (
     ALL_EDIT_SCORES,
     EDIT_SCORES,
@@ -101,7 +101,7 @@ def count_work(selection: Selection, score: str) -> dict[str, int] | None:
     pairs = 0
     for _, data in selection.parts.values():
         some, words = _list_inputs(data)
-        if any(isinstance(ref.source, VideoClip) for ref in some):
+        if has_video_images(some):
             return None
         if isinstance(data, list):
             pairs += sum(len(one.images) * len(one.texts) for one in data)
@@ -111,7 +111,8 @@ def count_work(selection: Selection, score: str) -> dict[str, int] | None:
             if len(selection.parts) == 1:
                 return None
             continue  # such parts of a suite are asked with vectors alone
-        images.update(some)
+        if score.startswith("itc"):
+            images.update(some)
         if score == "blind" or score.startswith("itc"):
             texts.update(words)
     if score.startswith("itc"):

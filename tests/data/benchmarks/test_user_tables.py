@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contrapose.data import Example
-from contrapose.data.benchmarks import user_file
+from contrapose.data.benchmarks import user_file, user_tables
 from contrapose.data.benchmarks.user_file import PlainReader
 from contrapose.data.benchmarks.user_tables import read_table_columns
-from contrapose.data.example_columns import ExampleColumns
+from contrapose.data.example_columns import ExampleColumns, RefColumn
+from contrapose.data.video_clips import has_videos
 from contrapose.errors import ContraposeError
 from contrapose.files import MalformedError, ProblemList
 from contrapose.files.regular_tables import IrregularError
@@ -146,3 +147,18 @@ def test_changed_bytes_never_change_an_example(
     columns = read_by_arrow(path)
     if columns is not None:
         assert (list(columns), []) == read_carefully(path)
+
+
+def test_very_many_images_are_no_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, "pairs")
+    listed = read_by_arrow(path)
+    monkeypatch.setattr(user_tables, "MANY_IMAGES", 1)
+    columns = read_by_arrow(path)
+    assert listed is not None
+    assert columns is not None
+    assert isinstance(columns.refs, RefColumn)
+    assert list(columns) == list(listed)
+    assert columns.refs[:] == list(listed.refs)
+    assert not has_videos(columns)
+    path.write_text(path.read_text(encoding="utf-8").replace("a.png", "a.mp4"), encoding="utf-8")
+    assert read_by_arrow(path) is None

@@ -90,10 +90,13 @@ class PlainReader:
         if ref is None:
             if not isinstance(name, str):
                 raise MalformedError("an image path is no text.")
-            path = safe_join(self.root, name)
-            ref = VideoRef(path, key=name) if is_video_name(name) else ImageRef(name, path)
-            self._images[name] = ref
+            ref = self._images[name] = self.build_image(name)
         return ref
+
+    def build_image(self, name: str) -> ImageRef:
+        """Build the reference of an image anew, as `image` does once for each name."""
+        path = safe_join(self.root, name)
+        return VideoRef(path, key=name) if is_video_name(name) else ImageRef(name, path)
 
     def _refs(self, names: list[str]) -> tuple[ImageRef, ...]:
         if len(names) == 1:
@@ -200,7 +203,7 @@ def _read_examples(
     from contrapose.data.benchmarks.user_pairs import split_negatives
 
     stored = _find_image_columns(path)
-    columns = None if stored[0] else read_columns(path, PlainReader(root).image)
+    columns = None if stored[0] else read_columns(path, PlainReader(root).build_image)
     if columns is not None:
         return columns
     records = (

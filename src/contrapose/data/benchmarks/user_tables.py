@@ -17,6 +17,7 @@ from contrapose.data.benchmarks.user_videos import SPAN_FIELDS
 from contrapose.data.example_columns import (
     ExampleColumns,
     Positions,
+    RefColumn,
     first_appearances,
     number_by_appearance,
     row_starts,
@@ -37,6 +38,9 @@ MAX_CELLS = 62
 
 LABELS = {"true": True, "false": False, "1": True, "0": False}
 """Words of the field `label`."""
+
+MANY_IMAGES = 1 << 20
+"""Images up to which each is an object; it takes half a kilobyte."""
 
 BoolCells = NDArray[np.bool_]
 
@@ -81,7 +85,7 @@ def _build(table: Table, image: Callable[[str], ImageRef]) -> ExampleColumns:
     names, image_starts = _read_lists(table, "images", "image")
     _require_words(texts)
     images = names.to_arrow().dictionary_encode()
-    refs = [image(name) for name in TextColumn.from_arrow(images.dictionary)]
+    refs = _read_refs(TextColumn.from_arrow(images.dictionary), image)
     require(not spans or not any(isinstance(ref, VideoRef) for ref in refs))
     sizes = np.diff(image_starts), np.diff(text_starts)
     require(min(map(np.min, sizes)) > 0)
@@ -97,6 +101,15 @@ def _build(table: Table, image: Callable[[str], ImageRef]) -> ExampleColumns:
         match_index=index,
         tags=_read_tags(table),
     )
+
+
+def _read_refs(names: TextColumn, image: Callable[[str], ImageRef]) -> Sequence[ImageRef]:
+    """References of images; very many are built only when they are read."""
+    if len(names) <= MANY_IMAGES:
+        return [image(name) for name in names]
+    for name in names:  # raises a `MalformedError` where a name is refused
+        require(not isinstance(image(name), VideoRef))
+    return RefColumn(names, image)
 
 
 def _numbers(array: Any) -> Any:
