@@ -319,8 +319,9 @@ def calibrate_ties(
         thresholds = choose(values, people, fold, rng)
         return None if thresholds is None else TieCalibration(fold, thresholds)
 
-    known = (values, people) if codes is None else (values, people, codes)
-    return _remember(f"apart {seed}", calibrate, *known)
+    return _remember(
+        f"apart {seed}", calibrate, values, people, *([] if codes is None else [codes])
+    )
 
 
 def _calibrate_all(
