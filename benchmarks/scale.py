@@ -39,7 +39,7 @@ from contrapose.engine import AnswerStore
 from contrapose.engine.batch_cuts import cut_batches, sort_pairs
 from contrapose.engine.pair_index import PairIds, pack_ids
 from contrapose.engine.part_files import encode_part
-from contrapose.engine.part_writer import MAX_WRITE_INTERVAL
+from contrapose.engine.part_writer import MAX_WRITE_INTERVAL, WRITE_BYTES
 from contrapose.engine.plan import ScoringPlan, plan_cells
 from contrapose.engine.store import AnswerTable
 
@@ -73,7 +73,7 @@ def print_cost(pairs: int) -> None:
     decoding = decoding_seconds()
     for captions in (2, 5):
         for cost in (dual_encoder(pairs, captions), *pair_models(pairs, captions)):
-            parts = max(1, round(cost.seconds / MAX_WRITE_INTERVAL))
+            parts = max(1, round(max(cost.seconds / MAX_WRITE_INTERVAL, cost.stored / WRITE_BYTES)))
             images = pairs // captions
             print(
                 f"| {cost.model} | {captions} | {images:,} | {cost.rate} | "
