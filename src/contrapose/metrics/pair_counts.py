@@ -17,6 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from contrapose.errors import InputError
 from contrapose.metrics.types import FloatArray, IntArray, require_finite
 
+FEW_LEVELS = 4_096
+"""Distinct values up to which ranks are found by a search among them."""
+
 Counts32 = NDArray[np.int32]
 
 
@@ -73,8 +76,18 @@ class RankCounts:
 
 def rank_levels(values: ArrayLike) -> tuple[IntArray, int]:
     """(k,) rank of each value among the distinct ones, from 0, and how many of these there are."""
-    levels, ranks = np.unique(np.asarray(values), return_inverse=True)
-    return ranks.reshape(-1), len(levels)
+    array = np.asarray(values)
+    levels = np.unique(array)
+    if len(levels) <= FEW_LEVELS:
+        return np.searchsorted(levels, array), len(levels)
+    return np.unique(array, return_inverse=True)[1].reshape(-1), len(levels)
+
+
+def find_runs(ordered: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Distinct values (d,) of ordered ones, and where each begins (d + 1,), with the end of all."""
+    new = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
+    starts = np.flatnonzero(new)
+    return ordered[starts], np.append(starts, len(ordered))
 
 
 def count_order(x: ArrayLike, y: ArrayLike) -> IntArray:
@@ -126,10 +139,8 @@ class FoldPoints:
 
 def fold_points(values: FloatArray, ranks: IntArray, levels: int, members: IntArray) -> FoldPoints:
     """Points of the members among all examples, of these scores and rating ranks."""
-    order = np.argsort(values[members])
-    positions = members[order]
-    distinct, sizes = np.unique(values[positions], return_counts=True)
-    ends = np.concatenate([[0], np.cumsum(sizes)])
+    positions = members[np.argsort(values[members])]
+    distinct, ends = find_runs(values[positions])
     counts = RankCounts(ranks[positions], levels)
     totals = np.bincount(ranks[positions], minlength=levels)
     return FoldPoints(positions, distinct, ends, counts, totals)
@@ -203,6 +214,20 @@ def count_right_pairs(
             higher = above - (stop - until[0] - until[1])
             right[ours.positions] += before[0] + until[1] - before[1] + higher
     return right - 1  # an example is tied with itself
+
+
+def list_pairs(size: int, most: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Positions of all pairs, or of a sample of so many."""
+    if size * (size - 1) // 2 > most:
+        return sample_pairs(size, most, rng)
+    first, second = np.triu_indices(size, 1)
+    return first, second
+
+
+def sample_pairs(size: int, pairs: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Positions of a random sample of pairs, with replacement."""
+    first = rng.integers(0, size, pairs)
+    return first, (first + rng.integers(1, size, pairs)) % size
 
 
 def check_ratings(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:

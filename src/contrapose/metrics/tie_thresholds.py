@@ -22,7 +22,13 @@ from numpy.typing import ArrayLike
 
 from contrapose.errors import InputError
 from contrapose.metrics import pair_counts
-from contrapose.metrics.pair_counts import RankCounts, check_ratings, rank_levels, tie_bounds
+from contrapose.metrics.pair_counts import (
+    RankCounts,
+    check_ratings,
+    find_runs,
+    rank_levels,
+    tie_bounds,
+)
 from contrapose.metrics.statistics.resampling import cluster_codes
 from contrapose.metrics.types import FloatArray, IntArray
 
@@ -85,13 +91,15 @@ def _tie_threshold(values: FloatArray, people: FloatArray) -> tuple[float, float
     size = len(values)
     every = size * (size - 1) // 2
     if every <= HELD_PAIRS:
-        best = _sweep_pairs(values, people, *_list_pairs(size, every, np.random.default_rng(0)))
+        best = _sweep_pairs(
+            values, people, *pair_counts.list_pairs(size, every, np.random.default_rng(0))
+        )
     elif len(np.unique(values)) <= MOST_LEVELS:
         best = _sweep_levels(values, people)
     elif size <= MOST_EXAMPLES:
         best = _ThresholdSearch(values, people).run()
     else:
-        first, second = _sample_pairs(size, SAMPLED_PAIRS, np.random.default_rng(0))
+        first, second = pair_counts.sample_pairs(size, SAMPLED_PAIRS, np.random.default_rng(0))
         epsilon, _ = _sweep_pairs(values, people, first, second)
         same_fold = np.zeros(size, dtype=np.int64)
         right = pair_counts.count_right_pairs(values, people, same_fold, np.array([[epsilon]]))
@@ -166,13 +174,12 @@ class _ThresholdSearch:
     def __init__(self, values: FloatArray, people: FloatArray):
         order = np.argsort(values)
         self._values = values[order]
-        self._levels, sizes = np.unique(self._values, return_counts=True)
-        self._ends = np.concatenate([[0], np.cumsum(sizes)])
+        self._levels, self._ends = find_runs(self._values)
         ranks, levels = rank_levels(people)
         self._ranks = ranks[order]
         self._counts = RankCounts(self._ranks, levels)
         self._next = np.arange(1, len(values) + 1)
-        after = np.repeat(self._ends[1:], sizes)  # the first point of a higher score
+        after = np.repeat(self._ends[1:], np.diff(self._ends))  # the first point of a higher score
         until_next, until_after = self._counts.count(self._ranks, (self._next, after))
         self._equal = int(until_next[1].sum())
         self._higher = int((after - until_after[0] - until_after[1]).sum())
@@ -182,7 +189,7 @@ class _ThresholdSearch:
         """Best threshold, and the number of right pairs at it."""
         widest = self._try(float(self._values[-1] - self._values[0]))
         size = len(self._values)
-        first, second = _sample_pairs(size, 1 << 14, self._rng)
+        first, second = pair_counts.sample_pairs(size, 1 << 14, self._rng)
         sample = np.quantile(
             np.abs(self._values[first] - self._values[second]),
             np.linspace(0, 1, 66)[1:-1],
@@ -319,9 +326,8 @@ def calibrate_ties(
         thresholds = choose(values, people, fold, rng)
         return None if thresholds is None else TieCalibration(fold, thresholds)
 
-    return _remember(
-        f"apart {seed}", calibrate, values, people, *([] if codes is None else [codes])
-    )
+    known = (values, people) if codes is None else (values, people, codes)
+    return _remember(f"apart {seed}", calibrate, *known)
 
 
 def _calibrate_all(
@@ -334,7 +340,7 @@ def _calibrate_all(
             others = np.flatnonzero((fold != a) & (fold != b))
             if len(others) < 2:
                 return None
-            first, second = _list_pairs(len(others), MOST_PAIRS, rng)
+            first, second = pair_counts.list_pairs(len(others), MOST_PAIRS, rng)
             chosen, _ = _sweep_pairs(values, people, others[first], others[second])
             thresholds[a, b] = thresholds[b, a] = chosen
     return thresholds
@@ -344,13 +350,12 @@ def _calibrate_sample(
     values: FloatArray, people: FloatArray, fold: IntArray, rng: np.random.Generator
 ) -> FloatArray | None:
     """Thresholds of every two folds, chosen on the pairs of the others in one sample."""
-    first, second = _sample_pairs(len(values), SAMPLED_PAIRS, rng)
+    first, second = pair_counts.sample_pairs(len(values), SAMPLED_PAIRS, rng)
     distance = np.abs(values[first] - values[second])
     sorting = np.argsort(distance)
     first, second, distance = first[sorting], second[sorting], distance[sorting]
     gap, order = values[first] - values[second], people[first] - people[second]
-    concordant = gap * np.sign(order) > 0
-    change = (order == 0).astype(np.int8) - concordant.astype(np.int8)
+    change = (order == 0).astype(np.int8) - (gap * np.sign(order) > 0)
     bit = (1 << fold).astype(np.uint8)
     folds = bit[first] | bit[second]
     thresholds = np.zeros((FOLDS, FOLDS))
@@ -368,21 +373,6 @@ def _calibrate_sample(
     return thresholds
 
 
-def _list_pairs(size: int, most: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Positions of all pairs, or of a sample of so many."""
-    if size * (size - 1) // 2 > most:
-        return _sample_pairs(size, most, rng)
-    first, second = np.triu_indices(size, 1)
-    return first, second
-
-
-def _sample_pairs(size: int, pairs: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Positions of a random sample of pairs, with replacement."""
-    first = rng.integers(0, size, pairs)
-    return first, (first + rng.integers(1, size, pairs)) % size
-
-
-MOST_KNOWN = 8
 _known: OrderedDict[bytes, object] = OrderedDict()
 """The last results: the note of a shape asks for what its statistic does."""
 
@@ -397,6 +387,6 @@ def _remember(name: str, compute: Callable[[], T], *arrays: FloatArray | IntArra
         return cast(T, _known[key])
     result = compute()
     _known[key] = result
-    while len(_known) > MOST_KNOWN:
+    if len(_known) > 8:
         _known.popitem(last=False)
     return result

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
 from contrapose import metrics
 from contrapose.arrays import find_distinct
+from contrapose.data.text_columns import TextRows
 from contrapose.metrics import (
     BoolArray,
     FloatArray,
@@ -59,12 +61,17 @@ def caption_debiasing(metric: str) -> Debiasing:
 def prompt_clusters(frame: Frame) -> IntArray:
     """Clusters of examples that share an image or a prompt: the tag `prompt`, else the caption."""
     named = frame.tags.get("prompt")
-    if named is None and frame.texts:
-        # Texts themselves are faster to tell apart than tuples of one.
-        prompts = [texts[0] if len(texts) == 1 else texts for texts in frame.texts]
-        distinct, codes = find_distinct(prompts)
+    if named is None and frame.texts is not None:
+        codes = _find_captions(frame.texts)
     else:
         distinct, codes = find_distinct(named or ("",) * len(frame))
         unknown = np.array([not prompt for prompt in distinct], dtype=np.bool_)[codes]
         codes = np.where(unknown, len(distinct) + np.arange(len(codes)), codes)
     return join_clusters([codes] if frame.clusters is None else [codes, frame.clusters])
+
+
+def _find_captions(captions: Sequence[tuple[str, ...]]) -> IntArray:
+    """Code of the captions of each example; of one caption each, without building them."""
+    if isinstance(captions, TextRows) and len(captions.texts) == len(captions):
+        return captions.texts.find_distinct()[1]
+    return find_distinct(captions)[1]
