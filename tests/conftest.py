@@ -23,6 +23,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if not Path("/proc/driver/nvidia").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+# The terminal of whoever runs the tests decides nothing.
+for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"):
+    os.environ.pop(name, None)
+
 # No test may use, or fill, the benchmarks that the user has fetched.
 os.environ["CONTRAPOSE_DATA"] = str(Path(tempfile.gettempdir()) / "contrapose-tests-no-data")
 
@@ -126,9 +130,12 @@ Cli = Callable[..., CommandOutput]
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Run a `contrapose` command in this process."""
-    from contrapose.cli import main
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Run a `contrapose` command in this process; no phase is said, however slow the machine is."""
+    from contrapose.cli import console, main
+
+    monkeypatch.setattr(console, "PHASE_SECONDS", 3600.0)
+    monkeypatch.setattr(console, "LINE_SECONDS", 3600.0)
 
     def run(*arguments: object) -> CommandOutput:
         capsys.readouterr()

@@ -109,6 +109,28 @@ def test_killed_and_resumed(
 
 
 @pytest.mark.parametrize("objective", ["hn", "heads"])
+def test_two_runs_do_not_write_one_folder(
+    model: Path, pairs: Path, tmp_path: Path, objective: str
+) -> None:
+    changes = {"objective": objective} | ({"settings": Settings()} if objective == "heads" else {})
+    wanted = request(model, pairs, tmp_path / "tuned", **changes)
+    refused: list[str] = []
+
+    def meet(step: int, steps: int, losses: object) -> None:
+        if not refused:
+            with pytest.raises(InputError, match="another run") as error:
+                tune(replace(wanted, resume=True))
+            refused.append(str(error.value))
+
+    tune(wanted, on_step=meet)
+    assert len(refused) == 1
+    refused.clear()
+    tune(replace(wanted, overwrite=True), on_step=meet)
+    assert len(refused) == 1
+    tune(replace(wanted, resume=True))
+
+
+@pytest.mark.parametrize("objective", ["hn", "heads"])
 def test_the_earlier_model_stays_until_the_new_one_is_whole(
     model: Path, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, objective: str
 ) -> None:

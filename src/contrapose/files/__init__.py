@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     )
     from contrapose.files.work_folder import (
         WorkFolder as WorkFolder,
+        hold_folder as hold_folder,
         open_work_folder as open_work_folder,
         try_lock as try_lock,
     )
@@ -84,6 +85,6 @@ else:
             "text": "DoubledKeyError MalformedError Problem ProblemList Problems StrictProblems "
             "SurrogateError did_you_mean is_valid_unicode may_hold_surrogates parse_count "
             "parse_json read_lines read_text require_regular require_unicode unique_keys",
-            "work_folder": "WorkFolder open_work_folder try_lock",
+            "work_folder": "WorkFolder hold_folder open_work_folder try_lock",
         },
     )

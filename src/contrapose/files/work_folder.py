@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -179,3 +179,19 @@ def _remove_if_bare(path: Path) -> None:
     if not any((path / DONE).glob("*.json")):
         with suppress(OSError):
             shutil.rmtree(path)
+
+
+@contextmanager
+def hold_folder(folder: Path) -> Iterator[bool]:
+    """Hold a folder against other programs that do so; a process that is killed lets go of it.
+
+    Yields:
+        Whether it is held: False where another program holds it. Where there is no folder, or it
+        cannot be written, nothing is held and the answer is True.
+    """
+    with ExitStack() as stack:
+        free = True
+        if folder.is_dir():
+            with suppress(OSError):
+                free = try_lock(stack.enter_context((folder / LOCK).open("a+b")))
+        yield free

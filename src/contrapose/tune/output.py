@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,13 @@ from typing import Any
 from contrapose import __version__
 from contrapose.data import Example
 from contrapose.errors import InputError, MissingExtraError, first_line, option
-from contrapose.files import replace_folder, restore_folder, temporary_folder, write_text
+from contrapose.files import (
+    hold_folder,
+    replace_folder,
+    restore_folder,
+    temporary_folder,
+    write_text,
+)
 from contrapose.results import RunRecord
 from contrapose.results.records import build_record
 from contrapose.results.tables import ScoreTable
@@ -179,7 +186,8 @@ def prepare_output(request: TuneRequest, kept: Collection[str] = ()) -> None:
     folder = work / TRAINING_FOLDER
     try:
         if not request.resume:
-            shutil.rmtree(_staging_folder(request.out), ignore_errors=True)
+            with hold_output(request, _staging_folder(request.out)):
+                shutil.rmtree(_staging_folder(request.out), ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=request.resume)
         for name in kept:
             if not (folder / name).exists():
@@ -190,6 +198,26 @@ def prepare_output(request: TuneRequest, kept: Collection[str] = ()) -> None:
         raise InputError("another run has begun there meanwhile.", file=request.out) from None
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror}).", file=request.out) from None
+
+
+@contextmanager
+def hold_output(request: TuneRequest, work: Path | None = None) -> Iterator[None]:
+    """Hold the folder that a run writes to, so that no other run writes there at the same time.
+
+    Args:
+        request: of the run.
+        work: the folder; None for the one that the request names now.
+
+    Raises:
+        InputError: another run is writing there.
+    """
+    with hold_folder((work or working_folder(request)) / TRAINING_FOLDER) as free:
+        if not free:
+            raise InputError(
+                f"is being written by another run: wait for it, or choose another {option('out')}.",
+                file=request.out,
+            )
+        yield
 
 
 def _link_file(source: str, target: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from contrapose.tune.output import (
     TensorBoardWriter,
     TuneResult,
     finish_output,
+    hold_output,
     panel_records,
     prepare_output,
     require_output,
@@ -88,6 +90,19 @@ def tune_heads(
     _refuse_options(request)
     require_output(request)
     events = TensorBoardWriter(request.tensorboard)
+    with ExitStack() as held:
+        return _tune_heads(request, on_step, progress, events, held)
+
+
+def _tune_heads(
+    request: TuneRequest,
+    on_step: LossCallback | None,
+    progress: ProgressCallback | None,
+    events: TensorBoardWriter,
+    held: ExitStack,
+) -> TuneResult:
+    if request.resume:
+        held.enter_context(hold_output(request))
     device = find_device(request.device)
     model = require_dual_encoder(load_model(request.model, device=device, cut=True))
     source = load_feature_source(request, model, device, progress)
@@ -101,7 +116,7 @@ def tune_heads(
     folder = work / TRAINING_FOLDER
     source.require()
     earlier = request.out / TRAINING_FOLDER
-    prepare_output(request, (FEATURES_FOLDER,) if source.is_cached(earlier) else ())
+    _begin_output(request, held, (FEATURES_FOLDER,) if source.is_cached(earlier) else ())
     learnt = source.features(folder, progress)
     trained, heads, notes = _train_with_guard(
         learnt, settings, request, evaluator, guard, device, on_step, events
@@ -124,6 +139,13 @@ def tune_heads(
         for record in panel_records(name, source.source, measured, {}, {})
     ]
     return TuneResult(request.out, trained, bill, tuple(records))
+
+
+def _begin_output(request: TuneRequest, held: ExitStack, kept: Collection[str] = ()) -> None:
+    """Prepare the output folder and hold it; one to resume is held already."""
+    prepare_output(request, kept)
+    if not request.resume:
+        held.enter_context(hold_output(request))
 
 
 def _refuse_options(request: TuneRequest) -> None:
@@ -276,8 +298,10 @@ def tune(
     require_output(request)
     rank = int(os.environ.get("RANK", "0"))
     events = TensorBoardWriter(request.tensorboard if rank == 0 else None)
-    with process_group(request.device) as device:
-        return _tune_model(request, objective, device, on_step, progress, events)
+    with ExitStack() as held, process_group(request.device) as device:
+        if request.resume and rank == 0:
+            held.enter_context(hold_output(request))
+        return _tune_model(request, objective, device, on_step, progress, events, held)
 
 
 def _tune_model(
@@ -287,6 +311,7 @@ def _tune_model(
     on_step: LossCallback | None,
     progress: ProgressCallback | None,
     events: TensorBoardWriter,
+    held: ExitStack,
 ) -> TuneResult:
     settings = request.settings
     student = load_student(request.model, device=device)
@@ -318,7 +343,7 @@ def _tune_model(
         student, rows, objective, settings,
         folder=folder, resume=request.resume, check=guard, teacher=teacher, device=device,
         on_step=on_step, scalars=None if events.folder is None else events.write_step,
-        begin=(lambda: prepare_output(request)) if first else None,
+        begin=(lambda: _begin_output(request, held)) if first else None,
     )  # fmt: skip
     notes = _load_chosen_weights(student, settings, folder, trained)
     if settings.lora is not None:
