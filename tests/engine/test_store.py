@@ -133,7 +133,7 @@ def test_many_vectors_fill_several_parts_and_leave_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(part_files, "MAX_VECTOR_BYTES", 100)
-    monkeypatch.setattr(store, "RECENT_BYTES", 200)
+    monkeypatch.setattr(part_origins, "RECENT_BYTES", 200)
     vectors = np.arange(60, dtype=np.float32).reshape(20, 3)
     names = [f"{i}" for i in range(20)]
     table = AnswerStore(tmp_path).table("m", "itc")
@@ -157,6 +157,7 @@ def test_a_large_table_holds_the_rows_that_were_asked_for(data: st.DataObject) -
         patch.setattr(store, "TABLE_ROWS", 3)
         patch.setattr(store, "ROWS_PER_PAIR", 0)
         patch.setattr(store, "MAX_INDEXES", 2)
+        patch.setattr(store, "MAX_SCANS", data.draw(st.sampled_from([1, 99])))
         writer = AnswerStore(folder).table("m", "s")
         for k, part in enumerate(parts):
             values = 100.0 * k + np.arange(len(part))
@@ -173,11 +174,31 @@ def test_a_large_table_holds_the_rows_that_were_asked_for(data: st.DataObject) -
             rows = table.find([i for i, _ in wanted], [t for _, t in wanted])
             expected = [known.get(pair, float("nan")) for pair in wanted]
             assert table.values(rows).tolist() == pytest.approx(expected, nan_ok=True)
-            if sum(map(len, parts)) > 3:
+            if table._asked is not None:
                 asked = {pair for some in finds[: k + 1] for pair in some}
                 held = sum(map(len, table._held.join()))
                 assert held <= sum(pair in asked for part in parts for pair in part) + 2
         assert table.rows_at_start == sum(map(len, parts))
+
+
+def test_a_table_is_held_whole_when_much_of_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, limit in {"TABLE_ROWS": 3, "ROWS_PER_PAIR": 4, "MANY_ROWS": 3}.items():
+        monkeypatch.setattr(store, name, limit)
+    names = [f"{i}" for i in range(20)]
+    for i in range(0, 20, 5):
+        table = AnswerStore(tmp_path).table("m", "s")
+        table.add(names[i : i + 5], ["x"] * 5, {"value": np.arange(i, i + 5.0)})
+    table = AnswerStore(tmp_path).table("m", "s")
+    held = []
+    for i in range(8):
+        assert table.values(table.find([names[i], "none"], ["x", "x"]))[0] == i
+        held.append(sum(map(len, table._held.join())))
+    assert held == [1, 2, 3, 20, 20, 20, 20, 20]
+    everything = AnswerStore(tmp_path).table("m", "s")
+    assert everything.find(names, ["x"] * 20).tolist() == list(range(20))
+    assert everything._asked is None
 
 
 def test_in_memory() -> None:

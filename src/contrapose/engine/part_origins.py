@@ -21,6 +21,9 @@ from contrapose.metrics import BoolArray, FloatArray, IntArray
 RUN_BYTES = 1 << 24
 """Bytes of successive blocks that are read at a time."""
 
+RECENT_BYTES = 1 << 28
+"""Bytes of new vectors that stay in memory."""
+
 
 class DamagedPartError(InputError):
     """A part of the store was damaged since it was first read."""
@@ -180,3 +183,14 @@ def group_rows(
     for inside in np.split(order, np.flatnonzero(np.diff(number[order])) + 1):
         if len(inside) and number[inside[0]] >= 0:
             yield origins[number[inside[0]]], inside
+
+
+def trim_memory(origins: Sequence[PartOrigin]) -> None:
+    """Forget the oldest of many new vectors, which their parts hold."""
+    size = 0
+    for origin in reversed(origins):
+        if origin.vectors is None or origin.vectors.memory is None or not origin.name:
+            continue
+        size += origin.vectors.memory.nbytes
+        if size > RECENT_BYTES:
+            origin.vectors.memory = None

@@ -187,7 +187,7 @@ def decode_part(
         return None
 
 
-def decode_lists(part: PartBytes | None, name: str, column: str) -> Ragged | None:
+def _decode_lists(part: PartBytes | None, name: str, column: str) -> Ragged | None:
     """Decode one ragged column of a part; None where its bytes are damaged."""
     import pyarrow as pa
 
@@ -289,3 +289,20 @@ def read_parts(
                 ahead.append(pool.submit(decode, other, wanted()))
             yield from zip(group, ahead.popleft().result(), strict=True)
     release_memory()
+
+
+def read_lists(
+    storage: StorageBackend | None, folder: str, names: Sequence[str], column: str
+) -> Iterator[Ragged | None]:
+    """Read one ragged column of parts, some at a time; None for a damaged one.
+
+    Raises:
+        InputError: the storage cannot be read.
+    """
+    if storage is None:
+        return
+    with ThreadPoolExecutor(READER_THREADS) as pool:
+        for start in range(0, len(names), PARTS_PER_FETCH):
+            some = names[start : start + PARTS_PER_FETCH]
+            parts = list(fetch_parts(storage, folder, some))
+            yield from pool.map(_decode_lists, parts, some, [column] * len(some))

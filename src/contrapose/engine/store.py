@@ -31,8 +31,9 @@ from contrapose.engine.part_origins import (
     PartOrigin,
     PartVectors,
     group_rows,
+    trim_memory,
 )
-from contrapose.engine.part_reader import PartContent, decode_lists, fetch_parts, read_parts
+from contrapose.engine.part_reader import PartContent, read_lists, read_parts
 from contrapose.engine.row_blocks import Block, HeldRows
 from contrapose.engine.storage import StorageBackend, folder_name, open_storage
 from contrapose.errors import DamageWarning
@@ -42,11 +43,11 @@ from contrapose.models.capabilities import UNSTORED
 TABLE_ROWS, ROWS_PER_PAIR = 1 << 22, 4
 """Rows up to which a table is held whole, and the same for each pair that is asked for."""
 
+MAX_SCANS, MANY_ROWS = 4, 1 << 24
+"""Times that parts are read for some pairs; after that a table of so many rows is held whole."""
+
 MAX_INDEXES = 8
 """Indexes of pairs that were asked for, which are then joined."""
-
-RECENT_BYTES = 1 << 28
-"""Bytes of new vectors that stay in memory."""
 
 
 @dataclass(slots=True)
@@ -71,6 +72,7 @@ class AnswerTable:
     _held: HeldRows = field(default_factory=HeldRows)
     _origins: list[PartOrigin] = field(default_factory=list)
     _asked: list[PairIndex] | None = None  # the pairs whose rows are held; None is all
+    _scans: int = 0
     _read: bool = False
 
     def find(
@@ -108,10 +110,7 @@ class AnswerTable:
                     rows[left] = self._held.find(*packed, pairs[left])
             if not check or self._check_vectors(rows):
                 return rows
-            self._held = HeldRows()
-            for origin in self._origins:
-                origin.held = False
-            self._read_again(self._filter())
+            self._read_all(self._filter())
 
     def values(self, rows: IntArray, column: str = "value") -> FloatArray:
         """Return a column's values in these rows: (n,), or (n, d) for vectors; NaN for row −1.
@@ -146,14 +145,12 @@ class AnswerTable:
         order = np.full(len(rows), -1, dtype=np.int64)
         parts: list[Ragged] = []
         names = [origin.name for origin, _ in groups if origin.name]
-        contents = (
-            iter(()) if self.storage is None else fetch_parts(self.storage, self.folder, names)
-        )
+        stored = read_lists(self.storage, self.folder, names, column)
         done = 0
         for origin, inside in groups:
             lists: Ragged | None = origin.lists.get(column)
             if self.storage is not None and origin.name:
-                lists = decode_lists(next(contents), origin.name, column)
+                lists = next(stored)
                 if lists is None:
                     raise DamagedPartError(self.storage.path(self.folder, origin.name))
             if lists is not None:
@@ -214,17 +211,7 @@ class AnswerTable:
                 origin.vectors = PartVectors(self.storage, self.folder, name, layout, vectors)
         self._origins.append(origin)
         self._held.append(Block(ids, numbers, origin.start))
-        self._trim_memory()
-
-    def _trim_memory(self) -> None:
-        """Forget the oldest of many new vectors, which their parts hold."""
-        size = 0
-        for origin in reversed(self._origins):
-            if origin.vectors is None or origin.vectors.memory is None or not origin.name:
-                continue
-            size += origin.vectors.memory.nbytes
-            if size > RECENT_BYTES:
-                origin.vectors.memory = None
+        trim_memory(self._origins)
 
     @property
     def rows(self) -> int:
@@ -307,12 +294,25 @@ class AnswerTable:
                     self._held.select(wanted)
 
     def _ask(self, ids: PairIds) -> None:
-        """Read the rows of pairs that were not asked for before."""
+        """Read the rows of pairs that were not asked for before, or all rows where that pays."""
         index = PairIndex.of(ids)
+        self._asked, self._scans = [*(self._asked or ()), index], self._scans + 1
+        asked = sum(len(one.ids) for one in self._asked)
+        most = MANY_ROWS if self._scans > MAX_SCANS else TABLE_ROWS
+        if self.rows <= max(most, ROWS_PER_PAIR * asked):
+            self._asked = None
+            self._read_all(None)
+            return
         self._read_again(PairFilter.of(index))
-        self._asked = [*(self._asked or ()), index]
         if len(self._asked) > MAX_INDEXES:
             self._filter()
+
+    def _read_all(self, wanted: PairFilter | None) -> None:
+        """Read the rows of a filter from all parts, in place of those that are held."""
+        self._held = HeldRows()
+        for origin in self._origins:
+            origin.held = False
+        self._read_again(wanted)
 
     def _read_again(self, wanted: PairFilter | None) -> None:
         """Read the rows of a filter from parts whose rows are not all held."""
@@ -394,4 +394,4 @@ class AnswerStore:
         """Return a new table that reads nothing and appends parts behind the newest one."""
         table = self.table(fingerprint, score)
         origins = [PartOrigin(0, 0, newest)]
-        return replace(table, _held=HeldRows(), _origins=origins, _asked=None, _read=True)
+        return replace(table, _held=HeldRows(), _origins=origins, _asked=None, _scans=0, _read=True)
