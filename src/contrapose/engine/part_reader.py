@@ -237,7 +237,7 @@ def _read_ids(table: Any) -> PairIds:
         raise ValueError("its ids have another size")
     return PairIds(
         _words(data, names.offset, len(names)),
-        images.indices.to_numpy().astype(np.int32, copy=False),
+        _column_to_numpy(images.indices).astype(np.int32, copy=False),
         _words(texts.buffers()[1], texts.offset, len(texts)),
     )
 
@@ -252,8 +252,11 @@ def _combine_chunks(column: Any) -> Any:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-def _column_to_numpy(column: Any) -> FloatArray:
-    return np.asarray(column.to_numpy(zero_copy_only=False))
+def _column_to_numpy(column: Any) -> Any:
+    """Numbers of an Arrow array; one without nulls is shared, and needs no import of pandas."""
+    if column.null_count or not column.type.bit_width >= 8:
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    return np.from_dlpack(column)
 
 
 def read_parts(

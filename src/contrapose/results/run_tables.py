@@ -117,12 +117,8 @@ def build_spec(run: RunRecord, start: int) -> dict[str, Any]:
 
 def with_run_names(run: RunRecord, table: dict[str, Any]) -> dict[str, Any]:
     """Add the run's model, benchmark and score as columns to a table."""
-    import pyarrow as pa
-
     size = len(table["example"])
-    names = {
-        name: pa.repeat(pa.scalar(getattr(run.results, name), pa.string()), size) for name in KEYS
-    }
+    names = {name: _constant_column(getattr(run.results, name), size) for name in KEYS}
     arrays = {
         name: values.to_arrow() if isinstance(values, Ragged) else array_column(values)
         for name, values in table.items()
@@ -153,6 +149,19 @@ def examples_table(run: RunRecord) -> dict[str, Any]:
             if column is not None:
                 table[f"{part}:{name}"] = column
     return table
+
+
+def _constant_column(text: str | None, size: int) -> Any:
+    """Arrow column of one text; null where it is None."""
+    import pyarrow as pa
+
+    letters = (text or "").encode()
+    if text is None:
+        return pa.nulls(size, pa.string())
+    if len(letters) * size >= 1 << 31:  # more than one array of strings can hold
+        return pa.repeat(pa.scalar(text, pa.string()), size)
+    texts = TextColumn(letters * size, len(letters) * np.arange(size + 1))
+    return texts.to_arrow().cast(pa.string())
 
 
 def _tag_column(values: Sequence[TagValue]) -> Any:

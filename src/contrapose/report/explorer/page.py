@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrapose.data import ImageRef, open_images
-from contrapose.data.images import open_image
+from contrapose.data.images import IMAGE_WORKERS, open_image
 from contrapose.engine import Progress
 from contrapose.errors import InputError
 from contrapose.files import write_bytes, write_text
@@ -34,6 +36,10 @@ THUMBNAIL_SIDE = 320
 JPEG_QUALITY = 85
 CHUNK = 64
 """Images that are decoded at once."""
+TRIAL = 8
+"""Images that show how long one takes."""
+QUICK_IMAGE = 1e-3
+"""Seconds of an image which no other thread need decode."""
 IMAGES_FOLDER = "report-images"
 """Folder of thumbnails beside a page."""
 
@@ -169,12 +175,11 @@ def _make_thumbnails(
     addresses: list[str] = []
     files: dict[str, bytes] = {}
     inside = 0
-    for done, (ref, image) in enumerate(_open_chunks(refs), start=1):
+    for done, (ref, content) in enumerate(_encode_images(refs), start=1):
         if progress is not None and (done % CHUNK == 0 or done == len(refs)):
             progress("thumbnails of the report", done, len(refs))
-        if image is None:
+        if content is None:
             continue
-        content = thumbnail_bytes(image)
         address = f"data:image/jpeg;base64,{base64.b64encode(content).decode()}"
         if inside + len(address) > MAX_INSIDE:
             if not beside:
@@ -188,7 +193,29 @@ def _make_thumbnails(
     return numbers, addresses, files
 
 
-def _open_chunks(refs: Sequence[ImageRef]) -> Iterator[tuple[ImageRef, Image | None]]:
-    for start in range(0, len(refs), CHUNK):
-        some = refs[start : start + CHUNK]
-        yield from zip(some, open_readable(some), strict=True)
+def _encode_images(refs: Sequence[ImageRef]) -> Iterator[tuple[ImageRef, bytes | None]]:
+    """Encode images as thumbnails; None for each that cannot be opened.
+
+    Threads do it unless the first few say that they would take longer to take turns.
+    """
+    start, size = 0, TRIAL
+    with ThreadPoolExecutor(IMAGE_WORKERS) as pool:
+        quick = True
+        while start < len(refs):
+            some = refs[start : start + size]
+            begin = time.perf_counter()
+            if any(ref.source is not None for ref in some):
+                contents = list(map(_encode, open_readable(some)))
+            else:
+                contents = list((map if quick else pool.map)(_encode_file, some))
+                quick = quick and time.perf_counter() - begin < QUICK_IMAGE * len(some)
+            yield from zip(some, contents, strict=True)
+            start, size = start + len(some), CHUNK
+
+
+def _encode_file(ref: ImageRef) -> bytes | None:
+    return _encode(_open_one(ref))
+
+
+def _encode(image: Image | None) -> bytes | None:
+    return None if image is None else thumbnail_bytes(image)

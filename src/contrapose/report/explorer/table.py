@@ -48,6 +48,7 @@ class ExampleTable:
             folders: the run folder of each; empty for none.
         """
         self._records = records
+        self._last_case: tuple[int, Example | None] = -1, None
         self.orders: dict[tuple[str, int, int], IntArray] = {}
         self._case_maps = find_cases(records)
         self._columns = _find_columns(records, self._case_maps)
@@ -124,7 +125,11 @@ class ExampleTable:
         """Example of a row with its images; None where it is not known."""
         number = self._case_of[row]
         if self._columns is not None and number >= 0:
-            return self._columns.columns[row]
+            known, example = self._last_case
+            if known != row:
+                example = self._columns.columns[row]
+                self._last_case = row, example
+            return example
         return None if number < 0 else self._case_maps[number][self.keys[row][1]]
 
     def _fill_rows(
@@ -170,7 +175,10 @@ class ExampleTable:
                 self._case_of[rows[changed]] = -1
 
     def _group(self, values: Iterable[tuple[str, ...]]) -> dict[str, IntArray]:
-        return group_positions(list(values))
+        listed = list(values)
+        if listed and listed.count(listed[0]) == len(listed):
+            return dict.fromkeys(listed[0], np.arange(len(listed)))
+        return group_positions(listed)
 
     def _group_tags(self) -> dict[str, dict[str, IntArray]]:
         names = dict.fromkeys(tag for record in self._records for tag in record.measured.tags)
