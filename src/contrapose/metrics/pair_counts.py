@@ -77,7 +77,7 @@ class RankCounts:
 def rank_levels(values: ArrayLike) -> tuple[IntArray, int]:
     """(k,) rank of each value among the distinct ones, from 0, and how many of these there are."""
     array = np.asarray(values)
-    levels = np.unique(array)
+    levels, _ = find_runs(np.sort(array))  # faster than hashing, which `np.unique` may do
     if len(levels) <= FEW_LEVELS:
         return np.searchsorted(levels, array), len(levels)
     return np.unique(array, return_inverse=True)[1].reshape(-1), len(levels)

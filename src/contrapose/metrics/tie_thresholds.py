@@ -62,7 +62,7 @@ Sweep = tuple[float, float]
 def is_threshold_exact(scores: ArrayLike) -> bool:
     """Whether the threshold of so many scores is the best of all, not that of a sample of pairs."""
     values = np.asarray(scores)
-    return len(values) <= MOST_EXAMPLES or len(np.unique(values)) <= MOST_LEVELS
+    return len(values) <= MOST_EXAMPLES or len(find_runs(np.sort(values))[0]) <= MOST_LEVELS
 
 
 def tie_threshold(scores: ArrayLike, ratings: ArrayLike) -> tuple[float, float]:
@@ -94,7 +94,7 @@ def _tie_threshold(values: FloatArray, people: FloatArray) -> tuple[float, float
         best = _sweep_pairs(
             values, people, *pair_counts.list_pairs(size, every, np.random.default_rng(0))
         )
-    elif len(np.unique(values)) <= MOST_LEVELS:
+    elif len(find_runs(np.sort(values))[0]) <= MOST_LEVELS:
         best = _sweep_levels(values, people)
     elif size <= MOST_EXAMPLES:
         best = _ThresholdSearch(values, people).run()

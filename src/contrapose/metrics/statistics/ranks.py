@@ -48,7 +48,7 @@ MANY_EXAMPLES = 100_000
 MOST_RESIDUAL = 0.05
 """Difference from the projection up to which it is used, in standard errors."""
 
-TRIALS = 12
+TRIALS = 8
 """Resamples on which it is compared with the statistic."""
 
 UnitFormula = Callable[[FloatArray], FloatArray]
