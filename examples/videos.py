@@ -1,6 +1,7 @@
-"""Write short videos of rendered scenes that change, and their annotations in three forms.
+"""Write short videos of rendered scenes that change, and their annotations in four forms.
 
     python examples/videos.py demo
+    contrapose eval tiny-clip --on demo/spans.jsonl
     contrapose build graph demo/graph.json --videos demo/videos --out graph
     contrapose build boundaries demo/boundaries.json --videos demo/videos --out boundaries
     contrapose build steps demo/steps.json --videos demo/videos --out steps
@@ -108,8 +109,24 @@ def annotate(name: str, ball: Color, cube: Color) -> tuple[Any, Any, Any]:
     return graph, boundaries, steps
 
 
+def list_spans(name: str, steps: Any) -> list[dict[str, Any]]:
+    """Steps of a video as examples: its span, the right sentence, and that of the next step."""
+    sentences = [step["sentence"] for step in steps["annotations"]]
+    return [
+        {
+            "id": f"{name}-{i}",
+            "video": f"videos/{name}.mp4",
+            "start": step["segment"][0],
+            "end": step["segment"][1],
+            "texts": [sentences[i], sentences[(i + 1) % len(sentences)]],
+            "right": 0,
+        }
+        for i, step in enumerate(steps["annotations"])
+    ]
+
+
 def write_demo(folder: Path, videos: int = len(COLORS)) -> None:
-    """Write the videos and the three annotation files."""
+    """Write the videos and the annotation files."""
     (folder / "videos").mkdir(parents=True, exist_ok=True)
     graph: dict[str, Any] = {}
     boundaries: dict[str, Any] = {}
@@ -129,6 +146,8 @@ def write_demo(folder: Path, videos: int = len(COLORS)) -> None:
         ("steps", {"database": steps}),
     ):
         (folder / f"{file}.json").write_text(json.dumps(value, indent=1), encoding="utf-8")
+    spans = [json.dumps(span) + "\n" for name in steps for span in list_spans(name, steps[name])]
+    (folder / "spans.jsonl").write_text("".join(spans), encoding="utf-8")
 
 
 if __name__ == "__main__":
