@@ -15,6 +15,7 @@ import pytest
 
 from contrapose.cli import main
 from contrapose.cli.console import interrupting_signals
+from contrapose.errors import InputError
 from tests.conftest import Cli
 
 FULL = Path("/dev/full")
@@ -41,6 +42,7 @@ def print_in(monkeypatch: pytest.MonkeyPatch, encoding: str, *arguments: str) ->
         (PermissionError(13, "Permission denied", "there"), 2, "there: cannot be used"),
         (OSError(28, "No space left on device"), 2, "No space left"),
         (ValueError("one\ntwo\x1b[2J"), FAULT, "ValueError: one"),
+        (InputError("is bad.", file=Path("a\nb\tc")), 2, r"a\nb\tc: is bad"),
     ],
 )
 def test_an_unexpected_error_is_one_sentence(
@@ -157,6 +159,7 @@ def test_a_forked_process_has_the_usual_signals() -> None:
     program = """
 import os, signal, sys, time
 from contrapose.cli.console import interrupting_signals
+from contrapose.errors import InputError
 with interrupting_signals() as came:
     child = os.fork()
     if not child:

@@ -29,7 +29,7 @@ from contrapose.errors import (
     command_line_names,
     first_line,
     hide_credentials,
-    printable,
+    one_line,
 )
 
 VERBS = {
@@ -134,8 +134,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     An error that the user can fix has the status 2, a fault of the program the status 70; a command
     that a signal ended has 128 and the number of the signal, as in a shell: 130 after Ctrl-C.
     """
-    with interrupting_signals() as signals:
-        status = _run(arguments, signals)
+    try:
+        with interrupting_signals() as signals:
+            status = _run(arguments, signals)
+    except KeyboardInterrupt:  # another one, at the very end
+        status = INTERRUPTED
     raise SystemExit(status)
 
 
@@ -221,7 +224,7 @@ def _print_error(message: str) -> None:
     """Print a sentence on standard error, if that can be written to."""
     with suppress(OSError, ValueError):
         message = hide_credentials(f"contrapose: {message}")
-        print(printable(message), file=sys.stderr or sys.__stderr__, flush=True)
+        print(one_line(message), file=sys.stderr or sys.__stderr__, flush=True)
 
 
 def _describe_error(error: Exception) -> str:
