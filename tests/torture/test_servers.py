@@ -299,6 +299,7 @@ def test_ctrl_c_with_requests_in_flight(tmp_path: Path, kind: str) -> None:
     with serve_words() as server:
         stop_after(server, count, hang)
         model = load_words(server, kind, ",retries=3,parallel=8,timeout=60")
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
         presser.start()
         try:
             with pytest.raises(KeyboardInterrupt):
@@ -307,6 +308,7 @@ def test_ctrl_c_with_requests_in_flight(tmp_path: Path, kind: str) -> None:
             presser.join()
         finally:
             release.set()
+            signal.signal(signal.SIGINT, before)
         assert len(server.scored) == count
         server.fault = lambda path, request: None
         again = ScoringContext(load_words(server, kind, ",parallel=8"), AnswerStore(tmp_path))
