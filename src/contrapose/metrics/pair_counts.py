@@ -198,6 +198,8 @@ def count_right_pairs(
         thresholds: (folds, folds) ε of pairs of two folds; scores that differ by no more are tied.
     """
     ranks, levels = rank_levels(ratings)
+    if (thresholds == thresholds[0, 0]).all():
+        fold, thresholds = np.zeros_like(fold), thresholds[:1, :1]
     folds: Sequence[int] = np.unique(fold).tolist()
     points = {
         code: fold_points(scores, ranks, levels, np.flatnonzero(fold == code)) for code in folds

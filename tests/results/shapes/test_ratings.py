@@ -149,7 +149,9 @@ def test_very_many_examples_have_every_metric(file: Path, monkeypatch: pytest.Mo
         assert before[name].ci95 is not None
         assert value.value == pytest.approx(before[name].value, abs=0.05)
         assert value.ci95 == pytest.approx(before[name].ci95, abs=0.12)
-    assert any("a sample of these pairs" in note for note in run.results.notes)
+    assert any("a sample of pairs of other prompts" in note for note in run.results.notes)
+    official = measure(file, "good", protocol="official").results.notes
+    assert any("a sample of these pairs" in note for note in official)
     compared = cp.compare(run, measure(file, "bad", resamples=2000), resamples=2000)
     assert compared.metrics["kendall"].difference < 0
     tie_thresholds._known.clear()

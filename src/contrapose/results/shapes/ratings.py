@@ -123,17 +123,23 @@ def _note_ties(
     """Note on where the threshold of ties comes from, and what it is."""
     if len(scores) < 2:
         return []
-    threshold, accuracy = metrics.tie_threshold(scores, ratings)
-    pairs = "these same pairs" if metrics.is_threshold_exact(scores) else "a sample of these pairs"
-    same = f"ε = {threshold:.4g}, chosen on {pairs}"
+    words = "pairwise accuracy: scores that differ by at most ε are tied; "
+    exact = metrics.is_threshold_exact(scores)
     calibration = None if official else metrics.calibrate_ties(scores, ratings, clusters)
+    same, accuracy = "", 0.0
+    if exact or calibration is None:
+        threshold, accuracy = metrics.tie_threshold(scores, ratings)
+        pairs = "these same pairs" if exact else "a sample of these pairs"
+        same = f"ε = {threshold:.4g}, chosen on {pairs}"
     if calibration is None:
-        return [f"pairwise accuracy: scores that differ by at most ε are tied; {same}"]
+        return [words + same]
     low, high = calibration.bounds
     span = f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+    if not exact:  # of so many pairs the threshold of the same ones is no better
+        return [f"{words}ε = {span}, chosen on a sample of pairs of other prompts"]
     return [
-        f"pairwise accuracy: scores that differ by at most ε are tied; ε = {span}, chosen on other "
-        f"prompts ({same}, as the official script has it, gives {100 * accuracy:.2f})"
+        f"{words}ε = {span}, chosen on other prompts ({same}, as the official script has it, gives "
+        f"{100 * accuracy:.2f})"
     ]
 
 
