@@ -196,13 +196,18 @@ def test_verification_of_nothing(web: WebServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "members",
-    [1, {"../../x": [1, "a", 1]}, {"x": [1]}, {"x": ["1", "a", 1]}, {"x": [1, None, 1]}, None],
-)
-def test_hostile_members_of_a_manifest(web: WebServer, members: object) -> None:
+    ("key", "value"),
+    [
+        *(("members", value) for value in (1, {"../../x": [1, "a", 1]}, {"x": [1]}, None)),
+        *(("members", {"x": value}) for value in (["1", "a", 1], [1, None, 1], [-1, "a", 1])),
+        ("unpacked", [[1]]), ("unpacked", -1), ("entries", [1]), ("entries", ["../../x"]),
+        ("date", 3), ("sha256", None), ("size", "9"), ("into", "../.."),
+    ],
+)  # fmt: skip
+def test_hostile_manifests(web: WebServer, key: str, value: object) -> None:
     folder = fetch_source(archive_source(web)).folder
     content = json.loads((folder / "manifest.json").read_text())
-    content["files"]["all.zip"]["members"] = members
+    content["files"]["all.zip"][key] = value
     (folder / "manifest.json").write_text(json.dumps(content))
     assert read_manifest(folder).files == {}
 

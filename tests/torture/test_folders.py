@@ -27,6 +27,7 @@ from contrapose.build.video.steps import read_steps
 from contrapose.data import ImageRef
 from contrapose.data.cached_data import read_manifest
 from contrapose.data.examples import diagonal_match
+from contrapose.data.integrity import compare_files, store_times
 from contrapose.errors import ContraposeError
 from contrapose.files import ProblemList, StrictProblems, digest, read_npy
 from contrapose.files.archives import unpack_archive
@@ -303,7 +304,11 @@ RELATIONS = [{"image_id": 1, "relationships": [
 LISTS = {"source": "mine", "rules": [{"kind": "color", "changes": "color",
          "templates": ["a {color} {object}"],
          "groups": [{"color": ["red", "blue"], "object": ["cup", "hat"]}]}]}  # fmt: skip
-FETCHED = {"files": {"a.json": {"url": "http://x/a", "size": 2, "sha256": "0", "date": "x"}},
+FETCHED = {"files": {"a.json": {"url": "http://x/a", "size": 2, "sha256": "0", "date": "x",
+                                "mtime": 5},
+                     "z.zip": {"url": "http://x/z", "size": 9, "sha256": "1", "date": "x",
+                               "into": "x", "entries": ["b.jpg"],
+                               "members": {"b.jpg": [5, "2", 7]}, "unpacked": 5}},
            "groups": {"a": ["a.json"]}, "commits": {"r": "c"}, "missing": {"b": "gone"},
            "complete": True}  # fmt: skip
 
@@ -339,6 +344,16 @@ def read_lists(root: Path) -> None:
     load_recipe(root / "lists.json").draw(4, 0)
 
 
+def compare_fetched(root: Path) -> None:
+    """Read a manifest of fetched files, and compare files by size and time, and by digest."""
+    for hash_all in (False, True):
+        manifest = read_manifest(root)
+        compared = compare_files(manifest, hash_all=hash_all)
+        store_times(manifest, compared.times)
+        assert manifest.size >= 0 or manifest.files
+        assert all(isinstance(manifest.has(path), bool) for path in manifest.files)
+
+
 ARRAYS = {
     "train_images.npy": npy(np.ones((3, 4), np.float32)),
     "train_texts.npy": npy(np.ones((6, 5), np.float32)),
@@ -355,7 +370,8 @@ MORE: dict[str, tuple[Callable[[], dict[str, Any]], Reader]] = {
         lambda root: list(read_relationships(root / "relationships.json", None, ProblemList())),
     ),
     "lists": (lambda: {"lists.json": LISTS}, read_lists),
-    "manifest": (lambda: {"manifest.json": FETCHED}, read_manifest),
+    "manifest": (lambda: {"manifest.json": FETCHED, "a.json": b"{}", "x/b.jpg": b"12345"},
+                 compare_fetched),
     "joined": (joined_folder, lambda root: read_joined(root / "joined")),
     "weights": (tiny_folder, read_tiny),
     "checkpoint": (tiny_folder, read_checkpoint),

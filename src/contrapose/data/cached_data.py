@@ -184,17 +184,7 @@ def read_manifest(folder: Path) -> Manifest:
         content = parse_json((folder / MANIFEST).read_text(encoding="utf-8"))
         files = {path: dict(entry) for path, entry in content["files"].items()}
         for path, entry in files.items():
-            safe_join(folder, path)
-            safe_join(folder, f"{entry.get('into') or '.'}/x")
-            if not (isinstance(entry["url"], str) and isinstance(entry["size"], int)):
-                raise ValueError(path)
-            if "entries" in entry:
-                for name, (size, sha256, _) in entry["members"].items():
-                    safe_join(folder, f"{entry['into'] or '.'}/{name}")
-                    if not (isinstance(size, int) and isinstance(sha256, str)):
-                        raise ValueError(path)
-            elif not isinstance(entry["sha256"], str):
-                raise ValueError(path)
+            _require_entry(folder, path, entry)
         return Manifest(
             folder,
             files,
@@ -207,6 +197,32 @@ def read_manifest(folder: Path) -> Manifest:
         return Manifest(folder)
     except MalformedError:  # a path that leaves the folder
         return Manifest(folder)
+
+
+def _require_entry(folder: Path, path: str, entry: Mapping[str, Any]) -> None:
+    """Require that an entry of a manifest names files below the folder, in values of their types.
+
+    Raises:
+        ValueError: a value is of another type; or another error where one is missing.
+        MalformedError: a path leaves the folder.
+    """
+    safe_join(folder, path)
+    numbers, texts = [entry["size"]], [entry["url"], entry["sha256"], entry["date"]]
+    if "entries" in entry:
+        numbers.append(entry["unpacked"])
+        texts += [entry["into"], *entry["entries"]]
+        prefix = f"{entry['into'] or '.'}/"
+        safe_join(folder, f"{prefix}x")
+        for name in entry["entries"]:
+            safe_join(folder, f"{prefix}{name}")
+        for name, (size, sha256, _) in entry["members"].items():
+            safe_join(folder, f"{prefix}{name}")
+            numbers.append(size)
+            texts.append(sha256)
+    if not all(isinstance(number, int) and number >= 0 for number in numbers):
+        raise ValueError(path)
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError(path)
 
 
 @contextmanager
