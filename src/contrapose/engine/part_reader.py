@@ -253,8 +253,11 @@ def _combine_chunks(column: Any) -> Any:
 
 
 def _column_to_numpy(column: Any) -> Any:
-    """Numbers of an Arrow array; one without nulls is shared, and needs no import of pandas."""
-    if column.null_count or not column.type.bit_width >= 8:
+    """Numbers or texts of an Arrow array; numbers without nulls are shared, without pandas."""
+    import pyarrow as pa
+
+    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    if column.null_count or not is_number:
         return np.asarray(column.to_numpy(zero_copy_only=False))
     return np.from_dlpack(column)
 
