@@ -19,7 +19,7 @@ from contrapose.files.text import require_regular
 NOT_PLAIN = (b"\\", b"\t", b"\r", b'" ', b"\0")
 """Bytes of JSON that are left to Python's decoder."""
 
-BLOCK_BYTES = 1 << 24
+BLOCK_BYTES = 1 << 22
 """Bytes that Arrow parses at a time; a longer line is left to Python."""
 
 MAX_CSV_CELL = 100_000

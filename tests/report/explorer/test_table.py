@@ -181,6 +181,21 @@ def test_a_file_for_too_many_examples_says_how_to_see_all(
     assert "contrapose view runs/a" in data["about"]
 
 
+def test_thumbnails_are_the_same_in_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [tmp_path / f"{i}.png" for i in range(5)]
+    for i, file in enumerate(files):
+        Image.new("RGB", (8, 8), (40 * i, 0, 0)).save(file)
+    files[3].write_bytes(b"no image")
+    refs = [ImageRef(file.name, file) for file in files]
+    monkeypatch.setattr(page, "TRIAL", 2)
+    alone = dict(page._encode_images(refs))
+    monkeypatch.setattr(page, "QUICK_IMAGE", 0.0)
+    assert dict(page._encode_images(refs)) == alone
+    assert [alone[ref] is None for ref in refs] == [False, False, False, True, False]
+
+
 def test_thumbnails_that_do_not_fit_are_files_beside_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

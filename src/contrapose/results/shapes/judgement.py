@@ -97,7 +97,9 @@ def _cluster_by_prompt(frame: Frame) -> Frame:
 
 
 def _is_dev(frame: Frame) -> BoolArray:
-    values = frame.tags.get("split", ("",) * len(frame))
+    values = frame.tags.get("split")
+    if values is None:
+        return np.zeros(len(frame), dtype=np.bool_)
     return np.array([value == DEV for value in values], dtype=np.bool_)
 
 
