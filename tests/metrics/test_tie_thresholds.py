@@ -88,7 +88,7 @@ def test_the_search_looks_at_few_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sample_is_nearly_as_good(monkeypatch: pytest.MonkeyPatch) -> None:
     """A threshold of a sample of pairs; the accuracy is that of all pairs at it."""
-    scores, people = sample(1_500)
+    scores, people = sample(700)
     best = tie_threshold(scores, people)
     ties._known.clear()
     for name, value in (("MOST_EXAMPLES", 100), ("MOST_LEVELS", 10), ("HELD_PAIRS", 1_000)):

@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from contrapose.metrics.pair_counts import check_ratings, count_order, count_right_pairs
+from contrapose.metrics.pair_counts import check_ratings, count_rank_order, count_right_pairs
 from contrapose.metrics.statistics.ranks import RankStatistic, UnitFormula
 from contrapose.metrics.statistics.statistic import Statistic, divide
 from contrapose.metrics.tie_thresholds import MOST_EXAMPLES, TieCalibration
@@ -141,7 +141,7 @@ def kendall_statistic(x: ArrayLike, y: ArrayLike) -> RankStatistic:
         lambda rows: (
             np.sign(a.group[rows, None] - a.group) * np.sign(b.group[rows, None] - b.group)
         ),
-        cache(lambda: count_order(a.group, b.group)),
+        cache(lambda: count_rank_order(a.group, len(a.starts), b.group, len(b.starts))),
     )
 
     def bind(codes: IntArray, units: int) -> UnitFormula:
