@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from contrapose.data import ImageRef, open_image
+from contrapose.data import ImageRef, content_id, open_image
 from contrapose.data.decoders import LENGTH, SHAPE, DecoderPool, DecodeTask, serve_requests
 from contrapose.errors import InputError
 from contrapose.resize_crop import ResizeCrop
@@ -92,6 +92,15 @@ def test_an_image_that_a_decoder_cannot_open_is_left_to_this_process(
     where, array = pool.submit(task(ImageRef("x", folder / "large.png"))).result()
     assert where == "here"  # more pixels than a decoder may hold
     assert array.shape == (3, 32, 32)
+
+
+def test_an_image_that_is_another_one_by_now_is_left_to_this_process(
+    folder: Path, pool: DecoderPool
+) -> None:
+    for ref in refs_of(folder)[:4]:
+        for content, wanted in ((content_id(ref), "there"), ("0" * 32, "here")):
+            where, _ = pool.submit(replace(task(ref), content=content)).result()
+            assert where == wanted
 
 
 def test_a_decoder_that_is_killed_costs_no_image(folder: Path) -> None:

@@ -228,3 +228,16 @@ def test_an_image_with_many_masks_is_generated_once() -> None:
     for name, item in zip(ids, shown, strict=True):
         assert images.open(name, item).size == (4, 4)
     assert MADE == [3]
+
+
+def test_an_image_that_changes_during_a_run_is_not_taken_for_the_earlier_one(
+    tmp_path: Path,
+) -> None:
+    ref = ImageRef("a", tmp_path / "a.png")
+    Image.new("RGB", (4, 4), "red").save(tmp_path / "a.png")
+    name = content_id(ref)
+    assert ImageCache().open(name, ref).getpixel((0, 0)) == (255, 0, 0)
+    Image.new("RGB", (4, 4), "blue").save(tmp_path / "a.png")
+    with pytest.raises(InputError, match="was changed"):
+        ImageCache().open(name, ref)
+    assert ImageCache().open(content_id(ref), ref).getpixel((0, 0)) == (0, 0, 255)

@@ -62,6 +62,7 @@ class DecodeTask:
             last channel is 255 under a mask, else 0.
         decode_here: makes the result in this process, when no other can.
         masks: masks of the image, each as packed bits, height and width.
+        content: content id that the image must have; empty for any.
     """
 
     ref: ImageRef
@@ -69,6 +70,7 @@ class DecodeTask:
     finish: Callable[[NDArray[np.uint8]], Any]
     decode_here: Callable[[], Any]
     masks: tuple[tuple[bytes, tuple[int, int]], ...] = ()
+    content: str = ""
 
     @property
     def size(self) -> int:
@@ -85,6 +87,7 @@ class DecodeTask:
             "crop": ref.crop,
             "channels": ref.channels,
             "square": ref.square,
+            "content": self.content,
             "steps": self.steps.to_json(),
             "masks": [[b64encode(bits).decode(), *shape] for bits, shape in self.masks],
         }
@@ -333,7 +336,7 @@ def _resize(content: str) -> tuple[tuple[int, int], NDArray[np.uint8]]:
         channels=values["channels"],
         square=values["square"],
     )
-    image = open_image(ref)
+    image = open_image(ref, content=values["content"])
     return (image.height, image.width), ResizeCrop.from_json(values["steps"]).to_bytes(image)
 
 

@@ -207,15 +207,23 @@ def _read_file(path: Path) -> bytes:
     return b"".join(parts)
 
 
-def open_image(ref: ImageRef) -> Image:
+def open_image(ref: ImageRef, *, content: str = "") -> Image:
     """Decode an image as RGB: upright by its EXIF tag, cropped as the benchmark says.
 
+    Args:
+        ref: the image.
+        content: `content_id` that it must have, if any; not compared where it is generated.
+
     Raises:
-        InputError: the image is missing, too large, or its bytes cannot be decoded.
+        InputError: the image is missing, too large, its bytes cannot be decoded, or it is another
+            one by now.
     """
     if ref.source is not None:
         return _open_sources([ref])[0]
-    image = decode_image(read_bytes(ref), file=ref.path, crop=ref.crop, channels=ref.channels)
+    stored = read_bytes(ref)
+    if content and bytes_id(stored, ref.crop, _form(ref)) != content:
+        raise InputError("the image was changed while the program ran.", file=ref.path)
+    image = decode_image(stored, file=ref.path, crop=ref.crop, channels=ref.channels)
     return _pad_to_square(image) if ref.square else image
 
 
@@ -295,11 +303,15 @@ def open_images(refs: Sequence[ImageRef]) -> list[Image]:
 
 def content_id(ref: ImageRef) -> str:
     """Hash what the reference shows: the same bytes and crop have the same id anywhere."""
-    form = f"{ref.channels} square" if ref.square else ref.channels
     if ref.source is None:
-        return bytes_id(read_bytes(ref), ref.crop, form)
+        return bytes_id(read_bytes(ref), ref.crop, _form(ref))
     content = f"{type(ref.source).__qualname__}:{ref.source.content}".encode()
-    return bytes_id(content, ref.crop, form)
+    return bytes_id(content, ref.crop, _form(ref))
+
+
+def _form(ref: ImageRef) -> str:
+    """Part of an image's id that says how its pixels are laid out."""
+    return f"{ref.channels} square" if ref.square else ref.channels
 
 
 def bytes_id(content: bytes, crop: Box | None = None, channels: str = "rgb") -> str:

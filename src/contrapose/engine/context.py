@@ -220,7 +220,7 @@ class ScoreRequest:
         from contrapose.data.decoders import DecodeTask
 
         packed = tuple((mask.bits, mask.shape) for mask in masks)
-        return DecodeTask(ref, steps, _to_tensor, partial(self.prepare, key), packed)
+        return DecodeTask(ref, steps, _to_tensor, partial(self.prepare, key), packed, name)
 
     def expect_images(self, missing: BoolArray) -> None:
         """Tell the executor how many images other processes can prepare for the missing pairs."""

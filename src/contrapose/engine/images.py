@@ -314,7 +314,7 @@ class ImageCache:
         if cached is not None:
             return cached
         if ref.source is None:
-            image = open_image(ref)
+            image = open_image(ref, content=name)
             self._add(name, image)
             return image
         with self._generating:  # the others of its window are being made, perhaps this one too
