@@ -386,13 +386,16 @@ MORE: dict[str, tuple[Callable[[], dict[str, Any]], Reader]] = {
 
 def test_forged_indexes(tmp_path: Path, tally: Tally) -> None:
     count = fuzz(tmp_path, index_folder(), search_index, "forged index", mend=mend_index)
-    tally.add("folders and archives", count)
+    tally.add("indexes, pair sets, models, manifests, archives", count)
 
 
 @pytest.mark.parametrize("name", MORE)
 def test_folders(name: str, tmp_path: Path, tally: Tally) -> None:
     make, read = MORE[name]
-    tally.add("folders and archives", fuzz(tmp_path, make(), read, name, rounds=FEW))
+    tally.add(
+        "indexes, pair sets, models, manifests, archives",
+        fuzz(tmp_path, make(), read, name, rounds=FEW),
+    )
 
 
 HUGE = 10**400

@@ -42,7 +42,7 @@ def test_kills_and_full_disks_change_no_result(job: str, tmp_path: Path, tally: 
     counts = torture("jobs", job, "both", tmp_path, KILLS)
     assert counts["kills"] == KILLS
     assert counts["refused"]
-    tally.add(f"kills of {job}", counts["kills"])
+    tally.add(f"kills of `{job}`", counts["kills"])
     tally.add("results after kills, equal to those in peace", counts["results"])
     tally.add("disks that were too small", counts["refused"])
     if job == "eval":

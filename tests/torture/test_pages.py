@@ -127,7 +127,7 @@ def test_explorer(browser: Any, tmp_path: Path, tally: Tally) -> None:
     visit.page.fill("#x-text", PAYLOADS[0])
     visit.page.wait_for_timeout(300)
     visit.close()
-    tally.add("hostile captions in a browser", len(texts))
+    tally.add("hostile texts in pages", len(texts))
 
 
 def test_review(browser: Any, tmp_path: Path, tally: Tally) -> None:
@@ -149,7 +149,7 @@ def test_review(browser: Any, tmp_path: Path, tally: Tally) -> None:
     for key in ("k", "d", "j", "ArrowRight"):
         visit.page.keyboard.press(key)
     visit.close()
-    tally.add("hostile captions in a browser", len(texts))
+    tally.add("hostile texts in pages", len(texts))
 
 
 def test_search(browser: Any, tmp_path: Path, tally: Tally) -> None:
@@ -168,7 +168,7 @@ def test_search(browser: Any, tmp_path: Path, tally: Tally) -> None:
             visit.page.fill("#edit", text[:200])
             visit.page.wait_for_timeout(100)
         visit.close()
-    tally.add("hostile captions in a browser", len(texts))
+    tally.add("hostile texts in pages", len(texts))
 
 
 def hostile_examples(folder: Path, texts: list[str]) -> list[Example]:
@@ -229,7 +229,7 @@ def test_every_page(browser: Any, tmp_path: Path, tally: Tally) -> None:
         visit.page.wait_for_timeout(300)
         assert visit.text().strip()
         visit.close()
-    tally.add("pages of hostile captions in a browser", len(pages))
+    tally.add("pages of all verbs with hostile data", len(pages))
 
 
 def test_explanations(browser: Any, tmp_path: Path, tally: Tally) -> None:
@@ -249,7 +249,7 @@ def test_explanations(browser: Any, tmp_path: Path, tally: Tally) -> None:
         visit.page.wait_for_load_state("networkidle")
         assert " ".join(text.split()[:2])[:200] in " ".join(visit.text().split())
         visit.close()
-    tally.add("pages of hostile captions in a browser", len(texts))
+    tally.add("pages of all verbs with hostile data", len(texts))
 
 
 def test_diagnosis(browser: Any, tmp_path: Path, tally: Tally) -> None:
@@ -311,7 +311,7 @@ def test_views(browser: Any, tmp_path: Path, tally: Tally) -> None:
         visit.page.reload()
         visit.page.wait_for_selector("article.example")
         visit.close()
-    tally.add("pages of hostile captions in a browser", 2)
+    tally.add("pages of all verbs with hostile data", 2)
 
 
 def visit_all(browser: Any, folder: Path, shown: str, tally: Tally) -> None:
@@ -326,4 +326,4 @@ def visit_all(browser: Any, folder: Path, shown: str, tally: Tally) -> None:
         texts.append(visit.text())
         visit.close()
     assert any(shown in text for text in texts), [text[:2000] for text in texts]
-    tally.add("pages of hostile captions in a browser", len(pages))
+    tally.add("pages of all verbs with hostile data", len(pages))

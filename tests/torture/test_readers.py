@@ -268,7 +268,7 @@ def test_benchmarks(name: str, tmp_path: Path, tally: Tally) -> None:
         read_benchmark(benchmark, tmp_path)
     count = fuzz(tmp_path, files, lambda root: read_benchmark(benchmark, root), name)
     count += fuzz(tmp_path, files, lambda root: check_benchmark(benchmark, root), f"{name} check")
-    tally.add("annotation files", count)
+    tally.add("annotation files of every reader", count)
 
 
 def list_readers(benchmark: Benchmark | Suite) -> set[tuple[str, str]]:
@@ -408,7 +408,7 @@ READERS: dict[str, tuple[dict[str, Any], Callable[[Path], object]]] = {
 @pytest.mark.parametrize("name", READERS)
 def test_files(name: str, tmp_path: Path, tally: Tally) -> None:
     files, read = READERS[name]
-    tally.add("score files and other single files", fuzz(tmp_path, files, read, name))
+    tally.add("score files, training files, images", fuzz(tmp_path, files, read, name))
 
 
 def bad_parquet(column: str, text: bytes) -> bytes:

@@ -213,7 +213,7 @@ def test_a_flaky_server_gives_the_same_numbers(kind: str, tally: Tally) -> None:
             assert not left
             if name.startswith("429 with Retry"):
                 assert waits[:3] == [7, 7, 7]
-        tally.add("faults of a flaky server of models", sum(map(len, FLAKY.values())))
+        tally.add("faults of a flaky model server", sum(map(len, FLAKY.values())))
 
 
 @pytest.mark.parametrize("kind", KINDS)
