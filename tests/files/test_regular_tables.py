@@ -52,7 +52,7 @@ def test_irregular_cells(tmp_path: Path, content: bytes) -> None:
 @pytest.mark.parametrize(
     "content",
     [b'{"a": 1}\n\n{"a": 2}\n', b'{"a": 1} {"a": 2}\n', b'{"a": 1,\n"b": 2}\n', b'{"a": null}\n',
-     b'{"a": 1}\n{"b": 1}\n', b'{"a": "\\u0041"}\n', b'{"a": [1, null]}\n', b'{"a": 1.5}\n',
+     b'{"a": 1}\n{"b": 1}\n', b'{"a": "\\ud83d\\ude00"}\n', b'{"a": [1, null]}\n', b'{"a": 1.5}\n',
      b'{"a": {"b": 1, "b": 1}}\n', b'{"a" :1, "a":1}\n', b'[{"a": 1}]\n', b'{"a": 1}\n{"a": "1"}\n',
      b'{"a": [{"b": 1}]}\n', b'{"a": 1},\n{"a": 2}\n', b'{"a": 99999999999999999999}\n', b""],
 )  # fmt: skip
@@ -62,9 +62,9 @@ def test_irregular_lines(tmp_path: Path, content: bytes) -> None:
 
 
 def test_regular_lines(tmp_path: Path) -> None:
-    lines = '{"a": "ä: b", "c": {"d": [true]}}\r\n{"a": "{x},", "c": {"d": []}}\n\n'.encode()
+    lines = '{"a": "ä: b\\u0041", "c": {"d": [true]}}\r\n{"a": "{x},", "c": {"d": []}}\n\n'.encode()
     assert read(tmp_path, "lines.jsonl", lines) == {
-        "a": ["ä: b", "{x},"],
+        "a": ["ä: bA", "{x},"],
         "c": [{"d": [True]}, {"d": []}],
     }
     with pytest.raises(ValueError, match="utf-8"):

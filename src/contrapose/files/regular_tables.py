@@ -1,13 +1,14 @@
 """Regular tables of JSON lines, CSV and Parquet: Arrow columns, without a Python object for a cell.
 
 Arrow parses JSON lines and CSV many times quicker than Python, but not by the same rules. It is
-asked only where the bytes leave no room for a difference: no escapes, one object a line, no key
-twice, quotes only around a whole cell. All records have the same fields, and none is null. Any
-other file raises an `IrregularError`, and must be read in another way.
+asked only where the bytes leave no room for a difference: one object a line, no key twice, no
+escaped surrogates, quotes only around a whole cell. All records have the same fields, and none is
+null. Any other file raises an `IrregularError`, and must be read in another way.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ import numpy as np
 from contrapose.files.records import require_parquet_size
 from contrapose.files.text import require_regular
 
-NOT_PLAIN = (b"\\", b"\t", b"\r", b'" ', b"\0")
-"""Bytes of JSON that are left to Python's decoder."""
+NOT_PLAIN = (b"\t", b"\r", b"\0", b"\\ud", b"\\uD")
+"""Bytes of JSON that are left to Python's decoder: other space, and halves of surrogate pairs."""
+
+SPACED_KEY = re.compile(rb'" +:')
 
 BLOCK_BYTES = 1 << 22
 """Bytes that Arrow parses at a time; a longer line is left to Python."""
@@ -74,9 +77,9 @@ def _read_jsonl(content: bytes) -> Table:
     """Parse JSON lines.
 
     Every line break parts two objects: it follows a `}` and precedes a `{`, and no text may hold
-    one; there are as many objects as lines. In a text without backslashes and space behind quotes,
-    no string holds a quote, and every key is a `"key":`: if there are as many as the records have,
-    none has one twice.
+    one; there are as many objects as lines. Where no key has space behind it, every key is a
+    `"key":`. If there are as many `":` as the records have fields, none has a key twice; a text
+    that holds one makes them more.
     """
     import pyarrow as pa
     import pyarrow.json as pj
@@ -85,6 +88,7 @@ def _read_jsonl(content: bytes) -> Table:
     require(content[:1] == b"{" and content[-1:] == b"}")
     require(content.count(b"}\n{") == lines - 1)
     require(not any(some in content for some in NOT_PLAIN))
+    require(b" :" not in content or not SPACED_KEY.search(content))
     table = pj.read_json(
         pa.BufferReader(content), read_options=pj.ReadOptions(block_size=BLOCK_BYTES)
     )

@@ -39,6 +39,8 @@ FILES: dict[str, list[dict[str, Any]]] = {
     "numbered": [{"image_0": "a.png", "text_0": "x", "text_1": word, "right": 0} for word in "yz"],
     "negative": [{"image": "a.png", "caption": "x", "negative": f"y{i}", "tag_a": "b", "right": 9}
                  for i in range(3)],
+    "escapes": [{**CHOICE, "texts": ['a "b" c', "d\ne\tf\\g/ä :"], "tags": {"n": number}}
+                for number in (0, 7)],
     "other fields": [{**CHOICE, "note": {"a": [1, 2], "b": {"c": "d"}}, "n": 1}] * 2,
 }  # fmt: skip
 FILES["several lengths"] = [{**row, "images": ["a.png"]} for row in FILES["several lengths"]]
@@ -107,6 +109,8 @@ def test_regular_parquet_is_read_by_arrow(tmp_path: Path, name: str) -> None:
         '{"image": "a.png", "texts": ["x", "y"], "right": 0, "note": 1' + "0" * 5000 + "}",
         '{"image": "a.png", "texts": ["x", "y"], "right": 00}',
         '{"image": "a.png", "texts": ["x", "\\ud800"], "right": 0}',
+        '{"image": "a.png", "texts": ["x", "\\" :", ":"], "right" : 0, "right": 1}',
+        '{"image": "a.png", "texts": ["x", "y"], "right": 0, "r\\u0069ght": 1}',
         '{"image": "a.png", "texts": ["x", " "], "right": 0}',
         '{"image": "a.png", "texts": ["x", "\u2003"], "right": 0}',
         '{"image": "a.png", "texts": ["x", ""], "right": 0}',

@@ -136,11 +136,12 @@ def _read_ids(array: Any, count: int) -> TextColumn:
 
 
 def _require_words(texts: TextColumn) -> None:
-    """Require that no text is empty or blank; few have another first letter than these."""
+    """Require that no text is empty or blank; one whose first letter is printed ASCII is not."""
     require(texts.sizes.min(initial=1) > 0)
     first = np.frombuffer(texts.data, np.uint8)[texts.offsets[:-1]]
-    for row in np.flatnonzero((first <= ord(" ")) | (first >= 127)).tolist():
-        require(texts[row].strip())
+    doubtful = np.flatnonzero((first <= ord(" ")) | (first >= 127))
+    if len(doubtful):
+        require(all(map(str.strip, texts.take(doubtful))))
 
 
 def _read_lists(table: Table, several: str, one: str) -> tuple[TextColumn, Positions]:
@@ -282,8 +283,10 @@ def _read_tags(table: Table) -> dict[str, Sequence[TagValue | None]]:
 
 def _read_tag(array: Any) -> Sequence[TagValue]:
     """Values of a tag, of which none is empty; equal ones are one object."""
-    _require_strings([array])
-    coded = array.dictionary_encode()
+    import pyarrow as pa
+
+    require(array.type in (pa.string(), pa.int64()))
+    coded = array.cast(pa.string()).dictionary_encode()
     values = list(TextColumn.from_arrow(coded.dictionary))
     require(all(values))
     return [values[i] for i in _numbers(coded.indices).tolist()]
