@@ -100,7 +100,7 @@ def test_images_are_numbered() -> None:
 
 
 @given(st.lists(st.tuples(NAMES, NAMES), max_size=9), st.lists(st.tuples(NAMES, NAMES), max_size=9))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=20)
 def test_a_filter_selects_the_rows_of_wanted_pairs(
     wanted: list[tuple[str, str]], rows: list[tuple[str, str]]
 ) -> None:

@@ -146,7 +146,7 @@ def test_many_vectors_fill_several_parts_and_leave_memory(
         assert np.array_equal(some.values(rows, "vector"), vectors[::-1])
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(st.data())
 def test_a_large_table_holds_the_rows_that_were_asked_for(data: st.DataObject) -> None:
     pair = st.tuples(st.sampled_from("abcdef"), st.sampled_from("uvwxyz"))
