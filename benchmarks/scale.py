@@ -257,17 +257,16 @@ def put_part(table: AnswerTable, ids: PairIds, columns: dict[str, Any], newest: 
 
 
 def look_up(pairs: int, folder: Path, timer: Timer) -> None:
-    """Open the table for a million pairs of every tenth of it, then find each million again."""
+    """Open the table for a million pairs, then find up to three other millions."""
     table = AnswerStore(folder).table("made", "itm:logit")
-    starts = range(0, pairs, BLOCK * max(1, pairs // (10 * BLOCK)))
-    for number, start in enumerate(starts):
-        images, texts = pair_ids(start, min(BLOCK, pairs - start))
+    for number, start in enumerate(range(0, pairs, max(BLOCK, pairs // 3))):
+        images, texts = pair_ids(start // BLOCK * BLOCK, min(BLOCK, pairs - start))
         timer("")
         rows = table.find(images, texts)
         timer("open, find a million" if number == 0 else "find another million")
         values = table.values(rows)
         timer("values of a million")
-        check_values(rows, values, start)
+        check_values(rows, values, start // BLOCK * BLOCK)
 
 
 def look_up_all(pairs: int, folder: Path, timer: Timer) -> None:
@@ -294,10 +293,10 @@ def look_up_share(pairs: int, folder: Path, timer: Timer) -> None:
     """Open the table for the pairs of one shard of a hundred, spread over all parts."""
     table = AnswerStore(folder).table("made", "itm:logit")
     share, starts = BLOCK // 100, range(0, pairs, BLOCK)
-    words = [id_words(start, min(BLOCK, pairs - start)) for start in starts]
-    images = np.concatenate([image[: share // CAPTIONS_PER_IMAGE] for image, _ in words])
-    texts = np.concatenate([text[:share] for _, text in words])
-    del words
+    images, texts = (
+        np.concatenate([id_words(start, BLOCK)[k][:count].copy() for start in starts])
+        for k, count in enumerate((share // CAPTIONS_PER_IMAGE, share))
+    )
     number = np.arange(len(texts))
     timer("make the ids")
     rows = table.find(images, texts, np.stack([number // CAPTIONS_PER_IMAGE, number], axis=1))

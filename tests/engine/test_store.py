@@ -230,7 +230,7 @@ def test_rows_are_joined_when_they_are_read_and_not_at_every_part(
 def test_parts_are_fetched_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(5):
         AnswerStore(tmp_path).table("m", "s").add([f"{i}"], ["x"], {"value": np.array([float(i)])})
-    monkeypatch.setattr(part_reader, "PARTS_PER_FETCH", 2)
+    monkeypatch.setattr(part_reader, "ROWS_PER_FETCH", 2)
     shelf = AnswerStore(tmp_path).table("m", "s")
     rows = shelf.find([str(i) for i in range(6)], ["x"] * 6)
     assert shelf.values(rows)[:5].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]

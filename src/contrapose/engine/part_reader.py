@@ -33,8 +33,8 @@ from contrapose.metrics import FloatArray, IntArray
 READER_THREADS = 4
 """Threads that read parts."""
 
-PARTS_PER_FETCH = 16
-"""Parts that a thread fetches at a time, at the most."""
+PARTS_PER_FETCH, ROWS_PER_FETCH = 16, 1 << 18
+"""Parts that a thread fetches at a time, at the most, and rows of several, by those before them."""
 
 TAIL_BYTES, FETCH_BYTES = 1 << 16, 1 << 26
 """Bytes of a part's end that are fetched first, and of several parts that are fetched at a time; no
@@ -281,19 +281,24 @@ def read_parts(
     """
     if storage is None or not names:
         return
-    size = min(PARTS_PER_FETCH, -(-len(names) // (2 * READER_THREADS)))
-    groups = [names[k : k + size] for k in range(0, len(names), size)]
 
     def decode(group: Sequence[str], keep: PairFilter | None) -> list[PartContent | None]:
         parts = zip(group, fetch_parts(storage, folder, group), strict=True)
         return [decode_part(part, name, keep) for name, part in parts]
 
+    start = done = rows = 0
     with ThreadPoolExecutor(READER_THREADS) as pool:
-        ahead: deque[Future[list[PartContent | None]]] = deque()
-        for number, group in enumerate(groups):
-            for other in groups[number + len(ahead) : number + READER_THREADS]:
-                ahead.append(pool.submit(decode, other, wanted()))
-            yield from zip(group, ahead.popleft().result(), strict=True)
+        ahead: deque[tuple[Sequence[str], Future[list[PartContent | None]]]] = deque()
+        while start < len(names) or ahead:
+            while start < len(names) and len(ahead) < READER_THREADS:
+                size = min(PARTS_PER_FETCH, ROWS_PER_FETCH * done // max(rows, 1))
+                group = names[start : start + max(1, size)]
+                ahead.append((group, pool.submit(decode, group, wanted())))
+                start += len(group)
+            group, future = ahead.popleft()
+            for name, part in zip(group, future.result(), strict=True):
+                done, rows = done + 1, rows + (0 if part is None else part.rows)
+                yield name, part
     release_memory()
 
 
