@@ -3,7 +3,7 @@
 # make wheel  tries the wheel in a bare environment; CI runs it after the tests
 # make docs   builds the documentation site into site/, strictly; CI runs it after the tests
 # make quick  runs the checks that need no model, in about a minute
-# make torture  tries damaged files, kills, full disks and hostile servers for an hour or so
+# make torture  tries damaged files, kills, full disks and hostile servers for half an hour or so
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -44,7 +44,8 @@ unit: $(VENV)/.dev
 	$(BIN)/pytest -q -n 2 --dist worksteal
 
 .PHONY: torture
-# The seed is the date, so that each night tries other cases; it is printed with the counts.
+# The seed is the date, so that each night tries other cases; it is printed with the counts, which TORTURE_DOCS=1 writes
+# into docs/reliability.md.
 torture: $(VENV)/.dev
 	TORTURE_SEED=$${TORTURE_SEED:-$$(date +%Y%m%d)} FUZZ_ROUNDS=$${FUZZ_ROUNDS:-200} \
 	KILL_ROUNDS=$${KILL_ROUNDS:-40} $(BIN)/pytest -q -n 2 --dist worksteal tests/torture

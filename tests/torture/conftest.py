@@ -52,7 +52,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
     minutes, seconds = divmod(round(time.monotonic() - BEGAN), 60)
     sentence = (
         f"{LAST_RUN} `TORTURE_SEED={SEED} FUZZ_ROUNDS={ROUNDS} KILL_ROUNDS={KILLS} make torture`, "
-        f"{minutes} min {seconds} s on {os.cpu_count()} cores; no case failed."
+        f"{minutes} min {seconds} s on {os.cpu_count()} cores; "
+        f"{'some cases' if exitstatus else 'no case'} failed."
     )
     table = [TABLE, *(f"| {name} | {count:,} |" for name, count in sorted(counts.items()))]
     terminalreporter.section("torture")
