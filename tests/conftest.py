@@ -101,7 +101,7 @@ def browser() -> Iterator[Any]:
     if file is None:
         pytest.skip("no Chromium is installed")
     with playwright.sync_playwright() as engine:
-        options = ["--no-sandbox", "--disable-gpu"]
+        options = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         running = engine.chromium.launch(executable_path=file, args=options)
         yield running
         running.close()
