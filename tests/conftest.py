@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import shutil
@@ -9,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,13 @@ if not Path("/proc/driver/nvidia").exists():
 # The terminal of whoever runs the tests decides nothing.
 for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"):
     os.environ.pop(name, None)
+
+# No test may use, or fill, the user's cache of scores, wherever that of other programs is.
+_home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
+os.environ.setdefault("HF_HOME", str(_home / "huggingface"))
+os.environ.setdefault("TORCH_HOME", str(_home / "torch"))
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="contrapose-tests-cache-")
+atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 # No test may use, or fill, the benchmarks that the user has fetched.
 os.environ["CONTRAPOSE_DATA"] = str(Path(tempfile.gettempdir()) / "contrapose-tests-no-data")
@@ -133,7 +142,10 @@ Cli = Callable[..., CommandOutput]
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Run a `contrapose` command in this process; no phase is said, however slow the machine is."""
     from contrapose.cli import console, main
+    from contrapose.cli.app import VERBS
 
+    for module in VERBS.values():  # or one would keep what a test has put into `console` for now
+        import_module(f"contrapose.cli.{module}")
     monkeypatch.setattr(console, "PHASE_SECONDS", 3600.0)
     monkeypatch.setattr(console, "LINE_SECONDS", 3600.0)
 
