@@ -245,6 +245,7 @@ def test_rows_in_several_blocks(
     draw = np.random.default_rng(3)
     newest: dict[tuple[str, str], float] = {}
     monkeypatch.setattr(row_blocks, limit, 7 if limit == "BLOCK_ROWS" else 300)
+    monkeypatch.setattr(row_blocks, "PAIRS_PER_FIND", 9)
     shelf = AnswerStore(tmp_path).table("m", "s")
     for part in range(12):
         keys = [(f"{draw.integers(6)}", f"{draw.integers(5)}") for _ in range(3)]

@@ -17,6 +17,9 @@ from contrapose.metrics import FloatArray, IntArray
 BLOCK_ROWS, BLOCK_BYTES = 1 << 24, 1 << 30
 """Rows and bytes of a block up to which parts are joined."""
 
+PAIRS_PER_FIND = 1 << 24
+"""Pairs that are looked up in all blocks at a time, in bounded memory."""
+
 
 @dataclass(slots=True, eq=False)
 class Block:
@@ -152,13 +155,15 @@ class HeldRows:
     def find(self, images: IdWords, texts: IdWords, pairs: IntArray) -> IntArray:
         """Return the number of the newest row of each pair; −1 where none is held."""
         result = np.full(len(pairs), -1, dtype=np.int64)
-        left = np.arange(len(pairs))  # those that no newer block holds
-        for block in reversed(self.join()):
-            if not len(left):
-                break
-            rows = block.find(images, texts, pairs if len(left) == len(pairs) else pairs[left])
-            result[left[rows >= 0]] = rows[rows >= 0]
-            left = left[rows < 0]
+        for start in range(0, len(pairs), PAIRS_PER_FIND):
+            some = pairs[start : start + PAIRS_PER_FIND]
+            left = np.arange(len(some))  # those that no newer block holds
+            for block in reversed(self.join()):
+                if not len(left):
+                    break
+                rows = block.find(images, texts, some if len(left) == len(some) else some[left])
+                result[start + left[rows >= 0]] = rows[rows >= 0]
+                left = left[rows < 0]
         return result
 
     def values(self, numbers: IntArray, column: str) -> FloatArray:
