@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.torture.mutations import KILLS, ROUNDS, SEED
+from tests.torture.mutations import KILLS, ROUNDS, SEED, WHOLE
 
 PREFIX = "torture "
 BEGAN = time.monotonic()
@@ -51,14 +51,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
         return
     minutes, seconds = divmod(round(time.monotonic() - BEGAN), 60)
     sentence = (
-        f"{LAST_RUN} `TORTURE_SEED={SEED} FUZZ_ROUNDS={ROUNDS} KILL_ROUNDS={KILLS} make torture`, "
+        f"{LAST_RUN if WHOLE else 'A part of the suite:'} `TORTURE_SEED={SEED} FUZZ_ROUNDS={ROUNDS} KILL_ROUNDS={KILLS} make torture`, "
         f"{minutes} min {seconds} s on {os.cpu_count()} cores; "
         f"{'some cases' if exitstatus else 'no case'} failed."
     )
     table = [TABLE, *(f"| {name} | {count:,} |" for name, count in sorted(counts.items()))]
     terminalreporter.section("torture")
     terminalreporter.write_line("\n".join([sentence, "", *table]))
-    if exitstatus == 0 and os.environ.get("TORTURE_DOCS"):
+    if exitstatus == 0 and WHOLE and os.environ.get("TORTURE_DOCS"):
         write_counts(sentence, table)
 
 
