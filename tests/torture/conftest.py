@@ -51,7 +51,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
         return
     minutes, seconds = divmod(round(time.monotonic() - BEGAN), 60)
     sentence = (
-        f"{LAST_RUN if WHOLE else 'A part of the suite:'} `TORTURE_SEED={SEED} FUZZ_ROUNDS={ROUNDS} KILL_ROUNDS={KILLS} make torture`, "
+        f"{LAST_RUN if WHOLE else 'A part of the suite:'} "
+        f"`TORTURE_SEED={SEED} FUZZ_ROUNDS={ROUNDS} KILL_ROUNDS={KILLS} make torture`, "
         f"{minutes} min {seconds} s on {os.cpu_count()} cores; "
         f"{'some cases' if exitstatus else 'no case'} failed."
     )
