@@ -166,11 +166,11 @@ def encode_part(
     content: bytes = sink.getvalue().to_pybytes()
     before = PART_NAME.fullmatch(newest)
     number = max(time.time_ns(), int(before[1]) + 1 if before else 0)
-    size = sum(column.nbytes for column in vectors.values())
-    start = len(content) - footer_bytes(content) - size
+    footer = footer_bytes(content)
+    start = find_cut(content[-footer:]) or 0
     if any(not content.startswith(column[0].tobytes(), start) for column in vectors.values()):
         raise RuntimeError("the Parquet writer did not write vectors end to end")
-    name = f"{number:020d}-{_digest_two(content, start, start + size)}.parquet"
+    name = f"{number:020d}-{_digest_two(content, start, len(content) - footer)}.parquet"
     return name, content, parse_layout(start, len(ids), metadata.get(VECTOR_KEY))
 
 
@@ -248,3 +248,23 @@ def parse_layout(start: int, rows: int, described: bytes | None) -> VectorLayout
     if layout.dtype not in VECTOR_TYPES or len(digests) != 8 * blocks:
         raise ValueError("its vectors are not described")
     return layout
+
+
+def find_cut(tail: bytes) -> int | None:
+    """Find where a part's vectors begin, or its footer, from its end; None for no part."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(pa.BufferReader(tail))
+        group = file.metadata.row_group(0)
+        column = group.column(group.num_columns - 1)
+        end = column.data_page_offset
+        if column.has_dictionary_page:
+            end = min(end, column.dictionary_page_offset)
+        end += column.total_compressed_size
+        if VECTOR_KEY in (file.schema_arrow.metadata or {}):
+            end -= group.num_rows * file.schema_arrow.field(group.num_columns - 1).type.byte_width
+    except (pa.ArrowException, OSError, ValueError, AttributeError, IndexError, OverflowError):
+        return None
+    return int(end) if end >= 0 else None

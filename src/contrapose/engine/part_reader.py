@@ -23,6 +23,7 @@ from contrapose.engine.part_files import (
     SHARD_KEY,
     VECTOR_KEY,
     VectorLayout,
+    find_cut,
     footer_bytes,
     parse_layout,
 )
@@ -71,7 +72,7 @@ def fetch_parts(
     wanted = [(names[k], -footer_bytes(tails[k]), None) for k in long]
     for k, tail in zip(long, storage.read_ranges(folder, wanted), strict=True):
         tails[k] = tail
-    cuts = [_find_cut(tail) for tail in tails]
+    cuts = [find_cut(tail) for tail in tails]
     fronts: dict[int, bytes] = {}
     for k, (tail, cut) in enumerate(zip(tails, cuts, strict=True)):
         if cut is None:
@@ -102,26 +103,6 @@ def _fetch_fronts(
         chosen.append(k)
     fronts = storage.read_ranges(folder, [(names[k], 0, cuts[k] or 0) for k in chosen])
     return dict(zip(chosen, fronts, strict=True))
-
-
-def _find_cut(tail: bytes) -> int | None:
-    """Find where a part's vectors begin, or its footer, from its end; None for no part."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        file = pq.ParquetFile(pa.BufferReader(tail))
-        group = file.metadata.row_group(0)
-        column = group.column(group.num_columns - 1)
-        end = column.data_page_offset
-        if column.has_dictionary_page:
-            end = min(end, column.dictionary_page_offset)
-        end += column.total_compressed_size
-        if VECTOR_KEY in (file.schema_arrow.metadata or {}):
-            end -= group.num_rows * file.schema_arrow.field(group.num_columns - 1).type.byte_width
-    except (pa.ArrowException, OSError, ValueError, AttributeError, IndexError, OverflowError):
-        return None
-    return int(end) if end >= 0 else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
