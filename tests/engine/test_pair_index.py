@@ -48,6 +48,13 @@ def test_hash_collisions_change_the_seed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert np.array_equal(result, np.where(pairs[:, 0] == pairs[:, 1], pairs[:, 0], -1))
 
 
+def test_ids_that_differ_in_their_last_digits_share_no_key() -> None:
+    ids = [f"{i:032x}" for i in range(300)]
+    i, j = np.divmod(np.arange(300 * 300), 300)
+    grid = PairIds.take(pack_ids(ids), pack_ids(ids), np.stack([i, j], axis=1))
+    assert PairIndex.of(grid).seed == 0
+
+
 def test_an_equal_hash_is_compared_by_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         pair_index, "_hash_ids", lambda words, seed, which: np.zeros(len(words), dtype=np.uint64)

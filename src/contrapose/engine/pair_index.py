@@ -1,7 +1,7 @@
 """Index of the (image, caption) pairs of a block of rows: sorted 64-bit keys over packed ids.
 
 An id is held in 128 bits: a content id is the number that its 32 digits write, any other id is
-hashed. A pair's key is a multiply-add hash of both; the seed is changed until no two different
+hashed. A pair's key is a multiply-xor hash of both; the seed is changed until no two different
 pairs of a block share a key, and every hit is compared in full, so that a key never stands for
 another pair. Images, of which a block has few, are numbered: ids, keys and rows take 32 bytes for
 each pair, and 16 for each distinct image.
@@ -236,9 +236,13 @@ def _pack_id(name: str) -> bytes:
 
 
 def _hash_ids(words: IdWords, seed: int, which: int) -> IdWords:
-    """Hash packed ids to (n,) 64-bit keys."""
+    """Hash packed ids to (n,) 64-bit keys; ids that differ in a few bits get unlike keys."""
     draw = np.random.default_rng((seed, which))
     keys = np.zeros(len(words), dtype=np.uint64)
     for column in words.T:
-        keys += column * np.uint64(2 * int(draw.integers(2**62)) + 1)
+        factor = np.uint64(2 * int(draw.integers(2**62)) + 1)
+        mixed = column * factor
+        mixed ^= mixed >> np.uint64(32)
+        mixed *= factor
+        keys += mixed
     return keys
