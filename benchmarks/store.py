@@ -1,13 +1,13 @@
 """How long a second run takes when every answer is in the store: one million pairs by default.
 
     python benchmarks/store.py [--shape choice] [--pairs 1000000] [--captions 2] [--images 20000]
-                               [--parts 100] [--no-out]
+                               [--parts 100] [--rounds 5] [--no-out]
 
 Makes a benchmark file of some shape, small image files, and a store in which a matcher has answered
 every pair, in so many parts; no two pairs are alike. Then runs `contrapose eval … --score itm
 --cache-use only` as a program of its own, and prints its time from command to results, by the clock
-and of the processor; with a run folder and its report unless `--no-out` says otherwise. The
-package's modules are compiled before, as an installer does it.
+and of the processor: the median of some rounds. It writes a run folder and its report unless
+`--no-out` says otherwise. The package's modules are compiled before, as an installer does it.
 
     choice     one image and some captions, of which one is right (JSON lines)
     csv        the same as a table
@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -29,6 +30,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -61,6 +63,7 @@ def main() -> None:
     arguments.add_argument("--captions", type=int, default=2, help="of each example of a choice")
     arguments.add_argument("--images", type=int, default=20_000)
     arguments.add_argument("--parts", type=int, default=100)
+    arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--no-out", action="store_true", help="write no run folder")
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -73,20 +76,25 @@ def main() -> None:
             "eval", "silent", "--include", str(model), "--on", str(file),
             "--score", "itm", "--rerank", "all", "--cache-use", "only",
             "--cache", str(folder / "store"), "--quiet",
-            *(() if options.no_out else ("--out", str(folder / "run"))),
         ]  # fmt: skip
         source = Path(__file__).resolve().parent.parent / "src"
         subprocess.run([sys.executable, "-m", "compileall", "-q", str(source)], check=True)
-        before = children_seconds()
-        start = time.perf_counter()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        seconds = time.perf_counter() - start
+        os.sync()  # what was made is on the disk before the clock runs
+        runs = []
+        for number in range(options.rounds):
+            target = () if options.no_out else ("--out", str(folder / f"run{number}"))
+            before = children_seconds()
+            start = time.perf_counter()
+            subprocess.run([*command, *target], check=True, stdout=subprocess.DEVNULL)
+            runs.append((time.perf_counter() - start, children_seconds() - before))
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        clock, processor = zip(*runs, strict=True)
         target = "no run folder" if options.no_out else "a run folder"
         print(f"{options.shape}, {options.pairs:,} pairs, {options.images:,} images, "
               f"{options.parts} parts, {target}")  # fmt: skip
-        print(f"second run, from command to results: {seconds:.1f} s "
-              f"({children_seconds() - before:.1f} s of processor time, "
+        print(f"second run, from command to results: {median(clock):.1f} s "
+              f"({min(clock):.1f} to {max(clock):.1f} in {options.rounds}; "
+              f"{median(processor):.1f} s of processor time, "
               f"{used.ru_maxrss / 2**20:.2f} GiB)")  # fmt: skip
 
 

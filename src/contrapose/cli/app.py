@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -97,6 +98,9 @@ BAD_INPUT = 2
 INTERRUPTED = 128 + signal.SIGINT
 """Exit status of a command that Ctrl-C ended, by typer's rule and a shell's."""
 
+COLLECT_AFTER = 100_000
+"""New objects after which Python looks for cycles: among a million rows it would look in vain."""
+
 FAULT = 70
 """Exit status of an unexpected error, as BSD's `EX_SOFTWARE`."""
 
@@ -134,11 +138,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     An error that the user can fix has the status 2, a fault of the program the status 70; a command
     that a signal ended has 128 and the number of the signal, as in a shell: 130 after Ctrl-C.
     """
+    thresholds = gc.get_threshold()
+    gc.set_threshold(COLLECT_AFTER, *thresholds[1:])
     try:
         with interrupting_signals() as signals:
             status = _run(arguments, signals)
     except KeyboardInterrupt:  # another one, at the very end
         status = INTERRUPTED
+    finally:
+        gc.set_threshold(*thresholds)
     raise SystemExit(status)
 
 

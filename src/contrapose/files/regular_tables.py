@@ -9,6 +9,7 @@ null. Any other file raises an `IrregularError`, and must be read in another way
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,11 @@ import numpy as np
 from contrapose.files.records import require_parquet_size
 from contrapose.files.text import require_regular
 
-NOT_PLAIN = (b"\t", b"\r", b"\0", b"\\ud", b"\\uD")
-"""Bytes of JSON that are left to Python's decoder: other space, and halves of surrogate pairs."""
+NOT_PLAIN = (b"\t", b"\r", b"\0")
+"""Bytes of JSON that are left to Python's decoder: other space."""
+
+SURROGATES = (b"\\ud", b"\\uD")
+"""Beginnings of escapes that are left to it: halves of surrogate pairs."""
 
 SPACED_KEY = re.compile(rb'" +:')
 
@@ -67,7 +71,7 @@ def read_regular_table(path: Path) -> Table:
         if b"\r" in content:
             content = content.replace(b"\r\n", b"\n")
         if suffix in (".jsonl", ".ndjson"):
-            return _read_jsonl(content.rstrip(b"\n"))
+            return _read_jsonl(content)
         return _read_csv(content, b"\t" if suffix == ".tsv" else b",")
     except pa.ArrowException:
         raise IrregularError from None
@@ -84,18 +88,24 @@ def _read_jsonl(content: bytes) -> Table:
     import pyarrow as pa
     import pyarrow.json as pj
 
-    lines = content.count(b"\n") + 1
-    require(content[:1] == b"{" and content[-1:] == b"}")
+    if content.endswith(b"\n\n"):
+        content = content.rstrip(b"\n")
+    lines = content.count(b"\n") + (not content.endswith(b"\n"))
+    require(content[:1] == b"{" and content.endswith((b"}", b"}\n")))
     require(content.count(b"}\n{") == lines - 1)
-    require(not any(some in content for some in NOT_PLAIN))
-    require(b" :" not in content or not SPACED_KEY.search(content))
-    table = pj.read_json(
-        pa.BufferReader(content), read_options=pj.ReadOptions(block_size=BLOCK_BYTES)
-    )
+    options = pj.ReadOptions(block_size=BLOCK_BYTES)
+    with ThreadPoolExecutor(1) as pool:  # Arrow parses without the interpreter's lock
+        parsed = pool.submit(pj.read_json, pa.BufferReader(content), read_options=options)
+        strange = (*NOT_PLAIN, *SURROGATES) if b"\\" in content else NOT_PLAIN
+        plain = not any(some in content for some in strange)
+        plain = plain and (b" :" not in content or not SPACED_KEY.search(content))
+        marks = content.count(b'":') if plain else 0
+    require(plain)
+    table = parsed.result()
     require(table.num_rows == lines)
     require(len(set(table.column_names)) == len(table.column_names))
     keys = sum(1 + _count_keys(field.type) for field in table.schema)
-    require(content.count(b'":') == keys * lines)
+    require(marks == keys * lines)
     return _plain_columns(table)
 
 

@@ -41,11 +41,19 @@ def best_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
     if not len(values):
         raise InputError("a threshold needs at least one score.")
     levels, position = np.unique(values, return_inverse=True)
-    right = np.bincount(position, weights=truth, minlength=len(levels))
-    wrong = np.bincount(position, weights=~truth, minlength=len(levels))
+    return _best_of_levels(levels, position[truth], position[~truth])
+
+
+def _best_of_levels(levels: FloatArray, yes: IntArray, no: IntArray) -> float:
+    """Best threshold of pairs that belong together or not, by their positions among the levels."""
+    right = np.bincount(yes, minlength=len(levels))
+    wrong = np.bincount(no, minlength=len(levels))
+    present = right + wrong > 0
+    if not present.all():
+        levels, right, wrong = levels[present], right[present], wrong[present]
     # Threshold i says yes from levels[i] on; the last one says no to all.
-    no_right = np.concatenate([[0.0], np.cumsum(wrong)])
-    yes_right = np.concatenate([np.cumsum(right[::-1])[::-1], [0.0]])
+    no_right = np.concatenate([[0], np.cumsum(wrong)])
+    yes_right = np.concatenate([np.cumsum(right[::-1])[::-1], [0]])
     total = no_right + yes_right
     best = np.flatnonzero(total == total.max())
     i = int(best[(len(best) - 1) // 2])
@@ -92,8 +100,11 @@ def cross_fit(
     folds = min(folds, units)
     shuffled = np.random.default_rng(seed).permutation(units) % folds
     fold = shuffled if codes is None else shuffled[codes]
+    levels, position = np.unique(values, return_inverse=True)
+    yes, no = np.flatnonzero(truth), np.flatnonzero(~truth)
+    sides = [(position[side], fold[side]) for side in (yes, no)]
     thresholds = tuple(
-        best_threshold(values[fold != part], truth[fold != part]) for part in range(folds)
+        _best_of_levels(levels, *(at[of != part] for at, of in sides)) for part in range(folds)
     )
     return CrossFit(thresholds, fold)
 

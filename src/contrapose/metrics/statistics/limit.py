@@ -27,12 +27,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contrapose.metrics.statistics.resampling import BINOMIAL_COST, ResamplingUnits
+from contrapose.metrics.statistics.resampling import ResamplingUnits
 from contrapose.metrics.statistics.statistic import JointStatistic
 from contrapose.metrics.types import BoolArray, FloatArray, IntArray
 
 LIMIT_FROM = 10_000
-"""Units from which on the limit is used; of few types, types that cost as much to draw."""
+"""Units from which on the limit is used."""
+
+FEWEST_TYPES = 128
+"""Types of units below which the number of each is drawn instead."""
 
 MOST_RATIO = 0.05
 """Lyapunov's ratio up to which totals are taken as normal."""
@@ -105,8 +108,7 @@ class TotalsLimit:
 def find_limit(joint: JointStatistic, units: ResamplingUnits) -> TotalsLimit | None:
     """Find the limit of the totals of resamples of these units; None where they are to be drawn."""
     types, width = units.rows.shape
-    work = BINOMIAL_COST * types if units.few else types
-    if work < LIMIT_FROM or width > MOST_COLUMNS:
+    if units.size < LIMIT_FROM or types < FEWEST_TYPES or width > MOST_COLUMNS:
         return None
     weights = units.counts.astype(np.float64) if units.few else None
     mean, spread = _moments(units.rows, weights, units.size)
