@@ -84,14 +84,14 @@ def mean_of(
         return Statistic(np.stack([w * v, w], axis=1), _ratio, kinds, parts)
     # Shares are not centered: rounding would put some above 1.
     center, centered = _center(array) if parts is None else (0.0, array)
-    columns = np.stack([weight * centered, weight]).T
+    columns = np.stack([weight * centered, weight], axis=1)
     return Statistic(columns, lambda totals: center + _ratio(totals), share=parts)
 
 
 def standard_deviation(values: ArrayLike) -> Statistic:
     """Population standard deviation of one value per example."""
     _, centered = _center(_check_values(values))
-    columns = np.stack([centered, centered**2, np.ones_like(centered)]).T
+    columns = np.stack([centered, centered**2, np.ones_like(centered)], axis=1)
 
     def formula(totals: FloatArray) -> FloatArray:
         mean, square = divide(totals[:, :2], totals[:, 2:]).T
@@ -152,7 +152,7 @@ def minimum_of_means(a: ArrayLike, b: ArrayLike, weights: ArrayLike | None = Non
     """Minimum of two (weighted) means over the same examples, as VALSE's min(p_c, p_f)."""
     first = _check_values(a)
     second, w = _check_values(b, len(first)), _check_weights(weights, len(first))
-    columns = np.stack([w * first, w * second, w]).T
+    columns = np.stack([w * first, w * second, w], axis=1)
     lesser = first if w @ first <= w @ second else second
     return Statistic(
         columns,
