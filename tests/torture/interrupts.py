@@ -110,6 +110,8 @@ def start(words: Sequence[str], out: Path) -> int:
     if child:
         return child
     status = BROKEN
+    # After the command a signal ends the process; it must not run on in what it was forked from.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         os.environ["CONTRAPOSE_DATA"] = str(out / "data")
         os.environ["XDG_CACHE_HOME"] = str(out / "cache")
