@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 # Tests run side by side: two threads each on few cores wait for each other far longer than they
 # compute. This must be said before torch is imported.
@@ -40,7 +40,7 @@ atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 os.environ["CONTRAPOSE_DATA"] = str(Path(tempfile.gettempdir()) / "contrapose-tests-no-data")
 
 # Slow machines are no failures: no property test has a time limit, and a slow strategy is none.
-# Every test run tries the same examples; `make torture` tries others, and more.
+# Every test run tries the same examples; `make torture` tries others, and more, of every test.
 PROPERTY_EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "0"))
 settings.register_profile(
     "tests",
@@ -85,6 +85,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "shared" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.real_data)
+        if PROPERTY_EXAMPLES and is_hypothesis_test(getattr(item, "obj", None)):
+            raise_examples(item.obj, PROPERTY_EXAMPLES)  # type: ignore[attr-defined]
+
+
+def raise_examples(test: Any, count: int) -> None:
+    """Let a property test try so many examples, also one that has a smaller number of its own."""
+    function = getattr(test, "__func__", test)
+    before = function._hypothesis_internal_use_settings or settings()
+    more = settings(before, max_examples=max(before.max_examples, count))
+    function._hypothesis_internal_use_settings = more
 
 
 ROOT = Path(__file__).resolve().parents[1]

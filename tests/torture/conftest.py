@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,13 @@ from tests.torture.mutations import KILLS, ROUNDS, SEED, WHOLE
 
 PREFIX = "torture "
 BEGAN = time.monotonic()
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
+PROCESS = os.getpid()
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parents[1] / "docs" / "reliability.md"
+PROPERTIES = "torture/properties"
+"""Key of the note of one pytest run to the next: how many property tests passed, with what seed."""
+PROPERTY_EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "0"))
+"""Whether, and with how many examples, this is the run of the property tests."""
 LAST_RUN = "The last run of the whole:"
 TABLE = "| tried | cases |\n|---|---|"
 
@@ -36,31 +43,82 @@ def tally(record_property: Callable[[str, object], None]) -> Tally:
     return Tally(record_property)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
     """Print the table of docs/reliability.md: cases of each kind, seed, time.
 
-    With `TORTURE_DOCS` in the environment the table of the page is replaced, if no case failed.
+    With `TORTURE_DOCS` in the environment the table of the page is replaced, if this was the whole
+    suite, no test failed or was left out, and the property tests before it passed. Only the process
+    that pytest began in prints and writes: one that a test forked has the same hooks.
     """
-    counts: Counter[str] = Counter()
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            for name, value in getattr(report, "user_properties", ()):
-                if getattr(report, "when", "") == "call" and name.startswith(PREFIX):
-                    counts[name.removeprefix(PREFIX)] += value
-    if not counts:
+    if os.getpid() != PROCESS:
         return
-    minutes, seconds = divmod(round(time.monotonic() - BEGAN), 60)
+    if PROPERTY_EXAMPLES:
+        note_properties(terminalreporter, exitstatus, config)
+    counts = count_cases(terminalreporter)
+    if not counts or PROPERTY_EXAMPLES:
+        return
+    properties = take_properties(config)
+    counts.update(properties.get("counts", {}))
+    passed = exitstatus == 0 and not {"failed", "error"} & terminalreporter.stats.keys()
+    skipped = len(terminalreporter.stats.get("skipped", ()))
+    taken = time.monotonic() - BEGAN + properties.get("seconds", 0)
+    minutes, seconds = divmod(round(taken), 60)
     sentence = (
         f"{LAST_RUN if WHOLE else 'A part of the suite:'} "
         f"`TORTURE_SEED={SEED} FUZZ_ROUNDS={ROUNDS} KILL_ROUNDS={KILLS} make torture`, "
         f"{minutes} min {seconds} s on {os.cpu_count()} cores; "
-        f"{'some cases' if exitstatus else 'no case'} failed."
+        f"{'no case' if passed else 'some cases'} failed"
+        f"{f', {skipped} tests were skipped' if skipped else ''}."
     )
     table = [TABLE, *(f"| {name} | {count:,} |" for name, count in sorted(counts.items()))]
     terminalreporter.section("torture")
     terminalreporter.write_line("\n".join([sentence, "", *table]))
-    if exitstatus == 0 and WHOLE and os.environ.get("TORTURE_DOCS"):
-        write_counts(sentence, table)
+    if os.environ.get("TORTURE_DOCS"):
+        if passed and properties and WHOLE and is_complete(config):
+            write_counts(sentence, table)
+        else:
+            terminalreporter.write_line(f"{PAGE.name} stays as it is.")
+
+
+def count_cases(reporter: pytest.TerminalReporter) -> Counter[str]:
+    """Cases of all tests that ended, by kind."""
+    counts: Counter[str] = Counter()
+    for reports in reporter.stats.values():
+        for report in reports:
+            for name, value in getattr(report, "user_properties", ()):
+                if getattr(report, "when", "") == "call" and name.startswith(PREFIX):
+                    counts[name.removeprefix(PREFIX)] += value
+    return counts
+
+
+def note_properties(
+    reporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    """Note for the next run how many property tests passed, or nothing if one did not."""
+    passed = reporter.stats.get("passed", ())
+    tests = sum("hypothesis" in report.keywords for report in passed)
+    counts = {f"property tests, with {PROPERTY_EXAMPLES:,} examples each": tests}
+    note = {"seed": SEED, "counts": counts, "seconds": time.monotonic() - BEGAN}
+    if config.cache is not None:
+        config.cache.set(PROPERTIES, None if exitstatus or not tests else note)
+
+
+def take_properties(config: pytest.Config) -> dict[str, Any]:
+    """Note of the property tests that passed in the run before, with this seed; used once."""
+    if config.cache is None:
+        return {}
+    note: dict[str, Any] = config.cache.get(PROPERTIES, None) or {}
+    config.cache.set(PROPERTIES, None)
+    return note if note.get("seed") == SEED else {}
+
+
+def is_complete(config: pytest.Config) -> bool:
+    """Whether all tests of this folder were asked for, and none by name or marker."""
+    chosen = ("keyword", "markexpr", "deselect", "lf", "failedfirst", "maxfail", "ignore")
+    folders = [Path(argument).resolve() for argument in config.args]
+    return folders == [HERE] and not any(config.getoption(name, None) for name in chosen)
 
 
 def write_counts(sentence: str, table: list[str]) -> None:

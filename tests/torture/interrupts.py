@@ -10,6 +10,7 @@ is imported once and every attempt is forked. The counts are printed as JSON.
 
 from __future__ import annotations
 
+import faulthandler
 import hashlib
 import json
 import os
@@ -117,6 +118,7 @@ def start(words: Sequence[str], out: Path) -> int:
         os.environ["XDG_CACHE_HOME"] = str(out / "cache")
         for number, name in ((1, "stdout"), (2, "stderr")):
             os.dup2(os.open(out.parent / f"{out.name}.{name}", os.O_WRONLY), number)
+        faulthandler.enable(sys.__stderr__)
         run_command(list(words))
     except SystemExit as error:
         status = int(str(error.code or 0))
@@ -130,6 +132,14 @@ def start(words: Sequence[str], out: Path) -> int:
 
 def finish(words: Sequence[str], out: Path) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(start(words, out), 0)[1])
+
+
+def interrupt_after(child: int, seconds: float, number: int, out: Path) -> int:
+    """Status of a command after a signal; one that goes on says where it is."""
+    try:
+        return kill_after(child, seconds, number)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {said_by(out)}") from None
 
 
 def said_by(out: Path) -> str:
@@ -190,7 +200,7 @@ def interrupt_command(name: str, folder: Path, rounds: int, rng: random.Random) 
                 time.monotonic(),
             )
             # The first and the last moments are those of Python, not of the command.
-            status = kill_after(child, 0.02 + rng.uniform(0, seconds), number)
+            status = interrupt_after(child, 0.02 + rng.uniform(0, seconds), number, out)
             if status == -number:
                 counts["early"] += 1
                 assert counts["early"] < 5 + rounds, "the signals are not handled"
@@ -232,7 +242,7 @@ def stop_server(name: str, folder: Path, rounds: int, rng: random.Random) -> dic
     for _ in range(rounds):
         number = rng.choice(SIGNALS)
         child = start(words_of(name, folder.parent / "input", out), out)
-        status = kill_after(child, 0.02 + rng.uniform(0, 1.0), number)
+        status = interrupt_after(child, 0.02 + rng.uniform(0, 1.0), number, out)
         if status not in (0, -number):
             check_interrupt(number, status, out)
         assert "Traceback" not in said_by(out), said_by(out)

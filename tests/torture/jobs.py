@@ -11,6 +11,7 @@ forked. The counts are printed as JSON.
 
 from __future__ import annotations
 
+import faulthandler
 import hashlib
 import json
 import os
@@ -60,6 +61,8 @@ from tests.tune.small import small_student, write_pairs
 from tests.web_server import WebServer, run_web_server
 
 REFUSED, BROKEN, DONE = 2, 1, 0
+LONGEST_END = 300
+"""Seconds that a process may take to end after a signal, on a busy machine too."""
 MOST_KILLS = 8
 """Kills of one attempt after another, before it is left to end."""
 
@@ -221,6 +224,7 @@ def start(work: Callable[[], None]) -> int:
         return child
     status = BROKEN
     try:
+        faulthandler.enable()
         warnings.simplefilter("error", DamageWarning)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         work()
@@ -292,16 +296,31 @@ def calm_run(job: Job, folder: Path) -> tuple[str, float]:
     return digest_outcome(job, folder / "calm"), seconds
 
 
-def kill_after(child: int, seconds: float, number: int = signal.SIGKILL) -> int:
-    """Send a signal to a process after some seconds, unless it ends before; return its status."""
-    deadline = time.monotonic() + seconds
+def wait_until(child: int, deadline: float) -> int | None:
+    """Status of a process that ends before a moment of the monotonic clock; else none."""
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.002)
+    return None
+
+
+def kill_after(child: int, seconds: float, number: int = signal.SIGKILL) -> int:
+    """Send a signal to a process after some seconds, unless it ends before; return its status.
+
+    A process that goes on after the signal is ended by SIGABRT, which prints where its threads are.
+    """
+    status = wait_until(child, time.monotonic() + seconds)
+    if status is not None:
+        return status
     os.kill(child, number)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status = wait_until(child, time.monotonic() + LONGEST_END)
+    if status is None:
+        os.kill(child, signal.SIGABRT)
+        os.waitpid(child, 0)
+        raise AssertionError(f"signal {number} did not end the process in {LONGEST_END} s")
+    return status
 
 
 def wait_for_requests(job: Job) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,8 @@ COMMANDS = (
 )
 """Commands of `interrupts.py`, which imports too much for a test to import it."""
 SERVERS = ("view", "serve")
+LONGEST = 1800
+"""Seconds after which a job hangs; in peace the longest takes two minutes."""
 JOBS = ("eval", "served", "tune", "build", "index", "fetch")
 QUICK = ("build",)
 """Job of the small part; the tests of the other verbs kill theirs."""
@@ -27,13 +30,21 @@ QUICK = ("build",)
 
 def torture(program: str, job: str, *words: object) -> dict[str, int]:
     """Counts of a program beside this file, for one job."""
-    done = subprocess.run(  # noqa: S603 - the program beside this file
+    process = subprocess.Popen(  # noqa: S603 - the program beside this file
         [sys.executable, "-m", f"tests.torture.{program}", *map(str, words), f"{SEED}{job}", job],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    counts: dict[str, int] = json.loads(done.stdout.splitlines()[-1])[job]
+    try:
+        printed, said = process.communicate(timeout=LONGEST)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)  # with the processes that it forked
+        said = process.communicate()[1]
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise AssertionError(f"not done in {LONGEST} s: {said[-3000:]}") from None
+        raise
+    assert process.returncode == 0, said[-3000:]
+    counts: dict[str, int] = json.loads(printed.splitlines()[-1])[job]
     return counts
 
 
