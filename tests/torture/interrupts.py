@@ -118,7 +118,7 @@ def start(words: Sequence[str], out: Path) -> int:
         os.environ["XDG_CACHE_HOME"] = str(out / "cache")
         for number, name in ((1, "stdout"), (2, "stderr")):
             os.dup2(os.open(out.parent / f"{out.name}.{name}", os.O_WRONLY), number)
-        faulthandler.enable(sys.__stderr__)
+        faulthandler.enable(2)
         run_command(list(words))
     except SystemExit as error:
         status = int(str(error.code or 0))
