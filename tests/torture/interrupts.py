@@ -111,13 +111,15 @@ def start(words: Sequence[str], out: Path) -> int:
     if child:
         return child
     status = BROKEN
-    # After the command a signal ends the process; it must not run on in what it was forked from.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # A command leaves signals alone that nohup or a shell lets it ignore. And after the command a
+    # signal ends the process; it must not run on in what it was forked from.
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.environ["CONTRAPOSE_DATA"] = str(out / "data")
         os.environ["XDG_CACHE_HOME"] = str(out / "cache")
-        for number, name in ((1, "stdout"), (2, "stderr")):
-            os.dup2(os.open(out.parent / f"{out.name}.{name}", os.O_WRONLY), number)
+        for stream, name in ((1, "stdout"), (2, "stderr")):
+            os.dup2(os.open(out.parent / f"{out.name}.{name}", os.O_WRONLY), stream)
         faulthandler.enable(2)
         run_command(list(words))
     except SystemExit as error:
@@ -146,10 +148,19 @@ def said_by(out: Path) -> str:
     return (out.parent / f"{out.name}.stderr").read_text(errors="replace")
 
 
+def read_content(path: Path) -> bytes:
+    """Bytes of a file; safetensors writes the metadata of a header in any order."""
+    content = path.read_bytes()
+    if path.suffix != ".safetensors":
+        return content
+    end = 8 + int.from_bytes(content[:8], "little")
+    return json.dumps(json.loads(content[8:end]), sort_keys=True).encode() + content[end:]
+
+
 def digest_files(out: Path) -> dict[str, str]:
     """Digests of the files of a result; those of a store have names of their own."""
     return {
-        path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        path.relative_to(out).as_posix(): hashlib.sha256(read_content(path)).hexdigest()
         for path in sorted(out.rglob("*"))
         if path.is_file() and not {"store", "cache"} & set(path.relative_to(out).parts)
     }

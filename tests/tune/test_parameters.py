@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from contrapose.errors import InputError, MissingExtraError
+from contrapose.files.atomic import TEMPORARY
 from contrapose.models import load_model
 from contrapose.tune import parameters
 from contrapose.tune.objective import parse_objective
@@ -154,6 +155,9 @@ def test_only_the_newest_stay(tmp_path: Path) -> None:
     for step in (5, 10, 100):
         write_state(tmp_path / checkpoint_name(step), state(step))
     write_state(tmp_path / BEST_CHECKPOINT, state(5))
+    killed = tmp_path / f".{checkpoint_name(100)}.abc{TEMPORARY}"  # by a kill while it was written
+    killed.mkdir()
+    (killed / checkpoint_name(100)).write_bytes(b"half")
     prune_checkpoints(tmp_path)
     kept = {checkpoint_name(10), checkpoint_name(100), BEST_CHECKPOINT}
     assert {each.name for each in tmp_path.iterdir()} == kept

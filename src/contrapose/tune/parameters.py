@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from torch import Tensor, nn
 
 from contrapose.errors import InputError, MissingExtraError, option
 from contrapose.files import temporary_folder
+from contrapose.files.atomic import TEMPORARY
 from contrapose.losses.gather import processes
 from contrapose.models.options import find_device
 from contrapose.tune.settings import Settings
@@ -191,12 +193,12 @@ def latest_checkpoint(folder: Path) -> Path | None:
 
 
 def prune_checkpoints(folder: Path, keep: int = 2) -> None:
-    """Delete all but the newest checkpoints, and temporary files of killed runs.
+    """Delete all but the newest checkpoints, and temporary folders of killed runs.
 
     The best one has a name of its own, and stays.
     """
-    for left in folder.glob(".*.safetensors.*"):
-        left.unlink(missing_ok=True)
+    for left in folder.glob(f".*.safetensors.*{TEMPORARY}"):
+        shutil.rmtree(left, ignore_errors=True)
     for old in sorted(folder.glob("step-*.safetensors"))[:-keep]:
         old.unlink(missing_ok=True)
 
