@@ -139,6 +139,8 @@ def _is_freeing(frame: FrameType | None) -> bool:
         code = frame.f_code
         if code.co_name == "__del__" or code.co_filename.endswith(("weakref.py", "weakrefset.py")):
             return True
+        if code.co_name == "cb" and code.co_filename == "<frozen importlib._bootstrap>":
+            return True  # the callback by which an import gives up its lock
         frame = frame.f_back
     return False
 
