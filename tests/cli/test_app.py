@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -191,3 +192,52 @@ def test_a_signal_while_an_object_is_freed_is_not_lost() -> None:
     with interrupting_signals() as came, pytest.raises(KeyboardInterrupt):
         work()
     assert (came, freed) == ([signal.SIGTERM], [1])
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_that_python_drops_is_raised_again(capfd: pytest.CaptureFixture[str]) -> None:
+    class Referred:
+        pass
+
+    calls: list[object] = []
+
+    def call_back(reference: object) -> None:
+        calls.append(reference)
+        signal.raise_signal(signal.SIGTERM)
+
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        pytest.skip("SIGTERM is ignored or handled where the tests run")
+    before = sys.unraisablehook
+
+    def work() -> None:
+        referred = Referred()
+        reference = weakref.ref(referred, call_back)
+        del referred
+        assert calls == [reference]
+        for _ in range(600):
+            time.sleep(0.1)
+
+    with interrupting_signals() as came, pytest.raises(KeyboardInterrupt):
+        work()
+    assert came == [signal.SIGTERM]
+    assert sys.unraisablehook is before
+    assert capfd.readouterr().err == ""
+
+
+def test_what_is_dropped_without_a_signal_is_told_as_ever() -> None:
+    program = """
+from contrapose.cli.console import interrupting_signals
+class Freed:
+    def __del__(self):
+        raise self.error
+with interrupting_signals() as came:
+    for Freed.error in (ValueError("first"), KeyboardInterrupt("second")):
+        Freed()
+print(came)
+"""
+    ended = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert ended.stdout.strip() == "[]", ended
+    assert "ValueError: first" in ended.stderr
+    assert "KeyboardInterrupt: second" in ended.stderr

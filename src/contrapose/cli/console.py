@@ -88,7 +88,7 @@ def interrupting_signals() -> Iterator[list[int]]:
 
     A signal that is ignored, as under nohup, stays so. A forked process has the signals' usual
     effect. Python drops what is raised while it frees an object: a signal that comes then is put
-    off for a moment.
+    off for a moment, and one that is dropped all the same is raised again a moment later.
 
     Yields:
         The numbers of the signals that came so far.
@@ -114,6 +114,14 @@ def interrupting_signals() -> Iterator[list[int]]:
         if late:
             interrupt(late.pop(), frame)
 
+    def raise_again(dropped: sys.UnraisableHookArgs) -> None:
+        if dropped.exc_type is not KeyboardInterrupt or alarm not in before or not came:
+            hook(dropped)
+        elif os.getpid() == process:
+            late.append(came.pop())
+            signal.setitimer(signal.ITIMER_REAL, LATER_SECONDS)
+
+    hook = sys.unraisablehook
     alarm = getattr(signal, "SIGALRM", None)
     before: dict[int | None, Any] = {}
     if threading.current_thread() is threading.main_thread():
@@ -122,25 +130,28 @@ def interrupting_signals() -> Iterator[list[int]]:
             if number is not None and signal.getsignal(number) in usual:
                 handler = interrupt_late if number == alarm else interrupt
                 before[number] = signal.signal(number, handler)
+        sys.unraisablehook = raise_again
     try:
         yield came
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number or 0, handler)
 
 
 LATER_SECONDS = 0.02
-"""Seconds for which a signal is put off while an object is freed."""
+"""Seconds for which a signal is put off that came while an object is freed."""
 
 
 def _is_freeing(frame: FrameType | None) -> bool:
-    """Whether a frame runs below a finalizer, or a callback of a weak reference."""
+    """Whether a frame runs below a finalizer, or a callback of a weak collection.
+
+    These should do their work to its end.
+    """
     while frame is not None:
         code = frame.f_code
         if code.co_name == "__del__" or code.co_filename.endswith(("weakref.py", "weakrefset.py")):
             return True
-        if code.co_name == "cb" and code.co_filename == "<frozen importlib._bootstrap>":
-            return True  # the callback by which an import gives up its lock
         frame = frame.f_back
     return False
 
