@@ -26,7 +26,8 @@ from contrapose.engine import (
     plan_examples,
     score_examples,
 )
-from contrapose.engine.context import build_embedding_requests
+from contrapose.engine.batches import prepare_early, score_missing
+from contrapose.engine.context import build_caption_request, build_image_request
 from contrapose.engine.examples import _start_decoders
 from contrapose.engine.executor import (
     count_decoders,
@@ -237,7 +238,8 @@ def test_images_of_a_later_run_are_decoded_early(photos: list[Example]) -> None:
     ids, refs = plan.image_ids, plan.images
     with LocalExecutor(2, processes=1) as local:
         context = ScoringContext(Cropping(), executor=local)
-        texts, images = build_embedding_requests(context, refs, ids, plan.texts)
+        texts = build_caption_request(context, plan.texts)
+        images = build_image_request(context, refs, ids)
         local.expect_images(len(ids))
         order = np.arange(len(ids))
         kept: list[Any] = []
@@ -252,11 +254,43 @@ def test_images_of_a_later_run_are_decoded_early(photos: list[Example]) -> None:
     assert len(context.skips.images) == 1
 
 
+def test_missing_images_are_decoded_before_captions_are_read(photos: list[Example]) -> None:
+    plan = plan_examples(photos)
+    ids, refs = plan.image_ids, plan.images
+    with LocalExecutor(2, processes=1) as local:
+        context = ScoringContext(Cropping(batch_size=1), executor=local)
+        score_missing(build_image_request(context, refs[:2], ids[:2]))
+        images = build_image_request(context, refs, ids)
+        prepare_early(images)
+        early = dict(local.early)
+        assert {key for _, key in early} == set(range(2, len(ids)))
+        local.prepare_early([(images, np.arange(2, len(ids)))])
+        assert local.early == early  # none is decoded twice
+        score_missing(build_caption_request(context, plan.texts), images)
+        assert not local.early
+    assert not context.model.prepared  # type: ignore[attr-defined]
+
+
+def test_early_images_are_bounded(photos: list[Example], monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_examples(photos)
+    monkeypatch.setattr(executor, "PREFETCH_BYTES", 0)
+    with LocalExecutor(2, ahead=2, processes=1) as local:
+        context = ScoringContext(Cropping(), executor=local)
+        images = build_image_request(context, plan.images, plan.image_ids)
+        prepare_early(images)
+        assert not local.early  # nobody has started decoders
+        local.expect_images(len(plan.image_ids))
+        prepare_early(replace(images, context=replace(context, cache_use="only")))
+        assert not local.early
+        prepare_early(images)
+        assert len(local.early) == 2
+
+
 def test_an_error_forgets_what_a_later_run_was_to_take(photos: list[Example]) -> None:
     plan = plan_examples(photos[:3])
     with LocalExecutor(1, processes=1) as local:
         context = ScoringContext(Cropping(), executor=local)
-        _, images = build_embedding_requests(context, plan.images, plan.image_ids, plan.texts)
+        images = build_image_request(context, plan.images, plan.image_ids)
         local.expect_images(3)
         jobs: Any = [(Counting([[], [1]], broken=1), np.array([i])) for i in range(2)]
         with pytest.raises(ZeroDivisionError):

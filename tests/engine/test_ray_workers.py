@@ -12,7 +12,11 @@ import torch
 
 from contrapose.data import ImageRef
 from contrapose.engine import AnswerStore, ScoringContext, plan_examples
-from contrapose.engine.context import build_embedding_requests, build_pair_request
+from contrapose.engine.context import (
+    build_caption_request,
+    build_image_request,
+    build_pair_request,
+)
 from contrapose.engine.ray_workers import RayWorker, WorkerModel, WorkerTask
 from contrapose.engine.videos import expand_videos
 from contrapose.models import ModelCard
@@ -43,7 +47,8 @@ def test_a_task_travels_and_its_worker_writes_the_scores(tmp_path: Path) -> None
     ]
     assert np.flatnonzero(rows >= 0).tolist() == readable
     assert len(report.skips.images) <= 1
-    for of_vectors in build_embedding_requests(context, plan.images, plan.image_ids, plan.texts):
+    of_images = build_image_request(context, plan.images, plan.image_ids)
+    for of_vectors in (build_caption_request(context, plan.texts), of_images):
         assert worker.score(WorkerTask.of(of_vectors, [np.arange(2)])).failure == ""
         of_vectors.table.read_new()
         assert (of_vectors.find_rows() >= 0).sum() == 2

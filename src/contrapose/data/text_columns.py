@@ -108,6 +108,8 @@ class ContentIds(Sequence[str]):
 class TextColumn(Sequence[str]):
     """Sequence of texts, stored as UTF-8 bytes end to end.
 
+    A column of few texts keeps them as objects once one of them is read.
+
     Attributes:
         data: the bytes.
         offsets: (n + 1,) where each text begins in them, and the end of the last.
@@ -180,6 +182,8 @@ class TextColumn(Sequence[str]):
             return self._values[index]
         if not -len(self) <= index < len(self):
             raise IndexError(index)
+        if len(self) <= ROWS_PER_BLOCK:
+            return self.values[index]
         row = index % len(self)
         return str(self.data[self.offsets[row] : self.offsets[row + 1]], "utf-8")
 

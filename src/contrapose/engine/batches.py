@@ -19,7 +19,7 @@ from contrapose.engine import memory
 from contrapose.engine.batch_cuts import cut_batches, pack_missing, sort_pairs
 from contrapose.engine.columns import ScoredBatch
 from contrapose.engine.context import NO_ID, ScoreRequest
-from contrapose.engine.executor import BatchWork, Jobs
+from contrapose.engine.executor import BatchWork, Jobs, LocalExecutor
 from contrapose.engine.pace import PaceBook, PaceClock, report_phase
 from contrapose.engine.pair_index import PairIds, PairIndex, pack_ids
 from contrapose.engine.part_writer import PartWriter
@@ -118,6 +118,15 @@ def _find_new_rows(request: ScoreRequest, known: IntArray, tried: IntArray) -> I
     if request.context.shard is not None:
         request.context.shard.scored[request.label] += int((rows[tried] >= 0).sum())
     return rows
+
+
+def prepare_early(request: ScoreRequest) -> None:
+    """Let decoder processes, where there are any, prepare images before the request is scored."""
+    context, executor = request.context, request.context.executor
+    if not isinstance(executor, LocalExecutor) or executor.decoders is None:
+        return
+    if context.shard is None and context.cache_use != "only":
+        executor.prepare_early([(request, np.flatnonzero(request.find_rows() == MISSING))])
 
 
 def score_values(request: ScoreRequest) -> FloatArray:

@@ -346,22 +346,24 @@ def _to_tensor(pixels: NDArray[np.uint8]) -> ImageLike:
     return torch.from_numpy(pixels)
 
 
-def build_embedding_requests(
-    context: ScoringContext, refs: Sequence[ImageRef], ids: Sequence[str], texts: Sequence[str]
-) -> tuple[ScoreRequest, ScoreRequest]:
-    """Build the requests for the vectors of captions and of images, both distinct."""
-    model = context.model
-    of_texts = ScoreRequest(
+def build_caption_request(context: ScoringContext, texts: Sequence[str]) -> ScoreRequest:
+    """Build the request for the vectors of distinct captions."""
+    return ScoreRequest(
         context, "itc", "itc: captions", context.table("itc", ":text"),
         (), NO_ID, texts, compute_caption_ids(context, texts), text_only_pairs(len(texts)),
-        partial(compute_text_vectors, model),
+        partial(compute_text_vectors, context.model),
     )  # fmt: skip
-    of_images = ScoreRequest(
+
+
+def build_image_request(
+    context: ScoringContext, refs: Sequence[ImageRef], ids: Sequence[str]
+) -> ScoreRequest:
+    """Build the request for the vectors of distinct images."""
+    return ScoreRequest(
         context, "itc", "itc: images", context.table("itc", ":image"),
         refs, ids, NO_ID, NO_ID, text_only_pairs(len(ids))[:, ::-1],
-        partial(compute_image_vectors, model),
+        partial(compute_image_vectors, context.model),
     )  # fmt: skip
-    return of_texts, of_images
 
 
 def build_blind_request(context: ScoringContext, texts: Sequence[str]) -> ScoreRequest:

@@ -14,11 +14,13 @@ import numpy as np
 from contrapose.arrays import Ragged, find_distinct
 from contrapose.data import Example, ImageRef
 from contrapose.data.example_columns import ExampleColumns
-from contrapose.engine.batches import score_missing, score_values
+from contrapose.engine.batches import prepare_early, score_missing, score_values
 from contrapose.engine.context import (
+    ScoreRequest,
     ScoringContext,
     build_blind_request,
-    build_embedding_requests,
+    build_caption_request,
+    build_image_request,
     build_pair_request,
 )
 from contrapose.engine.executor import ENOUGH_IMAGES, LocalExecutor
@@ -75,12 +77,21 @@ def embed_distinct(
     Several vectors of an image lie end to end, (n, q · d). Captions are embedded first: meanwhile
     images are decoded.
     """
-    of_texts, of_images = build_embedding_requests(context, refs, ids, texts)
+    of_texts, of_images = _build_embedding_requests(context, refs, ids, texts)
     text_rows, image_rows = score_missing(of_texts, of_images)
     return (
         of_images.table.values(image_rows, "vector"),
         of_texts.table.values(text_rows, "vector"),
     )
+
+
+def _build_embedding_requests(
+    context: ScoringContext, refs: Sequence[ImageRef], ids: Sequence[str], texts: Sequence[str]
+) -> tuple[ScoreRequest, ScoreRequest]:
+    """Build the requests for captions and for images, which are decoded while captions are read."""
+    of_images = build_image_request(context, refs, ids)
+    prepare_early(of_images)
+    return build_caption_request(context, texts), of_images
 
 
 def score_blind(context: ScoringContext, texts: Sequence[str]) -> FloatArray:
@@ -196,7 +207,7 @@ def score_example_share(
         _, plan = plan_example_parts(context, parts)
     if score == "itc":
         context.skips.images.update(plan.unreadable)
-        score_missing(*build_embedding_requests(context, plan.images, plan.image_ids, plan.texts))
+        score_missing(*_build_embedding_requests(context, plan.images, plan.image_ids, plan.texts))
     else:
         score_pairs(context, score, plan)
 

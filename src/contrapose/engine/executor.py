@@ -143,6 +143,7 @@ class LocalExecutor:
         processes: decoder processes; None starts as many as pay.
         decoders: the processes, once they are started.
         early: images that they prepare for a later run, each with its work.
+        room: images of the size that they prepare for which there is room.
     """
 
     workers: int | None = None
@@ -150,6 +151,7 @@ class LocalExecutor:
     processes: int | None = None
     decoders: DecoderPool | None = field(default=None, init=False, repr=False, compare=False)
     early: EarlyInputs = field(default_factory=dict, init=False, repr=False, compare=False)
+    room: int = field(default=0, init=False, repr=False, compare=False)
 
     def __enter__(self) -> Self:
         return self
@@ -176,6 +178,11 @@ class LocalExecutor:
             from contrapose.data.decoders import DecoderPool
 
             self.decoders = DecoderPool(count)
+
+    def prepare_early(self, upcoming: Jobs[Any]) -> None:
+        """Let decoder processes prepare images of a later run while there is room."""
+        with ThreadPoolExecutor(1) as unused:
+            _Prefetcher(self, (), upcoming, unused).submit(0)
 
     def run(self, jobs: Jobs[A], keep: Keep[A], upcoming: Jobs[A] = ()) -> None:
         """Answer the batches in order; an input that neighboring batches share is prepared once.
@@ -237,13 +244,14 @@ class _Prefetcher:
     def __init__(
         self, owner: LocalExecutor, jobs: Jobs[Any], upcoming: Jobs[Any], pool: ThreadPoolExecutor
     ):
-        self.pool, self.decoders, self.early = pool, owner.decoders, owner.early
-        self.ahead = owner.ahead
+        self.owner, self.pool = owner, pool
+        self.decoders, self.early = owner.decoders, owner.early
         self.upcoming = (
             (work, key)
             for work, batch in upcoming
             if self.decoders is not None and hasattr(work, "decode_task")
             for key in work.inputs(batch)
+            if (id(work), key) not in self.early
         )
         self.needs: dict[int, list[tuple[int, Hashable]]] = {}
         self.held: dict[tuple[int, Hashable], Future[Any]] = {}
@@ -282,7 +290,7 @@ class _Prefetcher:
                 self.early[id(work), key] = work, future
 
     def _has_room(self) -> bool:
-        return self.size + len(self.early) < self.ahead
+        return self.size + len(self.early) < max(self.owner.ahead, self.owner.room)
 
     def _begin(self, work: BatchWork[Any], key: Hashable) -> Future[Any]:
         """Let a decoder process prepare an input, or a thread."""
@@ -299,7 +307,7 @@ class _Prefetcher:
         task: DecodeTask | None = decode_task(key)
         if task is None:
             return None
-        self.ahead = max(self.ahead, PREFETCH_BYTES // task.size)
+        self.owner.room = max(self.owner.room, PREFETCH_BYTES // task.size)
         return self.decoders.submit(task)
 
     def cancel(self) -> None:
