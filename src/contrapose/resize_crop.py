@@ -52,12 +52,15 @@ class ResizeCrop:
             bool(even),
         )
 
+    def apply(self, image: Image) -> Image:
+        """Resize and crop an image to RGB."""
+        return self._apply(image if image.mode == "RGB" else image.convert("RGB"))
+
     def to_bytes(self, image: Image) -> NDArray[np.uint8]:
         """Resize and crop an image to bytes (3, h, w)."""
         import numpy as np
 
-        image = image if image.mode == "RGB" else image.convert("RGB")
-        return np.ascontiguousarray(np.array(self._apply(image)).transpose(2, 0, 1))
+        return np.ascontiguousarray(np.array(self.apply(image)).transpose(2, 0, 1))
 
     def cover(self, hidden: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Pixels (h, w) of the result that lie under a mask of the image.

@@ -20,7 +20,8 @@ import pytest
 from PIL import Image
 
 from contrapose.data import ImageRef, content_id, open_image
-from contrapose.data.decoders import LENGTH, SHAPE, DecoderPool, DecodeTask, serve_requests
+from contrapose.data.decoder import LENGTH, SHAPE, serve_requests
+from contrapose.data.decoders import DecoderPool, DecodeTask
 from contrapose.errors import InputError
 from contrapose.resize_crop import ResizeCrop
 
@@ -172,9 +173,18 @@ def test_masks_are_a_fourth_channel(folder: Path, pool: DecoderPool) -> None:
     assert pool.submit(replace(task(ref), masks=other)).result()[0] == "here"
 
 
-def test_decoders_import_no_torch() -> None:
-    script = "import sys, contrapose.data.decoders; sys.exit('torch' in sys.modules)"
-    ended = subprocess.run([sys.executable, "-c", script], check=False, env=paths())  # noqa: S603
+def test_a_decoder_imports_neither_torch_nor_numpy(folder: Path) -> None:
+    request = json.dumps([task(ImageRef("a", folder / "a.jpg")).to_json()]).encode()
+    script = (
+        "import io, sys\n"
+        "from contrapose.data.decoder import LENGTH, serve_requests\n"
+        "request, reply = sys.stdin.buffer.read(), io.BytesIO()\n"
+        "serve_requests(io.BytesIO(LENGTH.pack(len(request)) + request), reply)\n"
+        "sys.exit(len(reply.getvalue()) < 3 * 32 * 32 or {'torch', 'numpy'} & sys.modules.keys())"
+    )
+    ended = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", script], check=False, env=paths(), input=request
+    )
     assert ended.returncode == 0
 
 

@@ -27,12 +27,12 @@ from contrapose.engine import (
     score_examples,
 )
 from contrapose.engine.batches import prepare_early, score_missing
-from contrapose.engine.context import build_caption_request, build_image_request
 from contrapose.engine.examples import _start_decoders
 from contrapose.engine.executor import (
     count_decoders,
 )
 from contrapose.engine.images import Filling, RegionMask, mask_image
+from contrapose.engine.requests import build_caption_request, build_image_request
 from contrapose.errors import InputError
 from contrapose.models.image_transform import ImageTransform, batch_images
 from contrapose.resize_crop import ResizeCrop

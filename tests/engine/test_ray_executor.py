@@ -21,9 +21,9 @@ from PIL import Image
 from contrapose.data import in_memory_benchmark
 from contrapose.engine import AnswerStore, NoiseImages, ScoringContext, plan_examples
 from contrapose.engine.columns import ScoredBatch
-from contrapose.engine.context import build_pair_request
 from contrapose.engine.ray_executor import RayExecutor, share_cores
 from contrapose.engine.ray_workers import WorkerModel
+from contrapose.engine.requests import build_pair_request
 from contrapose.errors import InputError, MissingExtraError
 from contrapose.evaluation.evaluate import evaluate_models
 from contrapose.evaluation.parts import EvalRequest

@@ -12,12 +12,12 @@ import torch
 
 from contrapose.data import ImageRef
 from contrapose.engine import AnswerStore, ScoringContext, plan_examples
-from contrapose.engine.context import (
+from contrapose.engine.ray_workers import RayWorker, WorkerModel, WorkerTask
+from contrapose.engine.requests import (
     build_caption_request,
     build_image_request,
     build_pair_request,
 )
-from contrapose.engine.ray_workers import RayWorker, WorkerModel, WorkerTask
 from contrapose.engine.videos import expand_videos
 from contrapose.models import ModelCard
 from tests.engine.killed import Slow

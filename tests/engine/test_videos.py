@@ -23,9 +23,10 @@ from contrapose.engine import (
     score_priors,
 )
 from contrapose.engine.batches import score_values
-from contrapose.engine.context import ScoreRequest, build_pair_request
+from contrapose.engine.context import ScoreRequest
 from contrapose.engine.executor import LocalExecutor
 from contrapose.engine.plan import plan_examples
+from contrapose.engine.requests import build_pair_request
 from contrapose.engine.videos import describe_videos, expand_videos
 from contrapose.errors import InputError
 from contrapose.evaluation.evaluate import evaluate_models

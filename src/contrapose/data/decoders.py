@@ -1,45 +1,37 @@
 """Decoder processes: images of files opened, resized and cropped outside Python's interpreter lock.
 
-A decoder is this module as a program, `python -m contrapose.data.decoders`; it imports no torch. It
-reads requests (a length of four bytes, then a JSON list of images) and writes replies: number of
-channels, height and width of each image, of four bytes each, then the bytes of each. Height 0 says
-that it could not, and the caller then does the work itself: so every message, limit and skip is the
-caller's. A decoder ends when its input does, so that it never outlives the program that started it.
+What a decoder (`contrapose.data.decoder`) cannot open this process opens itself, so that every
+message, limit and skip is its own.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
-import struct
 import subprocess
 import sys
 import weakref
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from math import prod
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import IO, TYPE_CHECKING, Any
 
-from contrapose.data.images import ImageRef, open_image
+from contrapose.data.decoder import LENGTH, SHAPE
+from contrapose.data.images import ImageRef
 from contrapose.data.pixels import LIMIT_VARIABLE, pixel_limit
-from contrapose.errors import InputError
 from contrapose.resize_crop import ResizeCrop
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-LENGTH = struct.Struct("<I")
-SHAPE = struct.Struct("<III")
 PIPE_BYTES = 1 << 20
 """Size of a decoder's pipes, so that it can write a reply before the last one is read."""
 DECODER_MEGAPIXELS = 16.0
@@ -161,7 +153,7 @@ class DecoderPool:
 
 def _start_decoder(environment: dict[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "contrapose.data.decoders"],
+        [sys.executable, "-P", "-m", "contrapose.data.decoder"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -288,65 +280,3 @@ def _read_into(stream: Any, view: memoryview) -> bool:
             return False
         view = view[count:]
     return True
-
-
-def serve_requests(source: IO[bytes], target: IO[bytes]) -> None:
-    """Answer requests until the source ends."""
-    import numpy as np
-
-    while header := source.read(LENGTH.size):
-        tasks = json.loads(source.read(LENGTH.unpack(header)[0]))
-        arrays = [_decode(values) for values in tasks]
-        target.write(b"".join(SHAPE.pack(*array.shape) for array in arrays))
-        for array in filter(np.size, arrays):
-            target.write(array.data.cast("B"))
-        target.flush()
-
-
-def _decode(values: Mapping[str, Any]) -> NDArray[np.uint8]:
-    """Decode, resize and crop an image to bytes (3 or 4, h, w); empty where that fails."""
-    import numpy as np
-
-    masks = values["masks"]
-    try:
-        size, array = _resize(json.dumps({**values, "masks": []}))
-        if not masks:
-            return array
-        hidden = np.zeros(size, dtype=np.bool_)
-        for bits, *shape in masks:
-            if tuple(shape) != size:
-                raise InputError("a mask does not fit the image")
-            packed = np.frombuffer(b64decode(bits), dtype=np.uint8)
-            hidden |= np.unpackbits(packed, count=hidden.size).reshape(size).view(np.bool_)
-        cover = ResizeCrop.from_json(values["steps"]).cover(hidden)
-        return np.concatenate([array, cover[None] * np.uint8(255)])
-    except Exception:  # the caller says what is wrong with the image
-        return np.empty((3, 0, 0), dtype=np.uint8)
-
-
-@lru_cache(maxsize=2)
-def _resize(content: str) -> tuple[tuple[int, int], NDArray[np.uint8]]:
-    """Height and width of an image, and its bytes; one with several masks is decoded once."""
-    values = json.loads(content)
-    crop = values["crop"]
-    ref = ImageRef(
-        values["path"],
-        Path(values["path"]),
-        crop=None if crop is None else tuple(crop),
-        channels=values["channels"],
-        square=values["square"],
-    )
-    image = open_image(ref, content=values["content"])
-    return (image.height, image.width), ResizeCrop.from_json(values["steps"]).to_bytes(image)
-
-
-def main() -> None:
-    """Be a decoder: requests on the standard input, replies on the standard output."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program that started this one
-    with contextlib.suppress(BrokenPipeError), os.fdopen(os.dup(1), "wb") as target:
-        os.dup2(2, 1)  # whatever a library prints is no reply
-        serve_requests(sys.stdin.buffer, target)
-
-
-if __name__ == "__main__":
-    main()

@@ -12,7 +12,6 @@ import os
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -367,6 +366,8 @@ def _open_sources(refs: Sequence[ImageRef]) -> list[Image]:
 
 
 def _map_threads(function: Callable[[ImageRef], T], refs: Sequence[ImageRef]) -> list[T]:
+    from concurrent.futures import ThreadPoolExecutor  # decoders use no threads
+
     with ThreadPoolExecutor(IMAGE_WORKERS) as pool:
         return list(pool.map(function, refs))
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from contrapose.engine.context import (
         CachePolicy as CachePolicy,
         ScoringContext as ScoringContext,
-        build_blind_request as build_blind_request,
     )
     from contrapose.engine.edits import (
         EditScores as EditScores,
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
         compute_priors as compute_priors,
         load_prior_folder as load_prior_folder,
     )
+    from contrapose.engine.requests import build_blind_request as build_blind_request
     from contrapose.engine.score_names import (
         ALL_EDIT_SCORES as ALL_EDIT_SCORES,
         EDIT_SCORES as EDIT_SCORES,
@@ -107,7 +107,7 @@ else:
         {
             "batches": "score_missing",
             "composed": "embed_composed score_composed",
-            "context": "CachePolicy ScoringContext build_blind_request",
+            "context": "CachePolicy ScoringContext",
             "edits": "EditScores edit_vectors embed_edits score_edits",
             "examples": "embed_distinct score_blind score_example_parts score_example_share "
             "score_examples score_pairs score_priors score_priors_ahead score_tokens",
@@ -117,6 +117,7 @@ else:
             "images": "Filling ImageCache RegionMask",
             "plan": "ScoringPlan compute_caption_ids distinct_images plan_cells plan_examples",
             "priors": "compute_priors load_prior_folder",
+            "requests": "build_blind_request",
             "score_names": "ALL_EDIT_SCORES EDIT_SCORES FUSION_SCORES SCORES base_score "
             "describe_fusion require_known_score",
             "score_types": "LIKELIHOOD_SCORES REQUIRED_CAPABILITY TEXT_ONLY_SCORES FolderImages "

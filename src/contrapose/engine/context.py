@@ -23,12 +23,6 @@ from contrapose.engine.columns import (
     ModelError,
     PendingColumns,
     ScoredBatch,
-    compute_answer_likelihoods,
-    compute_blind_likelihoods,
-    compute_image_vectors,
-    compute_likelihoods,
-    compute_match_logits,
-    compute_text_vectors,
     require_finite,
 )
 from contrapose.engine.executor import ENOUGH_IMAGES, Executor, LocalExecutor
@@ -42,9 +36,8 @@ from contrapose.engine.images import (
     prepare_image,
 )
 from contrapose.engine.memory import free_memory, is_out_of_memory
-from contrapose.engine.plan import ScoringPlan, compute_caption_ids, text_only_pairs
 from contrapose.engine.row_blocks import stack_columns
-from contrapose.engine.score_types import LIKELIHOOD_SCORES, NoiseImages, Prior, Progress, store_key
+from contrapose.engine.score_types import NoiseImages, Prior, Progress, store_key
 from contrapose.engine.shards import Shard
 from contrapose.engine.store import AnswerStore, AnswerTable
 from contrapose.engine.videos import prepare_video
@@ -344,59 +337,3 @@ def _to_tensor(pixels: NDArray[np.uint8]) -> ImageLike:
     import torch
 
     return torch.from_numpy(pixels)
-
-
-def build_caption_request(context: ScoringContext, texts: Sequence[str]) -> ScoreRequest:
-    """Build the request for the vectors of distinct captions."""
-    return ScoreRequest(
-        context, "itc", "itc: captions", context.table("itc", ":text"),
-        (), NO_ID, texts, compute_caption_ids(context, texts), text_only_pairs(len(texts)),
-        partial(compute_text_vectors, context.model),
-    )  # fmt: skip
-
-
-def build_image_request(
-    context: ScoringContext, refs: Sequence[ImageRef], ids: Sequence[str]
-) -> ScoreRequest:
-    """Build the request for the vectors of distinct images."""
-    return ScoreRequest(
-        context, "itc", "itc: images", context.table("itc", ":image"),
-        refs, ids, NO_ID, NO_ID, text_only_pairs(len(ids))[:, ::-1],
-        partial(compute_image_vectors, context.model),
-    )  # fmt: skip
-
-
-def build_blind_request(context: ScoringContext, texts: Sequence[str]) -> ScoreRequest:
-    """Build the request for a language model's caption scores."""
-    return ScoreRequest(
-        context, "blind", "blind: captions", context.table("blind"),
-        (), NO_ID, texts, compute_caption_ids(context, texts), text_only_pairs(len(texts)),
-        partial(compute_blind_likelihoods, context.model),
-    )  # fmt: skip
-
-
-def build_pair_request(context: ScoringContext, score: str, plan: ScoringPlan) -> ScoreRequest:
-    """Build the request for the pairs of a plan, `itm`, `lm` or `vqa`."""
-    return ScoreRequest(
-        context, score, f"{score}: pairs", context.table(score),
-        plan.images, plan.image_ids, plan.texts,
-        compute_caption_ids(context, plan.texts, plan.text_ids), plan.pairs,
-        build_pair_call(context, score), encoded=build_image_encoder(context, score, plan.pairs),
-    )  # fmt: skip
-
-
-def build_pair_call(context: ScoringContext, score: str) -> ModelCall:
-    """Build the model call for a score of pairs."""
-    if score == "vqa":
-        return partial(compute_answer_likelihoods, context.model, question=context.question)
-    return partial(compute_likelihoods if score == "lm" else compute_match_logits, context.model)
-
-
-def build_image_encoder(
-    context: ScoringContext, score: str, pairs: IntArray
-) -> EncodedImageCache | None:
-    """Build a cache of encoded images where the captions of an image fill more than a batch."""
-    if score not in LIKELIHOOD_SCORES:
-        return None
-    many = len(pairs) > len(np.unique(pairs[:, 0])) * context.initial_batch_size
-    return EncodedImageCache(context.model) if many else None

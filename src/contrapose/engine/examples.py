@@ -15,18 +15,17 @@ from contrapose.arrays import Ragged, find_distinct
 from contrapose.data import Example, ImageRef
 from contrapose.data.example_columns import ExampleColumns
 from contrapose.engine.batches import prepare_early, score_missing, score_values
-from contrapose.engine.context import (
-    ScoreRequest,
-    ScoringContext,
+from contrapose.engine.context import ScoreRequest, ScoringContext
+from contrapose.engine.executor import ENOUGH_IMAGES, LocalExecutor
+from contrapose.engine.pace import report_phase
+from contrapose.engine.plan import ScoringPlan, compute_caption_ids, plan_examples, truncation_notes
+from contrapose.engine.priors import compute_priors
+from contrapose.engine.requests import (
     build_blind_request,
     build_caption_request,
     build_image_request,
     build_pair_request,
 )
-from contrapose.engine.executor import ENOUGH_IMAGES, LocalExecutor
-from contrapose.engine.pace import report_phase
-from contrapose.engine.plan import ScoringPlan, compute_caption_ids, plan_examples, truncation_notes
-from contrapose.engine.priors import compute_priors
 from contrapose.engine.score_types import LIKELIHOOD_SCORES, NoiseImages, OtherImages, require_score
 from contrapose.engine.videos import FrameExamples, expand_videos
 from contrapose.errors import InputError

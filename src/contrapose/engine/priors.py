@@ -18,19 +18,14 @@ import numpy as np
 from contrapose.data import ImageRef, open_image, open_images
 from contrapose.engine.batches import score_values
 from contrapose.engine.columns import ModelError
-from contrapose.engine.context import (
-    ScoreRequest,
-    ScoringContext,
-    build_image_encoder,
-    build_pair_call,
-    build_pair_request,
-)
+from contrapose.engine.context import ScoreRequest, ScoringContext
 from contrapose.engine.plan import (
     ScoringPlan,
     compute_caption_ids,
     compute_text_ids,
     distinct_images,
 )
+from contrapose.engine.requests import build_image_encoder, build_pair_call, build_pair_request
 from contrapose.engine.score_types import (
     DEFAULT_SAMPLE,
     FolderImages,
