@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import get_ident
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +27,7 @@ from contrapose.engine import (
     plan_examples,
     score_examples,
 )
+from contrapose.engine import plan as plan_module
 from contrapose.engine.batches import prepare_early, score_missing
 from contrapose.engine.examples import _start_decoders
 from contrapose.engine.executor import (
@@ -261,7 +263,7 @@ def test_missing_images_are_decoded_before_captions_are_read(photos: list[Exampl
         context = ScoringContext(Cropping(batch_size=1), executor=local)
         score_missing(build_image_request(context, refs[:2], ids[:2]))
         images = build_image_request(context, refs, ids)
-        prepare_early(images)
+        assert prepare_early(images)
         early = dict(local.early)
         assert {key for _, key in early} == set(range(2, len(ids)))
         local.prepare_early([(images, np.arange(2, len(ids)))])
@@ -271,16 +273,49 @@ def test_missing_images_are_decoded_before_captions_are_read(photos: list[Exampl
     assert not context.model.prepared  # type: ignore[attr-defined]
 
 
+@dataclass
+class CropCounter(Cropping):
+    """Counts tokens, and tells in which thread; a broken one cannot."""
+
+    context: int = 3
+    cuts: bool = True
+    broken: bool = False
+    counted: list[tuple[int, list[str]]] = field(default_factory=list)
+
+    def token_counts(self, texts: Sequence[str]) -> list[int]:
+        if self.broken:
+            raise InputError("the tokenizer is broken.")
+        self.counted.append((get_ident(), sorted(texts)))
+        return [len(text.split()) for text in texts]
+
+
+def test_captions_are_counted_while_images_are_embedded(
+    photos: list[Example], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = score_examples(ScoringContext(CropCounter(batch_size=2)), "itc", photos)
+    for limit, elsewhere in ((2, True), (1, False)):
+        monkeypatch.setattr(plan_module, "CAPTIONS_AHEAD", limit)
+        model = CropCounter(batch_size=2)
+        with LocalExecutor(2, processes=1) as local:
+            result = score_examples(ScoringContext(model, executor=local), "itc", photos)
+        ((thread, texts),) = model.counted  # each caption once
+        assert texts == ["a", "b b"]
+        assert (thread != get_ident()) == elsewhere
+        assert np.array_equal(result.scores, expected.scores, equal_nan=True)
+    model = CropCounter(batch_size=2, broken=True)
+    with LocalExecutor(2, processes=1) as local, pytest.raises(InputError, match="broken"):
+        score_examples(ScoringContext(model, executor=local), "itc", photos)
+
+
 def test_early_images_are_bounded(photos: list[Example], monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_examples(photos)
     monkeypatch.setattr(executor, "PREFETCH_BYTES", 0)
     with LocalExecutor(2, ahead=2, processes=1) as local:
         context = ScoringContext(Cropping(), executor=local)
         images = build_image_request(context, plan.images, plan.image_ids)
-        prepare_early(images)
-        assert not local.early  # nobody has started decoders
+        assert not prepare_early(images)  # nobody has started decoders
         local.expect_images(len(plan.image_ids))
-        prepare_early(replace(images, context=replace(context, cache_use="only")))
+        assert not prepare_early(replace(images, context=replace(context, cache_use="only")))
         assert not local.early
         prepare_early(images)
         assert len(local.early) == 2

@@ -29,6 +29,9 @@ from contrapose.resize_crop import ResizeCrop
 LENGTH = struct.Struct("<I")
 SHAPE = struct.Struct("<III")
 
+NICENESS = 5
+"""By how much decoders yield to the program that started them: its GPU must not wait for a core."""
+
 Planes = tuple[tuple[int, int, int], bytes]
 """Channels, height and width of an image, and its bytes, channel by channel."""
 
@@ -94,6 +97,8 @@ def _resize(content: str) -> tuple[tuple[int, int], Planes]:
 def main() -> None:
     """Be a decoder: requests on the standard input, replies on the standard output."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program that started this one
+    if hasattr(os, "nice"):  # not on every system
+        os.nice(NICENESS)
     preinit()  # before the first request, which the program that started this one still plans
     with suppress(BrokenPipeError), os.fdopen(os.dup(1), "wb") as target:
         os.dup2(2, 1)  # whatever a library prints is no reply

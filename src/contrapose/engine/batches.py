@@ -120,13 +120,15 @@ def _find_new_rows(request: ScoreRequest, known: IntArray, tried: IntArray) -> I
     return rows
 
 
-def prepare_early(request: ScoreRequest) -> None:
-    """Let decoder processes, where there are any, prepare images before the request is scored."""
+def prepare_early(request: ScoreRequest) -> bool:
+    """Let decoder processes prepare images before the request is scored; false where none does."""
     context, executor = request.context, request.context.executor
     if not isinstance(executor, LocalExecutor) or executor.decoders is None:
-        return
-    if context.shard is None and context.cache_use != "only":
-        executor.prepare_early([(request, np.flatnonzero(request.find_rows() == MISSING))])
+        return False
+    if context.shard is not None or context.cache_use == "only":
+        return False
+    executor.prepare_early([(request, np.flatnonzero(request.find_rows() == MISSING))])
+    return bool(executor.early)
 
 
 def score_values(request: ScoreRequest) -> FloatArray:

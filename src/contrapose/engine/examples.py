@@ -15,10 +15,16 @@ from contrapose.arrays import Ragged, find_distinct
 from contrapose.data import Example, ImageRef
 from contrapose.data.example_columns import ExampleColumns
 from contrapose.engine.batches import prepare_early, score_missing, score_values
-from contrapose.engine.context import ScoreRequest, ScoringContext
+from contrapose.engine.context import ScoringContext
 from contrapose.engine.executor import ENOUGH_IMAGES, LocalExecutor
 from contrapose.engine.pace import report_phase
-from contrapose.engine.plan import ScoringPlan, compute_caption_ids, plan_examples, truncation_notes
+from contrapose.engine.plan import (
+    ScoringPlan,
+    compute_caption_ids,
+    counting_tokens,
+    plan_examples,
+    truncation_notes,
+)
 from contrapose.engine.priors import compute_priors
 from contrapose.engine.requests import (
     build_blind_request,
@@ -74,23 +80,21 @@ def embed_distinct(
     """Embed distinct images and captions as (n, d) unit vectors; NaN for skipped ones.
 
     Several vectors of an image lie end to end, (n, q · d). Captions are embedded first: meanwhile
-    images are decoded.
+    threads decode images. Where processes do, images are first: meanwhile captions are tokenized.
     """
-    of_texts, of_images = _build_embedding_requests(context, refs, ids, texts)
-    text_rows, image_rows = score_missing(of_texts, of_images)
+    of_images = build_image_request(context, refs, ids)
+    if prepare_early(of_images):
+        with counting_tokens(context, texts):
+            (image_rows,) = score_missing(of_images)
+        of_texts = build_caption_request(context, texts)
+        (text_rows,) = score_missing(of_texts)
+    else:
+        of_texts = build_caption_request(context, texts)
+        text_rows, image_rows = score_missing(of_texts, of_images)
     return (
         of_images.table.values(image_rows, "vector"),
         of_texts.table.values(text_rows, "vector"),
     )
-
-
-def _build_embedding_requests(
-    context: ScoringContext, refs: Sequence[ImageRef], ids: Sequence[str], texts: Sequence[str]
-) -> tuple[ScoreRequest, ScoreRequest]:
-    """Build the requests for captions and for images, which are decoded while captions are read."""
-    of_images = build_image_request(context, refs, ids)
-    prepare_early(of_images)
-    return build_caption_request(context, texts), of_images
 
 
 def score_blind(context: ScoringContext, texts: Sequence[str]) -> FloatArray:
@@ -206,7 +210,10 @@ def score_example_share(
         _, plan = plan_example_parts(context, parts)
     if score == "itc":
         context.skips.images.update(plan.unreadable)
-        score_missing(*_build_embedding_requests(context, plan.images, plan.image_ids, plan.texts))
+        score_missing(
+            build_caption_request(context, plan.texts),
+            build_image_request(context, plan.images, plan.image_ids),
+        )
     else:
         score_pairs(context, score, plan)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from contrapose.data import Example, ImageRef, content_id, open_images, text_id
 from contrapose.data.example_columns import ExampleColumns, RefColumn
 from contrapose.data.images import IMAGE_WORKERS
 from contrapose.data.text_columns import ContentIds, TextColumn
+from contrapose.engine.pair_index import PairIds
 from contrapose.errors import InputError, option
 from contrapose.metrics import IntArray
 from contrapose.models import TokenCounter
@@ -40,6 +42,9 @@ QUICK_FILE = 1e-4
 
 TOKEN_COUNTS = "tokens"  # noqa: S105 - a name in the store
 """Name of the table of token counts."""
+
+CAPTIONS_AHEAD = 1 << 16
+"""Captions whose tokens are counted while images are scored; of more the counting takes long."""
 
 CAPTIONS_PER_COUNT = 4096
 """Captions that are tokenized in one call."""
@@ -272,10 +277,22 @@ def count_tokens(context: ScoringContext, texts: Sequence[str]) -> IntArray:
     result[rows >= 0] = table.values(rows[rows >= 0])
     result[missing] = counts
     if missing and context.cache_use != "only":  # the store may not be writable then
-        table.add(
-            [""] * len(missing), [ids[i] for i in missing], {"value": np.array(counts, np.float64)}
-        )
+        new = PairIds.take(("",), ids, pairs[missing])
+        table.add_rows(new, {"value": np.array(counts, np.float64)})
     return result
+
+
+@contextmanager
+def counting_tokens(context: ScoringContext, texts: Sequence[str]) -> Iterator[None]:
+    """Count the tokens of captions in a thread meanwhile; `count_tokens` finds them afterwards.
+
+    Of very many captions none is counted: an interrupted program would wait for the thread.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        few = texts if len(texts) <= CAPTIONS_AHEAD else ()
+        counting = pool.submit(count_tokens, context, few)
+        yield
+        counting.result()
 
 
 def find_truncated(context: ScoringContext, texts: Sequence[str]) -> list[int]:
