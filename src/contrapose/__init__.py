@@ -44,12 +44,14 @@ if TYPE_CHECKING:
     from contrapose.api.tune_heads import tune_heads
     from contrapose.api.view import view
     from contrapose.data.examples import Example
+    from contrapose.data.images import ImageRef
     from contrapose.data.video_clips import VideoRef
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Example",
+    "ImageRef",
     "Run",
     "Runs",
     "VideoRef",
@@ -100,6 +102,7 @@ __all__ = [
 
 _MODULES = {
     "Example": "data.examples",
+    "ImageRef": "data.images",
     "Run": "api.runs",
     "Runs": "api.runs",
     "VideoRef": "data.video_clips",

@@ -84,6 +84,28 @@ def test_a_function_on_examples_in_memory(examples: list[cp.Example]) -> None:
     assert set(run.subsets) == {"dark", "bright"}
 
 
+def test_images_in_memory_are_scored_and_saved_as_files_are(
+    examples: list[cp.Example], tmp_path: Path
+) -> None:
+    given = []
+    for example in examples:
+        with Image.open(example.images[0].path or "") as image:
+            images = (image,)
+            given.append(cp.Example(example.id, images, example.texts, example.match))  # type: ignore[arg-type]
+    run = cp.evaluate(brightness, on=given)
+    assert [row["scores"] for row in run.examples()] == [[[255.0, 0.0]], [[0.0, 255.0]]]
+    run.save(tmp_path / "run")
+    loaded = cp.load_run(tmp_path / "run")
+    assert isinstance(loaded, cp.Run)
+    assert loaded.metrics == run.metrics
+    assert "data:image" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    stored = cp.evaluate("tiny-clip", on=given, cache=tmp_path / "cache")
+    files = cp.evaluate("tiny-clip", on=examples, cache=False)
+    assert [row["scores"] for row in stored.examples()] == [
+        row["scores"] for row in files.examples()
+    ]
+
+
 def test_a_function_is_never_stored(examples: list[cp.Example], tmp_path: Path) -> None:
     cp.evaluate(brightness, on=examples, cache=tmp_path / "cache")
     assert not list((tmp_path / "cache").rglob("*.parquet"))

@@ -29,6 +29,8 @@ RATING = "rating"
 class Example:
     """Example: m images × n captions, and which of them belong together.
 
+    Paths and images of Pillow become references; a single image or caption is one of them.
+
     Attributes:
         id: unique within its benchmark.
         images: m images.
@@ -44,6 +46,11 @@ class Example:
     tags: Mapping[str, TagValue] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if type(self.images) is not tuple or not _are_refs(self.images):
+            object.__setattr__(self, "images", _plain_images(self.id, self.images))
+        if type(self.texts) is not tuple:
+            captions = (self.texts,) if isinstance(self.texts, str) else tuple(self.texts)
+            object.__setattr__(self, "texts", captions)
         if not self.images or not self.texts:
             raise MalformedError(f"example {self.id}: needs at least one image and one caption.")
         for text in self.texts:
@@ -69,6 +76,24 @@ class Example:
     def shape(self) -> tuple[int, int]:
         """Number of images and of captions."""
         return len(self.images), len(self.texts)
+
+
+def _are_refs(images: Iterable[object]) -> bool:
+    """Whether all are references; there may be millions of examples."""
+    for image in images:  # noqa: SIM110 - a loop takes half the time of all()
+        if not isinstance(image, ImageRef):
+            return False
+    return True
+
+
+def _plain_images(name: str, images: object) -> tuple[ImageRef, ...]:
+    """Images of an example as a tuple of references."""
+    from contrapose.data.given_images import to_image_refs
+
+    try:
+        return to_image_refs(images)
+    except MalformedError as error:
+        raise MalformedError(f"example {name}: {error}") from None
 
 
 def _plain_match(name: str, match: Iterable[Iterable[object]]) -> Match:

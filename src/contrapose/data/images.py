@@ -145,6 +145,12 @@ class ImageRef:
         channels: order of the color channels when the file is a `.npy` array.
         source: source of a generated image; None for a file.
         square: whether black borders make a square of it, after the crop.
+
+    Example:
+        >>> import contrapose as cp
+        >>> from pathlib import Path
+        >>> cp.ImageRef("photo 7", Path("photos/7.jpg"), crop=(20, 10, 200, 150)).crop
+        (20, 10, 200, 150)
     """
 
     key: str
