@@ -93,6 +93,7 @@ def test_images_in_memory_are_scored_and_saved_as_files_are(
             images = (image,)
             given.append(cp.Example(example.id, images, example.texts, example.match))  # type: ignore[arg-type]
     run = cp.evaluate(brightness, on=given)
+    assert isinstance(run, cp.Run)
     assert [row["scores"] for row in run.examples()] == [[[255.0, 0.0]], [[0.0, 255.0]]]
     run.save(tmp_path / "run")
     loaded = cp.load_run(tmp_path / "run")
@@ -101,6 +102,8 @@ def test_images_in_memory_are_scored_and_saved_as_files_are(
     assert "data:image" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     stored = cp.evaluate("tiny-clip", on=given, cache=tmp_path / "cache")
     files = cp.evaluate("tiny-clip", on=examples, cache=False)
+    assert isinstance(stored, cp.Run)
+    assert isinstance(files, cp.Run)
     assert [row["scores"] for row in stored.examples()] == [
         row["scores"] for row in files.examples()
     ]
