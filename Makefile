@@ -45,11 +45,11 @@ unit: $(VENV)/.dev
 
 .PHONY: torture
 # The seed is the date, so that each night tries other cases; it is printed with the counts, which TORTURE_DOCS=1 writes
-# into docs/reliability.md if both runs pass.
+# into docs/reliability.md if both runs pass. tests/torture is named in the first one so that its summary is loaded.
 torture: export TORTURE_SEED := $(or $(TORTURE_SEED),$(shell date +%Y%m%d))
 torture: $(VENV)/.dev
 	PROPERTY_EXAMPLES=$${PROPERTY_EXAMPLES:-1000} $(BIN)/pytest -q -n 2 --dist worksteal -m hypothesis \
-	--hypothesis-seed=$$(printf %s "$$TORTURE_SEED" | cksum | cut -d ' ' -f 1)
+	tests tests/torture --hypothesis-seed=$$(printf %s "$$TORTURE_SEED" | cksum | cut -d ' ' -f 1)
 	PROPERTY_EXAMPLES=0 FUZZ_ROUNDS=$${FUZZ_ROUNDS:-200} KILL_ROUNDS=$${KILL_ROUNDS:-40} \
 	$(BIN)/pytest -q -n 2 --dist worksteal tests/torture
 

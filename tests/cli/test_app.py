@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import weakref
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,7 @@ def test_an_unexpected_error_is_one_sentence(
     def fail(*_: object, **__: object) -> None:
         raise error
 
+    import_module("contrapose.cli.listing")  # else it would keep what is patched
     monkeypatch.setattr("contrapose.cli.console.output_console", fail)
     said = cli("list", "benchmarks")
     assert said.status == status
@@ -69,6 +71,7 @@ def test_debug_raises_it(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
     def fail(*_: object) -> None:
         raise KeyError("players")
 
+    import_module("contrapose.cli.listing")  # else it would keep what is patched
     monkeypatch.setattr("contrapose.cli.console.output_console", fail)
     with pytest.raises(KeyError):
         main(words)

@@ -50,9 +50,10 @@ def pytest_terminal_summary(
 
     With `TORTURE_DOCS` in the environment the table of the page is replaced, if this was the whole
     suite, no test failed or was left out, and the property tests before it passed. Only the process
-    that pytest began in prints and writes: one that a test forked has the same hooks.
+    that pytest began in prints and writes: workers, which know a part of the tests, and processes
+    that a test forked have the same hooks.
     """
-    if os.getpid() != PROCESS:
+    if hasattr(config, "workerinput") or os.getpid() != PROCESS:
         return
     if PROPERTY_EXAMPLES:
         note_properties(terminalreporter, exitstatus, config)

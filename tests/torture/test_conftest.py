@@ -129,6 +129,14 @@ def test_a_forked_process_reports_nothing(page: Path, monkeypatch: pytest.Monkey
     assert page.read_text() == BEFORE
 
 
+def test_a_worker_reports_nothing(page: Path) -> None:
+    """It knows a part of the tests; the process that started it knows all."""
+    reporter: Any = Reporter()
+    pytest_terminal_summary(reporter, 0, SimpleNamespace(workerinput={}))  # type: ignore[arg-type]
+    assert reporter.lines == []
+    assert page.read_text() == BEFORE
+
+
 def test_examples_are_raised_also_where_a_test_has_its_own_number() -> None:
     values = []
 

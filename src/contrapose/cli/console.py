@@ -273,7 +273,7 @@ def _show_bars(screen: Console) -> Iterator[Progress]:
             what = printable(what)
             if what.startswith(SENTENCES):
                 if done:
-                    screen.print(f"{what[:1].upper()}{what[1:]}")
+                    screen.print(_begin_sentence(what))
                 return
             if not current or current[0][0] != what or done == 0:
                 for _, task, _ in current:
@@ -365,7 +365,14 @@ class _ProgressLines:
         said = [text for text in self.waiting if text.startswith(only)]
         self.waiting = [text for text in self.waiting if text not in said]
         for text in map(printable, said):
-            self.screen.print(f"{text[:1].upper()}{text[1:]}", soft_wrap=True)
+            self.screen.print(_begin_sentence(text), soft_wrap=True)
+
+
+def _begin_sentence(label: str) -> str:
+    """Label with a capital letter, unless it begins with the name of a model or a score."""
+    if ": " in label and not label.startswith(SENTENCES):
+        return label
+    return f"{label[:1].upper()}{label[1:]}"
 
 
 def _format_rate(done: int, start: float) -> str:
