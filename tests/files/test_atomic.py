@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from contrapose.errors import InputError
-from contrapose.files import atomic_file, new_folder, require_free, write_bytes, write_text
+from contrapose.files import (
+    atomic_file,
+    new_folder,
+    require_free,
+    temporary_folder,
+    write_bytes,
+    write_text,
+)
 
 
 def test_a_file_takes_the_place_of_another(tmp_path: Path) -> None:
@@ -50,6 +59,46 @@ def test_a_write_that_fails_leaves_the_old_file(
         write_text(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_signal_while_something_is_made_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python handles a signal as soon as the call that it came in returns."""
+
+    def interrupted(call: Any) -> Any:
+        def run(*args: Any, **kwargs: Any) -> None:
+            call(*args, **kwargs)
+            raise KeyboardInterrupt
+
+        return run
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", interrupted(Path.mkdir))
+        with pytest.raises(KeyboardInterrupt), temporary_folder(tmp_path, "a"):
+            pass
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", interrupted(Path.open))
+        with pytest.raises(KeyboardInterrupt):
+            write_text(tmp_path / "a", "text")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_while_a_temporary_folder_is_removed_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removes, calls = shutil.rmtree, []
+
+    def interrupted(path: Path, **kwargs: Any) -> None:
+        calls.append(path)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        removes(path, **kwargs)
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt), temporary_folder(tmp_path, "a") as folder:
+        (folder / "b").touch()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_appears_at_the_end(tmp_path: Path) -> None:

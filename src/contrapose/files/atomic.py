@@ -6,8 +6,8 @@ import errno
 import hashlib
 import itertools
 import os
+import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -65,13 +65,11 @@ def atomic_file(path: Path, *, exclusive: bool = False) -> Iterator[IO[bytes]]:
 @contextmanager
 def _temporary_file(path: Path, *, exclusive: bool) -> Iterator[IO[bytes]]:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=_prefix(path), suffix=TEMPORARY, dir=path.parent)
-    temporary = Path(name)
+    temporary = _temporary_path(path)
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with temporary.open("xb") as stream:
             _lock(stream.fileno())
             yield stream
-        temporary.chmod(0o666 & ~_read_umask())
         if exclusive:
             _link(temporary, path)
         else:
@@ -157,20 +155,28 @@ def temporary_folder(folder: Path, name: str) -> Iterator[Path]:
         name: beginning of its name.
     """
     remove_leftovers(folder)
-    path = Path(tempfile.mkdtemp(prefix=_prefix(Path(name)), suffix=TEMPORARY, dir=folder))
+    path = _temporary_path(folder / name)
     try:
+        path.mkdir()
         with ExitStack() as stack:
             with suppress(OSError):  # folders cannot be opened everywhere
                 _lock(stack.enter_context(_open_for_lock(path)))
-            path.chmod(0o777 & ~_read_umask())
             yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        try:
+            shutil.rmtree(path, ignore_errors=True)
+        except BaseException:  # a signal: the folder is removed all the same
+            shutil.rmtree(path, ignore_errors=True)
+            raise
 
 
-def _prefix(path: Path) -> str:
-    """Beginning of a temporary name, short enough for any file system."""
-    return f".{path.name[:LONGEST_PREFIX]}."
+def _temporary_path(path: Path) -> Path:
+    """Path of a new temporary file or folder beside a path, short enough for any file system.
+
+    It is known before anything is there, so that a signal that comes while it is made leaves
+    nothing behind.
+    """
+    return path.parent / f".{path.name[:LONGEST_PREFIX]}.{secrets.token_hex(8)}{TEMPORARY}"
 
 
 LONGEST_PREFIX = 40
@@ -334,9 +340,3 @@ def _delete_folder(path: Path) -> None:
     if path.is_dir():
         with temporary_folder(path.parent, path.name) as trash:
             path.rename(trash / "old")
-
-
-def _read_umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
