@@ -68,7 +68,9 @@ def test_a_signal_while_something_is_made_leaves_nothing(
 
     def interrupted(call: Any) -> Any:
         def run(*args: Any, **kwargs: Any) -> None:
-            call(*args, **kwargs)
+            made = call(*args, **kwargs)
+            if made is not None:
+                made.close()
             raise KeyboardInterrupt
 
         return run
