@@ -31,6 +31,7 @@ def test_matches() -> None:
         ((), ("x",), (), "at least one image"),
         ((IMAGE,), (), ((),), "at least one image and one caption"),
         ((IMAGE,), ("x", " "), single_match(2, 0), "a caption is empty"),
+        ((IMAGE,), None, single_match(2, 0), "captions are texts, and no NoneType"),
         ((IMAGE,), ("x", 3), single_match(2, 0), "a caption is empty"),
         ((IMAGE,), ("x", "\udfff"), single_match(2, 0), "half of a surrogate pair"),
         ((IMAGE,), ("x", "y"), single_match(3, 0), r"1 rows \(images\) of 2 \(captions\)"),

@@ -49,8 +49,7 @@ class Example:
         if type(self.images) is not tuple or not _are_refs(self.images):
             object.__setattr__(self, "images", _plain_images(self.id, self.images))
         if type(self.texts) is not tuple:
-            captions = (self.texts,) if isinstance(self.texts, str) else tuple(self.texts)
-            object.__setattr__(self, "texts", captions)
+            object.__setattr__(self, "texts", _plain_texts(self.id, self.texts))
         if not self.images or not self.texts:
             raise MalformedError(f"example {self.id}: needs at least one image and one caption.")
         for text in self.texts:
@@ -94,6 +93,13 @@ def _plain_images(name: str, images: object) -> tuple[ImageRef, ...]:
         return to_image_refs(images)
     except MalformedError as error:
         raise MalformedError(f"example {name}: {error}") from None
+
+
+def _plain_texts(name: str, texts: object) -> tuple[str, ...]:
+    """Captions of an example as a tuple."""
+    if isinstance(texts, Iterable):
+        return (texts,) if isinstance(texts, str) else tuple(texts)
+    raise MalformedError(f"example {name}: captions are texts, and no {type(texts).__name__}.")
 
 
 def _plain_match(name: str, match: Iterable[Iterable[object]]) -> Match:
