@@ -80,6 +80,7 @@ def test_one_image_and_one_caption_need_no_tuples(tmp_path: Path) -> None:
     example = Example("x", tmp_path / "a.png", "a dog", [[1]])  # type: ignore[arg-type]
     assert example.images == (ImageRef(str(tmp_path / "a.png"), tmp_path / "a.png"),)
     assert example.texts == ("a dog",)
+    assert Example("x", example.images[0], "a dog", [[1]]).images == example.images  # type: ignore[arg-type]
     several = Example("x", [Image.fromarray(VALUES)], ["a", "b"], [[1, 0]])  # type: ignore[arg-type]
     assert several.shape == (1, 2)
     assert hash(several.images) == hash(several.images)
