@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+INCLUDED_PREFIX = "contrapose_included_"
+
 # Tests run side by side: two threads each on few cores wait for each other far longer than they
 # compute. This must be said before torch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -60,6 +62,14 @@ def _one_thread() -> Iterator[None]:
     if torch is not None and torch.get_num_threads() > 1 == int(os.environ["OMP_NUM_THREADS"]):
         torch.set_num_threads(1)
         pytest.fail("the test left torch with more than one thread")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_included() -> Iterator[None]:
+    """Forget the Python files that a test included: workers of later tests would include them."""
+    yield
+    for name in [name for name in sys.modules if name.startswith(INCLUDED_PREFIX)]:
+        del sys.modules[name]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -228,7 +228,7 @@ def test_out_that_cannot_be_written(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("tempfile.mkdtemp", full)
+    monkeypatch.setattr("contrapose.files.atomic._temporary_path", full)
     message = refuse(cli, tmp_path, "winoground", path)
     assert f"{tmp_path / 'run'}: cannot be written (No space left on device)" in message
 

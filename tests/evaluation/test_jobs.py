@@ -75,7 +75,7 @@ def test_slow_steps_are_said_before_the_first_is_done(monkeypatch: pytest.Monkey
         return stream.getvalue().splitlines()
 
     lines("tiny on scenes: itc: images", 0, 9)
-    assert wait() == ["Tiny on scenes: itc: images"]
+    assert wait() == ["tiny on scenes: itc: images"]  # a name stays as it is
     lines("tiny on scenes: itc: images", 1, 9)
     report_sentence(lines, "estimate: about 4 min")
     assert wait()[1:] == ["Estimate: about 4 min"]
