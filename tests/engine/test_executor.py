@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import get_ident
@@ -29,6 +30,7 @@ from contrapose.engine import (
 )
 from contrapose.engine import plan as plan_module
 from contrapose.engine.batches import prepare_early, score_missing
+from contrapose.engine.context import ScoreRequest
 from contrapose.engine.examples import _start_decoders
 from contrapose.engine.executor import (
     count_decoders,
@@ -235,6 +237,12 @@ def test_decoder_processes_give_the_scores_of_threads(photos: list[Example]) -> 
     assert len(context.skips.images) == 1
 
 
+def task_keys(request: ScoreRequest, positions: Iterable[int]) -> set[Hashable]:
+    """Keys of the tasks of images."""
+    tasks = map(request.decode_task, positions)
+    return {task.key for task in tasks if task is not None}
+
+
 def test_images_of_a_later_run_are_decoded_early(photos: list[Example]) -> None:
     plan = plan_examples(photos)
     ids, refs = plan.image_ids, plan.images
@@ -246,8 +254,8 @@ def test_images_of_a_later_run_are_decoded_early(photos: list[Example]) -> None:
         order = np.arange(len(ids))
         kept: list[Any] = []
         local.run([(texts, np.arange(2))], lambda _, n: kept.append(n), [(images, order)])
-        assert {key for _, key in local.early} == set(order.tolist())
-        early = {key: future for (_, key), (_, future) in local.early.items()}
+        assert set(local.early) == task_keys(images, range(len(ids)))
+        early = dict(local.early)
         local.run([(images, order[:3]), (images, order[3:])], lambda _, n: kept.append(n))
         assert not local.early
         assert all(future.done() for future in early.values())
@@ -265,8 +273,8 @@ def test_missing_images_are_decoded_before_captions_are_read(photos: list[Exampl
         images = build_image_request(context, refs, ids)
         assert prepare_early(images)
         early = dict(local.early)
-        assert {key for _, key in early} == set(range(2, len(ids)))
-        local.prepare_early([(images, np.arange(2, len(ids)))])
+        assert set(early) == task_keys(images, range(2, len(ids)))
+        assert prepare_early(images)
         assert local.early == early  # none is decoded twice
         score_missing(build_caption_request(context, plan.texts), images)
         assert not local.early
@@ -305,6 +313,131 @@ def test_captions_are_counted_while_images_are_embedded(
     model = CropCounter(batch_size=2, broken=True)
     with LocalExecutor(2, processes=1) as local, pytest.raises(InputError, match="broken"):
         score_examples(ScoringContext(model, executor=local), "itc", photos)
+
+
+class Gate:
+    """Work of one input, which is prepared when the gate is opened."""
+
+    def __init__(self, said: list[str]) -> None:
+        self.said, self.opened = said, threading.Event()
+
+    def inputs(self, batch: np.ndarray) -> Sequence[int]:
+        return [0]
+
+    def prepare(self, key: int) -> int:
+        assert self.opened.wait(60)
+        return key
+
+    def answer(self, batch: np.ndarray, ready: Mapping[int, int]) -> str:
+        self.said.append("image")
+        return "image"
+
+
+class Captions:
+    """Late jobs, known from the beginning on or from the end; the last ones open the gate."""
+
+    def __init__(self, gate: Gate, count: int, *, ready: bool, opens: int) -> None:
+        self.gate, self.ready, self.opens = gate, ready, opens
+        self.left = list(range(count))
+
+    def is_ready(self) -> bool:
+        return self.ready
+
+    def take(self) -> tuple[Any, np.ndarray] | None:
+        self.ready = True
+        return (self, np.array([self.left.pop(0)])) if self.left else None
+
+    def inputs(self, batch: np.ndarray) -> Sequence[int]:
+        return []
+
+    def prepare(self, key: int) -> int:
+        raise AssertionError
+
+    def answer(self, batch: np.ndarray, ready: Mapping[int, int]) -> str:
+        assert not ready
+        self.gate.said.append(f"caption {batch[0]}")
+        if batch[0] == self.opens:
+            self.gate.opened.set()
+            time.sleep(0.2)  # the image is prepared in another thread
+        return f"caption {batch[0]}"
+
+
+def test_late_jobs_fill_the_time_in_which_images_are_prepared() -> None:
+    said: list[str] = []
+    kept: list[str] = []
+    captions = Captions(Gate(said), 3, ready=True, opens=1)
+    images: Any = [(captions.gate, np.array([0]))]
+    late: Any = captions
+    LocalExecutor(1).run(images, lambda _, answer: kept.append(answer), (), late)
+    assert said == kept == ["caption 0", "caption 1", "image", "caption 2"]
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_late_jobs_come_last_where_images_are_ready_or_they_are_not(*, ready: bool) -> None:
+    said: list[str] = []
+    captions = Captions(Gate(said), 2, ready=ready, opens=-1)
+    captions.gate.opened.set()
+    first: Any = [(Counting([[]]), np.array([0]))] * 2
+    images: Any = [(captions.gate, np.array([0]))]
+    late: Any = captions
+    if ready:  # all inputs of these are ready: they have none
+        LocalExecutor(1).run(first, lambda *_: None, (), late)
+    else:
+        LocalExecutor(1).run(images, lambda *_: None, (), late)
+    expected = ["caption 0", "caption 1"]
+    assert said == (expected if ready else ["image", *expected])
+
+
+def test_images_are_decoded_while_others_are_hashed(
+    photos: list[Example], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    prepared = LocalExecutor.prepare_early
+
+    def hash_image(ref: ImageRef) -> str:
+        events.append("hash")
+        return content_id(ref)
+
+    def decode_early(self: LocalExecutor, task: Any, held: int = 0) -> bool:
+        events.append("decode")
+        return prepared(self, task, held)
+
+    expected = score_examples(ScoringContext(Cropping(batch_size=2)), "itc", photos)
+    monkeypatch.setattr(plan_module, "FILES_PER_TASK", 2)
+    monkeypatch.setattr(plan_module, "QUICK_FILE", 1e9)
+    monkeypatch.setattr(plan_module, "content_id", hash_image)
+    monkeypatch.setattr(LocalExecutor, "prepare_early", decode_early)
+    model = Cropping(batch_size=2)
+    with LocalExecutor(2, processes=1) as local:
+        context = ScoringContext(model, executor=local)
+        result = score_examples(context, "itc", photos)
+    assert events[:12] == ["hash", "hash", "decode", "decode"] * 3
+    assert not model.prepared
+    assert np.array_equal(result.scores, expected.scores, equal_nan=True)
+    events.clear()
+
+    class Matching(Cropping):
+        def match(self, images: Sequence[Any], texts: Sequence[str]) -> np.ndarray:
+            return np.arange(float(len(texts)))
+
+    with LocalExecutor(2, processes=1) as local:  # captions decide the order of pairs
+        score_examples(ScoringContext(Matching(), executor=local), "itm", photos)
+    assert events[:6] == ["hash"] * 6
+
+
+def test_captions_are_shown_when_images_are_done(photos: list[Example]) -> None:
+    said: list[tuple[str, int, int]] = []
+    model = CropCounter(batch_size=1)
+    with LocalExecutor(2, processes=1) as local:
+        context = ScoringContext(model, executor=local, progress=lambda *some: said.append(some))
+        score_examples(context, "itc", photos)
+    steps = [(what, done) for what, done, total in said if total > 1]
+    labels = [what for what, _ in steps]
+    assert labels == sorted(labels, key=["itc: images", "itc: captions"].index)
+    images = [done for what, done in steps if what == "itc: images"]
+    assert images == list(range(7))
+    captions = [done for what, done in steps if what == "itc: captions"]
+    assert captions == sorted(captions)  # none where all were scored while images were decoded
 
 
 def test_early_images_are_bounded(photos: list[Example], monkeypatch: pytest.MonkeyPatch) -> None:

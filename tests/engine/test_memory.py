@@ -95,12 +95,7 @@ def test_batch_growth_by_memory() -> None:
 
 
 def test_the_first_batch_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(call):  # type: ignore[no-untyped-def]
-        call()
-        return MemoryUsage(0, 2, 80)
-
-    monkeypatch.setattr(memory, "measure_memory", measured)
-    monkeypatch.setattr(memory, "MIN_BATCHES", 2)
+    grows(monkeypatch)
     model = Small(room=100, batch_size=2)
     result = score_examples(ScoringContext(model), "itm", pairs()).scores
     assert model.sizes == [2, 16, 16, 14]  # the first is measured, then the others

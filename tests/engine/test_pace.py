@@ -45,6 +45,19 @@ def run_batches(book: PaceBook, clock: Clock, total: int = 1000) -> list[str]:
     return said
 
 
+def test_time_of_other_work_is_left_out(tmp_path: Path, clock: Clock) -> None:
+    book = PaceBook(AnswerStore(tmp_path), Tower(), None)
+    one = PaceClock(book, None, "itc", 300)
+    one.exclude(1000.0)  # before its first batch, when nothing is measured yet
+    for number in range(3):
+        clock.now += 2
+        one.add((number + 1) * 100)
+        clock.now += 5
+        one.exclude(5.0)  # after the last batch too
+    one.finish()
+    assert book.find("itc") == pytest.approx(2 / 100)
+
+
 def test_estimates_come_from_batches_and_then_from_earlier_runs(
     tmp_path: Path, clock: Clock
 ) -> None:

@@ -218,7 +218,7 @@ def test_merging_shards_makes_the_table_or_names_the_shards_that_lack_scores(
 def test_a_shard_of_very_many_pairs_looks_up_its_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("contrapose.engine.batches.MAX_TALLY", 0)
+    monkeypatch.setattr("contrapose.engine.pending.MAX_TALLY", 0)
     reports = check(tmp_path, Grainy, 3, benchmarks=("plain",), scores=("itc", "itm", "lm"))
     assert all(report.waiting == 0 for report in reports)
     assert "its share is in the cache. Scores of other shards" in str(reports[0])

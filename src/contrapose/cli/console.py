@@ -267,7 +267,7 @@ def _show_bars(screen: Console) -> Iterator[Progress]:
         TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=screen, transient=True) as bars:
-        current: list[tuple[str, TaskID, float]] = []
+        current: list[tuple[str, TaskID, _Rate]] = []
 
         def report(what: str, done: int, total: int) -> None:
             what = printable(what)
@@ -278,9 +278,11 @@ def _show_bars(screen: Console) -> Iterator[Progress]:
             if not current or current[0][0] != what or done == 0:
                 for _, task, _ in current:
                     bars.remove_task(task)
-                current[:] = [(what, bars.add_task(what, total=total, rate=""), time.monotonic())]
-            _, task, start = current[0]
-            bars.update(task, completed=done, total=total, rate=_format_rate(done, start))
+                current[:] = [(what, bars.add_task(what, total=total, rate=""), _Rate(done))]
+            _, task, rate = current[0]
+            pace = rate.find_pace(done)
+            text = f"{1 / pace:,.0f}/s" if pace else ""
+            bars.update(task, completed=done, total=total, rate=text)
 
         yield report
 
@@ -294,8 +296,9 @@ class _ProgressLines:
     """
 
     def __init__(self, screen: Console):
-        self.screen, self.start, self.last = screen, time.monotonic(), time.monotonic()
+        self.screen, self.last = screen, time.monotonic()
         self.label, self.said, self.due = "", time.monotonic(), math.inf
+        self.rate = _Rate(0)
         self.waiting: list[str] = []
         self.timer: threading.Timer | None = None
 
@@ -323,7 +326,7 @@ class _ProgressLines:
         if what != self.label or done == 0:
             self.close()
             self._drop(self.label)
-            self.label, self.start, self.last = what, now, now
+            self.label, self.rate, self.last = what, _Rate(done), now
             self.waiting.append(what)
             self._start_timer()
         if done == 0 or (now - self.last < LINE_SECONDS and done < total):
@@ -332,12 +335,10 @@ class _ProgressLines:
         self._drop(what)
         self.last = now
         self._say_waiting(only=SENTENCES)
-        left = (now - self.start) * (total - done) / done
-        more = f", {left:.0f} s left" if done < total else ""
-        self.screen.print(
-            f"{printable(what)}: {done:,} of {total:,}, {_format_rate(done, self.start)}{more}",
-            soft_wrap=True,
-        )
+        pace = self.rate.find_pace(done)
+        more = f", {pace * (total - done):.0f} s left" if done < total and pace else ""
+        rate = f", {1 / pace:,.0f}/s" if pace else ""
+        self.screen.print(f"{printable(what)}: {done:,} of {total:,}{rate}{more}", soft_wrap=True)
         if self.waiting:  # a phase around this one
             self._start_timer()
 
@@ -375,6 +376,13 @@ def _begin_sentence(label: str) -> str:
     return f"{label[:1].upper()}{label[1:]}"
 
 
-def _format_rate(done: int, start: float) -> str:
-    seconds = time.monotonic() - start
-    return f"{done / seconds:,.0f}/s" if done and seconds > 0 else ""
+class _Rate:
+    """Rate of work since it was first reported, when some of it may have been done already."""
+
+    def __init__(self, done: int):
+        self.done, self.start = done, time.monotonic()
+
+    def find_pace(self, done: int) -> float:
+        """Seconds an item; 0 where they are not known."""
+        items = done - self.done
+        return (time.monotonic() - self.start) / items if items > 0 else 0.0

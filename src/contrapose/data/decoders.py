@@ -13,7 +13,7 @@ import sys
 import weakref
 from base64 import b64encode
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,6 +55,7 @@ class DecodeTask:
         decode_here: makes the result in this process, when no other can.
         masks: masks of the image, each as packed bits, height and width.
         content: content id that the image must have; empty for any.
+        model: fingerprint of the model that the image is for, in case no decoder can open it.
     """
 
     ref: ImageRef
@@ -63,6 +64,12 @@ class DecodeTask:
     decode_here: Callable[[], Any]
     masks: tuple[tuple[bytes, tuple[int, int]], ...] = ()
     content: str = ""
+    model: str = ""
+
+    @property
+    def key(self) -> Hashable:
+        """Key of the result, where the content is known."""
+        return self.content, self.steps, self.masks, self.model
 
     @property
     def size(self) -> int:

@@ -108,6 +108,38 @@ class ScoringContext:
             self.model.fingerprint, store_key(self.model, score, self.question) + suffix
         )
 
+    def prepare(self, name: str, ref: ImageRef) -> ImageLike | tuple[ImageLike, ...] | Skip:
+        """Open and preprocess an image with a content id; a skip where it cannot be read."""
+        known = self.skips.images.get(name)
+        if known is not None:
+            return known
+        try:
+            if isinstance(ref.source, VideoClip):
+                return prepare_video(self.model, ref.source)
+            image = self.images.open(name, ref)
+            return prepare_image(self.model, name, ref, image, self.prepared)
+        except InputError as error:
+            return unreadable_skip(error)
+
+    def decode_task(self, name: str, ref: ImageRef, steps: ResizeCrop | None) -> DecodeTask | None:
+        """Describe an image that another process can open and preprocess by the model's steps."""
+        image_id, image = name, ref
+        masks: tuple[RegionMask, ...] = ()
+        source: Any = ref.source
+        if isinstance(source, HiddenRegions):
+            if source.filling.kind != ZERO or steps is None or not steps.has_fixed_size:
+                return None
+            name, ref, masks = source.name, source.ref, source.masks
+        if steps is None or ref.source is not None or ref.cell is not None:
+            return None
+        if name in self.skips.images or self.images.holds(name):
+            return None
+        from contrapose.data.decoders import DecodeTask
+
+        packed = tuple((mask.bits, mask.shape) for mask in masks)
+        prepare = partial(self.prepare, image_id, image)
+        return DecodeTask(ref, steps, _to_tensor, prepare, packed, name, self.model.fingerprint)
+
 
 ModelCall = Callable[[list[Any], list[str]], PendingColumns]
 """From images and captions, the i-th with the i-th, to the stored columns of each pair."""
@@ -185,40 +217,18 @@ class ScoreRequest:
         """Open and preprocess an image; a skip where it cannot be read."""
         if self.make_image is not None:
             return self.make_image(key)
-        name, ref = self.image_ids[key], self.refs[key]
-        known = self.context.skips.images.get(name)
-        if known is not None:
-            return known
-        try:
-            if isinstance(ref.source, VideoClip):
-                return prepare_video(self.context.model, ref.source)
-            image = self.context.images.open(name, ref)
-            return prepare_image(self.context.model, name, ref, image, self.context.prepared)
-        except InputError as error:
-            return unreadable_skip(error)
+        return self.context.prepare(self.image_ids[key], self.refs[key])
 
     def decode_task(self, key: int) -> DecodeTask | None:
         """Describe an image that another process can open and preprocess."""
-        name, ref, steps = self.image_ids[key], self.refs[key], self.steps
-        masks: tuple[RegionMask, ...] = ()
-        source: Any = ref.source
-        if isinstance(source, HiddenRegions):
-            if source.filling.kind != ZERO or steps is None or not steps.has_fixed_size:
-                return None
-            name, ref, masks = source.name, source.ref, source.masks
-        if steps is None or ref.source is not None or ref.cell is not None:
+        if self.make_image is not None:
             return None
-        if name in self.context.skips.images or self.context.images.holds(name):
-            return None
-        from contrapose.data.decoders import DecodeTask
-
-        packed = tuple((mask.bits, mask.shape) for mask in masks)
-        return DecodeTask(ref, steps, _to_tensor, partial(self.prepare, key), packed, name)
+        return self.context.decode_task(self.image_ids[key], self.refs[key], self.steps)
 
     def expect_images(self, missing: BoolArray) -> None:
         """Tell the executor how many images other processes can prepare for the missing pairs."""
         executor = self.context.executor
-        if isinstance(executor, LocalExecutor) and self.refs:
+        if isinstance(executor, LocalExecutor) and self.refs and executor.decoders is None:
             images = np.unique(self.pairs[missing, 0]).tolist()
             tasks = (self.decode_task(i) for i in images)
             executor.expect_images(sum(1 for _ in islice(filter(None, tasks), ENOUGH_IMAGES)))

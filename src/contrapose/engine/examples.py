@@ -7,6 +7,7 @@ their number. Everything is computed in blocks of bounded memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -14,11 +15,17 @@ import numpy as np
 from contrapose.arrays import Ragged, find_distinct
 from contrapose.data import Example, ImageRef
 from contrapose.data.example_columns import ExampleColumns
-from contrapose.engine.batches import prepare_early, score_missing, score_values
+from contrapose.engine.batches import (
+    prepare_early,
+    score_images_first,
+    score_missing,
+    score_values,
+)
 from contrapose.engine.context import ScoringContext
 from contrapose.engine.executor import ENOUGH_IMAGES, LocalExecutor
 from contrapose.engine.pace import report_phase
 from contrapose.engine.plan import (
+    HashedFiles,
     ScoringPlan,
     compute_caption_ids,
     counting_tokens,
@@ -38,6 +45,7 @@ from contrapose.errors import InputError
 from contrapose.files import gc_paused
 from contrapose.metrics import FloatArray, IntArray
 from contrapose.models import CropPreparer
+from contrapose.resize_crop import ResizeCrop
 from contrapose.scores import UNKNOWN_SKIP, Answers, Frame, Skip, build_frame
 
 MAX_CELLS = 1 << 23
@@ -80,14 +88,15 @@ def embed_distinct(
     """Embed distinct images and captions as (n, d) unit vectors; NaN for skipped ones.
 
     Several vectors of an image lie end to end, (n, q · d). Captions are embedded first: meanwhile
-    threads decode images. Where processes do, images are first: meanwhile captions are tokenized.
+    threads decode images. Where processes do, images are first: meanwhile captions are tokenized,
+    and embedded whenever the next images are not decoded yet.
     """
     of_images = build_image_request(context, refs, ids)
     if prepare_early(of_images):
-        with counting_tokens(context, texts):
-            (image_rows,) = score_missing(of_images)
-        of_texts = build_caption_request(context, texts)
-        (text_rows,) = score_missing(of_texts)
+        with counting_tokens(context, texts) as counted:
+            image_rows, of_texts, text_rows = score_images_first(
+                of_images, partial(build_caption_request, context, texts), counted
+            )
     else:
         of_texts = build_caption_request(context, texts)
         text_rows, image_rows = score_missing(of_texts, of_images)
@@ -142,9 +151,9 @@ def score_example_parts(
         return [score_examples(context, score, examples) for examples in parts]
     with gc_paused(), report_phase(context.progress, "planning"):
         _start_hashes(parts)
-        _start_decoders(context, score, parts)
+        hashed = _start_decoders(context, score, parts)
         frames = [build_frame(examples) for examples in parts]
-        expanded, plan = plan_example_parts(context, parts)
+        expanded, plan = plan_example_parts(context, parts, hashed)
     values = score_pairs(context, score, plan)
     answers, start = [], 0
     for frame, part in zip(frames, expanded, strict=True):
@@ -163,8 +172,13 @@ def _start_hashes(parts: Sequence[Sequence[Example]]) -> None:
 
 def _start_decoders(
     context: ScoringContext, score: str, parts: Sequence[Sequence[Example]]
-) -> None:
-    """Start decoder processes while the work is planned, where nothing of it is stored yet."""
+) -> HashedFiles | None:
+    """Start decoder processes while the work is planned, where nothing of it is stored yet.
+
+    Returns:
+        Where images are scored in the order of the plan: what lets these processes prepare the
+        first of them.
+    """
     executor, model = context.executor, context.model
     if (
         not isinstance(executor, LocalExecutor)
@@ -175,7 +189,7 @@ def _start_decoders(
         or score in ("prior", "blind")
         or not context.table(score, ":image" if score == "itc" else "").is_empty
     ):
-        return
+        return None
     files: set[object] = set()
     refs = (ref for part in parts for example in part for ref in example.images)
     for ref in islice(refs, REFS_TO_COUNT):
@@ -184,16 +198,40 @@ def _start_decoders(
             if len(files) == ENOUGH_IMAGES:
                 break
     executor.expect_images(len(files))
+    return partial(_decode_hashed, context, executor, model.resize_crop) if score == "itc" else None
+
+
+def _decode_hashed(
+    context: ScoringContext,
+    executor: LocalExecutor,
+    steps: ResizeCrop,
+    refs: Sequence[ImageRef],
+    ids: Sequence[str | Skip],
+) -> None:
+    """Let decoder processes prepare images whose content ids are known, while there is room."""
+    for ref, name in zip(refs, ids, strict=True):
+        task = None if isinstance(name, Skip) else context.decode_task(name, ref, steps)
+        if task is not None and not executor.prepare_early(task):
+            return
 
 
 def plan_example_parts(
-    context: ScoringContext, parts: Sequence[Sequence[Example]]
+    context: ScoringContext,
+    parts: Sequence[Sequence[Example]],
+    hashed: HashedFiles | None = None,
 ) -> tuple[list[FrameExamples], ScoringPlan]:
-    """Plan the scores of the examples of several benchmarks, with frames in place of videos."""
+    """Plan the scores of the examples of several benchmarks, with frames in place of videos.
+
+    Args:
+        context: the model and the options.
+        parts: the examples of each benchmark.
+        hashed: receives image files as soon as their content ids are known.
+    """
     expanded = [expand_videos(context.model, examples) for examples in parts]
     if len(expanded) == 1:
-        return expanded, plan_examples(expanded[0].examples)
-    return expanded, plan_examples([example for part in expanded for example in part.examples])
+        return expanded, plan_examples(expanded[0].examples, hashed)
+    examples = [example for part in expanded for example in part.examples]
+    return expanded, plan_examples(examples, hashed)
 
 
 def score_example_share(

@@ -77,8 +77,18 @@ Jobs = Sequence[tuple[BatchWork[A], IntArray]]
 Keep = Callable[[BatchWork[A], A], None]
 """Receives answers, each with its work."""
 
-EarlyInputs = dict[tuple[int, Hashable], tuple[BatchWork[Any], Future[Any]]]
-"""Inputs of a later run that are being prepared, by the work's `id` and the input."""
+
+class LateJobs(Protocol[B_co]):
+    """Jobs without inputs that become known while others are answered.
+
+    The next one may depend on how the last one was answered.
+    """
+
+    def is_ready(self) -> bool:
+        """Whether `take` need not wait."""
+
+    def take(self) -> tuple[BatchWork[B_co], IntArray] | None:
+        """Take the next job, or None at the end."""
 
 
 @runtime_checkable
@@ -142,7 +152,7 @@ class LocalExecutor:
         ahead: prepared inputs that may wait beside those of the batch being answered.
         processes: decoder processes; None starts as many as pay.
         decoders: the processes, once they are started.
-        early: images that they prepare for a later run, each with its work.
+        early: images that they prepare for a later run, by the task's key.
         room: images of the size that they prepare for which there is room.
     """
 
@@ -150,7 +160,9 @@ class LocalExecutor:
     ahead: int = PREFETCH
     processes: int | None = None
     decoders: DecoderPool | None = field(default=None, init=False, repr=False, compare=False)
-    early: EarlyInputs = field(default_factory=dict, init=False, repr=False, compare=False)
+    early: dict[Hashable, Future[Any]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
     room: int = field(default=0, init=False, repr=False, compare=False)
 
     def __enter__(self) -> Self:
@@ -179,33 +191,71 @@ class LocalExecutor:
 
             self.decoders = DecoderPool(count)
 
-    def prepare_early(self, upcoming: Jobs[Any]) -> None:
-        """Let decoder processes prepare images of a later run while there is room."""
-        with ThreadPoolExecutor(1) as unused:
-            _Prefetcher(self, (), upcoming, unused).submit(0)
+    def prepare_early(self, task: DecodeTask, held: int = 0) -> bool:
+        """Let decoder processes prepare an image of a later run, if there is room beside others.
 
-    def run(self, jobs: Jobs[A], keep: Keep[A], upcoming: Jobs[A] = ()) -> None:
+        Args:
+            task: the image, whose content is known.
+            held: inputs that wait already.
+        """
+        self.room = max(self.room, PREFETCH_BYTES // task.size)
+        if self.decoders is None or not self.has_room(held):
+            return False
+        if task.key not in self.early:
+            self.early[task.key] = self.decoders.submit(task)
+        return True
+
+    def has_room(self, held: int) -> bool:
+        """Whether one more input may wait beside those that are held, and the early ones."""
+        return held + len(self.early) < max(self.ahead, self.room)
+
+    def run(
+        self,
+        jobs: Jobs[A],
+        keep: Keep[A],
+        upcoming: Jobs[A] = (),
+        meanwhile: LateJobs[A] | None = None,
+    ) -> None:
         """Answer the batches in order; an input that neighboring batches share is prepared once.
 
         An answer that a GPU is still computing is kept when the next batch has been handed to it,
         so that the GPU never waits for this program.
+
+        Args:
+            jobs: the batches.
+            keep: receives the answers.
+            upcoming: what a later run answers; its images may be prepared meanwhile.
+            meanwhile: jobs that are answered while inputs of the others are not prepared yet, and
+                when all others are answered.
         """
         pool = ThreadPoolExecutor(self.workers or min(MAX_THREADS, os.cpu_count() or 1))
         prefetcher = _Prefetcher(self, jobs, upcoming, pool)
         late: tuple[BatchWork[A], A] | None = None
+
+        def answer(work: BatchWork[A], batch: IntArray, ready: Mapping[Any, Any]) -> None:
+            nonlocal late
+            result = work.answer(batch, ready)
+            earlier, late = late, (work, result)
+            if earlier is not None:
+                keep(*earlier)
+            if not isinstance(result, PendingAnswer) or not result.waits:
+                late = None
+                keep(work, result)
+
         try:
             with _one_cpu_thread():
                 for number, (work, batch) in enumerate(jobs):
                     prefetcher.submit(number)
+                    while meanwhile and meanwhile.is_ready() and not prefetcher.is_ready(number):
+                        other = meanwhile.take()
+                        if other is None:
+                            break
+                        answer(*other, {})
                     ready = prefetcher.take(number)
                     prefetcher.submit(number)
-                    answer = work.answer(batch, ready)
-                    earlier, late = late, (work, answer)
-                    if earlier is not None:
-                        keep(*earlier)
-                    if not isinstance(answer, PendingAnswer) or not answer.waits:
-                        late = None
-                        keep(work, answer)
+                    answer(work, batch, ready)
+                while meanwhile and (other := meanwhile.take()) is not None:
+                    answer(*other, {})
         except BaseException:
             self.early.clear()  # no later run will take them
             raise
@@ -245,13 +295,12 @@ class _Prefetcher:
         self, owner: LocalExecutor, jobs: Jobs[Any], upcoming: Jobs[Any], pool: ThreadPoolExecutor
     ):
         self.owner, self.pool = owner, pool
-        self.decoders, self.early = owner.decoders, owner.early
         self.upcoming = (
-            (work, key)
+            task
             for work, batch in upcoming
-            if self.decoders is not None and hasattr(work, "decode_task")
+            if owner.decoders is not None and hasattr(work, "decode_task")
             for key in work.inputs(batch)
-            if (id(work), key) not in self.early
+            if (task := work.decode_task(key)) is not None
         )
         self.needs: dict[int, list[tuple[int, Hashable]]] = {}
         self.held: dict[tuple[int, Hashable], Future[Any]] = {}
@@ -271,7 +320,7 @@ class _Prefetcher:
 
     def submit(self, number: int) -> None:
         """Submit all inputs of the batch, and later ones while there is room."""
-        while self.next is not None and (self.next[0] <= number or self._has_room()):
+        while self.next is not None and (self.next[0] <= number or self.owner.has_room(self.size)):
             _, work, name = self.next
             self.uses[name] += 1
             if name not in self.held:
@@ -280,35 +329,25 @@ class _Prefetcher:
                 self.sizes[name] = 1 if input_size is None else input_size(name[1])
                 self.size += self.sizes[name]
             self.next = next(self.queue, None)
-        while self.next is None and self._has_room():
+        while self.next is None and self.owner.has_room(self.size):
             later = next(self.upcoming, None)
-            if later is None:
+            if later is None or not self.owner.prepare_early(later, self.size):
                 return
-            work, key = later
-            future = self._decode(work, key)
-            if future is not None:
-                self.early[id(work), key] = work, future
 
-    def _has_room(self) -> bool:
-        return self.size + len(self.early) < max(self.owner.ahead, self.owner.room)
+    def is_ready(self, number: int) -> bool:
+        """Whether the batch's inputs are prepared."""
+        return all(self.held[name].done() for name in self.needs.get(number, ()))
 
     def _begin(self, work: BatchWork[Any], key: Hashable) -> Future[Any]:
         """Let a decoder process prepare an input, or a thread."""
-        owner, early = self.early.pop((id(work), key), (None, None))
-        if early is not None and owner is work:
-            return early
-        return self._decode(work, key) or self.pool.submit(work.prepare, key)
-
-    def _decode(self, work: BatchWork[Any], key: Hashable) -> Future[Any] | None:
-        """Let a decoder process prepare an input; None where it cannot."""
         decode_task = getattr(work, "decode_task", None)
-        if self.decoders is None or decode_task is None:
-            return None
+        if self.owner.decoders is None or decode_task is None:
+            return self.pool.submit(work.prepare, key)
         task: DecodeTask | None = decode_task(key)
         if task is None:
-            return None
+            return self.pool.submit(work.prepare, key)
         self.owner.room = max(self.owner.room, PREFETCH_BYTES // task.size)
-        return self.decoders.submit(task)
+        return self.owner.early.pop(task.key, None) or self.owner.decoders.submit(task)
 
     def cancel(self) -> None:
         """Cancel what has not begun."""

@@ -163,6 +163,11 @@ class PaceClock:
                 basis = f"from the first {FIRST_BATCHES} batches"
                 self._report(seconds / items * left, f"{left:,} more", basis)
 
+    def exclude(self, seconds: float) -> None:
+        """Leave out time in which other work was done."""
+        if self.batches and self.last[1] < self.total:
+            self.first = self.first[0] + seconds, self.first[1]
+
     def finish(self) -> None:
         """Keep the pace of what was done."""
         seconds, items = (b - a for a, b in zip(self.first, self.last, strict=True))

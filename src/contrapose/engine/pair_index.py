@@ -34,6 +34,9 @@ CONTENT_ID = re.compile(f"[0-9a-f]{{{ID_DIGITS}}}")
 PAIRS_PER_LOOKUP = 1 << 22
 """Pairs that are looked up at a time, in bounded memory."""
 
+IDS_PER_BLOCK = 1 << 15
+"""Ids that are compared at a time."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairIds:
@@ -165,7 +168,7 @@ class PairIndex:
         rows, at = self.rows[last[hit]], order[hit]
         equal = _equal_rows(self.ids.images, self.ids.codes[rows], images[0], images[1][at])
         equal &= _equal_rows(self.ids.texts, rows, texts[0], texts[1][at])
-        return at[equal], rows[equal]
+        return (at, rows) if equal.all() else (at[equal], rows[equal])
 
 
 MAX_FILTER_BITS = 27
@@ -206,9 +209,15 @@ def _first_bits(keys: IdWords, bits: int) -> IntArray:
     return (keys >> np.uint64(64 - bits)).view(np.int64)
 
 
-def _equal_rows(one: IdWords, rows: Any, other: IdWords, others: IntArray) -> Any:
-    """Whether rows of two arrays of ids are equal."""
-    return (one[rows, 0] == other[others, 0]) & (one[rows, 1] == other[others, 1])
+def _equal_rows(one: IdWords, rows: Any, other: IdWords, others: Any) -> NDArray[np.bool_]:
+    """Whether rows of two arrays of ids are equal; in blocks that a processor's cache holds."""
+    equal: NDArray[np.bool_] = np.empty(len(rows), dtype=np.bool_)
+    for start in range(0, len(rows), IDS_PER_BLOCK):
+        part = slice(start, start + IDS_PER_BLOCK)
+        differ = one.take(rows[part], axis=0)
+        differ ^= other.take(others[part], axis=0)
+        np.equal(differ[:, 0] | differ[:, 1], 0, out=equal[part])
+    return equal
 
 
 def pack_ids(ids: Sequence[str] | IdWords) -> IdWords:

@@ -28,6 +28,7 @@ class PartWriter:
         self.progress, self.table, self.label, self.total = progress, table, label, total
         self.clock: PaceClock | None = None
         self.done, self.started, self.last_write = 0, 0.0, 0.0
+        self.shown = False
         self.images: list[str] = []
         self.texts: list[str] = []
         self.columns: list[Columns] = []
@@ -42,17 +43,22 @@ class PartWriter:
             self.clock.finish()
 
     def begin(self) -> None:
-        """Start the clock and report the first progress."""
-        if not self.started:
-            self.started = self.last_write = time.monotonic()
+        """Show progress from now on."""
+        if not self.shown:
+            self.shown = True
+            self._start()
             if self.clock is not None:
                 self.clock.begin()
             if self.progress is not None:
-                self.progress(self.label, 0, self.total)
+                self.progress(self.label, self.done, self.total)
+
+    def _start(self) -> None:
+        if not self.started:
+            self.started = self.last_write = time.monotonic()
 
     def add(self, batch: ScoredBatch) -> None:
         """Queue a scored batch, write when the interval has passed, and report progress."""
-        self.begin()
+        self._start()
         columns = batch.columns()
         self.columns += columns
         self.bytes += sum(map(_count_bytes, columns))
@@ -65,7 +71,7 @@ class PartWriter:
             self._write()
         if self.clock is not None:
             self.clock.add(self.done)
-        if self.progress is not None:
+        if self.progress is not None and self.shown:
             self.progress(self.label, self.done, self.total)
 
     def _write(self) -> None:

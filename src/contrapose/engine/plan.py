@@ -7,9 +7,8 @@ truncates has a content id of its own: its score is never taken for one of the f
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ import numpy as np
 from contrapose.arrays import find_distinct
 from contrapose.data import Example, ImageRef, content_id, open_images, text_id
 from contrapose.data.example_columns import ExampleColumns, RefColumn
-from contrapose.data.images import IMAGE_WORKERS
+from contrapose.data.file_maps import map_files
 from contrapose.data.text_columns import ContentIds, TextColumn
 from contrapose.engine.pair_index import PairIds
 from contrapose.errors import InputError, option
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from contrapose.engine.context import ScoringContext
 
 FILES_PER_TASK = 32
-"""Files that one thread reads in one task."""
+"""Files that a thread reads in one task."""
 
 IMAGES_PER_BLOCK = 1 << 16
 """Images of a column that are objects at a time."""
@@ -48,6 +47,10 @@ CAPTIONS_AHEAD = 1 << 16
 
 CAPTIONS_PER_COUNT = 4096
 """Captions that are tokenized in one call."""
+
+
+HashedFiles = Callable[[Sequence[ImageRef], Sequence[str | Skip]], None]
+"""Receives image files with their content ids, some at a time, while others are still read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,16 +94,16 @@ class DistinctImages:
     unreadable: Mapping[str, Skip]
 
 
-def distinct_images(refs: Sequence[ImageRef]) -> DistinctImages:
+def distinct_images(refs: Sequence[ImageRef], hashed: HashedFiles | None = None) -> DistinctImages:
     """Find the distinct images by content; unreadable ones are recorded as skips."""
     if isinstance(refs, RefColumn):
-        columns = _distinct_columns(refs)
+        columns = _distinct_columns(refs, hashed)
         if columns is not None:
             return columns
         refs = list(refs)
     unique, unique_of = find_distinct(refs)
     files = [i for i, ref in enumerate(unique) if ref.source is None]
-    of_file = dict(zip(files, _hash_files([unique[i] for i in files]), strict=True))
+    of_file = dict(zip(files, _hash_files([unique[i] for i in files], hashed), strict=True))
     unreadable: dict[str, Skip] = {}
     position: dict[str, int] = {}
     kept: list[ImageRef] = []
@@ -117,13 +120,13 @@ def distinct_images(refs: Sequence[ImageRef]) -> DistinctImages:
     return DistinctImages(kept, list(position), content[unique_of], unreadable)
 
 
-def _distinct_columns(refs: RefColumn) -> DistinctImages | None:
+def _distinct_columns(refs: RefColumn, hashed: HashedFiles | None) -> DistinctImages | None:
     """Distinct images of a column, without an object for each; None where some are unreadable."""
     blocks = []
     for start in range(0, len(refs), IMAGES_PER_BLOCK):
         some = refs[start : start + IMAGES_PER_BLOCK]
         made = any(ref.source is not None for ref in some)
-        names = _content_ids(some) if made else _hash_files(some)
+        names = _content_ids(some) if made else _hash_files(some, hashed)
         digests = [name for name in names if isinstance(name, str)]
         if len(digests) < len(names):
             return None
@@ -135,21 +138,13 @@ def _distinct_columns(refs: RefColumn) -> DistinctImages | None:
     return DistinctImages(refs.take(first), ids.take(first), index, {})
 
 
-def _hash_files(refs: Sequence[ImageRef]) -> list[str | Skip]:
-    """Content ids of files, or skips.
-
-    Threads read them while the first ones say that reading takes long; small files that the system
-    holds in memory are read in less time than threads need to take turns.
-    """
-    tasks = [refs[k : k + FILES_PER_TASK] for k in range(0, len(refs), FILES_PER_TASK)]
+def _hash_files(refs: Sequence[ImageRef], hashed: HashedFiles | None) -> list[str | Skip]:
+    """Content ids of files, or skips."""
     names: list[str | Skip] = []
-    for number, task in enumerate(tasks):
-        start = time.perf_counter()
-        names += _content_ids(task)
-        if time.perf_counter() - start > QUICK_FILE * len(task):
-            with ThreadPoolExecutor(IMAGE_WORKERS) as pool:
-                rest = pool.map(_content_ids, tasks[number + 1 :])
-                return [*names, *(name for some in rest for name in some)]
+    for read in map_files(_content_id_or_skip, refs, quick=QUICK_FILE, size=FILES_PER_TASK):
+        if hashed is not None:
+            hashed(refs[len(names) : len(names) + len(read)], read)
+        names += read
     return names
 
 
@@ -161,15 +156,20 @@ def compute_text_ids(texts: Sequence[str]) -> Sequence[str]:
     return [blake2b(text.encode(), digest_size=16).hexdigest() for text in texts]
 
 
-def plan_examples(examples: Sequence[Example]) -> ScoringPlan:
-    """Plan the scores of examples; the pair index is k × m × n, padded to the largest shape."""
+def plan_examples(examples: Sequence[Example], hashed: HashedFiles | None = None) -> ScoringPlan:
+    """Plan the scores of examples; the pair index is k × m × n, padded to the largest shape.
+
+    Args:
+        examples: the examples.
+        hashed: receives image files as soon as their content ids are known.
+    """
     if isinstance(examples, ExampleColumns):
-        images = distinct_images(examples.refs)
+        images = distinct_images(examples.refs, hashed)
         images = replace(images, index=images.index[examples.images])
         captions, text_index = _distinct_texts(examples.texts)
         shapes = examples.shapes()
     else:
-        images = distinct_images([ref for example in examples for ref in example.images])
+        images = distinct_images([ref for example in examples for ref in example.images], hashed)
         texts = [text for example in examples for text in example.texts]
         captions, text_index = find_distinct(texts)
         sizes = [len(example.images) for example in examples], [len(e.texts) for e in examples]
@@ -283,15 +283,18 @@ def count_tokens(context: ScoringContext, texts: Sequence[str]) -> IntArray:
 
 
 @contextmanager
-def counting_tokens(context: ScoringContext, texts: Sequence[str]) -> Iterator[None]:
+def counting_tokens(context: ScoringContext, texts: Sequence[str]) -> Iterator[Future[IntArray]]:
     """Count the tokens of captions in a thread meanwhile; `count_tokens` finds them afterwards.
 
     Of very many captions none is counted: an interrupted program would wait for the thread.
+
+    Yields:
+        What is done when they are counted.
     """
     with ThreadPoolExecutor(1) as pool:
         few = texts if len(texts) <= CAPTIONS_AHEAD else ()
         counting = pool.submit(count_tokens, context, few)
-        yield
+        yield counting
         counting.result()
 
 

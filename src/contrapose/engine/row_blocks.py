@@ -53,9 +53,10 @@ class Block:
             self.index = PairIndex.of(self.ids)
         rows = self.index.find(images, texts, pairs)
         known = rows >= 0
-        rows[known] = (
-            rows[known] + self.start if self.numbers is None else self.numbers[rows[known]]
-        )
+        if self.numbers is None:
+            np.add(rows, self.start, out=rows, where=known)
+        else:
+            rows[known] = self.numbers[rows[known]]
         return rows
 
     def locate(self, numbers: IntArray) -> tuple[IntArray, IntArray]:
@@ -128,28 +129,32 @@ class HeldRows:
 
     blocks: list[Block] = field(default_factory=list)
     parts: list[Block] = field(default_factory=list)
+    _rows: int = 0  # of the parts
+    _bytes: int = 0
 
     def append(self, block: Block) -> None:
         """Append rows; parts are joined when they fill a block."""
         if not len(block):
             return
         self.parts.append(block)
-        rows = sum(map(len, self.parts))
-        if rows >= BLOCK_ROWS or sum(part.nbytes for part in self.parts) >= BLOCK_BYTES:
+        self._rows, self._bytes = self._rows + len(block), self._bytes + block.nbytes
+        if self._rows >= BLOCK_ROWS or self._bytes >= BLOCK_BYTES:
             self.blocks.append(join_blocks(self.parts))
+            self._rows = self._bytes = 0
 
     def join(self) -> list[Block]:
         """Return all rows as few blocks."""
         if self.parts:  # not at every part that is added, which would copy all each time
             last = self.blocks[-1] if self.blocks else None
-            rows = sum(map(len, self.parts)) + (len(last) if last else 0)
-            size = sum(part.nbytes for part in self.parts) + (last.nbytes if last else 0)
+            rows = self._rows + (len(last) if last else 0)
+            size = self._bytes + (last.nbytes if last else 0)
             if last is not None and rows < BLOCK_ROWS and size < BLOCK_BYTES:
                 self.parts.insert(0, self.blocks.pop())
             last = None
             self.blocks.append(
                 self.parts.pop() if len(self.parts) == 1 else join_blocks(self.parts)
             )
+            self._rows = self._bytes = 0
         return self.blocks
 
     def find(self, images: IdWords, texts: IdWords, pairs: IntArray) -> IntArray:
@@ -180,7 +185,7 @@ class HeldRows:
     def select(self, wanted: PairFilter) -> None:
         """Keep the rows of a filter alone."""
         kept = [block.select(wanted) for block in (*self.blocks, *self.parts)]
-        self.blocks, self.parts = [], []
+        self.blocks, self.parts, self._rows, self._bytes = [], [], 0, 0
         for block in kept:
             self.append(block)
 

@@ -1,9 +1,10 @@
 """Dual encoders of the transformers library: CLIP, ALIGN, AltCLIP, SigLIP and SigLIP 2.
 
 CLIP's text network is causal and read at the end token, so that padding to the longest caption of a
-batch changes nothing. SigLIP's is read at the last position and attends to padding: captions are
-always padded to the full length, on the right and without a mask, as in training. Images of
-SigLIP 2 NaFlex are padded with a mask to the processor's number of patches (256 by default).
+batch changes nothing, and needs no mask. SigLIP's is read at the last position and attends to
+padding: captions are always padded to the full length, on the right and without a mask, as in
+training. Images of SigLIP 2 NaFlex are padded with a mask to the processor's number of patches (256
+by default).
 """
 
 from __future__ import annotations
@@ -100,7 +101,9 @@ def load_clip(checkpoint: Checkpoint) -> DualEncoder:
     from transformers import CLIPModel
 
     context = checkpoint.config.text_config.max_position_embeddings
-    text_inputs = _text_inputs(checkpoint, checkpoint.tokenizer(), context)
+    text_inputs = _text_inputs(
+        checkpoint, checkpoint.tokenizer(), context, return_attention_mask=False
+    )
     return DualEncoder(checkpoint, "CLIP", checkpoint.model(CLIPModel), text_inputs)
 
 
