@@ -56,14 +56,14 @@ def score_missing(*requests: ScoreRequest) -> list[IntArray]:
 
 @gc_frozen()
 def score_images_first(
-    images: ScoreRequest, build_captions: Callable[[], ScoreRequest], counted: Future[Any]
+    images: ScoreRequest, build_captions: Callable[[], ScoreRequest], counted: Future[Any] | None
 ) -> tuple[IntArray, ScoreRequest, IntArray]:
     """Score images, and captions whenever no batch of images is decoded and after them.
 
     Args:
         images: the request for the images, whose executor is a `LocalExecutor`.
         build_captions: builds the request for the captions.
-        counted: is done when the captions' tokens are counted.
+        counted: the captions' tokens when they are counted; None where they are counted last.
 
     Returns:
         The rows of the images, the request for the captions, and their rows; as `score_missing`.
@@ -247,21 +247,22 @@ class _LateCaptions(LateJobs[ScoredBatch]):
     """Jobs of captions, known when their tokens are counted."""
 
     def __init__(
-        self, scoring: _Scoring, build: Callable[[], ScoreRequest], counted: Future[Any]
+        self, scoring: _Scoring, build: Callable[[], ScoreRequest], counted: Future[Any] | None
     ) -> None:
         self._counted = counted
         self._jobs = self._plan(scoring, build)
 
     def is_ready(self) -> bool:
         """Whether the tokens are counted."""
-        return self._counted.done()
+        return self._counted is not None and self._counted.done()
 
     def take(self) -> Job | None:
         """Take the next job, or None at the end."""
         return next(self._jobs, None)
 
     def _plan(self, scoring: _Scoring, build: Callable[[], ScoreRequest]) -> Iterator[Job]:
-        self._counted.result()
+        if self._counted is not None:
+            self._counted.result()
         for item in scoring.add(build()):
             yield from scoring.plan(item)
 

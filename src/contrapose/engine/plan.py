@@ -283,17 +283,21 @@ def count_tokens(context: ScoringContext, texts: Sequence[str]) -> IntArray:
 
 
 @contextmanager
-def counting_tokens(context: ScoringContext, texts: Sequence[str]) -> Iterator[Future[IntArray]]:
+def counting_tokens(
+    context: ScoringContext, texts: Sequence[str]
+) -> Iterator[Future[IntArray] | None]:
     """Count the tokens of captions in a thread meanwhile; `count_tokens` finds them afterwards.
 
     Of very many captions none is counted: an interrupted program would wait for the thread.
 
     Yields:
-        What is done when they are counted.
+        The counts when they are known; None where nothing is counted.
     """
+    if len(texts) > CAPTIONS_AHEAD:
+        yield None
+        return
     with ThreadPoolExecutor(1) as pool:
-        few = texts if len(texts) <= CAPTIONS_AHEAD else ()
-        counting = pool.submit(count_tokens, context, few)
+        counting = pool.submit(count_tokens, context, texts)
         yield counting
         counting.result()
 
