@@ -4,9 +4,10 @@
                                [--parts 100] [--rounds 5] [--no-out]
 
 Makes a benchmark file of some shape, small image files, and a store in which a matcher has answered
-every pair, in so many parts; no two pairs are alike. Then runs `contrapose eval … --score itm
---cache-use only` as a program of its own, and prints its time from command to results, by the clock
-and of the processor: the median of some rounds. It writes a run folder and its report unless
+every pair, in so many parts; no two pairs are alike. A first run finds nothing to score, and notes
+the content ids of the image files. Then `contrapose eval … --score itm --cache-use only` runs as a
+program of its own; printed is its time from command to results, by the clock and of the processor:
+the median of some rounds. It writes a run folder and its report unless
 `--no-out` says otherwise. The package's modules are compiled before, as an installer does it.
 
     choice     one image and some captions, of which one is right (JSON lines)
@@ -74,11 +75,13 @@ def main() -> None:
         command = [
             sys.executable, "-c", "from contrapose.cli import main; main()",
             "eval", "silent", "--include", str(model), "--on", str(file),
-            "--score", "itm", "--rerank", "all", "--cache-use", "only",
-            "--cache", str(folder / "store"), "--quiet",
+            "--score", "itm", "--rerank", "all", "--cache", str(folder / "store"), "--quiet",
         ]  # fmt: skip
         source = Path(__file__).resolve().parent.parent / "src"
         subprocess.run([sys.executable, "-m", "compileall", "-q", str(source)], check=True)
+        time.sleep(2)  # files that were changed a moment ago are always read
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        command += ["--cache-use", "only"]
         os.sync()  # what was made is on the disk before the clock runs
         runs = []
         for number in range(options.rounds):

@@ -24,6 +24,7 @@ from contrapose.data import Example, ImageRef, content_id
 from contrapose.engine import (
     LocalExecutor,
     ScoringContext,
+    content_ids,
     executor,
     plan_examples,
     score_examples,
@@ -403,9 +404,9 @@ def test_images_are_decoded_while_others_are_hashed(
         return prepared(self, task, held)
 
     expected = score_examples(ScoringContext(Cropping(batch_size=2)), "itc", photos)
-    monkeypatch.setattr(plan_module, "FILES_PER_TASK", 2)
-    monkeypatch.setattr(plan_module, "QUICK_FILE", 1e9)
-    monkeypatch.setattr(plan_module, "content_id", hash_image)
+    monkeypatch.setattr(content_ids, "FILES_PER_TASK", 2)
+    monkeypatch.setattr(content_ids, "QUICK_FILE", 1e9)
+    monkeypatch.setattr(content_ids, "content_id", hash_image)
     monkeypatch.setattr(LocalExecutor, "prepare_early", decode_early)
     model = Cropping(batch_size=2)
     with LocalExecutor(2, processes=1) as local:

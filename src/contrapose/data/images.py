@@ -205,6 +205,8 @@ def _read_file(path: Path) -> bytes:
                 file=path,
             )
         parts = [os.read(descriptor, size + 1)]
+        if len(parts[0]) == size > 0:
+            return parts[0]
         while parts[-1]:
             parts.append(os.read(descriptor, 1 << 20))
     finally:

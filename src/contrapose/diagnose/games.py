@@ -67,7 +67,7 @@ def score_blocks(
     """
     refs = [ref for block in blocks for game in block for row in game.images for ref in row]
     texts = [text for block in blocks for game in block for row in game.texts for text in row]
-    images = distinct_images(refs)
+    images = distinct_images(refs, context.content_id_reader())
     context.skips.images.update(images.unreadable)
     captions, text_at = find_distinct(texts)
     ids = compute_caption_ids(context, captions)
@@ -88,7 +88,7 @@ def score_blocks(
         counts = _count_new(used, offset + len(captions))
     else:
         pairs = [_cell_pairs(*at) for at in positions]
-        plan = plan_cells(images.refs, captions, np.concatenate(pairs))
+        plan = plan_cells(images.refs, captions, np.concatenate(pairs), context.content_id_reader())
         values = score_pairs(context, score, plan)[plan.pair_index]
         ends = np.cumsum([len(some) for some in pairs])[:-1]
         scores = [
@@ -277,7 +277,8 @@ def _split_readable(
     context: ScoringContext, examples: Sequence[Example]
 ) -> tuple[list[Example], list[list[str]], list[UnplayedExample]]:
     """Split examples into readable ones (with content ids of their images) and unreadable ones."""
-    images = distinct_images([ref for example in examples for ref in example.images])
+    refs = [ref for example in examples for ref in example.images]
+    images = distinct_images(refs, context.content_id_reader())
     context.skips.images.update(images.unreadable)
     readable: list[Example] = []
     names: list[list[str]] = []

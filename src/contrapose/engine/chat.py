@@ -130,6 +130,7 @@ def collect_replies(
         [row.image for row in turns],
         [row.turn.text for row in turns],
         np.repeat(np.arange(len(turns))[:, None], 2, axis=1),
+        context.content_id_reader(),
     )
     context.skips.images.update(plan.unreadable)
     request = ScoreRequest(
@@ -152,7 +153,8 @@ def _list_turns(
 ) -> list[_TurnRow]:
     """List the prompts in the order of the examples, each with its image."""
     with_rounds = [example for example, some in zip(examples, rounds, strict=True) if some]
-    images = distinct_images([ref for example in with_rounds for ref in example.images])
+    refs = [ref for example in with_rounds for ref in example.images]
+    images = distinct_images(refs, context.content_id_reader())
     context.skips.images.update(images.unreadable)
     ids = iter([images.ids[i] for i in images.index.tolist()])
     rows: list[_TurnRow] = []

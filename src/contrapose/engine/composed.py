@@ -48,7 +48,7 @@ def score_composed(
         raise InputError(
             f"composed queries need one vector an image, and {context.model.name} gives several."
         )
-    distinct = distinct_images(data.images)
+    distinct = distinct_images(data.images, context.content_id_reader())
     context.skips.images.update(distinct.unreadable)
     texts = [text for query in data.queries for text in query.texts]
     captions, text_index = find_distinct([*texts, *_list_corpora(fusion)])
@@ -96,7 +96,7 @@ def score_composed(
 def embed_composed(context: ScoringContext, score: str, data: ComposedSet) -> None:
     """Embed the images and texts of composed queries, and return none of the vectors."""
     fusion, _ = parse_fusion_score(score)
-    distinct = distinct_images(data.images)
+    distinct = distinct_images(data.images, context.content_id_reader())
     context.skips.images.update(distinct.unreadable)
     texts = [text for query in data.queries for text in query.texts]
     captions, _ = find_distinct([*texts, *_list_corpora(fusion)])

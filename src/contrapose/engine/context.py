@@ -25,6 +25,12 @@ from contrapose.engine.columns import (
     ScoredBatch,
     require_finite,
 )
+from contrapose.engine.content_ids import (
+    CONTENT_IDS,
+    IMAGE_FILES,
+    ContentIdReader,
+    HashedFiles,
+)
 from contrapose.engine.executor import ENOUGH_IMAGES, Executor, LocalExecutor
 from contrapose.engine.images import (
     ZERO,
@@ -107,6 +113,18 @@ class ScoringContext:
         return self.store.table(
             self.model.fingerprint, store_key(self.model, score, self.question) + suffix
         )
+
+    def content_id_reader(self, hashed: HashedFiles | None = None) -> ContentIdReader:
+        """Return the reader of the content ids of image files, which the store may know.
+
+        Args:
+            hashed: receives the files as soon as their ids are known.
+        """
+        if self.cache_use == "refresh":
+            return ContentIdReader(hashed=hashed)
+        shard = (1, 1) if self.shard is None else (self.shard.index, self.shard.count)
+        table = self.store.table(IMAGE_FILES, CONTENT_IDS)
+        return ContentIdReader(table, self.cache_use != "only", shard, hashed)
 
     def prepare(self, name: str, ref: ImageRef) -> ImageLike | tuple[ImageLike, ...] | Skip:
         """Open and preprocess an image with a content id; a skip where it cannot be read."""

@@ -154,7 +154,7 @@ def embed_edits(context: ScoringContext, score: str, edits: EditSet) -> Embedded
     """Embed the images, words and captions that an edit score needs."""
     base = parse_edit_score(score).base
     refs = () if base == CAPTIONS else edits.images
-    distinct = distinct_images(refs)
+    distinct = distinct_images(refs, context.content_id_reader())
     context.skips.images.update(distinct.unreadable)
     words = [word for query in edits.queries for word in (query.source, query.target)]
     words = words if base in BY_WORDS else []

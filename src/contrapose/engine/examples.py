@@ -21,11 +21,11 @@ from contrapose.engine.batches import (
     score_missing,
     score_values,
 )
+from contrapose.engine.content_ids import HashedFiles
 from contrapose.engine.context import ScoringContext
 from contrapose.engine.executor import ENOUGH_IMAGES, LocalExecutor
 from contrapose.engine.pace import report_phase
 from contrapose.engine.plan import (
-    HashedFiles,
     ScoringPlan,
     compute_caption_ids,
     counting_tokens,
@@ -228,10 +228,11 @@ def plan_example_parts(
         hashed: receives image files as soon as their content ids are known.
     """
     expanded = [expand_videos(context.model, examples) for examples in parts]
+    reader = context.content_id_reader(hashed)
     if len(expanded) == 1:
-        return expanded, plan_examples(expanded[0].examples, hashed)
+        return expanded, plan_examples(expanded[0].examples, reader)
     examples = [example for part in expanded for example in part.examples]
-    return expanded, plan_examples(examples, hashed)
+    return expanded, plan_examples(examples, reader)
 
 
 def score_example_share(
@@ -290,7 +291,9 @@ def score_priors_ahead(context: ScoringContext, examples: Sequence[Example]) -> 
         captions, _ = find_distinct([text for example in examples for text in example.texts])
         compute_priors(context, captions)
     elif not isinstance(context.prior, OtherImages):
-        plan = plan_examples(expand_videos(context.model, examples).examples)
+        plan = plan_examples(
+            expand_videos(context.model, examples).examples, context.content_id_reader()
+        )
         compute_priors(context, plan.texts, examples=plan)
 
 
@@ -310,7 +313,7 @@ def score_tokens(
     """
     require_score(context.model, score)
     with gc_paused():
-        plan = plan_examples(examples)
+        plan = plan_examples(examples, context.content_id_reader())
     context.skips.images.update(plan.unreadable)
     if score == "blind":
         request = build_blind_request(context, plan.texts)
@@ -354,7 +357,9 @@ def score_priors(
         flat = compute_priors(context, captions, score)[index]
     else:
         with gc_paused():
-            plan = plan_examples(expand_videos(context.model, examples).examples)
+            plan = plan_examples(
+                expand_videos(context.model, examples).examples, context.content_id_reader()
+            )
         context.skips.images.update(plan.unreadable)
         priors = compute_priors(context, plan.texts, score, plan)
         position = {text: i for i, text in enumerate(plan.texts)}

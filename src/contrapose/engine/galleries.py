@@ -193,7 +193,9 @@ def _select_candidates(
 
 def _embed_gallery(context: ScoringContext, gallery: Gallery) -> tuple[FloatArray, FloatArray]:
     """Embed all images, or frames of videos, and all texts, class names in every template."""
-    distinct = distinct_images(expand_gallery(context.model, gallery.images).images)
+    distinct = distinct_images(
+        expand_gallery(context.model, gallery.images).images, context.content_id_reader()
+    )
     context.skips.images.update(distinct.unreadable)
     captions, text_index = find_distinct(expand_prompts(gallery))
     images, words = embed_distinct(context, distinct.refs, distinct.ids, captions)
@@ -232,7 +234,7 @@ def _score_selected(
     pairs, begins = frames.expand_pairs(np.argwhere(selected))
     texts = pairs[:, 1, None] * templates + np.arange(templates)
     cells = np.stack([np.repeat(pairs[:, 0], templates), texts.reshape(-1)], axis=1)
-    plan = plan_cells(frames.images, expand_prompts(gallery), cells)
+    plan = plan_cells(frames.images, expand_prompts(gallery), cells, context.content_id_reader())
     values = score_pairs(context, score, plan)[plan.pair_index].reshape(-1, templates).mean(axis=1)
     scores = np.full(selected.shape, np.nan)
     if len(begins):
@@ -250,7 +252,7 @@ def _build_matrix(
     if not holes.any():
         return ScoreMatrix(scores, notes=notes)
     frames = expand_gallery(context.model, gallery.images)
-    distinct = distinct_images(frames.images)
+    distinct = distinct_images(frames.images, context.content_id_reader())
     frame_ids = [distinct.ids[i] for i in distinct.index.tolist()]
     image_ids = [_find_skipped(context, frame_ids[a:b]) for a, b in pairwise(frames.starts)]
     prompts = expand_prompts(gallery)
@@ -318,7 +320,9 @@ def compute_gallery_prior(
 
 def score_gallery_texts(context: ScoringContext, score: str, gallery: Gallery) -> FloatArray:
     """Compute log P(T) of a gallery's texts in every template, under noise or a folder's images."""
-    images = distinct_images(expand_gallery(context.model, gallery.images).images)
+    images = distinct_images(
+        expand_gallery(context.model, gallery.images).images, context.content_id_reader()
+    )
     captions, index = find_distinct(expand_prompts(gallery))
     plan = ScoringPlan(
         tuple(images.refs), tuple(images.ids), tuple(captions), tuple(compute_text_ids(captions)),

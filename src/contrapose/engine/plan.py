@@ -7,7 +7,7 @@ truncates has a content id of its own: its score is never taken for one of the f
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contrapose.arrays import find_distinct
-from contrapose.data import Example, ImageRef, content_id, open_images, text_id
+from contrapose.data import Example, ImageRef, open_images, text_id
 from contrapose.data.example_columns import ExampleColumns, RefColumn
-from contrapose.data.file_maps import map_files
 from contrapose.data.text_columns import ContentIds, TextColumn
+from contrapose.engine.content_ids import ContentIdReader, content_id_or_skip
 from contrapose.engine.pair_index import PairIds
 from contrapose.errors import InputError, option
 from contrapose.metrics import IntArray
@@ -30,14 +30,8 @@ from contrapose.scores import Skip, unreadable_skip
 if TYPE_CHECKING:
     from contrapose.engine.context import ScoringContext
 
-FILES_PER_TASK = 32
-"""Files that a thread reads in one task."""
-
 IMAGES_PER_BLOCK = 1 << 16
 """Images of a column that are objects at a time."""
-
-QUICK_FILE = 1e-4
-"""Seconds that a file takes which no other thread need read."""
 
 TOKEN_COUNTS = "tokens"  # noqa: S105 - a name in the store
 """Name of the table of token counts."""
@@ -47,10 +41,6 @@ CAPTIONS_AHEAD = 1 << 16
 
 CAPTIONS_PER_COUNT = 4096
 """Captions that are tokenized in one call."""
-
-
-HashedFiles = Callable[[Sequence[ImageRef], Sequence[str | Skip]], None]
-"""Receives image files with their content ids, some at a time, while others are still read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,22 +84,30 @@ class DistinctImages:
     unreadable: Mapping[str, Skip]
 
 
-def distinct_images(refs: Sequence[ImageRef], hashed: HashedFiles | None = None) -> DistinctImages:
-    """Find the distinct images by content; unreadable ones are recorded as skips."""
+def distinct_images(
+    refs: Sequence[ImageRef], reader: ContentIdReader | None = None
+) -> DistinctImages:
+    """Find the distinct images by content; unreadable ones are recorded as skips.
+
+    Args:
+        refs: the images.
+        reader: reads the content ids of files; None computes all.
+    """
+    reader = reader or ContentIdReader()
     if isinstance(refs, RefColumn):
-        columns = _distinct_columns(refs, hashed)
+        columns = _distinct_columns(refs, reader)
         if columns is not None:
             return columns
         refs = list(refs)
     unique, unique_of = find_distinct(refs)
     files = [i for i, ref in enumerate(unique) if ref.source is None]
-    of_file = dict(zip(files, _hash_files([unique[i] for i in files], hashed), strict=True))
+    of_file = dict(zip(files, reader.content_ids([unique[i] for i in files]), strict=True))
     unreadable: dict[str, Skip] = {}
     position: dict[str, int] = {}
     kept: list[ImageRef] = []
     content = np.zeros(len(unique), dtype=np.int64)
     for i, ref in enumerate(unique):
-        name = of_file[i] if ref.source is None else _content_id_or_skip(ref)
+        name = of_file[i] if ref.source is None else content_id_or_skip(ref)
         if isinstance(name, Skip):
             skip, name = name, f"unreadable {ref.path or ref.source} {ref.cell}"
             unreadable[name] = skip
@@ -120,13 +118,13 @@ def distinct_images(refs: Sequence[ImageRef], hashed: HashedFiles | None = None)
     return DistinctImages(kept, list(position), content[unique_of], unreadable)
 
 
-def _distinct_columns(refs: RefColumn, hashed: HashedFiles | None) -> DistinctImages | None:
+def _distinct_columns(refs: RefColumn, reader: ContentIdReader) -> DistinctImages | None:
     """Distinct images of a column, without an object for each; None where some are unreadable."""
     blocks = []
     for start in range(0, len(refs), IMAGES_PER_BLOCK):
         some = refs[start : start + IMAGES_PER_BLOCK]
         made = any(ref.source is not None for ref in some)
-        names = _content_ids(some) if made else _hash_files(some, hashed)
+        names = list(map(content_id_or_skip, some)) if made else reader.content_ids(some)
         digests = [name for name in names if isinstance(name, str)]
         if len(digests) < len(names):
             return None
@@ -138,16 +136,6 @@ def _distinct_columns(refs: RefColumn, hashed: HashedFiles | None) -> DistinctIm
     return DistinctImages(refs.take(first), ids.take(first), index, {})
 
 
-def _hash_files(refs: Sequence[ImageRef], hashed: HashedFiles | None) -> list[str | Skip]:
-    """Content ids of files, or skips."""
-    names: list[str | Skip] = []
-    for read in map_files(_content_id_or_skip, refs, quick=QUICK_FILE, size=FILES_PER_TASK):
-        if hashed is not None:
-            hashed(refs[len(names) : len(names) + len(read)], read)
-        names += read
-    return names
-
-
 def compute_text_ids(texts: Sequence[str]) -> Sequence[str]:
     """Compute the captions' content ids; those of a column are computed once."""
     if isinstance(texts, TextColumn):
@@ -156,20 +144,22 @@ def compute_text_ids(texts: Sequence[str]) -> Sequence[str]:
     return [blake2b(text.encode(), digest_size=16).hexdigest() for text in texts]
 
 
-def plan_examples(examples: Sequence[Example], hashed: HashedFiles | None = None) -> ScoringPlan:
+def plan_examples(
+    examples: Sequence[Example], reader: ContentIdReader | None = None
+) -> ScoringPlan:
     """Plan the scores of examples; the pair index is k × m × n, padded to the largest shape.
 
     Args:
         examples: the examples.
-        hashed: receives image files as soon as their content ids are known.
+        reader: reads the content ids of image files; None computes all.
     """
     if isinstance(examples, ExampleColumns):
-        images = distinct_images(examples.refs, hashed)
+        images = distinct_images(examples.refs, reader)
         images = replace(images, index=images.index[examples.images])
         captions, text_index = _distinct_texts(examples.texts)
         shapes = examples.shapes()
     else:
-        images = distinct_images([ref for example in examples for ref in example.images], hashed)
+        images = distinct_images([ref for example in examples for ref in example.images], reader)
         texts = [text for example in examples for text in example.texts]
         captions, text_index = find_distinct(texts)
         sizes = [len(example.images) for example in examples], [len(e.texts) for e in examples]
@@ -186,9 +176,14 @@ def plan_examples(examples: Sequence[Example], hashed: HashedFiles | None = None
     return _build_plan(images, captions, cells)
 
 
-def plan_cells(refs: Sequence[ImageRef], texts: Sequence[str], pairs: IntArray) -> ScoringPlan:
+def plan_cells(
+    refs: Sequence[ImageRef],
+    texts: Sequence[str],
+    pairs: IntArray,
+    reader: ContentIdReader | None = None,
+) -> ScoringPlan:
     """Plan the scores of (p, 2) pairs of images and captions; the pair index is (p,)."""
-    images = distinct_images(refs)
+    images = distinct_images(refs, reader)
     captions, text_index = _distinct_texts(texts)
     cells = images.index[pairs[:, 0]]
     cells *= len(captions)
@@ -200,17 +195,6 @@ def plan_cells(refs: Sequence[ImageRef], texts: Sequence[str], pairs: IntArray) 
 def _distinct_texts(texts: Sequence[str]) -> tuple[Sequence[str], IntArray]:
     """Distinct captions in order of first appearance, and which of them each caption is."""
     return texts.find_distinct() if isinstance(texts, TextColumn) else find_distinct(texts)
-
-
-def _content_ids(refs: Sequence[ImageRef]) -> list[str | Skip]:
-    return [_content_id_or_skip(ref) for ref in refs]
-
-
-def _content_id_or_skip(ref: ImageRef) -> str | Skip:
-    try:
-        return content_id(ref)
-    except InputError as error:
-        return unreadable_skip(error)
 
 
 def _build_plan(images: DistinctImages, captions: Sequence[str], cells: IntArray) -> ScoringPlan:
