@@ -1,4 +1,4 @@
-"""Array helpers that several rooms share: ragged arrays, distinct values, unit vectors."""
+"""Array helpers that several rooms share: ragged arrays, distinct values, hashes, unit vectors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from numpy.typing import NDArray
 Integers = NDArray[np.integer[Any]]
 
 T = TypeVar("T", bound=Hashable)
+
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+"""Odd number that spreads the bits of a key."""
+
+TEXTS_PER_BLOCK = 1 << 16
+"""Texts that are hashed at a time, in a processor's cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +121,32 @@ def find_distinct(values: Sequence[T]) -> tuple[list[T], Integers]:
     of_object = {key: position.setdefault(value, len(position)) for key, value in by_object.items()}
     index = np.fromiter(map(of_object.__getitem__, map(id, values)), np.int64, len(values))
     return list(position), index
+
+
+def hash_texts(data: Any, offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Hash texts to 64 bits each, word by word of 8 bytes; equal texts have equal hashes.
+
+    Args:
+        data: the bytes of all texts, end to end.
+        offsets: (n + 1,) where each text begins, and the end of the last.
+    """
+    first, size = int(offsets[0]), int(offsets[-1] - offsets[0])
+    letters = np.zeros(size + 8, np.uint8)
+    letters[:size] = np.frombuffer(data, np.uint8)[first : first + size]
+    words: NDArray[np.uint64] = np.ndarray((size + 1,), np.uint64, letters, strides=(1,))
+    masks = np.array([(1 << 8 * k) - 1 for k in range(9)], np.uint64)
+    begins, sizes = offsets[:-1] - first, np.diff(offsets)
+    hashes = sizes.astype(np.uint64)
+    for row in range(0, len(sizes), TEXTS_PER_BLOCK):
+        block = slice(row, row + TEXTS_PER_BLOCK)
+        some, starts, left = hashes[block], begins[block], sizes[block]
+        for at in range(0, int(left.max()), 8):
+            word = words[np.minimum(starts + at, size)]
+            word &= masks[np.clip(left - at, 0, 8)]
+            some ^= word
+            some *= MULTIPLIER
+            some ^= some >> np.uint64(29)
+    return hashes
 
 
 def normalize_rows(vectors: NDArray[Any]) -> NDArray[np.float32]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from contrapose.cli import app as app_module
 from contrapose.cli import main
 from contrapose.cli.console import interrupting_signals
 from contrapose.errors import InputError
@@ -244,3 +245,29 @@ print(came)
     assert ended.stdout.strip() == "[]", ended
     assert "ValueError: first" in ended.stderr
     assert "KeyboardInterrupt: second" in ended.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="an option of glibc")
+def test_memory_pools_are_one_for_each_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ctypes
+
+    calls: list[tuple[int, ...]] = []
+
+    class Library:
+        def __init__(self, name: None):
+            self.mallopt = lambda *options: calls.append(options)
+
+    def run() -> None:
+        with pytest.raises(SystemExit):
+            main(["--version"])
+
+    monkeypatch.delenv(app_module.ARENAS_VARIABLE, raising=False)
+    monkeypatch.setattr(ctypes, "CDLL", Library)
+    run()
+    assert calls == [(-8, len(os.sched_getaffinity(0)))]
+    monkeypatch.setenv(app_module.ARENAS_VARIABLE, "3")
+    run()
+    assert len(calls) == 1
+    monkeypatch.delenv(app_module.ARENAS_VARIABLE)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())  # another C library
+    run()

@@ -55,6 +55,35 @@ def test_ids_and_distinct_texts(texts: list[str]) -> None:
     assert [column.ids[i] for i in range(len(texts))] == [text_id(text) for text in texts]
 
 
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.text(st.sampled_from("ab\0ä"), max_size=18), max_size=8), st.integers(0, 3))
+def test_equal_texts_are_found(texts: list[str], start: int) -> None:
+    for column in (without_values(texts), TextColumn.from_arrow(pa.array(texts, pa.string()))):
+        assert column.are_distinct() == (len(set(texts)) == len(texts))
+    some = TextColumn.from_arrow(pa.array(texts, pa.string())[start:])
+    assert some.are_distinct() == (len(set(texts[start:])) == len(texts[start:]))
+
+
+def test_long_texts_and_equal_hashes_are_compared_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = "a" * module.LONGEST_KEYED
+    assert without_values([long + "b", long + "c"]).are_distinct()
+    assert not without_values([long + "b", long + "b"]).are_distinct()
+    monkeypatch.setattr(module, "hash_texts", lambda data, offsets: np.zeros(len(offsets) - 1))
+    assert without_values(["a", "b"]).are_distinct()
+    assert not without_values(["a", "a"]).are_distinct()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.text(st.sampled_from("ab\nä"), max_size=4), min_size=1, max_size=8))
+def test_many_texts_are_split_off_one(texts: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "TEXTS_TO_SPLIT", 1)
+        column = without_values(texts)
+        assert column[1:] == texts[1:]
+        assert list(column) == texts
+        assert column.values == tuple(texts)
+
+
 def test_texts_whose_keys_are_equal_are_told_apart() -> None:
     texts = ["a", "b", "a", "c"]
     column = without_values(texts)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contrapose.files import regular_tables
 from contrapose.files.regular_tables import IrregularError, read_regular_table
 
 
@@ -69,3 +70,17 @@ def test_regular_lines(tmp_path: Path) -> None:
     }
     with pytest.raises(ValueError, match="utf-8"):
         read(tmp_path, "lines.jsonl", b'{"a": "\x80"}\n')
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(st.sampled_from('{}\n": a'), max_size=24), st.integers(1, 9))
+def test_marks_are_counted_in_blocks_of_any_size(text: str, size: int) -> None:
+    content = b"{" + text.encode() + b"}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(regular_tables, "MARK_BYTES", size)
+        for end in (b"", b"\n"):
+            marks = regular_tables._count_marks(content + end)
+            assert marks.lines == content.count(b"\n") + 1
+            assert marks.objects == content.count(b"}\n{") + 1
+            assert marks.keys == content.count(b'":')
+            assert marks.spaces == content.count(b'" ')

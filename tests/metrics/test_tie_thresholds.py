@@ -12,6 +12,7 @@ from contrapose.metrics import (
     FloatArray,
     IntArray,
     is_threshold_exact,
+    pair_counts,
     pairwise_statistic,
     tie_threshold,
 )
@@ -122,6 +123,27 @@ def test_thresholds_of_folds_by_one_sample(digits: int, monkeypatch: pytest.Monk
     again = calibrate_ties(changed, people, clusters)
     assert again is not None
     assert (again.thresholds[2] == sampled.thresholds[2]).all()
+
+
+@pytest.mark.parametrize("digits", [0, 1, 9])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_thresholds_of_a_sample_are_the_best_of_its_pairs(
+    digits: int, sign: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores, people = sample(60, digits=digits)
+    scores = sign * scores
+    fold = np.arange(60) % ties.FOLDS
+    monkeypatch.setattr(ties, "SAMPLED_PAIRS", 500)
+    thresholds = ties._calibrate_sample(scores, people, fold, np.random.default_rng(3))
+    assert thresholds is not None
+    first, second = pair_counts.sample_pairs(60, 500, np.random.default_rng(3))
+    for a in range(ties.FOLDS):
+        for b in range(ties.FOLDS):
+            inside = ~np.isin(fold[first], (a, b)) & ~np.isin(fold[second], (a, b))
+            best, _ = ties._sweep_pairs(scores, people, first[inside], second[inside])
+            assert thresholds[a, b] == best
+    alone = np.zeros(60, dtype=np.int64)
+    assert ties._calibrate_sample(scores, people, alone, np.random.default_rng(3)) is None
 
 
 def test_the_same_question_is_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def test_tokens_in_the_run_folder(tmp_path: Path) -> None:
     runs = evaluate_models(
         [Seeing()], request("patches", scores=("itm", "lm"), prior=NoiseImages(2), tokens=True)
     )
-    write_run(runs, tmp_path / "run", beside={"report.html": "page"})
+    write_run(runs, tmp_path / "run", beside=lambda: {"report.html": "page"})
     assert (tmp_path / "run" / "report.html").read_text() == "page"
     table = pq.read_table(tmp_path / "run" / "scores.parquet").to_pylist()
     lists, places = score_tokens(ScoringContext(Seeing()), "lm", pairs())

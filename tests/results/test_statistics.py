@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 
 from contrapose.data import Macro, find_single_benchmark
 from contrapose.metrics import equivariance
+from contrapose.metrics.statistics import bootstrap
 from contrapose.results import MeasureInput, Measurements, measure
 from contrapose.results.compare import compare
-from contrapose.results.measures import group_units
-from contrapose.results.statistics import build_statistics
+from contrapose.results.measures import Grouping, Measure, group_units
+from contrapose.results.statistics import build_statistics, mean_statistic, mean_value
 from contrapose.results.summary import (
     MeasuredPart,
     merge_parts,
@@ -97,6 +99,27 @@ def test_equivariance_is_compared_by_the_paired_bootstrap() -> None:
         assert not change.share
     back, _ = compare(narrow, wide, CARD.aggregation, names=names, resamples=200)
     assert {change.verdict for change in back.values()} == {"worse"}
+
+
+def test_values_by_counting_are_those_of_the_statistic() -> None:
+    rng = np.random.default_rng(5)
+    size = 300
+    some, every = rng.random(size) < 0.3, np.ones(size, dtype=np.bool_)
+    weights = rng.random(size)
+    groups = Grouping(rng.integers(0, 3, size), ("a", "b", "c"), (0, 0, 0))
+    for where in (some, every, ~every):
+        for measure_ in (Measure(weights, where), Measure(weights, where, weights=weights)):
+            for values in (np.full(size, 0.1), np.full(size, 1 / 3), weights, some, every):
+                for over in (None, groups):
+                    expected = mean_statistic(measure_, values.astype(np.float64), over).value()
+                    assert mean_value(measure_, values, over) == expected or math.isnan(expected)
+
+
+def test_summaries_are_the_same_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measured_subsets(random_subsets())
+    alone = summarize_headline(found, CARD, resamples=100)
+    monkeypatch.setattr(bootstrap, "MANY_EXAMPLES", 1)
+    assert summarize_headline(found, CARD, resamples=100) == alone
 
 
 def test_a_metric_without_direction_is_higher_or_lower() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -253,10 +253,13 @@ class Runs(Sequence[Run]):
         from contrapose.results.runs import REPORT, write_run
 
         records, target = [run.record for run in self._runs], local_path(folder)
-        with report_phase(progress, "building the report"):
-            report = build_report(records, folder=str(target), progress=progress)
+
+        def build() -> Mapping[str, str | bytes]:
+            with report_phase(progress, "building the report"):
+                return build_report(records, folder=str(target), progress=progress).named(REPORT)
+
         with report_phase(progress, f"writing {target}"):
-            write_run(records, target, overwrite=overwrite, beside=report.named(REPORT))
+            write_run(records, target, overwrite=overwrite, beside=build)
 
     @staticmethod
     def require_target(folder: PathLike, *, overwrite: bool = False) -> None:

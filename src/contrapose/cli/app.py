@@ -98,6 +98,9 @@ BAD_INPUT = 2
 INTERRUPTED = 128 + signal.SIGINT
 """Exit status of a command that Ctrl-C ended, by typer's rule and a shell's."""
 
+ARENAS_OPTION, ARENAS_VARIABLE = -8, "MALLOC_ARENA_MAX"
+"""Number of glibc's option `M_ARENA_MAX`, and the variable by which a user sets it."""
+
 COLLECT_AFTER = 100_000
 """New objects after which Python looks for cycles: among a million rows it would look in vain."""
 
@@ -140,6 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     thresholds = gc.get_threshold()
     gc.set_threshold(COLLECT_AFTER, *thresholds[1:])
+    _limit_arenas()
     try:
         with interrupting_signals() as signals:
             status = _run(arguments, signals)
@@ -148,6 +152,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     finally:
         gc.set_threshold(*thresholds)
     raise SystemExit(status)
+
+
+def _limit_arenas() -> None:
+    """Let glibc have one pool of memory for each processor, instead of eight.
+
+    Memory that one thread has freed is then used by the next one, and not left to the system, which
+    clears it before it gives it again: threads on large arrays take less time and less memory.
+    """
+    if sys.platform != "linux" or ARENAS_VARIABLE in os.environ:
+        return
+    import ctypes
+
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(ARENAS_OPTION, len(os.sched_getaffinity(0)))
 
 
 def _run(arguments: Sequence[str] | None, signals: list[int]) -> int:

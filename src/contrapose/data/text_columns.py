@@ -19,7 +19,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from contrapose.arrays import find_distinct
+from contrapose.arrays import MULTIPLIER, find_distinct, hash_texts
 
 Positions = NDArray[np.int64]
 
@@ -31,6 +31,12 @@ ID_BYTES = 16
 
 ROWS_PER_BLOCK = 1 << 16
 """Rows that are Python objects at a time."""
+
+TEXTS_TO_SPLIT = 1 << 10
+"""Texts from which they are split off one text, in less than half the time."""
+
+LONGEST_KEYED = 64
+"""Bytes of a text up to which a hash by array operations is quicker than a table of all texts."""
 
 TEXTS_FOR_WORKERS = 200_000
 """Texts from which other processes hash them."""
@@ -94,7 +100,7 @@ class ContentIds(Sequence[str]):
         if not (ordered[1:] == ordered[:-1]).any():
             return None, np.arange(len(self))
         del ordered
-        keys = words[:, 0] ^ (words[:, 1] * np.uint64(0x9E3779B97F4A7C15))
+        keys = words[:, 0] ^ (words[:, 1] * MULTIPLIER)
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         if (words != words[first[inverse]]).any():  # another id has the same key
             index = find_distinct(self[:])[1].astype(np.int64)
@@ -197,10 +203,29 @@ class TextColumn(Sequence[str]):
     def _read(self, start: int, stop: int) -> list[str]:
         ends = self.offsets[start : stop + 1]
         first = int(ends[0])
+        if len(ends) > TEXTS_TO_SPLIT and (joined := self._join_lines(start, stop)) is not None:
+            return str(joined, "utf-8").split("\n")
         text = str(self.data[first : int(ends[-1])], "utf-8")
         if len(text) == int(ends[-1]) - first:  # a character is a byte
             return [text[a:b] for a, b in pairwise((ends - first).tolist())]
         return [str(self.data[a:b], "utf-8") for a, b in pairwise(ends.tolist())]
+
+    def _join_lines(self, start: int, stop: int) -> Any:
+        """Bytes of texts with line breaks between them; None where a text holds one."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        ends = self.offsets[start : stop + 1]
+        size = int(ends[-1] - ends[0])
+        letters = np.frombuffer(self.data, np.uint8)[int(ends[0]) : int(ends[-1])]
+        if size + len(ends) >= 1 << 31 or (letters == ord("\n")).any():
+            return None
+        texts = self.to_arrow().slice(start, stop - start).cast(pa.string())
+        # Of arrays alone: Arrow imports pandas to look at a list or a text.
+        ends = pa.py_buffer(np.array([0, len(texts)], np.int32))
+        rows = pa.ListArray.from_arrays(pa.Array.from_buffers(pa.int32(), 2, [None, ends]), texts)
+        breaks = TextColumn.of(["\n"]).to_arrow().cast(pa.string())
+        return pc.binary_join(rows, breaks).buffers()[2]
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -220,6 +245,14 @@ class TextColumn(Sequence[str]):
     def sizes(self) -> Positions:
         """Number of bytes of each text."""
         return np.diff(self.offsets)
+
+    def are_distinct(self) -> bool:
+        """Whether no two texts are equal."""
+        if int(self.sizes.max(initial=0)) <= LONGEST_KEYED:
+            keys = np.sort(hash_texts(self.data, self.offsets))
+            if (keys[1:] != keys[:-1]).all():  # no equal texts have different keys
+                return True
+        return len(self.to_arrow().unique()) == len(self)
 
     def take(self, positions: Positions) -> TextColumn:
         """Select texts in this order."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,9 @@ SPACED_KEY = re.compile(rb'" +:')
 
 BLOCK_BYTES = 1 << 22
 """Bytes that Arrow parses at a time; a longer line is left to Python."""
+
+MARK_BYTES = 1 << 18
+"""Bytes that are searched for marks at a time: what a processor's cache holds."""
 
 MAX_CSV_CELL = 100_000
 """Bytes of a cell; Python's reader refuses longer ones at some length."""
@@ -90,23 +93,57 @@ def _read_jsonl(content: bytes) -> Table:
 
     if content.endswith(b"\n\n"):
         content = content.rstrip(b"\n")
-    lines = content.count(b"\n") + (not content.endswith(b"\n"))
     require(content[:1] == b"{" and content.endswith((b"}", b"}\n")))
-    require(content.count(b"}\n{") == lines - 1)
     options = pj.ReadOptions(block_size=BLOCK_BYTES)
     with ThreadPoolExecutor(1) as pool:  # Arrow parses without the interpreter's lock
         parsed = pool.submit(pj.read_json, pa.BufferReader(content), read_options=options)
         strange = (*NOT_PLAIN, *SURROGATES) if b"\\" in content else NOT_PLAIN
         plain = not any(some in content for some in strange)
-        plain = plain and (b" :" not in content or not SPACED_KEY.search(content))
-        marks = content.count(b'":') if plain else 0
+        marks = _count_marks(content)
+        if marks.spaces and b" :" in content:
+            plain = plain and not SPACED_KEY.search(content)
     require(plain)
+    require(marks.objects == marks.lines)
     table = parsed.result()
-    require(table.num_rows == lines)
+    require(table.num_rows == marks.lines)
     require(len(set(table.column_names)) == len(table.column_names))
     keys = sum(1 + _count_keys(field.type) for field in table.schema)
-    require(marks == keys * lines)
+    require(marks.keys == keys * marks.lines)
     return _plain_columns(table)
+
+
+class _Marks(NamedTuple):
+    """Counts of the bytes that part records and keys.
+
+    Attributes:
+        lines: lines, of which the last need not be ended.
+        objects: objects, where there is one more than line breaks between `}` and `{`.
+        keys: quotes before a colon.
+        spaces: quotes before a space.
+    """
+
+    lines: int
+    objects: int
+    keys: int
+    spaces: int
+
+
+def _count_marks(content: bytes) -> _Marks:
+    """Count marks, block by block; many times as quick as `bytes.count` finds two letters."""
+    letters = np.frombuffer(content, np.uint8)
+    breaks = objects = keys = spaces = 0
+    for start in range(0, len(letters), MARK_BYTES):
+        some = letters[start : start + MARK_BYTES]
+        behind = letters[start + 1 : start + 1 + len(some)]
+        quotes = some[: len(behind)] == ord('"')
+        keys += int(np.count_nonzero(quotes & (behind == ord(":"))))
+        spaces += int(np.count_nonzero(quotes & (behind == ord(" "))))
+        ends = start + np.flatnonzero(some == ord("\n"))
+        breaks += len(ends)
+        ends = ends[ends < len(letters) - 1]
+        between = (letters[ends - 1] == ord("}")) & (letters[ends + 1] == ord("{"))
+        objects += int(np.count_nonzero(between))
+    return _Marks(breaks + (not content.endswith(b"\n")), objects + 1, keys, spaces)
 
 
 def _count_keys(kind: Any) -> int:

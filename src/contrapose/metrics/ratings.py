@@ -94,13 +94,19 @@ class _Levels:
 
     def sums(self, weights: FloatArray) -> FloatArray:
         """(r, g) weight of each group, from weights (r, k) of the examples."""
-        if not len(self.starts):
-            return np.zeros((len(weights), 0))
+        if len(self.starts) == len(self.order):  # all values differ
+            return weights[:, self.order]
         return np.asarray(np.add.reduceat(weights[:, self.order], self.starts, axis=1))
 
+    def counts(self, weights: FloatArray) -> FloatArray:
+        """(r, g) weight of each group, from weights (r, k) that are whole numbers."""
+        if len(self.starts) == len(self.order):
+            return self.sums(weights)
+        return np.stack([np.bincount(self.group, row, len(self.starts)) for row in weights])
+
     def centered_ranks(self, weights: FloatArray) -> FloatArray:
-        """(r, k) mean rank of each example among the weighted examples, less the mean of all."""
-        sums = self.sums(weights)
+        """(r, k) mean rank of each example among those drawn so often, less the mean of all."""
+        sums = self.counts(weights)
         middle = np.cumsum(sums, axis=1) - sums / 2
         return np.asarray((middle - sums.sum(axis=1, keepdims=True) / 2)[:, self.group])
 
@@ -150,7 +156,7 @@ def kendall_statistic(x: ArrayLike, y: ArrayLike) -> RankStatistic:
         def formula(counts: FloatArray) -> FloatArray:
             weights = counts[:, codes]
             total = weights.sum(axis=1) ** 2
-            untied = [total - (levels.sums(weights) ** 2).sum(axis=1) for levels in (a, b)]
+            untied = [total - (levels.counts(weights) ** 2).sum(axis=1) for levels in (a, b)]
             return divide(order(counts), np.sqrt(untied[0] * untied[1]))
 
         return formula

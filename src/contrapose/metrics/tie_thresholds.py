@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from threading import RLock
 from typing import TypeVar, cast
 
 import numpy as np
@@ -351,28 +352,30 @@ def _calibrate_sample(
 ) -> FloatArray | None:
     """Thresholds of every two folds, chosen on the pairs of the others in one sample."""
     first, second = pair_counts.sample_pairs(len(values), SAMPLED_PAIRS, rng)
-    distance = np.abs(values[first] - values[second])
-    sorting = np.argsort(distance)
-    first, second, distance = first[sorting], second[sorting], distance[sorting]
     gap, order = values[first] - values[second], people[first] - people[second]
-    change = (order == 0).astype(np.int8) - (gap * np.sign(order) > 0)
+    change = (order == 0).astype(np.int8) - (gap * np.sign(order) > 0).astype(np.int8)
     bit = (1 << fold).astype(np.uint8)
     folds = bit[first] | bit[second]
+    distance = np.abs(gap)
+    sorting = np.argsort(distance)
+    distance, change, folds = distance[sorting], change[sorting], folds[sorting]
+    last = np.flatnonzero(np.append(distance[1:] != distance[:-1], True))
     thresholds = np.zeros((FOLDS, FOLDS))
     for a in range(FOLDS):
         for b in range(a, FOLDS):
-            inside = np.flatnonzero(folds & np.uint8((1 << a) | (1 << b)) == 0)
-            if not inside.size:
+            inside = folds & np.uint8((1 << a) | (1 << b)) == 0
+            if not inside.any():
                 return None
-            levels = distance[inside]
-            last = np.flatnonzero(np.append(levels[1:] != levels[:-1], True))
-            levels, right = levels[last], np.cumsum(change[inside], dtype=np.int32)[last]
+            right = np.cumsum(change * inside, dtype=np.int32)
+            if len(last) < len(right):
+                right = right[last]
             best = int(np.argmax(right))
-            if right[best] > 0 or levels[0] == 0:  # else no tie at all is as good
-                thresholds[a, b] = thresholds[b, a] = levels[best]
+            if right[best] > 0:  # a distance of other pairs alone does not change the sum
+                thresholds[a, b] = thresholds[b, a] = distance[last[best]]
     return thresholds
 
 
+_computing = RLock()
 _known: OrderedDict[bytes, object] = OrderedDict()
 """The last results: the note of a shape asks for what its statistic does."""
 
@@ -381,12 +384,11 @@ def _remember(name: str, compute: Callable[[], T], *arrays: FloatArray | IntArra
     """Result of a pure function of these arrays, from the last ones where it is known."""
     digest = hashlib.blake2b(name.encode(), digest_size=16)
     for array in arrays:
-        digest.update(array.tobytes())
+        digest.update(np.ascontiguousarray(array).data)
     key = digest.digest()
-    if key in _known:
+    with _computing:
+        if key not in _known:
+            _known[key] = compute()
+            if len(_known) > 8:
+                _known.popitem(last=False)
         return cast(T, _known[key])
-    result = compute()
-    _known[key] = result
-    if len(_known) > 8:
-        _known.popitem(last=False)
-    return result

@@ -126,7 +126,7 @@ def measured_margins(run: RunRecord, ids: Sequence[str]) -> FloatArray | None:
 
 def equal_ids(some: Sequence[str], others: Sequence[str]) -> bool:
     """Whether two sequences hold the same ids in the same order."""
-    return len(some) == len(others) and all(map(str.__eq__, some, others))
+    return some is others or (len(some) == len(others) and list(some) == list(others))
 
 
 def is_debiased(results: Results) -> bool:

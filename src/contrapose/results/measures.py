@@ -144,7 +144,7 @@ class Measurements:
     @property
     def cluster_count(self) -> int | None:
         """Number of clusters; None when images are unknown."""
-        return None if self.clusters is None else len(set(self.clusters.tolist()))
+        return None if self.clusters is None else len(np.unique(self.clusters))
 
     def take(self, positions: IntArray) -> Measurements:
         """Measures of a subset of the units."""

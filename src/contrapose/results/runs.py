@@ -19,7 +19,7 @@ A folder of `contrapose metrics` has one run, of `contrapose eval` one a model, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -64,7 +64,7 @@ def write_run(
     folder: Path,
     *,
     overwrite: bool = False,
-    beside: Mapping[str, str | bytes] | None = None,
+    beside: Callable[[], Mapping[str, str | bytes]] | None = None,
 ) -> None:
     """Write a run folder atomically.
 
@@ -72,7 +72,7 @@ def write_run(
         runs: one run of given scores, or all runs of one evaluation.
         folder: the folder to write.
         overwrite: let it replace an earlier run.
-        beside: other files of the folder, by name.
+        beside: makes other files of the folder, by name; called while threads write the tables.
 
     Raises:
         InputError: the place is taken, and not by a run that may be overwritten.
@@ -91,25 +91,30 @@ def write_run(
     given = len(records) == 1 and records[0].results.model is None  # scores of a file or of arrays
     results = records[0].results if given else build_evaluation(records)
     with new_folder(folder, overwrite=overwrite) as target:
-        tables = {
-            SCORES: [with_run_names(run, run.scores) for run in records if run.scores is not None],
-            EXAMPLES: [with_run_names(run, examples_table(run)) for run in records],
-            REPLIES: [
-                with_run_names(run, run.replies) for run in records if run.replies is not None
-            ],
-        }
-        with ThreadPoolExecutor(len(tables)) as pool:  # they are encoded without Python's lock
-            jobs = [
-                pool.submit(write_tables, target / name, some)
-                for name, some in tables.items()
-                if some
-            ]
+        # They are encoded without Python's lock; one by one where there is other work meanwhile.
+        names = (SCORES, EXAMPLES, REPLIES)
+        with ThreadPoolExecutor(len(names) if beside is None else 1) as pool:
+            jobs = [pool.submit(_write_tables, target, name, records) for name in names]
+            others = {} if beside is None else beside()
             for job in jobs:
                 job.result()
         write_text(target / RESULTS, results.model_dump_json(indent=2) + "\n")
         write_spec(target, spec)
-        for name, content in (beside or {}).items():
+        for name, content in others.items():
             write_bytes(target / name, content if isinstance(content, bytes) else content.encode())
+
+
+def _write_tables(folder: Path, name: str, runs: Sequence[RunRecord]) -> None:
+    """Write one file of tables of the runs that have such; none where no run has."""
+    tables: list[dict[str, Any]] = []
+    for run in runs:
+        table = run.scores if name == SCORES else run.replies
+        if name == EXAMPLES:
+            table = examples_table(run)
+        if table is not None:
+            tables.append(with_run_names(run, table))
+    if tables:
+        write_tables(folder / name, tables)
 
 
 def build_evaluation(runs: Sequence[RunRecord]) -> Evaluation:

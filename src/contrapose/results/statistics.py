@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from contrapose import metrics
 from contrapose.metrics import BoolArray, FloatArray, IntArray, RankStatistic, Statistic
+from contrapose.metrics.statistics.bootstrap import run_tasks
 from contrapose.metrics.statistics.ranks import lift, mean_of_ranks
 from contrapose.results.measures import Better, DerivedMetric, Grouping, Measure, Measurements
 
@@ -22,11 +24,16 @@ STANDARDIZED = ("std", "mean_abs")
 
 def build_statistics(measured: Measurements, over: Grouping | None = None) -> dict[str, Statistic]:
     """Build the statistic of every metric, so that it can be resampled."""
-    statistics = {
-        name: mean_statistic(measure, measure.values, over)
+    shown = {
+        name: measure
         for name, measure in measured.measures.items()
         if measure.shown and measure.where.any()
     }
+    means = run_tasks(
+        [partial(mean_statistic, measure, measure.values, over) for measure in shown.values()],
+        len(measured),
+    )
+    statistics = dict(zip(shown, means, strict=True))
     for name, derived in measured.derived.items():
         if derived.kind in STANDARDIZED:
             if measured.measures[derived.sources[0]].where.any():
@@ -47,21 +54,30 @@ def build_rank_statistics(
     measured: Measurements, over: Grouping | None = None
 ) -> dict[str, RankStatistic]:
     """Build the statistic of every metric that compares units with each other, where defined."""
-    statistics: dict[str, RankStatistic] = {}
-    for name, derived in measured.derived.items():
-        if derived.kind == "auroc":
-            scores, present = auroc_scores(measured, name)
-            groups = None if over is None else over.codes
-            statistic = metrics.auroc_statistic(
-                scores, groups, present=present, chance=derived.chance
-            )
-        elif derived.kind in RANKED:
-            statistic = _rating_statistic(measured, derived, over)
-        else:
-            continue
-        if not math.isnan(statistic.value()):
-            statistics[name] = statistic
-    return statistics
+    names = ranked_names(measured)
+    built = run_tasks(
+        [partial(build_rank_statistic, measured, name, over) for name in names], len(measured)
+    )
+    return {name: one for name, one in zip(names, built, strict=True) if one is not None}
+
+
+def ranked_names(measured: Measurements) -> list[str]:
+    """Names of the metrics that compare units with each other."""
+    return [name for name, derived in measured.derived.items() if derived.kind in RANKED]
+
+
+def build_rank_statistic(
+    measured: Measurements, name: str, over: Grouping | None = None
+) -> RankStatistic | None:
+    """Build the statistic of a metric that compares units with each other; None if undefined."""
+    derived = measured.derived[name]
+    if derived.kind == "auroc":
+        scores, present = auroc_scores(measured, name)
+        groups = None if over is None else over.codes
+        statistic = metrics.auroc_statistic(scores, groups, present=present, chance=derived.chance)
+    else:
+        statistic = _rating_statistic(measured, derived, over)
+    return None if math.isnan(statistic.value()) else statistic
 
 
 def _rating_statistic(
@@ -179,6 +195,17 @@ def mean_statistic(measure: Measure, values: FloatArray, over: Grouping | None) 
         weights if measure.weights is None else weights * measure.weights,
         share=_is_share(measure) or None,  # outcomes of 0 and 1 are a share in any case
     )
+
+
+def mean_value(measure: Measure, values: FloatArray | BoolArray, over: Grouping | None) -> float:
+    """Value of `mean_statistic`; of truth values and of equal numbers by counting alone."""
+    count = int(np.count_nonzero(measure.where))
+    if over is None and measure.weights is None and count:
+        if values.dtype == np.bool_:
+            return int(np.count_nonzero(np.logical_and(values, measure.where))) / count
+        if (values == values[0]).all():
+            return count * float(values[0]) / count
+    return mean_statistic(measure, values.astype(np.float64), over).value()
 
 
 def _derived_statistic(

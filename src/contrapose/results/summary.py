@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from contrapose import metrics
 from contrapose.data import Card, Macro
 from contrapose.errors import option
 from contrapose.metrics import IntArray, Statistic
+from contrapose.metrics.statistics.bootstrap import run_tasks
 from contrapose.results.measures import (
     ASIDE,
     DerivedMetric,
@@ -28,11 +30,12 @@ from contrapose.results.schema import MetricValue
 from contrapose.results.shapes import AVERAGE, find_shape
 from contrapose.results.statistics import (
     STANDARDIZED,
-    build_rank_statistics,
+    build_rank_statistic,
     build_statistics,
     count_units,
-    mean_statistic,
+    mean_value,
     metric_sources,
+    ranked_names,
     statistic_interval,
 )
 
@@ -122,36 +125,49 @@ def summarize(
     Metrics that are defined for none of the units are left out.
     """
     statistics = build_statistics(measured, over)
-    aside = [name for name in statistics if name in ASIDE]
     bounds: dict[str, tuple[float, float]] = {}
-    for names in ([name for name in statistics if name not in ASIDE], aside):
+
+    def draw(aside: bool) -> None:
+        names = [name for name in statistics if (name in ASIDE) == aside]
         drawn = metrics.intervals(
             [statistics[name] for name in names],
             clusters=measured.clusters,
             resamples=resamples,
             seed=seed,
         )
-        bounds |= zip(names, drawn, strict=True)
-    values = {
-        name: MetricValue(
-            value=statistic.value(),
-            ci95=known_interval(bounds[name]),
+        bounds.update(zip(names, drawn, strict=True))
+
+    def describe(name: str) -> MetricValue:
+        return MetricValue(
+            value=statistics[name].value(),
+            ci95=None,
             n=count_units(measured, name),
             chance=_chance_level(measured, name, over),
             ties=_tie_rate(measured, name, over),
             share=all(measured.measures[one].share for one in metric_sources(measured, name)),
         )
-        for name, statistic in statistics.items()
-    }
-    for name, ranked in build_rank_statistics(measured, over).items():
+
+    def describe_rank(name: str) -> MetricValue | None:
+        ranked = build_rank_statistic(measured, name, over)
+        if ranked is None:
+            return None
         bound = statistic_interval(ranked, measured.clusters, resamples=resamples, seed=seed)
-        values[name] = MetricValue(
-            value=ranked.value(),
-            ci95=known_interval(bound),
-            n=count_units(measured, name),
-            chance=ranked.chance,
-        )
-    return values
+        ci95, n = known_interval(bound), count_units(measured, name)
+        return MetricValue(value=ranked.value(), ci95=ci95, n=n, chance=ranked.chance)
+
+    ranks = ranked_names(measured)
+    tasks: list[Callable[[], MetricValue | None]] = [
+        *(partial(describe_rank, name) for name in ranks),
+        *(partial(draw, aside) for aside in (False, True)),
+        *(partial(describe, name) for name in statistics),
+    ]
+    done = run_tasks(tasks, len(measured))
+    values = {
+        name: value.model_copy(update={"ci95": known_interval(bounds[name])})
+        for name, value in zip(statistics, done[len(ranks) + 2 :], strict=True)
+        if value is not None
+    }
+    return values | {name: value for name, value in zip(ranks, done, strict=False) if value}
 
 
 def _chance_level(measured: Measurements, name: str, over: Grouping | None) -> float | None:
@@ -162,7 +178,7 @@ def _chance_level(measured: Measurements, name: str, over: Grouping | None) -> f
         measure = measured.measures[source]
         if measure.chance is None:
             return None
-        levels.append(mean_statistic(measure, measure.chance, over).value())
+        levels.append(mean_value(measure, measure.chance, over))
     return float(np.mean(levels))
 
 
@@ -172,7 +188,7 @@ def _tie_rate(measured: Measurements, name: str, over: Grouping | None) -> float
     if any(source.ties is None for source in sources):
         return None
     tied = [source.ties for source in sources if source.ties is not None]
-    return mean_statistic(sources[0], np.logical_or.reduce(tied).astype(np.float64), over).value()
+    return mean_value(sources[0], np.logical_or.reduce(tied), over)
 
 
 def _other_aggregation(

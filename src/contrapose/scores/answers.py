@@ -231,8 +231,7 @@ def _frame_of_columns(examples: ExampleColumns) -> Frame:
 
 
 def _unique_column(ids: TextColumn) -> tuple[str, ...]:
-    distinct = ids.to_arrow().unique()
-    return ids.values if len(distinct) == len(ids) else _unique_ids(ids.values)
+    return ids.values if ids.are_distinct() else _unique_ids(ids.values)
 
 
 def _unique_ids(ids: Sequence[str]) -> tuple[str, ...]:

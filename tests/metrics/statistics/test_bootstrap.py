@@ -303,3 +303,21 @@ def test_auroc_nothing_and_nonsense() -> None:
         auroc(np.zeros((2, 2)), [0])
     with pytest.raises(InputError, match="shape"):
         auroc(np.zeros((2, 3)))
+
+
+def test_tasks_give_the_same_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    hits, values = rng.integers(0, 2, (3, 400)), rng.normal(size=400)
+    statistics = [*(mean_of(row) for row in hits), mean_of(values), mean_of(np.ones(400))]
+    clusters = np.arange(400) // 3
+    alone = intervals(statistics, clusters=clusters, resamples=500)
+    monkeypatch.setattr(bootstrap, "MANY_EXAMPLES", 1)
+    assert intervals(statistics, clusters=clusters, resamples=500) == alone
+    assert intervals([]) == []
+
+    def fail() -> int:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        bootstrap.run_tasks([lambda: 1, fail], 1)
+    assert bootstrap.run_tasks([lambda: 1, lambda: 2], 1) == [1, 2]

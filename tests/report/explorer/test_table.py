@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import contrapose as cp
-from contrapose.data import EditSet, Example, Gallery, ImageRef
+from contrapose.data import EditSet, Example, Gallery, ImageRef, file_maps
 from contrapose.data.examples import EditQuery, query_examples, single_match
 from contrapose.report.explorer import page
 from contrapose.report.explorer.columns import MAIN, distinguish_runs
@@ -189,9 +189,10 @@ def test_thumbnails_are_the_same_in_threads(
         Image.new("RGB", (8, 8), (40 * i, 0, 0)).save(file)
     files[3].write_bytes(b"no image")
     refs = [ImageRef(file.name, file) for file in files]
-    monkeypatch.setattr(page, "TRIAL", 2)
     alone = dict(page._encode_images(refs))
+    monkeypatch.setattr(file_maps, "TRIAL_SECONDS", 0.0)
     monkeypatch.setattr(page, "QUICK_IMAGE", 0.0)
+    monkeypatch.setattr(page, "FILES_PER_TASK", 1)
     assert dict(page._encode_images(refs)) == alone
     assert [alone[ref] is None for ref in refs] == [False, False, False, True, False]
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -36,7 +37,7 @@ from contrapose.metrics.statistics.resampling import (
     find_units,
     sum_units,
 )
-from contrapose.metrics.statistics.shares import exact_interval
+from contrapose.metrics.statistics.shares import NO_INTERVAL, exact_interval
 from contrapose.metrics.statistics.statistic import Statistic, alone, join
 from contrapose.metrics.types import FloatArray, IntArray
 
@@ -55,6 +56,9 @@ TILE = 1 << 18
 It does no more than that in one thread. Above, it would start threads of its own beside ours; and
 tiles of this size stay in a processor's second cache.
 """
+
+MANY_EXAMPLES = 100_000
+"""Examples from which on tasks run in threads."""
 
 NARROWEST = 64
 """Units in a tile at least."""
@@ -113,16 +117,17 @@ def intervals(
     They are drawn together where that is cheaper, so an interval may differ from the one drawn
     alone by the scatter of the resamples.
     """
-    bounds = [(float("nan"), float("nan"))] * len(statistics)
+    bounds = run_tasks(
+        [partial(exact_interval, statistic, clusters, level) for statistic in statistics],
+        max((statistic.examples for statistic in statistics), default=0),
+    )
     summed = sum_units(statistics, clusters)
     for batch in _batches(summed):
         drawn = joint_replicates([summed[i] for i in batch], resamples=resamples, seed=seed)
         for i, values in zip(batch, drawn, strict=True):
-            exact = exact_interval(statistics[i], clusters, level)
-            bounds[i] = (
-                _statistic_interval(statistics[i], values, level) if exact is None else exact
-            )
-    return bounds
+            if bounds[i] is None:
+                bounds[i] = _statistic_interval(statistics[i], values, level)
+    return [NO_INTERVAL if bound is None else bound for bound in bounds]
 
 
 def _statistic_interval(
@@ -204,6 +209,20 @@ def map_blocks(
         return [one(streams[0], sizes[0])]
     with ThreadPoolExecutor(min(len(sizes), os.cpu_count() or 1)) as pool:
         return list(pool.map(one, streams, sizes))
+
+
+def run_tasks(tasks: Sequence[Callable[[], T]], examples: int) -> list[T]:
+    """Run tasks that do not depend on each other, and return their results in order.
+
+    Args:
+        tasks: pure functions, which may run at the same time.
+        examples: of their arrays; with `MANY_EXAMPLES` threads run them, since NumPy computes large
+            arrays without the interpreter's lock.
+    """
+    if len(tasks) < 2 or examples < MANY_EXAMPLES:
+        return [task() for task in tasks]
+    with ThreadPoolExecutor(min(len(tasks), os.cpu_count() or 1)) as pool:
+        return [future.result() for future in [pool.submit(task) for task in tasks]]
 
 
 def _batches(statistics: Sequence[Statistic]) -> list[list[int]]:

@@ -386,7 +386,10 @@ def _rank_groups(
     scores: ArrayLike, groups: ArrayLike | None, present: BoolArray | None
 ) -> tuple[FloatArray, list[_GroupRanks]]:
     pairs = require_shape(widen(scores), (None, 2), "scores of captions and foils")
-    codes = np.zeros(len(pairs), dtype=np.int64) if groups is None else np.asarray(groups)
+    if groups is None:
+        everything = [np.arange(len(pairs))] if len(pairs) else []
+        return pairs, [_GroupRanks(positions, pairs, present) for positions in everything]
+    codes = np.asarray(groups)
     if codes.shape != (len(pairs),):
         raise InputError(f"{len(pairs)} examples but {codes.shape} group codes.")
     members = (np.flatnonzero(codes == code) for code in np.unique(codes[codes >= 0]))

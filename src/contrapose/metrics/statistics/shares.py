@@ -75,6 +75,8 @@ def count_statistic_units(statistic: Statistic, clusters: IntArray | None) -> tu
     codes, size = cluster_codes(clusters, len(used))
     if codes is None:
         return examples, examples
+    if examples == len(used):
+        return examples, size
     return examples, int(np.count_nonzero(np.bincount(codes[used], minlength=size)))
 
 

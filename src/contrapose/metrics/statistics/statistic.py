@@ -377,7 +377,7 @@ def renumber(codes: IntArray, size: int) -> tuple[IntArray, int]:
         distinct, codes = np.unique(codes, return_inverse=True)
         return codes, len(distinct)
     used = np.bincount(codes, minlength=size) > 0
-    return (np.cumsum(used) - 1)[codes], int(used.sum())
+    return (codes if used.all() else (np.cumsum(used) - 1)[codes]), int(used.sum())
 
 
 def _common_kinds(

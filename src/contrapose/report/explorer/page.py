@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrapose.data import ImageRef, open_images
-from contrapose.data.images import IMAGE_WORKERS, open_image
+from contrapose.data.file_maps import map_files
+from contrapose.data.images import open_image
 from contrapose.engine import Progress
 from contrapose.errors import InputError
 from contrapose.files import write_bytes, write_text
@@ -36,8 +36,8 @@ THUMBNAIL_SIDE = 320
 JPEG_QUALITY = 85
 CHUNK = 64
 """Images that are decoded at once."""
-TRIAL = 8
-"""Images that show how long one takes."""
+FILES_PER_TASK = 8
+"""Images that a thread opens in one task."""
 QUICK_IMAGE = 1e-3
 """Seconds of an image which no other thread need decode."""
 IMAGES_FOLDER = "report-images"
@@ -194,23 +194,14 @@ def _make_thumbnails(
 
 
 def _encode_images(refs: Sequence[ImageRef]) -> Iterator[tuple[ImageRef, bytes | None]]:
-    """Encode images as thumbnails; None for each that cannot be opened.
-
-    Threads do it unless the first few say that they would take longer to take turns.
-    """
-    start, size = 0, TRIAL
-    with ThreadPoolExecutor(IMAGE_WORKERS) as pool:
-        quick = True
-        while start < len(refs):
-            some = refs[start : start + size]
-            begin = time.perf_counter()
-            if any(ref.source is not None for ref in some):
-                contents = list(map(_encode, open_readable(some)))
-            else:
-                contents = list((map if quick else pool.map)(_encode_file, some))
-                quick = quick and time.perf_counter() - begin < QUICK_IMAGE * len(some)
-            yield from zip(some, contents, strict=True)
-            start, size = start + len(some), CHUNK
+    """Encode images as thumbnails; None for each that cannot be opened."""
+    if any(ref.source is not None for ref in refs):
+        for start in range(0, len(refs), CHUNK):
+            some = refs[start : start + CHUNK]
+            yield from zip(some, map(_encode, open_readable(some)), strict=True)
+        return
+    blocks = map_files(_encode_file, refs, quick=QUICK_IMAGE, size=FILES_PER_TASK)
+    yield from zip(refs, chain.from_iterable(blocks), strict=True)
 
 
 def _encode_file(ref: ImageRef) -> bytes | None:
