@@ -15,6 +15,7 @@ from contrapose.arrays import find_distinct
 from contrapose.data import Aggregation, Macro, TagValue
 from contrapose.errors import InputError
 from contrapose.metrics import FEWEST_UNITS, BoolArray, FloatArray, IntArray, Outcome
+from contrapose.metrics.statistics.statistic import renumber
 from contrapose.results.schema import MetricValue
 
 Better = Literal["higher", "lower"]
@@ -144,7 +145,9 @@ class Measurements:
     @property
     def cluster_count(self) -> int | None:
         """Number of clusters; None when images are unknown."""
-        return None if self.clusters is None else len(np.unique(self.clusters))
+        if self.clusters is None:
+            return None
+        return renumber(self.clusters, int(self.clusters.max(initial=-1)) + 1)[1]
 
     def take(self, positions: IntArray) -> Measurements:
         """Measures of a subset of the units."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
@@ -24,30 +24,23 @@ STANDARDIZED = ("std", "mean_abs")
 
 def build_statistics(measured: Measurements, over: Grouping | None = None) -> dict[str, Statistic]:
     """Build the statistic of every metric, so that it can be resampled."""
-    shown = {
-        name: measure
+    tasks: dict[str, Callable[[], Statistic]] = {
+        name: partial(mean_statistic, measure, measure.values, over)
         for name, measure in measured.measures.items()
         if measure.shown and measure.where.any()
     }
-    means = run_tasks(
-        [partial(mean_statistic, measure, measure.values, over) for measure in shown.values()],
-        len(measured),
-    )
-    statistics = dict(zip(shown, means, strict=True))
     for name, derived in measured.derived.items():
-        if derived.kind in STANDARDIZED:
-            if measured.measures[derived.sources[0]].where.any():
-                statistics[name] = _standardized_statistic(measured, derived, over)
-        elif derived.kind == "calibration":
-            if measured.measures[derived.sources[0]].where.any():
-                statistics[name] = _calibration_statistic(measured, derived, over)
-        elif derived.kind == "pearson":
-            statistic = _pearson_statistic(measured, derived, over)
-            if not math.isnan(statistic.value()):
-                statistics[name] = statistic
-        elif derived.kind not in RANKED and all(name in statistics for name in derived.sources):
-            statistics[name] = _derived_statistic(measured, derived, over)
-    return statistics
+        build = OF_UNITS.get(derived.kind, _derived_statistic)
+        if derived.kind in OF_UNITS:
+            defined = bool(measured.measures[derived.sources[0]].where.any())
+        else:
+            defined = derived.kind not in RANKED and tasks.keys() >= {*derived.sources}
+        if defined:
+            tasks[name] = partial(build, measured, derived, over)
+    built = dict(zip(tasks, run_tasks(list(tasks.values()), len(measured)), strict=True))
+    pearson = [name for name, derived in measured.derived.items() if derived.kind == "pearson"]
+    undefined = [name for name in pearson if name in built and math.isnan(built[name].value())]
+    return {name: statistic for name, statistic in built.items() if name not in undefined}
 
 
 def build_rank_statistics(
@@ -276,6 +269,15 @@ def _standardized_statistic(
             spread = metrics.standardized_spread(values, means, variances, kind, inside)
             parents.setdefault(parent, []).append(spread)
     return metrics.combine([metrics.combine(groups) for groups in parents.values()])
+
+
+OF_UNITS: Mapping[str, Callable[[Measurements, DerivedMetric, Grouping | None], Statistic]] = {
+    "std": _standardized_statistic,
+    "mean_abs": _standardized_statistic,
+    "calibration": _calibration_statistic,
+    "pearson": _pearson_statistic,
+}
+"""Builders of the derived metrics that are sums over units, not functions of the sources' means."""
 
 
 def metric_sources(measured: Measurements, name: str) -> tuple[str, ...]:

@@ -69,10 +69,14 @@ def summarize_headline(
     Returns:
         The metrics, and what a reader should know of how they were added up.
     """
-    micro = summarize(measured, resamples=resamples, seed=seed)
     aggregation = card.aggregation
     over = group_units(measured, aggregation if isinstance(aggregation, Macro) else Macro("subset"))
-    if over is None:
+    if over is not None and len(over.names) < 2 and not isinstance(aggregation, Macro):
+        over = None  # the mean over one group says nothing more
+    ways = [None] if over is None else [None, over]
+    tasks = [partial(summarize, measured, over=way, resamples=resamples, seed=seed) for way in ways]
+    micro, *others = run_tasks(tasks, len(measured))
+    if not others:
         note = (
             f"the headline of {card.name} is a mean over its {aggregation.tag} values, which the "
             "score file does not name: these are means over examples; "
@@ -81,9 +85,7 @@ def summarize_headline(
             else ""
         )
         return micro, (note,) if note else ()
-    if not isinstance(aggregation, Macro) and len(over.names) < 2:
-        return micro, ()  # the mean over one group says nothing more
-    macro = summarize(measured, over=over, resamples=resamples, seed=seed)
+    macro = others[0]
     if isinstance(aggregation, Macro):
         return {**macro, **_other_aggregation(micro, macro, "micro")}, ()
     return {**micro, **_other_aggregation(macro, micro, "macro")}, ()
@@ -98,10 +100,12 @@ def summarize_subsets(
     seed: int = 0,
 ) -> dict[str, dict[str, MetricValue]]:
     """Metrics of every subset, and of the groups of subsets that the paper counts as one."""
-    subsets = {
-        name: summarize(measured.take(positions), resamples=resamples, seed=seed)
-        for name, positions in units_by_tag(measured, by).items()
-    }
+    units = units_by_tag(measured, by)
+    tasks = [
+        partial(summarize, measured.take(positions), resamples=resamples, seed=seed)
+        for positions in units.values()
+    ]
+    subsets = dict(zip(units, run_tasks(tasks, len(measured)), strict=True))
     aggregation = card.aggregation
     if isinstance(aggregation, Macro) and aggregation.tag in by:
         values = np.array([str(value) for value in measured.tags[aggregation.tag]])
