@@ -1,7 +1,7 @@
 """How long a second run takes when every answer is in the store: one million pairs by default.
 
     python benchmarks/store.py [--shape choice] [--pairs 1000000] [--captions 2] [--images 20000]
-                               [--parts 100] [--rounds 5] [--no-out]
+                               [--parts 100] [--rounds 5] [--speed 0.5] [--no-out]
 
 Makes a benchmark file of some shape, small image files, and a store in which a matcher has answered
 every pair, in so many parts; no two pairs are alike. A first run finds nothing to score, and notes
@@ -9,6 +9,7 @@ the content ids of the image files. Then `contrapose eval … --score itm --cach
 program of its own; printed is its time from command to results, by the clock and of the processor:
 the median of some rounds. It writes a run folder and its report unless
 `--no-out` says otherwise. The package's modules are compiled before, as an installer does it.
+`--speed 0.5` stops the program for half of every 20 ms, as if the processors were half as fast.
 
     choice     one image and some captions, of which one is right (JSON lines)
     csv        the same as a table
@@ -25,11 +26,13 @@ import csv
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -42,6 +45,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 from contrapose.data import text_id
 from contrapose.data.images import ImageRef, content_id
 from contrapose.engine import AnswerStore
+
+SLICE = 0.02
+"""Seconds of which a slowed program runs for a share."""
 
 MODEL = '''
 from contrapose.models import register_model
@@ -65,6 +71,9 @@ def main() -> None:
     arguments.add_argument("--images", type=int, default=20_000)
     arguments.add_argument("--parts", type=int, default=100)
     arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument(
+        "--speed", type=float, default=1.0, help="share of time that it runs"
+    )
     arguments.add_argument("--no-out", action="store_true", help="write no run folder")
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -88,17 +97,35 @@ def main() -> None:
             target = () if options.no_out else ("--out", str(folder / f"run{number}"))
             before = children_seconds()
             start = time.perf_counter()
-            subprocess.run([*command, *target], check=True, stdout=subprocess.DEVNULL)
+            run_at_speed([*command, *target], options.speed)
             runs.append((time.perf_counter() - start, children_seconds() - before))
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         clock, processor = zip(*runs, strict=True)
         target = "no run folder" if options.no_out else "a run folder"
+        target += f", at speed {options.speed:g}" * (options.speed < 1)
         print(f"{options.shape}, {options.pairs:,} pairs, {options.images:,} images, "
               f"{options.parts} parts, {target}")  # fmt: skip
         print(f"second run, from command to results: {median(clock):.1f} s "
               f"({min(clock):.1f} to {max(clock):.1f} in {options.rounds}; "
               f"{median(processor):.1f} s of processor time, "
               f"{used.ru_maxrss / 2**20:.2f} GiB)")  # fmt: skip
+
+
+def run_at_speed(command: list[str], speed: float) -> None:
+    """Run a program and those that it starts, stopped for a share of the time."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as program:
+        try:
+            while speed < 1 and program.poll() is None:
+                time.sleep(SLICE * speed)
+                with suppress(ProcessLookupError):
+                    os.killpg(program.pid, signal.SIGSTOP)
+                    time.sleep(SLICE * (1 - speed))
+                    os.killpg(program.pid, signal.SIGCONT)
+        except BaseException:
+            program.kill()
+            raise
+    if program.returncode:
+        raise SystemExit(f"the program ended with status {program.returncode}")
 
 
 def children_seconds() -> float:

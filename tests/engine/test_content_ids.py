@@ -18,7 +18,8 @@ from contrapose.data import Example, ImageRef, content_id
 from contrapose.engine import AnswerStore, ScoringContext, content_ids, score_examples
 from contrapose.engine.content_ids import CONTENT_IDS, IMAGE_FILES
 from contrapose.engine.shards import Shard
-from contrapose.errors import DamageWarning
+from contrapose.engine.store import AnswerTable
+from contrapose.errors import DamageWarning, InputError
 from contrapose.scores import Skip
 from tests.fakes import Tower
 
@@ -166,6 +167,21 @@ def test_what_a_run_may_do_with_the_store(tmp_path: Path, read: list[str]) -> No
     for _ in range(2):  # two scores of one run
         reader(memory).content_ids(refs)
     assert len(read) == 8
+
+
+def test_a_store_that_cannot_be_written_is_no_error(
+    tmp_path: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = make(tmp_path / "images", 2)
+
+    def refuse(*arguments: Any) -> None:
+        raise InputError("the disk is full")
+
+    monkeypatch.setattr(AnswerTable, "add_rows", refuse)
+    for _ in range(2):
+        ids = reader(AnswerStore(tmp_path / "store")).content_ids(refs)
+        assert ids == [content_id(ref) for ref in refs]
+    assert read == ["0.png", "1.png"] * 2
 
 
 def test_each_shard_adds_a_share(tmp_path: Path, read: list[str]) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +63,7 @@ class ContentIdReader:
         """Content ids of files; a skip for one that cannot be read.
 
         Raises:
-            InputError: the store cannot be read or written.
+            InputError: the store cannot be read.
         """
         names: list[str | Skip | None] = [None] * len(refs)
         keys = np.zeros((0, 2), np.uint64)
@@ -97,7 +98,7 @@ class ContentIdReader:
             self.hashed([refs[i] for i in some], ids)
 
     def _add(self, positions: IntArray, keys: IdWords, names: Sequence[str | Skip | None]) -> None:
-        """Add ids that the table does not hold."""
+        """Add ids that the table does not hold; where nobody may write, they are read again."""
         ids = [names[i] for i in positions.tolist()]
         number, count = self.shard
         mine = keys[:, 0] % np.uint64(count) == number - 1
@@ -111,9 +112,9 @@ class ContentIdReader:
             return
         words = np.frombuffer(bytes.fromhex(digits), np.uint32).reshape(-1, 4)
         pairs = np.stack([np.zeros(len(words), dtype=np.int64), np.arange(len(words))], axis=1)
-        self.table.add_rows(
-            PairIds.take(("",), keys[kept], pairs), {"vector": words.astype(np.float64)}
-        )
+        rows = PairIds.take(("",), keys[kept], pairs)
+        with suppress(InputError):
+            self.table.add_rows(rows, {"vector": words.astype(np.float64)})
 
 
 def content_id_or_skip(ref: ImageRef) -> str | Skip:
