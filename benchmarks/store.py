@@ -71,9 +71,7 @@ def main() -> None:
     arguments.add_argument("--images", type=int, default=20_000)
     arguments.add_argument("--parts", type=int, default=100)
     arguments.add_argument("--rounds", type=int, default=5)
-    arguments.add_argument(
-        "--speed", type=float, default=1.0, help="share of time that it runs"
-    )
+    arguments.add_argument("--speed", type=float, default=1.0, help="share of time that it runs")
     arguments.add_argument("--no-out", action="store_true", help="write no run folder")
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as name:

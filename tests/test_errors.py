@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from contrapose import errors
-from contrapose.errors import MissingExtraError, install_command
+from contrapose.errors import InputError, MissingExtraError, install_command
 
 ROOT = Path(__file__).parents[1]
 
@@ -72,3 +72,10 @@ EXTRAS = set(
         r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text().split("[project.optional")[1], re.M
     )
 )
+
+
+def test_a_sentence_stays_on_one_line_whatever_it_quotes() -> None:
+    error = InputError("no image 'a\nb\x1b[2J'", file="c\rd", line=3)
+    assert str(error) == r"c\rd, line 3: no image 'a\nb\x1b[2J'"
+    assert error.message == r"no image 'a\nb\x1b[2J'"
+    assert str(InputError(error.message)) == error.message

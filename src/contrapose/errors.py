@@ -24,14 +24,17 @@ class ContraposeError(Exception):
 
 
 class InputError(ContraposeError):
-    """A file or an argument is not what it should be; names file and line where they are known."""
+    """A file or an argument is not what it should be; names file and line where they are known.
+
+    The sentence is one line: what it quotes of a file may hold ends of lines or codes for terminals.
+    """
 
     def __init__(self, message: str, *, file: Path | str | None = None, line: int | None = None):
-        self.message = message
+        self.message = one_line(message)
         self.file = file
         self.line = line
         where = "" if file is None else f"{file}: " if line is None else f"{file}, line {line}: "
-        super().__init__(f"{where}{message}")
+        super().__init__(one_line(f"{where}{message}"))
 
 
 class SubsetError(InputError):
