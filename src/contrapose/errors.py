@@ -26,7 +26,7 @@ class ContraposeError(Exception):
 class InputError(ContraposeError):
     """A file or an argument is not what it should be; names file and line where they are known.
 
-    The sentence is one line: what it quotes of a file may hold ends of lines or codes for terminals.
+    The sentence is one line: ends of lines and codes for terminals that it quotes are spelled out.
     """
 
     def __init__(self, message: str, *, file: Path | str | None = None, line: int | None = None):
